@@ -100,6 +100,7 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
             addr,
             prefix_len: 24,
         }],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

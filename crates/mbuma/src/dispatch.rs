@@ -51,6 +51,7 @@ pub(crate) fn dispatch(
     let protocol = match ethertype {
         EtherType::IPV4 => Protocol::Ip4,
         EtherType::ARP => Protocol::Arp,
+        EtherType::IPV6 if ifp.has_ip6() => Protocol::Ip6,
         _ => return batch.drop(packet, DropReason::UnknownEtherType),
     };
     if let Some(packet) = here(batch, protocol, packet, arrival) {

@@ -62,7 +62,11 @@ drop_reasons! {
     Inward ArpDuplicateAddress => "arp_duplicate_address",
     Outward ArpNoAnswer => "arp_no_answer",
     Outward ArpQueueFull => "arp_queue_full",
-    // IPv4.
+    Inward BadNd => "bad_neighbour_discovery",
+    Inward NdDuplicateAddress => "nd_duplicate_address",
+    Outward NdNoAnswer => "nd_no_answer",
+    Outward NdQueueFull => "nd_queue_full",
+    // IP.
     Inward IpTruncated => "ip_truncated",
     Inward IpBadHeader => "ip_bad_header",
     Inward IpBadOptions => "ip_bad_options",
@@ -83,6 +87,8 @@ drop_reasons! {
     Inward FragmentOverlap => "fragment_overlap",
     Inward FragmentLimit => "fragment_limit",
     Inward FragmentTimeout => "fragment_timeout",
+    Inward FragmentUnsupported => "fragment_unsupported",
+    Inward IpNoNextHeader => "ip_no_next_header",
     // ICMP.
     Inward IcmpTruncated => "icmp_truncated",
     Inward IcmpBadChecksum => "icmp_bad_checksum",

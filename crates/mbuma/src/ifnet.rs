@@ -10,7 +10,7 @@
 //!
 //! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -18,11 +18,12 @@ use kern::giant::Component;
 use kern::prim::{AtomicBool, Mutex, Ordering};
 use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
-use wire::MacAddr;
+use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
 use crate::device::{Capabilities, Device};
 use crate::error::Error;
-use crate::neighbour::Neighbours;
+use crate::inet::source::select;
+use crate::neighbour::{Neighbours, Tables};
 
 pub(crate) mod planted;
 #[cfg(all(test, shuttle))]
@@ -41,14 +42,19 @@ impl IfIndex {
     /// The loopback interface, which every stack has from birth.
     #[doc(alias = "LOIF_UNIT")]
     pub const LOOPBACK: Self = Self(1);
+
+    /// Its number: the scope id that a link-local address on its link has.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
 }
 
-/// An address with its prefix.
+/// An address of IPv4, or of IPv6, with its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IfAddr {
+pub struct IfAddr<A = Ipv4Addr> {
     /// The address.
-    pub addr: Ipv4Addr,
-    /// Bits of the network part, 0 to 32.
+    pub addr: A,
+    /// Bits of the network part, 0 to 32, or to 128.
     pub prefix_len: u8,
 }
 
@@ -64,6 +70,21 @@ impl FromStr for IfAddr {
             })
         });
         parsed.ok_or_else(|| Error::Address(text.to_owned()))
+    }
+}
+
+impl IfAddr<Ipv6Addr> {
+    /// Whether `other` is in the same network.
+    pub fn contains(&self, other: Ipv6Addr) -> bool {
+        is_same_prefix(self.addr, other, self.prefix_len)
+    }
+
+    /// The network itself: the address without the bits behind the prefix.
+    pub fn network(&self) -> Ipv6Addr {
+        let host = u128::MAX
+            .checked_shr(u32::from(self.prefix_len))
+            .unwrap_or(0);
+        Ipv6Addr::from_bits(self.addr.to_bits() & !host)
     }
 }
 
@@ -100,8 +121,11 @@ pub struct IfConfig {
     pub name: String,
     /// Its Ethernet address; if none is given and the device has none, one is drawn at random.
     pub mac: Option<MacAddr>,
-    /// Its addresses.
+    /// Its addresses of IPv4.
     pub addrs: Vec<IfAddr>,
+    /// Its addresses of IPv6. If there are none, it takes in no IPv6; else it also has a link-local one, made of its
+    /// Ethernet address unless one is given. They are good at once: no other station is asked whether it has them.
+    pub addrs6: Vec<IfAddr<Ipv6Addr>>,
     /// Answer for every address, not only our own: what a gateway that ends connections itself does.
     pub accept_any: bool,
     /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
@@ -119,7 +143,7 @@ impl IfConfig {
     /// An interface called `name`, with an MP-safe device, without addresses.
     ///
     /// ```
-    /// use std::net::Ipv4Addr;
+    /// use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     /// use mbuma::IfConfig;
     ///
     /// let config = IfConfig::new("tap0").with_addr(Ipv4Addr::new(192, 0, 2, 1), 24);
@@ -130,6 +154,7 @@ impl IfConfig {
             name: name.into(),
             mac: None,
             addrs: Vec::new(),
+            addrs6: Vec::new(),
             accept_any: false,
             route_localnet: false,
             mp_safe: true,
@@ -138,8 +163,11 @@ impl IfConfig {
 
     /// The same with one more address.
     #[must_use]
-    pub fn with_addr(mut self, addr: Ipv4Addr, prefix_len: u8) -> Self {
-        self.addrs.push(IfAddr { addr, prefix_len });
+    pub fn with_addr(mut self, addr: impl Into<IpAddr>, prefix_len: u8) -> Self {
+        match addr.into() {
+            IpAddr::V4(addr) => self.addrs.push(IfAddr { addr, prefix_len }),
+            IpAddr::V6(addr) => self.addrs6.push(IfAddr { addr, prefix_len }),
+        }
         self
     }
 }
@@ -231,13 +259,15 @@ pub(crate) struct Ifnet {
     pub(crate) mac: MacAddr,
     pub(crate) caps: Capabilities,
     pub(crate) addrs: Vec<IfAddr>,
+    pub(crate) addrs6: Vec<IfAddr<Ipv6Addr>>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
     /// The devices, MP-safe or not.
     pub(crate) component: Component,
     /// At least one.
     pub(crate) queues: Vec<Queue>,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) neighbours: Neighbours<Ipv4Addr>,
+    pub(crate) neighbours6: Neighbours<Ipv6Addr>,
     pub(crate) counters: IfCounters,
     gone: AtomicBool,
     detached: AtomicBool,
@@ -249,7 +279,7 @@ impl Ifnet {
         config: IfConfig,
         mac: MacAddr,
         devices: Vec<Arc<dyn Device>>,
-        neighbours: Neighbours,
+        tables: Tables,
     ) -> Self {
         let caps = devices[0].capabilities();
         let queue = |device| Queue {
@@ -263,10 +293,12 @@ impl Ifnet {
             mac,
             caps,
             addrs: config.addrs,
+            addrs6: with_link_local(config.addrs6, mac),
             accept_any: config.accept_any,
             route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
-            neighbours,
+            neighbours: tables.v4,
+            neighbours6: tables.v6,
             counters: IfCounters::default(),
             gone: AtomicBool::new(false),
             detached: AtomicBool::new(false),
@@ -282,6 +314,21 @@ impl Ifnet {
     /// Whether `addr` is one of this interface's own.
     pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
         self.addrs.iter().any(|a| a.addr == addr)
+    }
+
+    /// Whether it takes part in IPv6.
+    pub(crate) fn has_ip6(&self) -> bool {
+        !self.addrs6.is_empty()
+    }
+
+    /// Whether `addr` is one of this interface's own addresses of IPv6.
+    pub(crate) fn owns6(&self, addr: Ipv6Addr) -> bool {
+        self.addrs6.iter().any(|a| a.addr == addr)
+    }
+
+    /// The address to send from to `dst` through this interface, if it has one.
+    pub(crate) fn source_for6(&self, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+        select(self.addrs6.iter().map(|own| own.addr), dst)
     }
 
     /// Whether `addr` is a broadcast on this interface.
@@ -335,7 +382,9 @@ impl Ifnet {
     /// When a neighbour or a device of it is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let device = self.device_deadline();
-        self.neighbours.deadline().into_iter().chain(device).min()
+        let neighbours = self.neighbours.deadline().into_iter();
+        let both = neighbours.chain(self.neighbours6.deadline());
+        both.chain(device).min()
     }
 
     /// When a device of it is due; never, once it is gone.
@@ -376,4 +425,16 @@ impl Ifnet {
             output: self.counters.output.get(),
         }
     }
+}
+
+/// The addresses, and a link-local one if there is none among them. The loopback interface needs none.
+fn with_link_local(mut addrs: Vec<IfAddr<Ipv6Addr>>, mac: MacAddr) -> Vec<IfAddr<Ipv6Addr>> {
+    let has_one = addrs.iter().any(|own| is_link_local6(own.addr));
+    if !addrs.is_empty() && !has_one && mac != MacAddr::ZERO {
+        addrs.push(IfAddr {
+            addr: link_local_of(mac),
+            prefix_len: 64,
+        });
+    }
+    addrs
 }

@@ -6,10 +6,14 @@
 //! Invariant: both ends are of one version.
 //! Sources: RFC 9293 section 3.3.1 (a connection is named by its two ends).
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use wire::needs_zone;
+
+pub(crate) mod source;
 
 /// Bytes of the longest ends, for keyed hashes.
-pub(crate) const ENDS_MAX: usize = 12;
+pub(crate) const ENDS_MAX: usize = 40;
 
 /// The two ends, as seen from here, in one version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +49,28 @@ impl Pair<Ipv4Addr> {
     }
 }
 
+impl Pair<Ipv6Addr> {
+    /// The pair, on the link `zone`, as bytes for keyed hashes.
+    #[inline]
+    pub(crate) fn to_bytes(self, zone: u32) -> [u8; 40] {
+        let mut out = [0; 40];
+        let (hosts, rest) = out.split_at_mut(32);
+        let (local, peer) = hosts.split_at_mut(16);
+        local.copy_from_slice(&self.local.octets());
+        peer.copy_from_slice(&self.peer.octets());
+        let ports = u32::from(self.local_port) << 16 | u32::from(self.peer_port);
+        let last = u64::from(ports) << 32 | u64::from(zone);
+        rest.copy_from_slice(&last.to_be_bytes());
+        out
+    }
+}
+
 /// The two ends, as seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     V4(Pair<Ipv4Addr>),
+    /// With the number of the interface that a link-local address needs to be named; else 0.
+    V6(Pair<Ipv6Addr>, u32),
 }
 
 impl Ends {
@@ -62,6 +84,18 @@ impl Ends {
                 local_port: local.port(),
                 peer_port: peer.port(),
             })),
+            (SocketAddr::V6(local), SocketAddr::V6(peer)) => {
+                let pair = Pair {
+                    local: *local.ip(),
+                    peer: *peer.ip(),
+                    local_port: local.port(),
+                    peer_port: peer.port(),
+                };
+                Some(Self::V6(
+                    pair,
+                    zone_of(&peer).or(zone_of(&local)).unwrap_or(0),
+                ))
+            }
             _ => None,
         }
     }
@@ -71,6 +105,7 @@ impl Ends {
     pub(crate) fn local(&self) -> SocketAddr {
         match self {
             Self::V4(pair) => SocketAddrV4::new(pair.local, pair.local_port).into(),
+            Self::V6(pair, zone) => at(pair.local, pair.local_port, *zone),
         }
     }
 
@@ -79,6 +114,7 @@ impl Ends {
     pub(crate) fn peer(&self) -> SocketAddr {
         match self {
             Self::V4(pair) => SocketAddrV4::new(pair.peer, pair.peer_port).into(),
+            Self::V6(pair, zone) => at(pair.peer, pair.peer_port, *zone),
         }
     }
 
@@ -87,6 +123,7 @@ impl Ends {
     pub(crate) fn local_port(&self) -> u16 {
         match self {
             Self::V4(pair) => pair.local_port,
+            Self::V6(pair, _) => pair.local_port,
         }
     }
 
@@ -95,6 +132,7 @@ impl Ends {
     pub(crate) fn peer_port(&self) -> u16 {
         match self {
             Self::V4(pair) => pair.peer_port,
+            Self::V6(pair, _) => pair.peer_port,
         }
     }
 
@@ -102,6 +140,7 @@ impl Ends {
     pub(crate) fn with_local_port(mut self, port: u16) -> Self {
         match &mut self {
             Self::V4(pair) => pair.local_port = port,
+            Self::V6(pair, _) => pair.local_port = port,
         }
         self
     }
@@ -110,6 +149,7 @@ impl Ends {
     pub(crate) fn reversed(self) -> Self {
         match self {
             Self::V4(pair) => Self::V4(pair.reversed()),
+            Self::V6(pair, zone) => Self::V6(pair.reversed(), zone),
         }
     }
 
@@ -118,6 +158,18 @@ impl Ends {
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Self::V4(pair) => f(&pair.to_bytes()),
+            Self::V6(pair, zone) => f(&pair.to_bytes(*zone)),
         }
     }
+}
+
+/// The zone of an address that needs one, if it says one.
+fn zone_of(addr: &SocketAddrV6) -> Option<u32> {
+    (needs_zone(*addr.ip()) && addr.scope_id() != 0).then_some(addr.scope_id())
+}
+
+/// An end, with its zone if it needs one.
+fn at(addr: Ipv6Addr, port: u16, zone: u32) -> SocketAddr {
+    let zone = if needs_zone(addr) { zone } else { 0 };
+    SocketAddrV6::new(addr, port, 0, zone).into()
 }

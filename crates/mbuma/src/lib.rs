@@ -119,9 +119,11 @@ mod tcp;
 mod udp;
 
 mod icmp;
+mod icmp6;
 mod network;
 
 mod ip4;
+mod ip6;
 
 mod ether;
 

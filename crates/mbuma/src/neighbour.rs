@@ -1,6 +1,6 @@
-//! The table of the stations on one link: which Ethernet address has an IPv4 address.
+//! The table of the stations on one link: which Ethernet address has an address of IPv4, or of IPv6.
 //!
-//! Data only: [`arp`](crate::ether::arp) asks, answers and drops what these functions return.
+//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answers and drops what these functions return.
 //!
 //! An entry's life:
 //!
@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -29,23 +29,63 @@ use wire::MacAddr;
 
 use entry::{Entry, RETRY, Retry};
 
+mod discovery;
 mod entry;
 
 static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
 
-/// How long an answer is believed (RFC 1122 2.3.2.1 leaves it open; BSD's 20 minutes).
-const LIFETIME: Duration = Duration::from_secs(20 * 60);
+/// How long an answer is believed, and when the first question of a check goes out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) lifetime: Duration,
+    /// A check begins with waiting so long for an answer to what was sent; none: with a question.
+    delay: Option<Duration>,
+}
+
+impl Timing {
+    /// ARP's: RFC 1122 2.3.2.1 leaves the lifetime open; BSD's 20 minutes.
+    const ARP: Self = Self {
+        lifetime: Duration::from_secs(20 * 60),
+        delay: None,
+    };
+
+    /// Neighbour discovery's (RFC 4861 section 10: DELAY_FIRST_PROBE_TIME).
+    pub(crate) const fn discovery(lifetime: Duration) -> Self {
+        Self {
+            lifetime,
+            delay: Some(Duration::from_secs(5)),
+        }
+    }
+}
+
+/// An interface's two tables.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) v4: Neighbours<Ipv4Addr>,
+    pub(crate) v6: Neighbours<Ipv6Addr>,
+}
+
+impl Tables {
+    /// `queue_max`: packets that wait for one answer; `reachable`: how long an answer of neighbour discovery is believed.
+    pub(crate) fn new(queue_max: usize, reachable: Duration) -> Self {
+        Self {
+            v4: Neighbours::new(queue_max, Timing::ARP),
+            v6: Neighbours::new(queue_max, Timing::discovery(reachable)),
+        }
+    }
+}
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
 /// The neighbours on one link.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct Neighbours<A> {
     /// Ordered by address, so that a run can be repeated exactly.
-    table: RmLock<BTreeMap<Ipv4Addr, Entry>>,
+    table: RmLock<BTreeMap<A, Entry>>,
     /// Counts changes: what a sender kept ([`Hop`]) is good until the next one.
     generation: AtomicU64,
     queue_max: usize,
+    timing: Timing,
 }
 
 /// A neighbour's address that a sender keeps, to look it up no more while nothing changes.
@@ -55,6 +95,14 @@ pub(crate) struct Hop {
     generation: u64,
     until: Time,
     mac: MacAddr,
+}
+
+impl Hop {
+    /// Whether a sign that the neighbour is there is worth something: it is being asked, or will be soon.
+    pub(crate) fn is_doubtful(&self, now: Time) -> bool {
+        const SOON: Duration = Duration::from_secs(10);
+        self.until == Time::MAX || self.until <= now + SOON
+    }
 }
 
 /// What is to be done with a packet that was to be resolved.
@@ -84,20 +132,21 @@ pub(crate) struct Learnt {
 }
 
 /// What time asks of a table.
-#[derive(Debug, Default)]
-pub(crate) struct Overdue {
+#[derive(Debug)]
+pub(crate) struct Overdue<A> {
     /// Stations to be asked for once more: all stations, or the one that had the address so far.
-    pub(crate) ask: Vec<(Ipv4Addr, Option<MacAddr>)>,
+    pub(crate) ask: Vec<(A, Option<MacAddr>)>,
     /// These waited for stations that do not answer.
     pub(crate) lost: Vec<Mbufq>,
 }
 
-impl Neighbours {
-    pub(crate) fn new(queue_max: usize) -> Self {
+impl<A: Copy + Ord> Neighbours<A> {
+    pub(crate) fn new(queue_max: usize, timing: Timing) -> Self {
         Self {
             table: RmLock::new(&TABLE, BTreeMap::new()),
             generation: AtomicU64::new(0),
             queue_max,
+            timing,
         }
     }
 
@@ -107,7 +156,7 @@ impl Neighbours {
     }
 
     /// The neighbour's address, if nothing is to be done to find it: nearly always.
-    fn known(&self, now: Time, addr: Ipv4Addr) -> Option<Hop> {
+    fn known(&self, now: Time, addr: A) -> Option<Hop> {
         let table = self.table.read();
         let (mac, until) = match *table.get(&addr)? {
             Entry::Known { mac, until } if now < until => (mac, until),
@@ -140,7 +189,7 @@ impl Neighbours {
         &self,
         now: Time,
         is_gone: impl FnOnce() -> bool,
-        addr: Ipv4Addr,
+        addr: A,
         packet: Packet,
         hop: &mut Option<Hop>,
     ) -> Resolution {
@@ -160,8 +209,8 @@ impl Neighbours {
                 let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
                 *entry = Entry::Checking {
                     mac,
-                    tries: 1,
-                    next: now + RETRY,
+                    tries: u8::from(self.timing.delay.is_none()),
+                    next: now + self.timing.delay.unwrap_or(RETRY),
                 };
                 Resolution::Check(mac, packet)
             }
@@ -177,16 +226,10 @@ impl Neighbours {
     }
 
     /// Takes in that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
-    pub(crate) fn learn(
-        &self,
-        now: Time,
-        addr: Ipv4Addr,
-        mac: MacAddr,
-        is_new_wanted: bool,
-    ) -> Learnt {
+    pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
         let known = Entry::Known {
             mac,
-            until: now + LIFETIME,
+            until: now + self.timing.lifetime,
         };
         let mut learnt = Learnt::default();
         let mut table = self.table.write();
@@ -212,8 +255,11 @@ impl Neighbours {
 
     /// What is to be asked again, or given up.
     #[doc(alias = "arptimer")]
-    pub(crate) fn overdue(&self, now: Time) -> Overdue {
-        let mut due = Overdue::default();
+    pub(crate) fn overdue(&self, now: Time) -> Overdue<A> {
+        let mut due = Overdue {
+            ask: Vec::new(),
+            lost: Vec::new(),
+        };
         let mut silent = Vec::new();
         let mut table = self.table.write();
         for (&addr, entry) in table.iter_mut() {
@@ -238,9 +284,9 @@ impl Neighbours {
 }
 
 /// A new entry in which `packet` waits. Returns what waited in the one that had to make room.
-fn start(
-    table: &mut BTreeMap<Ipv4Addr, Entry>,
-    addr: Ipv4Addr,
+fn start<A: Copy + Ord>(
+    table: &mut BTreeMap<A, Entry>,
+    addr: A,
     packet: Packet,
     now: Time,
 ) -> Mbufq {
@@ -262,7 +308,7 @@ fn start(
 /// A host that looks for thousands of absent stations evicts such questions and no neighbour;
 /// and stations that only announce themselves evict no question.
 /// Returns what waited in it.
-fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Mbufq {
+fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, Entry>) -> Mbufq {
     if table.len() < ENTRIES_MAX {
         return Mbufq::new();
     }
@@ -283,12 +329,12 @@ fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Mbufq {
 
 /// For tests.
 #[cfg(test)]
-impl Neighbours {
+impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn len(&self) -> usize {
         self.table.read().len()
     }
 
-    pub(crate) fn has(&self, addr: Ipv4Addr) -> bool {
+    pub(crate) fn has(&self, addr: A) -> bool {
         self.table.read().contains_key(&addr)
     }
 }

@@ -1,12 +1,13 @@
 //! Packets that leave, of whichever version of IP: the one place where the way out forks.
 //!
-//! Called by: tcp, udp, the sockets, which know the ends of a flow. Calls: route, ip4/output. ICMP belongs to a version, and calls its
+//! Called by: tcp, udp, the sockets, which know the ends of a flow. Calls: route, ip4/output, ip6/output. ICMP belongs to a version, and calls its
 //! output itself. Locks: none held here; the caller may hold a connection's.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mbuf::Packet;
+use wire::{Ipv4Header, Ipv6Header, TcpHeader};
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -14,6 +15,7 @@ use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::Ends;
 use crate::ip::{Send, Service};
 use crate::ip4;
+use crate::ip6::{self, output::Send6};
 use crate::route::RouteCache;
 use crate::state::StackState;
 
@@ -40,6 +42,10 @@ pub(crate) fn output(
                 None => ip4::output::run(batch, packet, &to),
             }
         }
+        Ends::V6(pair, zone) => {
+            let to = Send6::of_flow(batch.stack, pair, *zone, service);
+            ip6::output::run(batch, packet, &to, route)
+        }
     }
 }
 
@@ -50,34 +56,38 @@ pub(crate) struct WayOut {
     pub(crate) src: IpAddr,
 }
 
-/// The way to `dst`, if there is one.
-pub(crate) fn way_to(stack: &StackState, dst: IpAddr) -> Option<WayOut> {
+/// The way to `dst`, if there is one. The port does not matter.
+pub(crate) fn way_to(stack: &StackState, dst: SocketAddr) -> Option<WayOut> {
     match dst {
-        IpAddr::V4(dst) => stack.routes.lookup(dst).map(|route| WayOut {
+        SocketAddr::V4(dst) => stack.routes.lookup(*dst.ip()).map(|route| WayOut {
             ifp: route.ifp,
             src: route.src.into(),
         }),
-        IpAddr::V6(_) => None,
+        SocketAddr::V6(dst) => {
+            let route = ip6::output::route_to(stack, *dst.ip(), dst.scope_id())?;
+            let (ifp, src) = (route.ifp, route.src.into());
+            Some(WayOut { ifp, src })
+        }
     }
 }
 
 /// The address to send a datagram from to `dst`, which may be a group, if there is a way.
-pub(crate) fn source_to(stack: &StackState, dst: IpAddr) -> Option<IpAddr> {
-    match dst {
+pub(crate) fn source_to(stack: &StackState, dst: SocketAddr) -> Option<IpAddr> {
+    match dst.ip() {
         IpAddr::V4(dst) if dst.is_broadcast() || dst.is_multicast() => {
             let route = stack.routes.lookup_group(Ipv4Addr::UNSPECIFIED, dst);
             route.map(|route| route.src.into())
         }
         IpAddr::V4(dst) => stack.routes.source_to(dst).map(IpAddr::from),
-        IpAddr::V6(_) => None,
+        IpAddr::V6(_) => way_to(stack, dst).map(|way| way.src),
     }
 }
 
 /// Whether the way to `dst` leads through this interface.
-pub(crate) fn leads_through(stack: &StackState, index: IfIndex, dst: IpAddr) -> bool {
+pub(crate) fn leads_through(stack: &StackState, index: IfIndex, dst: SocketAddr) -> bool {
     match dst {
-        IpAddr::V4(dst) => stack.routes.leads_through(index, dst),
-        IpAddr::V6(_) => false,
+        SocketAddr::V4(dst) => stack.routes.leads_through(index, *dst.ip()),
+        SocketAddr::V6(_) => way_to(stack, dst).is_some_and(|way| way.ifp.index == index),
     }
 }
 
@@ -85,6 +95,15 @@ pub(crate) fn leads_through(stack: &StackState, index: IfIndex, dst: IpAddr) -> 
 pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(addr) => stack.routes.is_local(addr),
-        IpAddr::V6(_) => false,
+        IpAddr::V6(addr) => stack.routes6.is_local(addr),
     }
+}
+
+/// Bytes of the headers of IP and TCP without options.
+pub(crate) const fn tcp_headers_len(ends: &Ends) -> u32 {
+    let ip = match ends {
+        Ends::V4(_) => Ipv4Header::LEN,
+        Ends::V6(..) => Ipv6Header::LEN,
+    };
+    (ip + TcpHeader::LEN) as u32
 }

@@ -5,25 +5,27 @@
 //!
 //! | call | from | to |
 //! |---|---|---|
-//! | [`link_input`] | a frame's payload, at once or from a queue | ip4, arp |
-//! | [`deliver4`] | a datagram to this stack | tcp, udp, icmp |
+//! | [`link_input`] | a frame's payload, at once or from a queue | ip4, ip6, arp |
+//! | [`deliver4`], [`deliver6`] | a datagram to this stack | tcp, udp, icmp or icmp6 |
 //! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
-//! | [`icmp_error`] | a packet that can't be delivered | icmp, which tells its sender |
+//! | [`icmp_error`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{IpProto, TimeExceeded};
+use wire::{Icmp6Message, IpProto, TimeExceeded};
 
 use crate::batch::Batch;
 use crate::config::Protocol;
 use crate::ether::arp;
+use crate::icmp::output::Original;
 use crate::icmp::{self, input::Quoted};
 use crate::ifnet::Ifnet;
+use crate::inet::Pair;
 use crate::ip::{Addressed, IcmpError};
 use crate::netisr::Arrival;
-use crate::{ip4, tcp, udp};
+use crate::{icmp6, ip4, ip6, tcp, udp};
 
 /// Each packet that was not dropped before comes here, once (a datagram in fragments once more). The caller holds nothing
 /// but, at most, Giant: for a protocol that needs Giant no packet is queued, other than in netisr(9).
@@ -38,7 +40,10 @@ pub(crate) fn link_input(
 ) {
     let _giant = batch.stack.enter_protocol(to);
     match to {
-        Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, by),
+        Protocol::Ip4 => ip4::input::run(batch, ifp, packet, by),
+        Protocol::Ip6 => ip6::input::run(batch, ifp, packet, by),
+        Protocol::Loopback if is_ip6(&packet) => ip6::input::run(batch, ifp, packet, by),
+        Protocol::Loopback => ip4::input::run(batch, ifp, packet, by),
         Protocol::Arp => arp::input(batch, ifp, packet),
     }
 }
@@ -61,6 +66,29 @@ pub(crate) fn deliver4(
     Ok(())
 }
 
+/// Hands a whole IPv6 datagram to the protocol above; gives it back if the stack has none of that number.
+#[doc(alias = "ip6_protox")]
+#[inline]
+pub(crate) fn deliver6(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    proto: IpProto,
+    from: &Addressed<'_, Ipv6Addr>,
+) -> Result<(), Packet> {
+    match proto {
+        IpProto::TCP => tcp::input::run(batch, packet, from),
+        IpProto::UDP => udp::input::run(batch, packet, from),
+        IpProto::ICMPV6 => icmp6::input::run(batch, packet, from),
+        _ => return Err(packet),
+    }
+    Ok(())
+}
+
+/// Which version of IP a packet begins with.
+fn is_ip6(packet: &Packet) -> bool {
+    packet.front().first().is_some_and(|first| first >> 4 == 6)
+}
+
 /// Tells the protocol that sent `quoted` of an error about it; false if there is none of that number.
 #[doc(alias = "pr_ctlinput")]
 pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) -> bool {
@@ -74,7 +102,32 @@ pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) 
 
 /// Tells the sender of `original`, which begins with its IP header, why it can't be delivered.
 pub(crate) fn icmp_error(batch: &mut Batch<'_>, original: Packet, error: IcmpError) {
-    icmp::output::error(batch, original, error);
+    match is_ip6(&original) {
+        true => icmp6::output::error(batch, original, error),
+        false => icmp::output::error(batch, original, error),
+    }
+}
+
+/// Tells the sender of `original`, which begins with its IPv6 header, which of its bytes is wrong; `to_many`: also if it
+/// was sent to a group.
+pub(crate) fn param_problem6(
+    batch: &mut Batch<'_>,
+    original: Packet,
+    problem: Icmp6Message,
+    to_many: bool,
+) {
+    icmp6::output::tell(batch, original, problem, to_many);
+}
+
+/// Tells the peer of `pair` why a packet of its that was taken apart can't be delivered.
+pub(crate) fn icmp6_error_about(
+    batch: &mut Batch<'_>,
+    pair: &Pair<Ipv6Addr>,
+    zone: u32,
+    original: &Original<'_>,
+    error: IcmpError,
+) {
+    icmp6::output::error_about_original(batch, pair, zone, original, error);
 }
 
 /// Tells the sender of `original` that the other fragments of its datagram did not come in time.

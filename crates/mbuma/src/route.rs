@@ -16,11 +16,12 @@
 //! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
 
-use std::net::Ipv4Addr;
+use std::fmt::Debug;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::{LockClass, RmLock, order};
+use kern::{LockClass, RmLock, Time, order};
 
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 use crate::neighbour::Hop;
@@ -32,8 +33,8 @@ static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct Routes {
-    entries: RmLock<Vec<Entry>>,
+pub(crate) struct Routes<A> {
+    entries: RmLock<Vec<Entry<A>>>,
     /// How often the table was changed; it changes while that is being done.
     #[doc(alias = "rt_gen")]
     generation: AtomicU64,
@@ -43,13 +44,13 @@ pub(crate) struct Routes {
 
 /// What a look-up found.
 #[derive(Debug, Clone)]
-pub(crate) struct Route {
+pub(crate) struct Route<A> {
     /// The interface that leads there; for our own addresses the one that has the address.
     pub(crate) ifp: Arc<Ifnet>,
     /// The station on that link that gets the packet.
-    pub(crate) next_hop: Ipv4Addr,
+    pub(crate) next_hop: A,
     /// The address to send from unless the sender chose one; unspecified if the interface has none.
-    pub(crate) src: Ipv4Addr,
+    pub(crate) src: A,
     /// The destination is an address of this stack.
     #[doc(alias = "RTF_LOCAL")]
     pub(crate) local: bool,
@@ -57,45 +58,95 @@ pub(crate) struct Route {
     pub(crate) hop: Option<Hop>,
 }
 
-/// A route that its owner uses again, for one destination.
+/// A route that its owner uses again, for one destination. One of IPv6 lies apart: an owner that uses IPv4 has no room for
+/// it.
 #[doc(alias = "inp_route")]
 #[derive(Debug, Default)]
-pub(crate) struct RouteCache(Option<(u64, Route)>);
+pub(crate) enum RouteCache {
+    #[default]
+    Empty,
+    V4(u64, Route<Ipv4Addr>),
+    V6(Box<(u64, Route<Ipv6Addr>)>),
+}
 
 impl RouteCache {
     /// The route that was kept, while the table is what it was; else what `find` finds now.
-    pub(crate) fn route(
+    pub(crate) fn v4(
         &mut self,
-        routes: &Routes,
-        find: impl FnOnce() -> Option<Route>,
-    ) -> Option<&mut Route> {
-        // Acquire: a thread that sees a change's number finds the change when it looks up. Before the look-up: a
-        // change that comes in between makes the result old, not new.
-        let now = routes.generation.load(Ordering::Acquire);
-        if self.0.as_ref().is_none_or(|(then, _)| *then != now) {
-            self.0 = find().map(|route| (now, route));
+        routes: &Routes<Ipv4Addr>,
+        find: impl FnOnce() -> Option<Route<Ipv4Addr>>,
+    ) -> Option<&mut Route<Ipv4Addr>> {
+        let now = routes.now();
+        if !matches!(self, Self::V4(then, _) if *then == now) {
+            *self = find().map_or(Self::Empty, |route| Self::V4(now, route));
         }
-        self.0.as_mut().map(|(_, route)| route)
+        match self {
+            Self::V4(_, route) => Some(route),
+            _ => None,
+        }
+    }
+
+    /// The same for IPv6.
+    pub(crate) fn v6(
+        &mut self,
+        routes: &Routes<Ipv6Addr>,
+        find: impl FnOnce() -> Option<Route<Ipv6Addr>>,
+    ) -> Option<&mut Route<Ipv6Addr>> {
+        let now = routes.now();
+        if !matches!(self, Self::V6(kept) if kept.0 == now) {
+            *self = find().map_or(Self::Empty, |route| Self::V6(Box::new((now, route))));
+        }
+        match self {
+            Self::V6(kept) => Some(&mut kept.1),
+            _ => None,
+        }
+    }
+
+    /// The peer answered what went this way at `now`: the neighbour is there, and need not be asked. Only IPv6's neighbours
+    /// are doubted so soon that it matters.
+    #[doc(alias = "nd6_nud_hint")]
+    pub(crate) fn reached(&self, now: Time) {
+        if let Self::V6(kept) = self
+            && let (
+                _,
+                Route {
+                    ifp,
+                    next_hop,
+                    hop: Some(hop),
+                    ..
+                },
+            ) = &**kept
+            && hop.is_doubtful(now)
+        {
+            ifp.neighbours6.confirm(now, *next_hop);
+        }
     }
 
     /// Forgets it.
     pub(crate) fn clear(&mut self) {
-        self.0 = None;
+        *self = Self::Empty;
     }
 
     /// Forgets it if it leads through the interface.
     pub(crate) fn forget(&mut self, index: IfIndex) {
-        self.0.take_if(|(_, route)| route.ifp.index == index);
+        let through = match self {
+            Self::Empty => false,
+            Self::V4(_, route) => route.ifp.index == index,
+            Self::V6(kept) => kept.1.ifp.index == index,
+        };
+        if through {
+            self.clear();
+        }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) net: IfAddr,
+pub(crate) struct Entry<A> {
+    pub(crate) net: IfAddr<A>,
     pub(crate) ifp: Arc<Ifnet>,
     /// None: the destination itself is on the link.
-    pub(crate) gateway: Option<Ipv4Addr>,
-    pub(crate) src: Ipv4Addr,
+    pub(crate) gateway: Option<A>,
+    pub(crate) src: A,
     pub(crate) local: bool,
     pub(crate) refusal: Option<Refusal>,
     /// It came with an interface's address, and goes with it.
@@ -114,8 +165,82 @@ pub(crate) enum Refusal {
     Reject,
 }
 
-impl Entry {
-    fn route_to(&self, dst: Ipv4Addr) -> Route {
+/// What the table must know of a version's addresses.
+pub(crate) trait RouteAddr: Copy + Eq + Debug {
+    /// Bits of an address.
+    const BITS: u8;
+    /// No address, or any.
+    const UNSPECIFIED: Self;
+    /// Whether this one is in the network.
+    fn is_in(self, net: &IfAddr<Self>) -> bool;
+    /// The network itself: the address without the bits behind the prefix.
+    fn network_of(net: &IfAddr<Self>) -> Self;
+    /// Whether it is this host's, whatever the table says.
+    fn is_own_anyway(self) -> bool;
+    /// A bit of 64. The last bits of neighbours differ, so that each has another.
+    fn bit(self) -> u64;
+    /// The address of an interface to send from to `dst`.
+    fn source_for(ifp: &Ifnet, dst: Self) -> Self;
+}
+
+impl RouteAddr for Ipv4Addr {
+    const BITS: u8 = 32;
+    const UNSPECIFIED: Self = Self::UNSPECIFIED;
+
+    #[inline]
+    fn is_in(self, net: &IfAddr) -> bool {
+        net.contains(self)
+    }
+
+    fn network_of(net: &IfAddr) -> Self {
+        net.network()
+    }
+
+    #[inline]
+    fn is_own_anyway(self) -> bool {
+        self.is_loopback()
+    }
+
+    #[inline]
+    fn bit(self) -> u64 {
+        1 << (self.to_bits() % 64)
+    }
+
+    fn source_for(ifp: &Ifnet, dst: Self) -> Self {
+        ifp.source_for(dst)
+    }
+}
+
+impl RouteAddr for Ipv6Addr {
+    const BITS: u8 = 128;
+    const UNSPECIFIED: Self = Self::UNSPECIFIED;
+
+    #[inline]
+    fn is_in(self, net: &IfAddr<Self>) -> bool {
+        net.contains(self)
+    }
+
+    fn network_of(net: &IfAddr<Self>) -> Self {
+        net.network()
+    }
+
+    #[inline]
+    fn is_own_anyway(self) -> bool {
+        self.is_loopback()
+    }
+
+    #[inline]
+    fn bit(self) -> u64 {
+        1 << (self.to_bits() as u64 % 64)
+    }
+
+    fn source_for(ifp: &Ifnet, dst: Self) -> Self {
+        ifp.source_for6(dst).unwrap_or(Self::UNSPECIFIED)
+    }
+}
+
+impl<A: RouteAddr> Entry<A> {
+    fn route_to(&self, dst: A) -> Route<A> {
         Route {
             ifp: Arc::clone(&self.ifp),
             next_hop: self.gateway.unwrap_or(dst),
@@ -126,7 +251,7 @@ impl Entry {
     }
 }
 
-impl Routes {
+impl<A: RouteAddr> Routes<A> {
     pub(crate) fn new() -> Self {
         Self {
             entries: RmLock::new(&ROUTES, Vec::new()),
@@ -135,12 +260,19 @@ impl Routes {
         }
     }
 
+    /// The number of the last change. Acquire: a thread that sees a change's number finds the change when it looks up.
+    /// Before the look-up: a change that comes in between makes the result old, not new.
+    #[inline]
+    fn now(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     /// Adds the interface's own addresses and the networks they are in.
-    pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>) {
-        for &addr in &ifp.addrs {
+    pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>, addrs: &[IfAddr<A>]) {
+        for &addr in addrs {
             let host = IfAddr {
                 addr: addr.addr,
-                prefix_len: 32,
+                prefix_len: A::BITS,
             };
             self.add(Entry {
                 net: host,
@@ -151,7 +283,7 @@ impl Routes {
                 refusal: None,
                 pinned: true,
             });
-            if addr.prefix_len < 32 {
+            if addr.prefix_len < A::BITS {
                 let ifp = Arc::clone(ifp);
                 self.add(Entry {
                     net: addr,
@@ -167,12 +299,12 @@ impl Routes {
     }
 
     /// Sends everything else to `gateway`, which is on the link of `ifp`.
-    pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: Ipv4Addr) {
+    pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: A) {
         let net = IfAddr {
-            addr: Ipv4Addr::UNSPECIFIED,
+            addr: A::UNSPECIFIED,
             prefix_len: 0,
         };
-        let src = ifp.source_for(gateway);
+        let src = A::source_for(ifp, gateway);
         let gateway = Some(gateway);
         self.add(Entry {
             net,
@@ -186,7 +318,7 @@ impl Routes {
     }
 
     /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
-    fn add(&self, entry: Entry) {
+    fn add(&self, entry: Entry<A>) {
         self.change(|entries| insert(entries, entry));
     }
 
@@ -195,7 +327,7 @@ impl Routes {
         self.change(|entries| entries.retain(|e| e.ifp.index != index));
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
+    fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry<A>>) -> R) -> R {
         let mut entries = self.entries.write();
         let result = f(&mut entries);
         // Relaxed: a packet that is late to see a new address came before it.
@@ -207,12 +339,12 @@ impl Routes {
 
     /// The most precise route to `dst`.
     #[doc(alias = "fib4_lookup")]
-    pub(crate) fn lookup(&self, dst: Ipv4Addr) -> Option<Route> {
+    pub(crate) fn lookup(&self, dst: A) -> Option<Route<A>> {
         self.find(dst).ok()
     }
 
     /// The same; where there is none, whether that is on purpose.
-    pub(crate) fn find(&self, dst: Ipv4Addr) -> Result<Route, Option<Refusal>> {
+    pub(crate) fn find(&self, dst: A) -> Result<Route<A>, Option<Refusal>> {
         self.look(dst, |e| match e.refusal {
             None => Ok(e.route_to(dst)),
             Some(why) => Err(Some(why)),
@@ -221,28 +353,28 @@ impl Routes {
     }
 
     /// The address to send from to `dst`, if there is a way.
-    pub(crate) fn source_to(&self, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+    pub(crate) fn source_to(&self, dst: A) -> Option<A> {
         self.look(dst, |e| e.refusal.is_none().then_some(e.src))?
     }
 
     /// Whether the way to `dst` leads through this interface.
-    pub(crate) fn leads_through(&self, index: IfIndex, dst: Ipv4Addr) -> bool {
+    pub(crate) fn leads_through(&self, index: IfIndex, dst: A) -> bool {
         self.look(dst, |e| e.refusal.is_none() && e.ifp.index == index)
             .unwrap_or(false)
     }
 
     /// What `f` says of the most precise entry for `dst`.
-    fn look<R>(&self, dst: Ipv4Addr, f: impl FnOnce(&Entry) -> R) -> Option<R> {
+    fn look<R>(&self, dst: A, f: impl FnOnce(&Entry<A>) -> R) -> Option<R> {
         let entries = self.entries.read();
-        entries.iter().find(|e| e.net.contains(dst)).map(f)
+        entries.iter().find(|e| dst.is_in(&e.net)).map(f)
     }
 
     /// The way to a group or to the limited broadcast, which is on every link: the link of `src`, or
     /// the default route's.
-    pub(crate) fn lookup_group(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<Route> {
+    pub(crate) fn lookup_group(&self, src: A, dst: A) -> Option<Route<A>> {
         let entries = self.entries.read();
         let own = entries.iter().find(|e| e.local && e.net.addr == src);
-        let default = |e: &&Entry| e.net.prefix_len == 0 && e.refusal.is_none();
+        let default = |e: &&Entry<A>| e.net.prefix_len == 0 && e.refusal.is_none();
         let entry = own.or_else(|| entries.iter().find(default))?;
         Some(Route {
             next_hop: dst,
@@ -251,13 +383,20 @@ impl Routes {
         })
     }
 
+    /// The interface of this number, if it has addresses.
+    pub(crate) fn link(&self, index: IfIndex) -> Option<Arc<Ifnet>> {
+        let entries = self.entries.read();
+        let its = |e: &&Entry<A>| e.pinned && e.ifp.index == index;
+        entries.iter().find(its).map(|e| Arc::clone(&e.ifp))
+    }
+
     /// Whether `addr` is an address of this stack.
-    pub(crate) fn is_local(&self, addr: Ipv4Addr) -> bool {
+    pub(crate) fn is_local(&self, addr: A) -> bool {
         // As on Linux, all of 127/8 is ours (RFC 1122 3.2.1.3 g leaves no other place for it).
-        if addr.is_loopback() {
+        if addr.is_own_anyway() {
             return true;
         }
-        if self.own_bits.load(Ordering::Relaxed) & bit(addr) == 0 {
+        if self.own_bits.load(Ordering::Relaxed) & addr.bit() == 0 {
             return false;
         }
         own(&self.entries.read()).any(|own| own == addr)
@@ -265,22 +404,17 @@ impl Routes {
 }
 
 /// This stack's addresses: those of the host routes to itself, which come first.
-fn own(entries: &[Entry]) -> impl Iterator<Item = Ipv4Addr> {
-    let hosts = entries.iter().take_while(|e| e.net.prefix_len == 32);
+fn own<A: RouteAddr>(entries: &[Entry<A>]) -> impl Iterator<Item = A> {
+    let hosts = entries.iter().take_while(|e| e.net.prefix_len == A::BITS);
     hosts.filter(|e| e.local).map(|e| e.net.addr)
 }
 
 /// All their bits.
-fn own_bits(entries: &[Entry]) -> u64 {
-    own(entries).fold(0, |bits, addr| bits | bit(addr))
+fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
+    own(entries).fold(0, |bits, addr| bits | addr.bit())
 }
 
-/// An address's bit of 64. The last bits of neighbours differ, so that each has another.
-fn bit(addr: Ipv4Addr) -> u64 {
-    1 << (addr.to_bits() % 64)
-}
-
-fn insert(entries: &mut Vec<Entry>, entry: Entry) {
+fn insert<A>(entries: &mut Vec<Entry<A>>, entry: Entry<A>) {
     let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
     entries.insert(at, entry);
 }

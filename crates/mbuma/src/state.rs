@@ -4,7 +4,7 @@
 //! only. Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM), `cpu_wakers` (PARKER); each layer's state has
 //! its own.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
@@ -19,6 +19,7 @@ use crate::giant::Components;
 use crate::icmp::IcmpState;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::ip4::{Ip4State, loopback};
+use crate::ip6::Ip6State;
 use crate::netisr::Netisr;
 use crate::route::Routes;
 use crate::stack::driver::Driver;
@@ -47,9 +48,11 @@ pub(crate) struct StackState {
     pub(crate) delivered: Counter,
     pub(crate) received: Counter,
     pub(crate) forwarded: Counter,
-    pub(crate) routes: Routes,
+    pub(crate) routes: Routes<Ipv4Addr>,
+    pub(crate) routes6: Routes<Ipv6Addr>,
     pub(crate) netisr: Netisr,
     pub(crate) ip4: Ip4State,
+    pub(crate) ip6: Ip6State,
     pub(crate) icmp: IcmpState,
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
@@ -70,8 +73,11 @@ impl StackState {
         let pool = MbufPool::new(config.pool)?;
         let mut random = config.random.fork();
         let mut flow_keys = config.random.fork();
-        let (lo, routes) = (loopback::interface(), Routes::new());
-        routes.add_connected(&lo);
+        let mut label_key = config.random.fork();
+        let lo = loopback::interface();
+        let (routes, routes6) = (Routes::new(), Routes::new());
+        routes.add_connected(&lo, &lo.addrs);
+        routes6.add_connected(&lo, &lo.addrs6);
         Ok(Self {
             clock: Arc::clone(&config.clock),
             cpu_wakers: (0..config.cpus.count())
@@ -85,10 +91,12 @@ impl StackState {
             received: Counter::new(),
             forwarded: Counter::new(),
             routes,
+            routes6,
             lo,
             // A stream of its own: the draws of a stack with one CPU stay the same.
             netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
+            ip6: Ip6State::new(&mut label_key),
             icmp: IcmpState::new(&config),
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
@@ -133,7 +141,9 @@ impl StackState {
             IpAddr::V4(addr) => {
                 addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
             }
-            IpAddr::V6(_) => false,
+            IpAddr::V6(addr) => {
+                addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns6(addr))
+            }
         }
     }
 

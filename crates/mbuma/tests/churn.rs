@@ -42,6 +42,7 @@ fn config(net: u8, host: u8) -> IfConfig {
         name: format!("epair{net}"),
         mac: None,
         addrs: vec![addr],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

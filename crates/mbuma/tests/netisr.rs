@@ -336,6 +336,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         name: "many0".into(),
         mac: Some(OUR_MAC),
         addrs: vec![addr],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -70,6 +70,7 @@ fn source(stack: &Stack, number: u8) -> Source {
             addr,
             prefix_len: 24,
         }],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

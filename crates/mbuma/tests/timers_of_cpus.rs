@@ -34,6 +34,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         name: "pipe0".into(),
         mac: None,
         addrs: vec![addr],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -15,7 +15,7 @@
 //!   [a b][c d][e .]       <- as one piece
 //! ```
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::IpProto;
 
@@ -116,6 +116,19 @@ pub fn pseudo_header_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) 
     sum.add_u32(dst.to_bits());
     sum.add_u16(u16::from(proto.0));
     sum.add_u32(len);
+    sum
+}
+
+/// The sum over the IPv6 pseudo header (RFC 8200 section 8.1). `dst` is the final destination; `len` counts the transport
+/// header and its payload.
+#[doc(alias = "in6_pseudo")]
+#[inline]
+pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) -> Checksum {
+    let mut sum = Checksum::new();
+    sum.add_bytes(&src.octets());
+    sum.add_bytes(&dst.octets());
+    sum.add_u32(len);
+    sum.add_u16(u16::from(proto.0));
     sum
 }
 

@@ -58,25 +58,42 @@ mod emit;
 mod error;
 mod ether;
 mod icmpv4;
+mod icmpv6;
 mod ip_proto;
 mod ipv4;
 mod ipv4_addr;
+mod ipv6;
+mod ipv6_addr;
+mod ipv6_ext;
 mod mac;
+mod ndp;
 mod seq;
 mod tcp;
 mod udp;
 
 pub use self::arp::{ArpOp, ArpPacket};
-pub use self::checksum::{Checksum, pseudo_header_v4};
+pub use self::checksum::{Checksum, pseudo_header_v4, pseudo_header_v6};
 pub use self::error::ParseError;
 pub use self::ether::{EtherHeader, EtherType};
 pub use self::icmpv4::{IcmpHeader, IcmpMessage, TimeExceeded, Unreachable};
+pub use self::icmpv6::{Icmp6Header, Icmp6Message, Unreachable6};
 pub use self::ip_proto::IpProto;
 pub use self::ipv4::{Ipv4Fields, Ipv4Header, Ipv4View};
 pub use self::ipv4_addr::{
     is_martian_destination, is_martian_source, is_same_subnet, is_subnet_broadcast,
 };
+pub use self::ipv6::{Ipv6Fields, Ipv6Header};
+pub use self::ipv6_addr::{
+    ALL_NODES, ALL_ROUTERS, Scope6, is_link_local6, is_martian_destination6, is_martian_source6,
+    is_same_prefix, link_local_of, needs_zone, scope6, solicited_node, translated_ipv4, wraps_ipv4,
+};
+pub use self::ipv6_ext::{
+    Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Option, Ipv6Options, UnknownOption,
+};
 pub use self::mac::{MacAddr, MacAddrParseError};
+pub use self::ndp::{
+    AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RouterAdvert,
+};
 pub use self::seq::SeqNum;
 pub use self::tcp::{SackBlock, SackBlocks, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView};
 pub use self::udp::UdpHeader;

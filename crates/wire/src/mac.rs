@@ -5,7 +5,7 @@
 //! Sources: IEEE 802-2014 section 8, RFC 1112 section 6.4 (groups), RFC 7042 section 2.1.
 
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -66,6 +66,13 @@ impl MacAddr {
     pub const fn from_ipv4_multicast(group: Ipv4Addr) -> MacAddr {
         let [_, b, c, d] = group.octets();
         MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+    }
+
+    /// The group address that carries an IPv6 group: 33:33 and the low 32 bits (RFC 2464 section 7).
+    #[doc(alias = "ETHER_MAP_IPV6_MULTICAST")]
+    pub const fn from_ipv6_multicast(group: Ipv6Addr) -> MacAddr {
+        let [.., a, b, c, d] = group.octets();
+        MacAddr([0x33, 0x33, a, b, c, d])
     }
 }
 

@@ -12,17 +12,20 @@ pub enum Protocol {
     /// ARP.
     #[doc(alias = "NETISR_ARP")]
     Arp = 1,
-    /// IPv4 packets from this stack to itself.
+    /// IP packets from this stack to itself.
     #[doc(alias = "if_simloop")]
     Loopback = 2,
+    /// IPv6 packets from devices.
+    #[doc(alias = "NETISR_IPV6")]
+    Ip6 = 3,
 }
 
 /// How many there are.
-pub(crate) const PROTOCOLS: usize = 3;
+pub(crate) const PROTOCOLS: usize = 4;
 
 impl Protocol {
     /// Each of them.
-    pub const ALL: [Self; PROTOCOLS] = [Self::Ip4, Self::Arp, Self::Loopback];
+    pub const ALL: [Self; PROTOCOLS] = [Self::Ip4, Self::Arp, Self::Loopback, Self::Ip6];
 
     /// For people.
     pub const fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Protocol {
             Self::Ip4 => "ip4",
             Self::Arp => "arp",
             Self::Loopback => "loopback",
+            Self::Ip6 => "ip6",
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Capabilities {
     /// Takes TCP/IPv4 packets larger than the MTU and cuts them by `tso_segsz`; the largest IP packet
     /// it takes, or 0 if it can't.
     pub tso4_max: u16,
+    /// The same for TCP/IPv6.
+    pub tso6_max: u16,
 }
 
 impl Capabilities {
@@ -47,6 +49,7 @@ impl Capabilities {
             mtu,
             tx_checksum: false,
             tso4_max: 0,
+            tso6_max: 0,
         }
     }
 
@@ -56,6 +59,7 @@ impl Capabilities {
             mtu,
             tx_checksum: true,
             tso4_max: u16::MAX,
+            tso6_max: u16::MAX,
         }
     }
 }

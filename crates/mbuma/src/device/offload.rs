@@ -16,12 +16,10 @@
 //! 6.1.2), lengths and checksums are each piece's own. Pieces of merged datagrams are the datagrams.
 //! Locks: none. Sources: RFC 9293, RFC 768, RFC 1071, RFC 3168.
 
-use std::net::Ipv4Addr;
-
 use mbuf::{Chain, Csum, MbufPool, Mbufq, NoBufs, Packet, PktHdr};
 use wire::{
-    Checksum, EtherHeader, IpProto, Ipv4Header, ParseError, SeqNum, TcpFlags, TcpHeader, UdpHeader,
-    pseudo_header_v4,
+    Checksum, EtherHeader, IpProto, Ipv4Header, Ipv6Header, ParseError, SeqNum, TcpFlags,
+    TcpHeader, UdpHeader, pseudo_header_v4, pseudo_header_v6,
 };
 
 use super::Capabilities;
@@ -64,7 +62,7 @@ fn prepare_large(
         return prepare(pool, frame, caps, ready);
     }
     // What was merged from datagrams no device of ours takes whole.
-    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(caps.tso4_max);
+    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(cut.tso_max(caps));
     if takes && cut.proto == IpProto::TCP {
         ready.enqueue(frame);
         return Ok(());
@@ -118,12 +116,18 @@ struct Cut {
     l4: usize,
     segsz: usize,
     proto: IpProto,
-    id: u16,
+    version: Version,
     /// TCP's; zero for UDP.
     seq: SeqNum,
     flags: TcpFlags,
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
+}
+
+/// Which version of IP a packet is of, and what changes in its header from piece to piece.
+#[derive(Clone, Copy)]
+enum Version {
+    /// With the id of the first piece.
+    V4(u16),
+    V6,
 }
 
 /// One piece of it.
@@ -147,8 +151,7 @@ impl Cut {
         let (front, _) = headers.split_at_mut(len);
         frame.copy_to(0, front);
         let bad = |_| DropReason::DeviceError;
-        let ip = Ipv4Header::parse(front.get(l3..).unwrap_or(&[])).map_err(bad)?;
-        let (proto, id, src, dst) = (ip.protocol(), ip.id(), ip.src(), ip.dst());
+        let (version, proto, ip_len) = parse_ip(front.get(l3..).unwrap_or(&[])).map_err(bad)?;
         let (mut seq, mut flags, mut headers_len) =
             (SeqNum::default(), TcpFlags::empty(), l4 + UdpHeader::LEN);
         match proto {
@@ -159,7 +162,7 @@ impl Cut {
             IpProto::UDP => _ = UdpHeader::parse(front.get(l4..).unwrap_or(&[])).map_err(bad)?,
             _ => return Err(DropReason::DeviceError),
         }
-        if ip.header_len() != l4 - l3 {
+        if ip_len != l4 - l3 {
             return Err(DropReason::DeviceError);
         }
         let segsz = usize::from(meta.tso_segsz);
@@ -170,11 +173,9 @@ impl Cut {
             l4,
             segsz,
             proto,
-            id,
+            version,
             seq,
             flags,
-            src,
-            dst,
         })
     }
 
@@ -239,20 +240,48 @@ impl Cut {
 
     /// Makes the whole's headers those of one piece.
     fn fill(&self, headers: &mut [u8], piece: &Piece, tx_checksum: bool) -> Result<(), ParseError> {
-        // A piece is shorter than the whole, whose length fits; ids wrap.
-        let total_len = (self.headers_len - self.l3 + piece.payload.len()) as u16;
-        let (_, ip_bytes) = headers.split_at_mut(self.l3);
-        let ip = Ipv4Header::parse_mut(ip_bytes)?;
-        ip.set_total_len(total_len);
-        ip.set_id(self.id.wrapping_add(piece.index as u16));
-        Ipv4Header::fill_checksum(ip_bytes)?;
-
         let l4_len = self.headers_len - self.l4 + piece.payload.len();
-        let sum = pseudo_header_v4(self.src, self.dst, self.proto, l4_len as u32);
+        let (_, ip_bytes) = headers.split_at_mut(self.l3);
+        let sum = self.fill_ip(ip_bytes, piece, l4_len)?;
         let (_, l4_bytes) = headers.split_at_mut(self.l4);
         match self.proto {
             IpProto::UDP => fill_udp(l4_bytes, piece, l4_len as u16, sum, tx_checksum),
             _ => self.fill_tcp(l4_bytes, piece, sum, tx_checksum),
+        }
+    }
+
+    /// Makes the IP header that of a piece; gives the pseudo-header's part of its checksum.
+    fn fill_ip(
+        &self,
+        bytes: &mut [u8],
+        piece: &Piece,
+        l4_len: usize,
+    ) -> Result<Checksum, ParseError> {
+        match self.version {
+            Version::V4(id) => {
+                let ip = Ipv4Header::parse_mut(bytes)?;
+                // A piece is shorter than the whole, whose length fits; ids wrap.
+                ip.set_total_len((self.l4 - self.l3 + l4_len) as u16);
+                ip.set_id(id.wrapping_add(piece.index as u16));
+                Ipv4Header::fill_checksum(bytes)?;
+                let ip = Ipv4Header::parse(bytes)?;
+                let (src, dst) = (ip.src(), ip.dst());
+                Ok(pseudo_header_v4(src, dst, self.proto, l4_len as u32))
+            }
+            Version::V6 => {
+                let ip = Ipv6Header::parse_mut(bytes)?;
+                ip.set_payload_len(l4_len as u16);
+                let (src, dst) = (ip.src(), ip.dst());
+                Ok(pseudo_header_v6(src, dst, self.proto, l4_len as u32))
+            }
+        }
+    }
+
+    /// The largest IP packet of this kind that the device cuts itself.
+    fn tso_max(&self, caps: Capabilities) -> u16 {
+        match self.version {
+            Version::V4(_) => caps.tso4_max,
+            Version::V6 => caps.tso6_max,
         }
     }
 
@@ -284,6 +313,16 @@ impl Cut {
         flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
         flags
     }
+}
+
+/// The version, the protocol, and the length of an IP header. Behind IPv6's own header comes the protocol's: a packet with
+/// extension headers is not cut.
+fn parse_ip(bytes: &[u8]) -> Result<(Version, IpProto, usize), ParseError> {
+    if let Ok(ip) = Ipv6Header::parse(bytes) {
+        return Ok((Version::V6, ip.next(), Ipv6Header::LEN));
+    }
+    let ip = Ipv4Header::parse(bytes)?;
+    Ok((Version::V4(ip.id()), ip.protocol(), ip.header_len()))
 }
 
 /// One datagram's header, out of the merged one's.

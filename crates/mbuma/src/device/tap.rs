@@ -232,6 +232,7 @@ impl Device for Tap {
             mtu,
             tx_checksum,
             tso4_max,
+            tso6_max: 0,
         }
     }
 

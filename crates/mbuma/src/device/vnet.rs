@@ -118,12 +118,20 @@ impl VnetHeader {
             ..Self::default()
         };
         if meta.tso_segsz != 0 {
-            header.gso_type = GSO_TCPV4 | if has_cwr(frame, l4) { GSO_ECN } else { 0 };
+            let kind = if is_ip6(frame) { GSO_TCPV6 } else { GSO_TCPV4 };
+            header.gso_type = kind | if has_cwr(frame, l4) { GSO_ECN } else { 0 };
             header.gso_size = meta.tso_segsz;
             header.hdr_len = l4 + u16::from(meta.l4_len);
         }
         header
     }
+}
+
+/// Whether the frame carries IPv6.
+fn is_ip6(frame: &Packet) -> bool {
+    let mut first = [0];
+    let l3 = usize::from(frame.header().l2_len);
+    frame.copy_to(l3, &mut first) && first[0] >> 4 == 6
 }
 
 /// Whether a segment's first piece alone is to carry CWR, which the device has to know.

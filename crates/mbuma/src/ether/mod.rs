@@ -4,5 +4,6 @@
 
 pub(crate) mod arp;
 pub(crate) mod input;
+pub(crate) mod nd;
 pub(crate) mod output;
 pub(crate) mod transmit;

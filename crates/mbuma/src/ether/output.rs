@@ -5,13 +5,13 @@
 //! Locks: none held here; resolving takes ARP, queueing IFQUEUE.
 //! Sources: RFC 894, RFC 1112 section 6.4 (groups), RFC 1122 section 2.3.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use mbuf::Packet;
 use wire::{EtherHeader, EtherType, MacAddr};
 
-use super::arp;
+use super::{arp, nd};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
@@ -43,6 +43,26 @@ pub(crate) fn run_kept(
     }
     if let Some((mac, packet)) = arp::resolve(batch, ifp, next_hop, packet, hop) {
         frame(batch, ifp, packet, mac, EtherType::IPV4);
+    }
+}
+
+/// Sends an IPv6 packet to `next_hop` on this link, for a sender that keeps the address in `hop`.
+pub(crate) fn run6(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    packet: Packet,
+    next_hop: Ipv6Addr,
+    hop: &mut Option<Hop>,
+) {
+    if let Some(mac) = ifp.neighbours6.kept(batch.now, hop) {
+        return frame(batch, ifp, packet, mac, EtherType::IPV6);
+    }
+    if next_hop.is_multicast() {
+        let group = MacAddr::from_ipv6_multicast(next_hop);
+        return frame(batch, ifp, packet, group, EtherType::IPV6);
+    }
+    if let Some((mac, packet)) = nd::resolve(batch, ifp, next_hop, packet, hop) {
+        frame(batch, ifp, packet, mac, EtherType::IPV6);
     }
 }
 

@@ -104,7 +104,7 @@ impl EchoPcb {
         }
     }
 
-    pub(super) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
+    pub(crate) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
         match self.queue.push(echo.into()) {
             Ok(wakes) => {
                 batch.delivered();

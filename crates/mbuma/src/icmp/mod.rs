@@ -52,7 +52,7 @@ impl IcmpState {
         self.interceptors.write().retain(|p| !Arc::ptr_eq(p, pcb));
     }
 
-    fn interceptor(&self, iface: IfIndex) -> Option<Arc<EchoPcb>> {
+    pub(crate) fn interceptor(&self, iface: IfIndex) -> Option<Arc<EchoPcb>> {
         self.interceptors
             .read()
             .iter()

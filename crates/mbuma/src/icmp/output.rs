@@ -17,9 +17,10 @@ use wire::{
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::inet::Ends;
+use crate::inet::{Ends, Pair};
 use crate::ip::{self, IcmpError, QUOTE_MAX, Service};
 use crate::ip4;
+use crate::protosw;
 use crate::route::Route;
 
 /// Precedence "internetwork control" for errors (RFC 1812 4.3.2.5).
@@ -80,7 +81,7 @@ struct OriginalAddrs {
 }
 
 /// Whether there may be an error about this packet, and the way to its sender.
-fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, Route)> {
+fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, Route<Ipv4Addr>)> {
     let fixed = original.pullup(Ipv4Header::LEN).ok()?;
     let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
     let view = Ipv4Header::parse(original.pullup(header_len).ok()?).ok()?;
@@ -151,15 +152,24 @@ pub(crate) fn error_about_original(
     original: &Original<'_>,
     kind: IcmpError,
 ) {
-    match rebuild(&batch.stack.pool, original) {
+    let pair = match &original.ends {
+        Ends::V4(pair) => pair,
+        Ends::V6(pair, zone) => {
+            return protosw::icmp6_error_about(batch, pair, *zone, original, kind);
+        }
+    };
+    match rebuild(&batch.stack.pool, pair, original) {
         Ok(packet) => error(batch, packet, kind),
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
     }
 }
 
 /// The packet's header and what is known behind it.
-fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
-    let Ends::V4(pair) = original.ends;
+fn rebuild(
+    pool: &MbufPool,
+    pair: &Pair<Ipv4Addr>,
+    original: &Original<'_>,
+) -> Result<Packet, NoBufs> {
     let fields = Ipv4Fields {
         payload_len: original.len,
         ttl: original.ttl,

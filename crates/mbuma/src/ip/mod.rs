@@ -3,10 +3,10 @@
 //! Plain data, for each version of IP.
 
 use std::fmt::Debug;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use wire::{Checksum, IpProto, pseudo_header_v4};
+use wire::{Checksum, IpProto, needs_zone, pseudo_header_v4, pseudo_header_v6};
 
 use crate::ifnet::Ifnet;
 use crate::inet::{Ends, Pair};
@@ -52,6 +52,9 @@ pub(crate) struct Addressed<'a, A> {
 
 /// An address of one version of IP: what a protocol above must know of it.
 pub(crate) trait Address: Copy + Debug {
+    /// A datagram of UDP may go without a checksum.
+    const SUM_OPTIONAL: bool;
+
     /// The ends of a flow, of whose packets this is one.
     fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends;
 
@@ -60,6 +63,8 @@ pub(crate) trait Address: Copy + Debug {
 }
 
 impl Address for Ipv4Addr {
+    const SUM_OPTIONAL: bool = true;
+
     #[inline]
     fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends {
         Ends::V4(Pair {
@@ -76,11 +81,34 @@ impl Address for Ipv4Addr {
     }
 }
 
+impl Address for Ipv6Addr {
+    /// RFC 8200 section 8.1: nothing else protects the addresses.
+    const SUM_OPTIONAL: bool = false;
+
+    #[inline]
+    fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends {
+        let pair = Pair {
+            local: packet.dst,
+            peer: packet.src,
+            local_port: dst_port,
+            peer_port: src_port,
+        };
+        let zoned = needs_zone(packet.dst) || needs_zone(packet.src);
+        Ends::V6(pair, if zoned { packet.ip.ifp.index.0 } else { 0 })
+    }
+
+    #[inline]
+    fn pseudo_header(src: Self, dst: Self, proto: IpProto, len: u32) -> Checksum {
+        pseudo_header_v6(src, dst, proto, len)
+    }
+}
+
 /// The pseudo-header's part of the checksum of what goes from our end to the peer's.
 #[inline]
 pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum {
     match ends {
         Ends::V4(pair) => pseudo_header_v4(pair.local, pair.peer, proto, len as u32),
+        Ends::V6(pair, _) => pseudo_header_v6(pair.local, pair.peer, proto, len as u32),
     }
 }
 

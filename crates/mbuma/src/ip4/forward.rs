@@ -17,6 +17,8 @@
 //! header is written; what others share of it is copied first.
 //! Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
 
+use std::net::Ipv4Addr;
+
 use mbuf::{Csum, Mbufq, Packet};
 use wire::{
     IpProto, Ipv4Fields, Ipv4Header, TcpHeader, UdpHeader, is_martian_destination, pseudo_header_v4,
@@ -57,7 +59,7 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts) {
 }
 
 /// Whether a packet between these addresses may be sent on, and where to.
-fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route, Stop> {
+fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route<Ipv4Addr>, Stop> {
     let link_local = facts.src.is_link_local() || facts.dst.is_link_local();
     if link_local || is_martian_destination(facts.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
@@ -83,7 +85,7 @@ fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route, Stop> {
 }
 
 /// Whether the packet, or each piece of a large one, fits the link: else it may be fragmented, or not.
-fn fit(packet: &Packet, facts: &Facts, route: &Route) -> Result<bool, Stop> {
+fn fit(packet: &Packet, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
     let piece = piece_len(packet, facts).ok_or(Stop::silent(DropReason::ForwardBadSegment))?;
     if piece <= route.ifp.mtu() {
         return Ok(true);
@@ -175,7 +177,13 @@ fn undo_checksum(packet: &mut Packet, facts: &Facts) -> Result<(), Stop> {
 }
 
 /// Hands the packet to the link, in fragments unless it fits.
-fn pass_on(batch: &mut Batch<'_>, route: &Route, packet: Packet, facts: &Facts, whole: bool) {
+fn pass_on(
+    batch: &mut Batch<'_>,
+    route: &Route<Ipv4Addr>,
+    packet: Packet,
+    facts: &Facts,
+    whole: bool,
+) {
     batch.stack.forwarded.inc();
     if whole {
         return ether::output::run(batch, &route.ifp, packet, route.next_hop);
@@ -197,7 +205,7 @@ fn pass_on(batch: &mut Batch<'_>, route: &Route, packet: Packet, facts: &Facts, 
 }
 
 /// Cuts one packet that begins with its IP header.
-fn fragment_on(batch: &mut Batch<'_>, route: &Route, mut packet: Packet, facts: &Facts) {
+fn fragment_on(batch: &mut Batch<'_>, route: &Route<Ipv4Addr>, mut packet: Packet, facts: &Facts) {
     let mut bytes = [0; Ipv4Header::LEN_MAX];
     let (bytes, _) = bytes.split_at_mut(facts.header_len.min(Ipv4Header::LEN_MAX));
     packet.copy_to(0, bytes);

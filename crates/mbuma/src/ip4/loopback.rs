@@ -1,5 +1,5 @@
 //! Packets to ourselves: out of one protocol and into another without a device; and the interface lo0,
-//! which has 127/8.
+//! which has 127/8 and ::1.
 //!
 //! Called by: [`output`](super::output), which may hold a connection's lock, as input will: so they are
 //! queued, whatever their policy. Calls: [`dispatch`], which hands them to [`input`](super::input).
@@ -9,8 +9,9 @@
 //! Locks: none held here. Sources: RFC 1122 section 3.2.1.5 (packets to one's own addresses).
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mbuf::{Csum, Mbufq, Packet};
 use wire::MacAddr;
@@ -20,14 +21,14 @@ use crate::device::{Budget, Capabilities, Device};
 use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
-use crate::neighbour::Neighbours;
+use crate::neighbour::Tables;
 
-/// Queues an IP packet for the interface `iface`, which has its destination address.
+/// Queues an IP packet, of either version, for the interface `iface`, which has its destination address.
 ///
 /// # Errors
 /// There is no room; the packet is given back.
 #[doc(alias = "if_simloop")]
-pub(super) fn enqueue(
+pub(crate) fn enqueue(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     iface: IfIndex,
@@ -48,14 +49,15 @@ pub(super) fn enqueue(
 /// The loopback interface. Its MTU is what a packet can be at most: nothing is gained by less.
 #[doc(alias = "lo0")]
 pub(crate) fn interface() -> Arc<Ifnet> {
-    let config = IfConfig::new("lo0").with_addr(Ipv4Addr::LOCALHOST, 8);
-    let neighbours = Neighbours::new(0);
+    let config = IfConfig::new("lo0")
+        .with_addr(Ipv4Addr::LOCALHOST, 8)
+        .with_addr(Ipv6Addr::LOCALHOST, 128);
     Arc::new(Ifnet::new(
         IfIndex::LOOPBACK,
         config,
         MacAddr::ZERO,
         vec![Arc::new(Nowhere)],
-        neighbours,
+        Tables::new(0, Duration::ZERO),
     ))
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn run_cached(
     cache: &mut RouteCache,
 ) -> Result<(), DropReason> {
     let routes = &batch.stack.routes;
-    match cache.route(routes, || find_route(batch, to)) {
+    match cache.v4(routes, || find_route(batch, to)) {
         Some(route) => through(batch, packet, to, route),
         None => refuse(batch, packet, DropReason::IpNoRoute),
     }
@@ -61,7 +61,7 @@ fn through(
     batch: &mut Batch<'_>,
     packet: Packet,
     to: &Send<Ipv4Addr>,
-    route: &mut Route,
+    route: &mut Route<Ipv4Addr>,
 ) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
     if len > usize::from(u16::MAX) {
@@ -83,7 +83,7 @@ fn through(
 
 /// Loopback and reserved addresses never appear on a link, not as a source either (RFC 1122 3.2.1.3),
 /// whatever the table says; unless the interface is said to lead to a neighbour's loopback.
-fn find_route(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> Option<Route> {
+fn find_route(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> Option<Route<Ipv4Addr>> {
     let routes = &batch.stack.routes;
     let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
         routes.lookup_group(to.src, to.dst)
@@ -126,7 +126,7 @@ fn ident(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> u16 {
 
 fn to_ourselves(
     batch: &mut Batch<'_>,
-    route: &Route,
+    route: &Route<Ipv4Addr>,
     mut packet: Packet,
     fields: &Ipv4Fields<'_>,
 ) -> Result<(), DropReason> {
@@ -144,7 +144,7 @@ fn to_kept(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     fields: &Ipv4Fields<'_>,
-    route: &mut Route,
+    route: &mut Route<Ipv4Addr>,
 ) -> Result<(), DropReason> {
     if prepend_header(&mut packet, fields).is_err() {
         return refuse(batch, packet, DropReason::TxNoBufs);

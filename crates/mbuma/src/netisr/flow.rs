@@ -11,11 +11,11 @@
 //! Locks: none. Sources: RSS (Toeplitz hashes, which need no key to be aimed at), RFC 791 section 3.2.
 
 use std::hash::{BuildHasher, Hasher};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kern::{Cpu, Random, SeededState};
 use mbuf::Packet;
-use wire::{ArpPacket, IpProto, Ipv4Header};
+use wire::{ArpPacket, IpProto, Ipv4Header, Ipv6Header};
 
 use crate::ifnet::Ifnet;
 use crate::inet::Ends;
@@ -33,6 +33,9 @@ impl Flows {
     pub(crate) fn between(&self, ends: &Ends) -> u32 {
         match ends {
             Ends::V4(pair) => self.hash((pair.local, pair.local_port), (pair.peer, pair.peer_port)),
+            Ends::V6(pair, _) => {
+                self.hash6((pair.local, pair.local_port), (pair.peer, pair.peer_port))
+            }
         }
     }
 
@@ -60,6 +63,41 @@ impl Flows {
         let addr = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| header[at + i]));
         let (src_port, dst_port) = ports(packet, &header).unwrap_or((0, 0));
         self.hash((addr(12), src_port), (addr(16), dst_port))
+    }
+
+    fn hash6(&self, a: (Ipv6Addr, u16), b: (Ipv6Addr, u16)) -> u32 {
+        let mut hasher = self.0.build_hasher();
+        for (ip, port) in [a.min(b), a.max(b)] {
+            hasher.write(&ip.octets());
+            hasher.write(&port.to_le_bytes());
+        }
+        (hasher.finish() as u32).max(1)
+    }
+
+    /// The flow of a packet that begins with its IPv6 header. What has extension headers, fragments among them, is hashed
+    /// by its addresses alone.
+    pub(super) fn of_ip6(&self, packet: &Packet) -> u32 {
+        let mut bytes = [0; Ipv6Header::LEN];
+        packet.copy_to(0, &mut bytes);
+        let Ok(header) = Ipv6Header::parse(&bytes) else {
+            return 1;
+        };
+        let mut ports = [0; 4];
+        let has_ports = [IpProto::TCP, IpProto::UDP].contains(&header.next());
+        if !has_ports || !packet.copy_to(Ipv6Header::LEN, &mut ports) {
+            ports = [0; 4];
+        }
+        let [a, b, c, d] = ports;
+        let (src, dst) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        self.hash6((header.src(), src), (header.dst(), dst))
+    }
+
+    /// The flow of a packet of either version.
+    pub(super) fn of_ip(&self, packet: &Packet) -> u32 {
+        match packet.front().first().map(|first| first >> 4) {
+            Some(6) => self.of_ip6(packet),
+            _ => self.of_ip4(packet),
+        }
     }
 
     /// The flow of an ARP packet: all that one sender says.

@@ -128,7 +128,9 @@ impl Netisr {
         if packet.header().flow == 0 {
             packet.header_mut().flow = match protocol {
                 Protocol::Arp => self.flows.of_arp(packet),
-                Protocol::Ip4 | Protocol::Loopback => self.flows.of_ip4(packet),
+                Protocol::Ip4 => self.flows.of_ip4(packet),
+                Protocol::Ip6 => self.flows.of_ip6(packet),
+                Protocol::Loopback => self.flows.of_ip(packet),
             };
         }
         // As the interfaces choose their queues: where there are as many, both are the same.

@@ -10,15 +10,15 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use super::{Entry, Refusal, Routes, insert};
+use super::{Entry, Refusal, RouteAddr, Routes, insert};
 use crate::ifnet::{IfAddr, IfIndex};
 
 /// Where a route leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteKind {
+pub enum RouteKind<A = Ipv4Addr> {
     /// To a router on the link of an interface.
     #[doc(alias = "RTF_GATEWAY")]
-    Gateway(IfIndex, Ipv4Addr),
+    Gateway(IfIndex, A),
     /// To the destination itself, which is on the link of an interface.
     Link(IfIndex),
     /// Nowhere, without a word.
@@ -31,13 +31,13 @@ pub enum RouteKind {
 
 /// A route, as `netstat -r` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RouteEntry {
+pub struct RouteEntry<A = Ipv4Addr> {
     /// The network.
-    pub net: IfAddr,
+    pub net: IfAddr<A>,
     /// Where it leads.
-    pub kind: RouteKind,
+    pub kind: RouteKind<A>,
     /// The address to send from; unspecified if the interface has none.
-    pub src: Ipv4Addr,
+    pub src: A,
     /// It is an address of this stack.
     pub local: bool,
     /// It came with an interface's address.
@@ -53,7 +53,7 @@ pub enum RouteError {
     NotFound,
     /// There is no such interface, or it leads nowhere.
     NoInterface,
-    /// More than 32 bits of prefix, or an address with bits behind it.
+    /// More bits of prefix than an address has, or an address with bits behind it.
     BadNetwork,
     /// No router can have this address, or we have it.
     BadGateway,
@@ -73,8 +73,8 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-impl Entry {
-    fn to_kind(&self) -> RouteKind {
+impl<A: RouteAddr> Entry<A> {
+    fn to_kind(&self) -> RouteKind<A> {
         match (self.refusal, self.gateway) {
             (Some(Refusal::Blackhole), _) => RouteKind::Blackhole,
             (Some(Refusal::Reject), _) => RouteKind::Reject,
@@ -84,18 +84,18 @@ impl Entry {
     }
 
     /// A program added it, for exactly this network.
-    fn is_set_for(&self, net: IfAddr) -> bool {
+    fn is_set_for(&self, net: IfAddr<A>) -> bool {
         !self.pinned && self.net == net
     }
 }
 
-impl Routes {
-    pub(crate) fn set(&self, entry: Entry) -> Result<(), RouteError> {
+impl<A: RouteAddr> Routes<A> {
+    pub(crate) fn set(&self, entry: Entry<A>) -> Result<(), RouteError> {
         self.change(|entries| {
             if entries.iter().any(|e| e.is_set_for(entry.net)) {
                 return Err(RouteError::Exists);
             }
-            match entry.net.addr.is_loopback() && entry.ifp.route_localnet {
+            match entry.net.addr.is_own_anyway() && entry.ifp.route_localnet {
                 // A neighbour's loopback takes the place of ours.
                 true => {
                     let len = entry.net.prefix_len;
@@ -108,7 +108,7 @@ impl Routes {
         })
     }
 
-    pub(crate) fn unset(&self, net: IfAddr) -> Result<(), RouteError> {
+    pub(crate) fn unset(&self, net: IfAddr<A>) -> Result<(), RouteError> {
         let taken = self.change(|entries| {
             let at = entries.iter().position(|e| e.is_set_for(net))?;
             Some(entries.remove(at))
@@ -117,10 +117,10 @@ impl Routes {
         taken.map(drop).ok_or(RouteError::NotFound)
     }
 
-    pub(crate) fn list(&self) -> Vec<RouteEntry> {
-        let entry = |e: &Entry| RouteEntry {
+    pub(crate) fn list(&self) -> Vec<RouteEntry<A>> {
+        let entry = |e: &Entry<A>| RouteEntry {
             net: IfAddr {
-                addr: e.net.network(),
+                addr: A::network_of(&e.net),
                 ..e.net
             },
             kind: e.to_kind(),

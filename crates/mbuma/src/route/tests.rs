@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use super::*;
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::IfConfig;
-use crate::neighbour::Neighbours;
+use crate::neighbour::Tables;
 use wire::MacAddr;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -23,20 +25,20 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
         config,
         MacAddr::ZERO,
         vec![device],
-        Neighbours::new(1),
+        Tables::new(1, Duration::ZERO),
     ))
 }
 
-fn table() -> Routes {
+fn table() -> Routes<Ipv4Addr> {
     let routes = Routes::new();
     let (a, b) = (interface(11, &[(A, 24)]), interface(12, &[(B, 8)]));
     routes.add_default(&b, Ipv4Addr::new(10, 9, 9, 9));
-    routes.add_connected(&b);
-    routes.add_connected(&a);
+    routes.add_connected(&b, &b.addrs);
+    routes.add_connected(&a, &a.addrs);
     routes
 }
 
-fn to(routes: &Routes, dst: [u8; 4]) -> Option<(u32, Ipv4Addr, Ipv4Addr, bool)> {
+fn to(routes: &Routes<Ipv4Addr>, dst: [u8; 4]) -> Option<(u32, Ipv4Addr, Ipv4Addr, bool)> {
     let route = routes.lookup(dst.into())?;
     Some((route.ifp.index.0, route.next_hop, route.src, route.local))
 }
@@ -65,7 +67,8 @@ fn own_addresses_are_local() {
     }
     // An address with a prefix of 32 is on no network.
     let alone = Routes::new();
-    alone.add_connected(&interface(13, &[(A, 32)]));
+    let c = interface(13, &[(A, 32)]);
+    alone.add_connected(&c, &c.addrs);
     assert_eq!(to(&alone, A.octets()), Some((13, A, A, true)));
     assert_eq!(to(&alone, [10, 0, 2, 3]), None);
 }
@@ -106,7 +109,7 @@ fn a_kept_route_is_good_until_the_table_changes() {
             looks.set(looks.get() + 1);
             routes.lookup(dst)
         };
-        cache.route(&routes, find).map(|route| route.ifp.index)
+        cache.v4(&routes, find).map(|route| route.ifp.index)
     };
     assert_eq!((route(), route()), (Some(IfIndex(11)), Some(IfIndex(11))));
     assert_eq!(looks.get(), 1);
@@ -129,6 +132,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
             addr: A,
             prefix_len: 24,
         }],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -9,16 +9,18 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use mbuf::Chain;
-use wire::{IcmpHeader, IcmpMessage, IpProto};
+use wire::{Icmp6Header, Icmp6Message, IcmpHeader, IcmpMessage, IpProto, pseudo_header_v6};
 
 use super::udp::BindError;
 use crate::icmp;
 use crate::icmp::echo::EchoPcb;
 use crate::icmp::output::Original;
+use crate::icmp6;
 
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::ip::{self, IcmpError, QUOTE_MAX, Service};
+use crate::ip6::output::Send6;
 use crate::stack::Stack;
 
 pub use crate::icmp::echo::Echo;
@@ -77,15 +79,29 @@ impl EchoSocket {
             id: echo.id,
             seq: echo.seq,
         };
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (echo.dst, echo.src) else {
-            return;
-        };
-        let service = Service::of(IpProto::ICMP);
-        let to = ip::Send { src, dst, service };
-        self.0
-            .stack
-            .0
-            .enter(|batch| icmp::output::send(batch, message, payload, &to));
+        let stack = &self.0.stack.0;
+        match (echo.dst, echo.src) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let service = Service::of(IpProto::ICMP);
+                let to = ip::Send { src, dst, service };
+                stack.enter(|batch| icmp::output::send(batch, message, payload, &to));
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let service = Service::of(IpProto::ICMPV6);
+                let to = Send6 {
+                    send: ip::Send { src, dst, service },
+                    zone: 0,
+                    flow_label: 0,
+                };
+                let message = Icmp6Message::EchoReply {
+                    id: echo.id,
+                    seq: echo.seq,
+                };
+                stack.enter(|batch| icmp6::output::send(batch, message, payload, &to));
+            }
+            // Both came in one packet.
+            _ => {}
+        }
     }
 
     /// Tells the sender of `echo` that the host can't be reached, quoting it.
@@ -98,7 +114,10 @@ impl EchoSocket {
         let (front, len) = quote(echo);
         let original = Original {
             ends,
-            proto: IpProto::ICMP,
+            proto: match ends {
+                Ends::V4(_) => IpProto::ICMP,
+                Ends::V6(..) => IpProto::ICMPV6,
+            },
             ttl: echo.ttl,
             len,
             front: &front,
@@ -129,16 +148,25 @@ impl fmt::Debug for EchoSocket {
 
 /// The ping as it arrived, as far as an error quotes it, and its length with the header.
 fn quote(echo: &Echo) -> (Vec<u8>, u16) {
-    let message = IcmpMessage::EchoRequest {
-        id: echo.id,
-        seq: echo.seq,
-    };
-    let header = IcmpHeader::new(message, echo.payload.segments());
     // It arrived in one IP packet, so its length fits one.
     let len = (IcmpHeader::LEN + echo.payload.len()) as u16;
     let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
     let (header_bytes, data) = bytes.split_at_mut(IcmpHeader::LEN);
-    header.emit(header_bytes);
+    emit_header(echo, len, header_bytes);
     echo.payload.copy_to(0, data);
     (bytes, len)
+}
+
+/// Writes the header that the ping had, as long in both versions.
+fn emit_header(echo: &Echo, len: u16, out: &mut [u8]) {
+    let (id, seq) = (echo.id, echo.seq);
+    let data = echo.payload.segments();
+    match (echo.src, echo.dst) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, u32::from(len));
+            let message = Icmp6Message::EchoRequest { id, seq };
+            Icmp6Header::new(message, pseudo, data).emit(out);
+        }
+        _ => _ = IcmpHeader::new(IcmpMessage::EchoRequest { id, seq }, data).emit(out),
+    }
 }

@@ -31,9 +31,10 @@ impl Stack {
         let (mut local, peer) = (local.into(), peer.into());
         let stack = &self.0;
         let giant = stack.look();
-        let way = network::way_to(stack, peer.ip()).ok_or(SocketError::Unreachable)?;
+        let way = network::way_to(stack, peer).ok_or(SocketError::Unreachable)?;
+        // 0.0.0.0 and :: both mean any address, of whichever version reaches the peer.
         if local.ip().is_unspecified() {
-            local.set_ip(way.src);
+            local = SocketAddr::new(way.src, local.port());
         }
         if !stack.owns(local.ip()) && !way.ifp.accept_any {
             return Err(SocketError::AddrNotAvailable);
@@ -61,7 +62,7 @@ fn open(stack: &Arc<StackState>, ends: Ends, ifp: &Ifnet) -> Result<Arc<Inpcb>, 
         let port = port.ok_or(SocketError::AddrInUse)?;
         let ends = ends.with_local_port(port);
         let iss = tcp.initial_sequence(&ends, now);
-        let mss = (ifp.mtu() as u32).saturating_sub(40);
+        let mss = (ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&ends));
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
         tcb.conn.ts = tcp.timestamps(&ends);
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());

@@ -215,12 +215,12 @@ impl Incoming {
 
     /// The address that the peer wants.
     pub fn local_addr(&self) -> SocketAddr {
-        self.pcb().ends.local()
+        self.pcb().ends().local()
     }
 
     /// The client.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.pcb().ends.peer()
+        self.pcb().ends().peer()
     }
 
     /// Whether the peer has given up meanwhile.
@@ -289,7 +289,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
         }
         stack.tcp.counters.refused.inc();
         match how {
-            Refusal::Reset => crate::tcp::reset::send(batch, pcb.ends, SeqNum(0), rcv_nxt),
+            Refusal::Reset => crate::tcp::reset::send(batch, pcb.ends(), SeqNum(0), rcv_nxt),
             Refusal::Unreachable(kind) => unreachable_for(batch, pcb, irs, kind),
             Refusal::Ignore => {}
         }
@@ -299,8 +299,8 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
 /// The ICMP error quotes the SYN; what it quotes is known from the connection.
 fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: IcmpError) {
     let fields = wire::TcpFields {
-        src_port: pcb.ends.peer_port(),
-        dst_port: pcb.ends.local_port(),
+        src_port: pcb.ends().peer_port(),
+        dst_port: pcb.ends().local_port(),
         seq: irs,
         ack: SeqNum(0),
         flags: TcpFlags::SYN,
@@ -310,7 +310,7 @@ fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum
     };
     let mut header = [0; wire::TcpHeader::LEN];
     fields.emit(&mut header);
-    crate::icmp::output::error_about(batch, pcb.ends, wire::IpProto::TCP, &header, kind);
+    crate::icmp::output::error_about(batch, pcb.ends(), wire::IpProto::TCP, &header, kind);
 }
 
 impl Drop for Incoming {

@@ -85,12 +85,12 @@ impl TcpStream {
 
     /// Our end.
     pub fn local_addr(&self) -> SocketAddr {
-        self.pcb.ends.local()
+        self.pcb.ends().local()
     }
 
     /// The other end.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.pcb.ends.peer()
+        self.pcb.ends().peer()
     }
 
     /// The connection's state now.
@@ -118,7 +118,7 @@ impl TcpStream {
     #[doc(alias = "SO_INCOMING_CPU")]
     pub fn keep_to_this_cpu(&self) {
         let _giant = self.stack.look();
-        if let Some(way) = network::way_to(&self.stack, self.pcb.ends.peer().ip()) {
+        if let Some(way) = network::way_to(&self.stack, self.pcb.ends().peer()) {
             let cpu = self.stack.cpus.current();
             self.pcb.keep_to(way.ifp.queues.len(), cpu);
         }
@@ -461,7 +461,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     t.close(Some(SocketError::Closed));
     visit::end_later(batch, pcb, t);
     if tell {
-        reset::send(batch, pcb.ends, seq, ack);
+        reset::send(batch, pcb.ends(), seq, ack);
     }
 }
 

@@ -231,7 +231,7 @@ impl UdpSocket {
         if dst.port() == 0 || dst.ip().is_unspecified() {
             return Err(SendError::BadDestination);
         }
-        if payload.len() > udp::output::PAYLOAD_MAX {
+        if payload.len() > udp::output::payload_max(&ends) {
             return Err(SendError::TooBig);
         }
         let sent = self
@@ -260,13 +260,13 @@ impl UdpSocket {
 
     fn source_to(&self, dst: SocketAddr) -> Result<IpAddr, SendError> {
         let _giant = self.0.stack.0.look();
-        network::source_to(&self.0.stack.0, dst.ip()).ok_or(SendError::NoRoute)
+        network::source_to(&self.0.stack.0, dst).ok_or(SendError::NoRoute)
     }
 
     fn may_send_from(&self, src: SocketAddr, dst: SocketAddr) -> bool {
         let (pcb, stack) = (&self.0.pcb, &self.0.stack.0);
         if let Some(index) = pcb.any {
-            return src.port() != 0 && network::leads_through(stack, index, dst.ip());
+            return src.port() != 0 && network::leads_through(stack, index, dst);
         }
         let ip_fits = match pcb.local.ip() {
             ip if ip.is_unspecified() => network::is_local(stack, src.ip()),

@@ -4,15 +4,17 @@
 //! before what waits for its neighbours: a thread that finds the interface later finds it marked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wire::MacAddr;
 
+use crate::batch::Batch;
 use crate::device::Device;
 use crate::drops::DropReason;
-use crate::ether::arp;
+use crate::ether::{arp, nd};
 use crate::ifnet::planted::{Bug, planted};
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
-use crate::neighbour::Neighbours;
+use crate::neighbour::Tables;
 use crate::stack::Stack;
 
 impl Stack {
@@ -39,11 +41,12 @@ impl Stack {
         let _giant = self.0.look();
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
-        let neighbours = Neighbours::new(self.0.config.arp_queue_max);
-        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, neighbours));
+        let tables = Tables::new(self.0.config.arp_queue_max, self.reachable_time(&config));
+        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
-        self.0.routes.add_connected(&ifp);
+        self.0.routes.add_connected(&ifp, &ifp.addrs);
+        self.0.routes6.add_connected(&ifp, &ifp.addrs6);
         index
     }
 
@@ -59,18 +62,19 @@ impl Stack {
         let ifp = interfaces.remove(at);
         drop(interfaces);
         if planted(Bug::FlushedEarly) {
-            self.0.enter(|batch| arp::flush(batch, &ifp));
+            self.0.enter(|batch| flush(batch, &ifp));
         }
         if !planted(Bug::Unmarked) {
             ifp.mark_detached();
         }
         self.0.routes.remove_interface(index);
+        self.0.routes6.remove_interface(index);
         // Routes first: a look-up from now on finds another.
         self.0.tcp.forget_interface(index);
         self.0.udp.table.forget_interface(index);
         drop(giant);
         if !planted(Bug::FlushedEarly) {
-            self.0.enter(|batch| arp::flush(batch, &ifp));
+            self.0.enter(|batch| flush(batch, &ifp));
         }
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         let waited = self.0.outward(&ifp, detached);
@@ -88,6 +92,19 @@ impl Stack {
         }
     }
 
+    /// For how long a neighbour's answer is believed: random, so that hosts do not ask all at once (RFC 4861 6.3.2).
+    fn reachable_time(&self, config: &IfConfig) -> Duration {
+        const BASE_MS: u64 = 30_000;
+        let has_ip6 = !config.addrs6.is_empty();
+        // An interface without IPv6 draws nothing.
+        let more = if has_ip6 {
+            self.0.random(|r| r.below(BASE_MS))
+        } else {
+            0
+        };
+        Duration::from_millis(BASE_MS / 2 + more)
+    }
+
     /// A locally administered address drawn at random.
     pub(crate) fn random_mac(&self) -> MacAddr {
         let mut bytes = [0; 6];
@@ -95,4 +112,10 @@ impl Stack {
         bytes[0] = (bytes[0] & 0xfc) | 0x02;
         MacAddr(bytes)
     }
+}
+
+/// Drops what waits for neighbours of either version.
+fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
+    arp::flush(batch, ifp);
+    nd::flush(batch, ifp);
 }

@@ -1,12 +1,12 @@
 //! Routes that a program adds, deletes and lists.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use wire::is_martian_source;
+use wire::{is_link_local6, is_martian_source, is_martian_source6};
 
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
-use crate::route::{Entry, Refusal, RouteEntry, RouteError, RouteKind};
+use crate::route::{Entry, Refusal, RouteAddr, RouteEntry, RouteError, RouteKind, Routes};
 use crate::stack::Stack;
 
 impl Stack {
@@ -17,8 +17,36 @@ impl Stack {
     /// See [`RouteError`].
     #[doc(alias = "RTM_ADD")]
     pub fn add_route(&self, net: IfAddr, kind: RouteKind) -> Result<(), RouteError> {
+        let may_be_router = |gateway, ifp: &Ifnet| self.may_be_router(gateway, ifp);
+        self.add_to(&self.0.routes, net, kind, may_be_router)
+    }
+
+    /// The same for IPv6. A router may have a link-local address.
+    ///
+    /// # Errors
+    /// See [`RouteError`].
+    pub fn add_route6(
+        &self,
+        net: IfAddr<Ipv6Addr>,
+        kind: RouteKind<Ipv6Addr>,
+    ) -> Result<(), RouteError> {
+        if is_link_local6(net.addr) || net.addr.is_multicast() {
+            // Each link has such a network of its own, which a zone names.
+            return Err(RouteError::BadNetwork);
+        }
+        let may_be_router = |gateway, ifp: &Ifnet| self.may_be_router6(gateway, ifp);
+        self.add_to(&self.0.routes6, net, kind, may_be_router)
+    }
+
+    fn add_to<A: RouteAddr>(
+        &self,
+        routes: &Routes<A>,
+        net: IfAddr<A>,
+        kind: RouteKind<A>,
+        may_be_router: impl Fn(A, &Ifnet) -> bool,
+    ) -> Result<(), RouteError> {
         let _giant = self.0.look();
-        if net.prefix_len > 32 || net.network() != net.addr {
+        if net.prefix_len > A::BITS || A::network_of(&net) != net.addr {
             return Err(RouteError::BadNetwork);
         }
         let (index, gateway, refusal) = match kind {
@@ -31,12 +59,12 @@ impl Stack {
         if refusal.is_none() && ifp.is_loopback() {
             return Err(RouteError::NoInterface);
         }
-        if gateway.is_some_and(|gateway| !self.may_be_router(gateway, &ifp)) {
+        if gateway.is_some_and(|gateway| !may_be_router(gateway, &ifp)) {
             return Err(RouteError::BadGateway);
         }
-        self.0.routes.set(Entry {
+        routes.set(Entry {
             net,
-            src: ifp.source_for(gateway.unwrap_or(net.addr)),
+            src: A::source_for(&ifp, gateway.unwrap_or(net.addr)),
             ifp: Arc::clone(&ifp),
             gateway,
             local: false,
@@ -64,11 +92,30 @@ impl Stack {
         self.0.routes.list()
     }
 
-    /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
-    pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
+    /// The same for IPv6.
+    ///
+    /// # Errors
+    /// [`RouteError::NotFound`].
+    pub fn delete_route6(&self, net: IfAddr<Ipv6Addr>) -> Result<(), RouteError> {
+        let _giant = self.0.look();
+        self.0.routes6.unset(net)
+    }
+
+    /// Every route of IPv6, longest prefix first.
+    pub fn routes6(&self) -> Vec<RouteEntry<Ipv6Addr>> {
+        let _giant = self.0.look();
+        self.0.routes6.list()
+    }
+
+    /// Sends everything without a more precise route, of the gateway's version of IP, to `gateway`, which is on interface
+    /// `index`.
+    pub fn add_default_route(&self, index: IfIndex, gateway: impl Into<IpAddr>) {
         let _giant = self.0.look();
         if let Some(ifp) = self.0.interface(index) {
-            self.0.routes.add_default(&ifp, gateway);
+            match gateway.into() {
+                IpAddr::V4(gateway) => self.0.routes.add_default(&ifp, gateway),
+                IpAddr::V6(gateway) => self.0.routes6.add_default(&ifp, gateway),
+            }
             self.forget_if_gone(&ifp);
         }
     }
@@ -77,6 +124,7 @@ impl Stack {
     fn forget_if_gone(&self, ifp: &Ifnet) {
         if ifp.is_gone() {
             self.0.routes.remove_interface(ifp.index);
+            self.0.routes6.remove_interface(ifp.index);
         }
     }
 
@@ -85,5 +133,12 @@ impl Stack {
             && !is_martian_source(gateway)
             && !ifp.is_broadcast(gateway)
             && !self.0.routes.is_local(gateway)
+    }
+
+    fn may_be_router6(&self, gateway: Ipv6Addr, ifp: &Ifnet) -> bool {
+        !gateway.is_unspecified()
+            && !is_martian_source6(gateway)
+            && !ifp.owns6(gateway)
+            && !self.0.routes6.is_local(gateway)
     }
 }

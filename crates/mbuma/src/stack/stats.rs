@@ -20,7 +20,7 @@ impl Stack {
         all.iter()
             .map(|pcb| {
                 let info = TcpInfo::of(&pcb.tcb.lock(), &self.0.tcp.config);
-                (pcb.ends.local(), pcb.ends.peer(), info)
+                (pcb.ends().local(), pcb.ends().peer(), info)
             })
             .collect()
     }

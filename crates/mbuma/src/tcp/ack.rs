@@ -173,6 +173,7 @@ pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
 }
 
 fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
+    t.route.reached(batch.now);
     if bytes == 0 {
         return;
     }

@@ -80,7 +80,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     }
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
-        IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted.total_len, mtu),
+        IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted, mtu),
         IcmpError::TimeExceeded => false,
         IcmpError::Port | IcmpError::Protocol => {
             connecting && abort_connect(&mut t, SocketError::Refused)

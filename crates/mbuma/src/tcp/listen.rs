@@ -23,9 +23,6 @@ use crate::inet::Ends;
 use crate::ip::{self, DestScope};
 use crate::network;
 
-/// Bytes of IP and TCP header without options.
-pub(crate) const HEADERS: u32 = 40;
-
 /// The queue of the listener or interceptor that a segment is for; and whether it is an interceptor's.
 fn queue(
     batch: &Batch<'_>,
@@ -86,7 +83,7 @@ fn open(
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
     // No answer would reach its sender, and an interceptor would open a connection elsewhere for it.
-    if network::way_to(batch.stack, seg.ends.peer().ip()).is_none() {
+    if network::way_to(batch.stack, seg.ends.peer()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
     // A connection in TIME-WAIT has its place in the table, which the cookie's acknowledgement would meet.
@@ -121,6 +118,15 @@ fn open(
     Verdict::Delivered
 }
 
+/// The size of the segments for a peer that does not say one (RFC 9293 section 3.7.1).
+pub(crate) fn default_mss(ends: &Ends) -> u32 {
+    const MSS6_DEFAULT: u32 = 1220;
+    match ends {
+        Ends::V4(_) => MSS_DEFAULT,
+        Ends::V6(..) => MSS6_DEFAULT,
+    }
+}
+
 /// A connection that this SYN begins.
 pub(super) fn half_open(
     batch: &Batch<'_>,
@@ -130,9 +136,11 @@ pub(super) fn half_open(
     iss: SeqNum,
 ) -> Tcb {
     let tcp = &batch.stack.tcp;
-    let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
+    let mss = default_mss(&syn.ends);
+    let mut t = Tcb::new(&tcp.config, state, iss, mss, batch.now);
     t.conn.ts = tcp.timestamps(&syn.ends);
-    take_syn(&mut t, syn, ip.ifp.mtu() as u32, &tcp.config, batch.now);
+    let mss = (ip.ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&syn.ends));
+    take_syn(&mut t, syn, mss, &tcp.config, batch.now);
     t
 }
 
@@ -188,12 +196,12 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
 }
 
 /// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
-pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, config: &TcpConfig, now: Time) {
+pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mss: u32, config: &TcpConfig, now: Time) {
     t.recv.irs = seg.seq;
     t.recv.nxt = seg.seq + 1;
     t.recv.adv = t.recv.nxt;
     t.recv.last_ack_sent = t.recv.nxt;
-    t.recv.mss = mtu.saturating_sub(HEADERS);
+    t.recv.mss = mss;
     options::agree(t, &seg.options, now);
     t.conn.ecn.begin(seg.flags);
     t.send.window = Window::new(t.send.mss, config.initial_window);

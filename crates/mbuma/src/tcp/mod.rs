@@ -181,7 +181,7 @@ impl TcpState {
     /// somebody else did.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
         let by_key = self.config.has_bug(Planted::LostSuccessor);
-        (self.table).remove_if(&pcb.ends, |found| by_key || Arc::ptr_eq(found, pcb))
+        (self.table).remove_if(&pcb.ends(), |found| by_key || Arc::ptr_eq(found, pcb))
     }
 
     /// Runs the connection timers of `cpu` that are due.

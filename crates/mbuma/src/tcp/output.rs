@@ -80,7 +80,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
     flags.set(TcpFlags::URG, urgent.is_some());
     Outgoing {
-        ends: pcb.ends,
+        ends: pcb.ends(),
         flow: pcb.flow(),
         seq: plan.seq,
         ack: if plan.flags.contains(TcpFlags::ACK) {

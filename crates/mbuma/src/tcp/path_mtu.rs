@@ -6,10 +6,14 @@
 //!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 
-use super::listen::HEADERS;
+use wire::Ipv6Header;
+
 use super::options;
 use super::pcb::{PathMtu, Tcb};
 use crate::batch::Batch;
+use crate::icmp::input::Quoted;
+use crate::inet::Ends;
+use crate::network;
 
 /// The smallest MTU that segments are made for. A path with a smaller one gets segments that routers may fragment.
 const MTU_MIN: u16 = 296;
@@ -21,7 +25,8 @@ const PLATEAUS: [u16; 10] = [
 
 /// A router reports that a packet of `packet_len` bytes is larger than `mtu`, or does not say than what (0). True if the
 /// connection has something to send again.
-pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16) -> bool {
+pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16) -> bool {
+    let (packet_len, mtu_min) = (quoted.total_len, mtu_min(&quoted.ends));
     let mtu = match mtu {
         0 => next_plateau(packet_len),
         mtu => mtu,
@@ -29,8 +34,9 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16
     if packet_len <= mtu {
         return false;
     }
-    let mss = u32::from(mtu.max(MTU_MIN)) - HEADERS - options::each_segment_len(t);
-    let may_fragment = mtu < MTU_MIN;
+    let headers = network::tcp_headers_len(&quoted.ends) + options::each_segment_len(t);
+    let mss = u32::from(mtu.max(mtu_min)) - headers;
+    let may_fragment = mtu < mtu_min;
     let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);
     let interface_mss = t
         .send
@@ -49,6 +55,14 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16
     // What was too large did not get lost to congestion.
     t.send.sent.mark_all_lost();
     true
+}
+
+/// No segment is made for less; no link of IPv6 has less, and icmp6 has refused such a report.
+fn mtu_min(ends: &Ends) -> u16 {
+    match ends {
+        Ends::V4(_) => MTU_MIN,
+        Ends::V6(..) => Ipv6Header::MTU_MIN,
+    }
 }
 
 fn next_plateau(packet_len: u16) -> u16 {

@@ -5,6 +5,7 @@
 //! Locks: `tcb` (CONN). Holding it, one may take accept queues, routes, neighbours, interface queues,
 //! the timer wheel and zones; never the connection table or another connection.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
@@ -13,16 +14,33 @@ use kern::{Cpu, LockClass, order};
 pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
 pub use super::state::State;
 pub(crate) use super::tcb::{Predecessor, Tcb};
-use crate::inet::Ends;
+use crate::inet::{Ends, Pair};
 use crate::netisr;
 
 static CONN: LockClass = LockClass::new("connection", order::CONN);
+
+/// [`Ends`] as long as the connection is there: those of IPv6 lie apart, so that a connection over IPv4 has no room for
+/// them.
+#[derive(Debug)]
+enum KeptEnds {
+    V4(Pair<Ipv4Addr>),
+    V6(Box<(Pair<Ipv6Addr>, u32)>),
+}
+
+impl KeptEnds {
+    fn new(ends: Ends) -> Self {
+        match ends {
+            Ends::V4(pair) => Self::V4(pair),
+            Ends::V6(pair, zone) => Self::V6(Box::new((pair, zone))),
+        }
+    }
+}
 
 /// A connection in the table.
 #[doc(alias = "inpcb")]
 #[derive(Debug)]
 pub(crate) struct Inpcb {
-    pub(crate) ends: Ends,
+    ends: KeptEnds,
     /// The hash of its flow, for what is sent. Relaxed: a segment that leaves by the queue of a moment ago is one
     /// more that the peer may have to put in order.
     flow: AtomicU32,
@@ -37,11 +55,20 @@ impl Inpcb {
         let readable = AtomicBool::new(tcb.is_readable());
         let tcb = Mutex::new(&CONN, tcb);
         Arc::new(Self {
-            ends,
+            ends: KeptEnds::new(ends),
             flow: AtomicU32::new(flow),
             readable,
             tcb,
         })
+    }
+
+    /// What identifies it.
+    #[inline]
+    pub(crate) fn ends(&self) -> Ends {
+        match &self.ends {
+            KeptEnds::V4(pair) => Ends::V4(*pair),
+            KeptEnds::V6(both) => Ends::V6(both.0, both.1),
+        }
     }
 
     /// The hash of its flow.

@@ -81,8 +81,8 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
-    let mtu = t.recv.mss + listen::HEADERS;
-    listen::take_syn(t, seg, mtu, &batch.stack.tcp.config, batch.now);
+    let mss = t.recv.mss;
+    listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
     t.due |= Due::ACK;
     if acked {
         ack::syn_acked(batch, t, seg);

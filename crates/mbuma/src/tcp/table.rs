@@ -21,7 +21,7 @@ use kern::{LockClass, Random, SeededState, order};
 
 use super::pcb::Inpcb;
 use crate::inet::Ends;
-use hashed::{Hashed, PassedOn};
+use hashed::{Hashed, Hashed6, HashedKey, PassedOn};
 
 mod hashed;
 
@@ -30,36 +30,29 @@ static TABLE: LockClass = LockClass::new("connection table", order::CONN_TABLE);
 // A model makes a table for each of its runs, and a checker's locks are dear to make: a fifth of its time.
 const SHARDS: usize = if cfg!(shuttle) { 4 } else { 64 };
 
-type Shard = RmLock<HashMap<Hashed, Arc<Inpcb>, PassedOn>>;
-
+/// The connections of both versions of IP.
 pub(crate) struct Table {
-    shards: Vec<Shard>,
+    v4: Shards<Hashed>,
+    v6: Shards<Hashed6>,
     hash: SeededState,
     len: AtomicUsize,
 }
 
 impl Table {
     pub(crate) fn new(random: &mut Random) -> Self {
-        let hash = SeededState::new(random);
-        let shard = |_| RmLock::new(&TABLE, HashMap::default());
         Self {
-            shards: (0..SHARDS).map(shard).collect(),
-            hash,
+            v4: Shards::new(),
+            v6: Shards::new(),
+            hash: SeededState::new(random),
             len: AtomicUsize::new(0),
         }
     }
 
-    /// The key as its shard has it, and the shard.
-    #[inline]
-    fn place(&self, ends: &Ends) -> (Hashed, &Shard) {
-        let Ends::V4(pair) = ends;
-        let key = Hashed::new(pair, &self.hash);
-        (key, &self.shards[key.one_of(SHARDS)])
-    }
-
     pub(crate) fn lookup(&self, ends: &Ends) -> Option<Arc<Inpcb>> {
-        let (key, shard) = self.place(ends);
-        shard.read().get(&key).map(Arc::clone)
+        match ends {
+            Ends::V4(pair) => self.v4.lookup(&Hashed::new(pair, &self.hash)),
+            Ends::V6(pair, zone) => self.v6.lookup(&Hashed6::new(pair, *zone, &self.hash)),
+        }
     }
 
     /// Adds a connection unless its key is taken or the table is full.
@@ -68,26 +61,28 @@ impl Table {
         if self.len.load(Ordering::Relaxed) >= max {
             return false;
         }
-        let (key, shard) = self.place(&pcb.ends);
-        let mut shard = shard.write();
-        if shard.contains_key(&key) {
-            return false;
+        let added = match &pcb.ends() {
+            Ends::V4(pair) => self.v4.insert(Hashed::new(pair, &self.hash), pcb),
+            Ends::V6(pair, zone) => self.v6.insert(Hashed6::new(pair, *zone, &self.hash), pcb),
+        };
+        if added {
+            self.len.fetch_add(1, Ordering::Relaxed);
         }
-        shard.insert(key, Arc::clone(pcb));
-        self.len.fetch_add(1, Ordering::Relaxed);
-        true
+        added
     }
 
     /// Removes what is under the key if `is_it`, and says so.
     pub(super) fn remove_if(&self, ends: &Ends, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
-        let (key, shard) = self.place(ends);
-        let mut shard = shard.write();
-        let found = shard.get(&key).is_some_and(is_it);
-        if found {
-            shard.remove(&key);
+        let removed = match ends {
+            Ends::V4(pair) => self.v4.remove_if(&Hashed::new(pair, &self.hash), is_it),
+            Ends::V6(pair, zone) => {
+                (self.v6).remove_if(&Hashed6::new(pair, *zone, &self.hash), is_it)
+            }
+        };
+        if removed {
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
-        found
+        removed
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -96,7 +91,51 @@ impl Table {
 
     /// Every connection now, for listings.
     pub(crate) fn all(&self) -> Vec<Arc<Inpcb>> {
-        self.shards
+        let mut all = self.v4.all();
+        all.extend(self.v6.all());
+        all
+    }
+}
+
+/// The connections of one version, whose key is `K`.
+struct Shards<K>(Vec<RmLock<HashMap<K, Arc<Inpcb>, PassedOn>>>);
+
+impl<K: HashedKey> Shards<K> {
+    fn new() -> Self {
+        let shard = |_| RmLock::new(&TABLE, HashMap::default());
+        Self((0..SHARDS).map(shard).collect())
+    }
+
+    #[inline]
+    fn of(&self, key: &K) -> &RmLock<HashMap<K, Arc<Inpcb>, PassedOn>> {
+        &self.0[key.one_of(SHARDS)]
+    }
+
+    #[inline]
+    fn lookup(&self, key: &K) -> Option<Arc<Inpcb>> {
+        self.of(key).read().get(key).map(Arc::clone)
+    }
+
+    fn insert(&self, key: K, pcb: &Arc<Inpcb>) -> bool {
+        let mut shard = self.of(&key).write();
+        let free = !shard.contains_key(&key);
+        if free {
+            shard.insert(key, Arc::clone(pcb));
+        }
+        free
+    }
+
+    fn remove_if(&self, key: &K, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
+        let mut shard = self.of(key).write();
+        let found = shard.get(key).is_some_and(is_it);
+        if found {
+            shard.remove(key);
+        }
+        found
+    }
+
+    fn all(&self) -> Vec<Arc<Inpcb>> {
+        self.0
             .iter()
             .flat_map(|s| s.read().values().cloned().collect::<Vec<_>>())
             .collect()

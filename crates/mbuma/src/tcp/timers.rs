@@ -93,7 +93,7 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
     t.close(Some(t.conn.soft_error.unwrap_or(SocketError::TimedOut)));
     if tell {
-        reset::send(batch, pcb.ends, seq, ack);
+        reset::send(batch, pcb.ends(), seq, ack);
     }
 }
 

@@ -59,7 +59,8 @@ fn parse<A: Address>(packet: &mut Packet, from: &Addressed<'_, A>) -> Result<End
         return Err(DropReason::UdpBadHeader);
     }
     packet.truncate(ip.header_len + len);
-    let verified = packet.header().csum.contains(Csum::L4_VALID) || !header.has_checksum();
+    let unsummed = A::SUM_OPTIONAL && !header.has_checksum();
+    let verified = packet.header().csum.contains(Csum::L4_VALID) || unsummed;
     if !verified && !checksum_ok(packet, from, header.len()) {
         return Err(DropReason::UdpBadChecksum);
     }
@@ -130,7 +131,7 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
 #[doc(alias = "udp_ctlinput")]
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, ends: &Ends) {
     let (src, dst) = (ends.local(), ends.peer());
-    let whose = match network::way_to(batch.stack, dst.ip()) {
+    let whose = match network::way_to(batch.stack, dst) {
         // Sent from an address that the interface towards `dst` answers for.
         Some(way) if !network::is_local(batch.stack, src.ip()) => Whose::Foreign(way.ifp.index),
         Some(way) => Whose::Ours(way.ifp.index),

@@ -19,8 +19,14 @@ use crate::inet::Ends;
 use crate::ip::{self, Service};
 use crate::network;
 
-/// Bytes that fit one datagram.
-pub(crate) const PAYLOAD_MAX: usize = u16::MAX as usize - Ipv4Header::LEN - UdpHeader::LEN;
+/// Bytes that fit one datagram: IPv4's length counts its own header.
+pub(crate) const fn payload_max(ends: &Ends) -> usize {
+    let all = u16::MAX as usize - UdpHeader::LEN;
+    match ends {
+        Ends::V4(_) => all - Ipv4Header::LEN,
+        Ends::V6(..) => all,
+    }
+}
 
 /// Sends one datagram of `pcb`'s.
 ///
@@ -70,7 +76,7 @@ fn is_for_many(to: IpAddr) -> bool {
 }
 
 fn build(batch: &Batch<'_>, pcb: &UdpPcb, payload: Chain, ends: &Ends) -> Result<Packet, NoBufs> {
-    // The socket checked it against `PAYLOAD_MAX`.
+    // The socket checked it against `payload_max`.
     let len = (UdpHeader::LEN + payload.len()) as u16;
     let mut header = UdpHeader::new(ends.local_port(), ends.peer_port(), len);
     let sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));

@@ -4,7 +4,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub struct Setup {
     pub pattern: Option<Pattern>,
     /// The peer's Ethernet address is known from the start.
     pub introduced: bool,
+    pub addrs6: Vec<IfAddr<Ipv6Addr>>,
     pub tune: fn(&mut Config),
 }
 
@@ -52,6 +53,7 @@ impl Default for Setup {
             route_localnet: false,
             pattern: None,
             introduced: true,
+            addrs6: Vec::new(),
             tune: |_| {},
         }
     }
@@ -90,6 +92,7 @@ impl Lab {
                 addr: US,
                 prefix_len: 24,
             }],
+            addrs6: setup.addrs6,
             accept_any: setup.accept_any,
             route_localnet: setup.route_localnet,
             ..IfConfig::new("pipe0")

@@ -40,6 +40,7 @@ impl Router {
             name: "pipe1".into(),
             mac: None,
             addrs: vec![addr],
+            addrs6: Vec::new(),
             accept_any: false,
             route_localnet: false,
             mp_safe: true,

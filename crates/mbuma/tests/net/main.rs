@@ -8,6 +8,7 @@ mod blocking;
 mod forward;
 mod fragment;
 mod icmp;
+mod ip6;
 mod lengths;
 mod loopback;
 mod readiness;

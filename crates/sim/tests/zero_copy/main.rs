@@ -29,6 +29,7 @@ const BULK: usize = 2872 * 1460;
 /// A card that finishes checksums and leaves cutting to the stack.
 const SUMS_ONLY: Capabilities = Capabilities {
     tso4_max: 0,
+    tso6_max: 0,
     ..Capabilities::whole(1500)
 };
 

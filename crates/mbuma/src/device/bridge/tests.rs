@@ -348,6 +348,7 @@ fn config(net: u8, host: u8) -> IfConfig {
         name: "epair0".into(),
         mac: None,
         addrs: vec![addr],
+        addrs6: Vec::new(),
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -3,6 +3,8 @@ use mbuf::{Live, PoolConfig};
 use proptest::prelude::*;
 use wire::{EtherType, Ipv4Fields, MacAddr, TcpFields, TcpOptions};
 
+use std::net::Ipv4Addr;
+
 const SRC: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const DST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
 const ID: u16 = 65_530;
@@ -140,6 +142,7 @@ fn devices_get_what_they_can_take() {
     // Too large for this one.
     let small = Capabilities {
         tso4_max: 4000,
+        tso6_max: 4000,
         ..Capabilities::whole(1500)
     };
     let pieces = run(small, 5000);

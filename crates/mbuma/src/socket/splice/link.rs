@@ -184,7 +184,7 @@ impl Link {
     fn is_loop(&self) -> bool {
         let mut at = self.to.clone();
         for _ in 0..HOPS_MAX {
-            let Some(peer) = at.stack.tcp.table.lookup(&at.pcb.ends.reversed()) else {
+            let Some(peer) = at.stack.tcp.table.lookup(&at.pcb.ends().reversed()) else {
                 return false;
             };
             if Arc::ptr_eq(&peer, &self.from.pcb) {
@@ -414,7 +414,7 @@ impl SpliceTurn for Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ends = (self.from.pcb.ends, self.to.pcb.ends);
+        let ends = (self.from.pcb.ends(), self.to.pcb.ends());
         f.debug_tuple("Link").field(&ends).finish()
     }
 }

@@ -123,7 +123,7 @@ impl Listening {
     /// A peer's SYN, and its acknowledgement or reset. Says whether the user is to get the connection.
     fn connect(&self, port: u16) -> bool {
         let pcb = self.connection(port);
-        let Some((place, oldest)) = self.queue.reserve(pcb.ends) else {
+        let Some((place, oldest)) = self.queue.reserve(pcb.ends()) else {
             self.end(&pcb);
             return false;
         };

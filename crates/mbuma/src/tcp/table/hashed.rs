@@ -6,7 +6,7 @@
 //! not known outside, so an attacker can't choose keys that collide.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kern::SeededState;
 
@@ -30,11 +30,51 @@ impl Hashed {
             hash: state.hash_bytes(&pair.to_bytes()) as u32,
         }
     }
+}
 
-    /// One of `n`, all equally likely.
+impl HashedKey for Hashed {
     #[inline]
-    pub(super) fn one_of(&self, n: usize) -> usize {
+    fn one_of(&self, n: usize) -> usize {
         self.hash as usize % n
+    }
+}
+
+/// A key with its hash.
+pub(super) trait HashedKey: Copy + Eq + Hash {
+    /// One of `n`, all equally likely.
+    fn one_of(&self, n: usize) -> usize;
+}
+
+/// A key of IPv6, and its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hashed6 {
+    pair: Pair<Ipv6Addr>,
+    zone: u32,
+    hash: u32,
+}
+
+impl Hashed6 {
+    #[inline]
+    pub(super) fn new(pair: &Pair<Ipv6Addr>, zone: u32, state: &SeededState) -> Self {
+        Self {
+            pair: *pair,
+            zone,
+            hash: state.hash_bytes(&pair.to_bytes(zone)) as u32,
+        }
+    }
+}
+
+impl HashedKey for Hashed6 {
+    #[inline]
+    fn one_of(&self, n: usize) -> usize {
+        self.hash as usize % n
+    }
+}
+
+impl Hash for Hashed6 {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
     }
 }
 

@@ -1,0 +1,252 @@
+//! Neighbour discovery: asks which Ethernet address has an IPv6 address on a link, and answers such questions.
+//!
+//! What is learnt, and for how long, is in the table of [`neighbour`](crate::neighbour). Icmp6 has checked the sum and hands
+//! in the messages.
+//!
+//! Invariants: a message is taken only from the link itself (hop limit 255), and whole: one bad option voids it. Only our
+//! own addresses are answered for.
+//! Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2 (resolution), 7.3 (unreachability).
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use mbuf::{Chain, Mbufq, NoBufs, Packet};
+use wire::{
+    ALL_NODES, AdvertFlags, EtherType, Icmp6Header, IpProto, Ipv6Fields, Ipv6Header, MacAddr,
+    NdpMessage, NdpOptions, NeighborMessage, pseudo_header_v6, solicited_node,
+};
+
+use super::output;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+use crate::ip::{Addressed, IcmpError};
+use crate::neighbour::{Hop, Resolution};
+use crate::protosw;
+use crate::state::SHARED_TIMERS_CPU;
+
+/// The hop limit of each message: a router on the way would have taken one away (RFC 4861 section 3.1).
+const HOP_LIMIT: u8 = 255;
+/// The longest body of a message that is looked at: an advertisement with many options.
+const BODY_MAX: usize = 1280;
+
+/// Finds out where a packet for `addr` goes, for the sender to keep in `hop`; else it waits for an answer, or was dropped.
+pub(super) fn resolve(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    addr: Ipv6Addr,
+    packet: Packet,
+    hop: &mut Option<Hop>,
+) -> Option<(MacAddr, Packet)> {
+    let is_gone = || ifp.is_gone();
+    let table = &ifp.neighbours6;
+    match table.resolve(batch.now, is_gone, addr, packet, hop) {
+        Resolution::Known(mac, packet) => return Some((mac, packet)),
+        Resolution::Check(mac, packet) => {
+            // The first question comes after a delay, in which an answer from above may make it needless.
+            batch.kick(SHARED_TIMERS_CPU);
+            return Some((mac, packet));
+        }
+        Resolution::Waits => {}
+        Resolution::Ask(evicted) => {
+            drop_all(batch, evicted, DropReason::NdQueueFull);
+            batch.kick(SHARED_TIMERS_CPU);
+            ask(batch, ifp, addr, None);
+        }
+        Resolution::Full(packet) => batch.drop(packet, DropReason::NdQueueFull),
+        Resolution::Gone(packet) => batch.drop(packet, DropReason::InterfaceGone),
+    }
+    None
+}
+
+/// Takes in a message whose ICMP header was `header`; `packet` begins behind it.
+#[doc(alias = "nd6_ns_input")]
+pub(crate) fn input(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    header: &Icmp6Header,
+) {
+    let mut body = [0; BODY_MAX];
+    let (body, _) = body.split_at_mut(packet.len().min(BODY_MAX));
+    packet.copy_to(0, body);
+    let whole = packet.len() <= BODY_MAX && from.ip.ttl == HOP_LIMIT && header.code() == 0;
+    let message = NdpMessage::parse(header.kind(), header.rest(), body);
+    let Some(message) = message.ok().filter(|_| whole) else {
+        return batch.drop(packet, DropReason::BadNd);
+    };
+    let taken = match message {
+        NdpMessage::NeighborSolicit { target, options } => solicited(batch, from, target, options),
+        NdpMessage::NeighborAdvert {
+            solicited,
+            overrides,
+            target,
+            options,
+            ..
+        } => {
+            let flags = AdvertFlags {
+                router: false,
+                solicited,
+                overrides,
+            };
+            advertised(batch, from, target, flags, options)
+        }
+        // A host with the addresses and routes that it was given asks no router.
+        NdpMessage::RouterSolicit { .. }
+        | NdpMessage::RouterAdvert(..)
+        | NdpMessage::Redirect { .. } => Err(DropReason::IcmpUnhandled),
+    };
+    match taken {
+        Ok(()) => {
+            drop(packet);
+            batch.delivered();
+        }
+        Err(reason) => batch.drop(packet, reason),
+    }
+}
+
+/// Another station asks for `target`.
+fn solicited(
+    batch: &mut Batch<'_>,
+    from: &Addressed<'_, Ipv6Addr>,
+    target: Ipv6Addr,
+    options: NdpOptions<'_>,
+) -> Result<(), DropReason> {
+    let (ifp, source) = (from.ip.ifp, options.source());
+    let probe = from.src.is_unspecified();
+    // A station that has no address yet asks all that might have it, and can't be answered to.
+    let bad_probe = probe && (source.is_some() || from.dst != solicited_node(target));
+    if target.is_multicast() || bad_probe {
+        return Err(DropReason::BadNd);
+    }
+    if !ifp.owns6(target) {
+        return Err(DropReason::IcmpUnhandled);
+    }
+    if let Some(mac) = source.filter(|mac| mac.is_unicast()) {
+        let learnt = ifp.neighbours6.solicited_by(batch.now, from.src, mac);
+        drop_all(batch, learnt.evicted, DropReason::NdQueueFull);
+        send_all(batch, ifp, learnt.waiting, mac);
+    }
+    let flags = AdvertFlags {
+        router: false,
+        solicited: !probe,
+        overrides: true,
+    };
+    let to = if probe { ALL_NODES } else { from.src };
+    let message = NeighborMessage::advert(target, ifp.mac, flags);
+    send(
+        batch,
+        ifp,
+        (target, to),
+        &message,
+        source.filter(|_| !probe),
+    );
+    Ok(())
+}
+
+/// Another station says where `target` is.
+fn advertised(
+    batch: &mut Batch<'_>,
+    from: &Addressed<'_, Ipv6Addr>,
+    target: Ipv6Addr,
+    flags: AdvertFlags,
+    options: NdpOptions<'_>,
+) -> Result<(), DropReason> {
+    let ifp = from.ip.ifp;
+    if target.is_multicast() || (from.dst.is_multicast() && flags.solicited) {
+        return Err(DropReason::BadNd);
+    }
+    if ifp.owns6(target) {
+        return Err(DropReason::NdDuplicateAddress);
+    }
+    let mac = options.target().filter(|mac| mac.is_unicast());
+    let told = ifp.neighbours6.advertised(batch.now, target, mac, flags);
+    if let Some((mac, waiting)) = told {
+        send_all(batch, ifp, waiting, mac);
+    }
+    Ok(())
+}
+
+/// Forgets all neighbours; what waited for them is dropped.
+pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
+    let waiting = ifp.neighbours6.flush();
+    waiting.for_each(|packets| drop_all(batch, packets, DropReason::InterfaceGone));
+}
+
+/// Asks again, or gives up and tells the senders (RFC 4861 section 7.2.2).
+#[doc(alias = "nd6_llinfo_timer")]
+pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    let due = ifp.neighbours6.overdue(batch.now);
+    for (addr, mac) in due.ask {
+        ask(batch, ifp, addr, mac);
+    }
+    for packet in due.lost.into_iter().flatten() {
+        batch.stack.drops.count(DropReason::NdNoAnswer);
+        protosw::icmp_error(batch, packet, IcmpError::Host);
+    }
+}
+
+/// Asks for the station that has `addr`: those in its group, or the one that had it.
+#[doc(alias = "nd6_ns_output")]
+fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAddr>) {
+    let Some(src) = ifp.source_for6(addr) else {
+        return;
+    };
+    let message = NeighborMessage::solicit(addr, Some(ifp.mac), None);
+    let dst = if of.is_some() {
+        addr
+    } else {
+        solicited_node(addr)
+    };
+    send(batch, ifp, (src, dst), &message, of);
+}
+
+/// Sends a message from and to these addresses; `mac` has the second, if that is known.
+fn send(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    message: &NeighborMessage,
+    mac: Option<MacAddr>,
+) {
+    let Ok(packet) = build(batch, src, dst, message) else {
+        return batch.stack.drops.count(DropReason::TxNoBufs);
+    };
+    match mac {
+        Some(mac) => output::frame(batch, ifp, packet, mac, EtherType::IPV6),
+        None => output::run6(batch, ifp, packet, dst, &mut None),
+    }
+}
+
+fn build(
+    batch: &Batch<'_>,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    message: &NeighborMessage,
+) -> Result<Packet, NoBufs> {
+    let pool = &batch.stack.pool;
+    let len = Icmp6Header::LEN + message.body().len();
+    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
+    let header = Icmp6Header::new(message.message, pseudo, [message.body()]);
+    let mut packet = Packet::before_chain(pool, Chain::from_slice(pool, message.body())?)?;
+    header.emit(packet.prepend(Icmp6Header::LEN)?);
+    let fields = Ipv6Fields {
+        payload_len: len as u16,
+        next: IpProto::ICMPV6,
+        hop_limit: HOP_LIMIT,
+        src,
+        dst,
+        ..Ipv6Fields::default()
+    };
+    fields.emit(packet.prepend(Ipv6Header::LEN)?);
+    packet.header_mut().l3_len = Ipv6Header::LEN as u8;
+    Ok(packet)
+}
+
+fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {
+    packets.for_each(|packet| output::frame(batch, ifp, packet, mac, EtherType::IPV6));
+}
+
+fn drop_all(batch: &Batch<'_>, packets: Mbufq, reason: DropReason) {
+    packets.for_each(|packet| batch.drop(packet, reason));
+}

@@ -1,0 +1,165 @@
+//! ICMPv6 messages that arrive.
+//!
+//! Called by: ip6/input. Calls: nd, output, tcp and udp through [`protosw`].
+//!
+//! Locks: none. Sources: RFC 4443 sections 2.3, 3, 4.2, RFC 8201 section 4 (path MTU).
+
+use std::net::Ipv6Addr;
+
+use mbuf::{Csum, Packet, PullupError};
+use wire::{
+    Icmp6Header, Icmp6Message, IpProto, Ipv6Header, NdpMessage, SeqNum, needs_zone,
+    pseudo_header_v6,
+};
+
+use super::output;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ether::nd;
+use crate::icmp::echo::Echo;
+use crate::icmp::input::Quoted;
+use crate::inet::{Ends, Pair};
+use crate::ip::{Addressed, DestScope, IcmpError, Send, Service};
+use crate::ip6::output::Send6;
+use crate::protosw;
+
+/// Takes in a packet that begins with its IP headers.
+#[doc(alias = "icmp6_input")]
+pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_, Ipv6Addr>) {
+    let header = match parse(&mut packet, from) {
+        Ok(header) => header,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    packet.trim_front(from.ip.header_len + Icmp6Header::LEN);
+    match header.message() {
+        Icmp6Message::EchoRequest { id, seq } => echo_request(batch, packet, from, id, seq),
+        Icmp6Message::Other { kind, .. } if NdpMessage::is_kind(kind) => {
+            nd::input(batch, packet, from, &header);
+        }
+        message => match IcmpError::from_message6(message) {
+            Some(kind) => about_us(batch, packet, from, kind),
+            None => batch.drop(packet, DropReason::IcmpUnhandled),
+        },
+    }
+}
+
+fn parse(packet: &mut Packet, from: &Addressed<'_, Ipv6Addr>) -> Result<Icmp6Header, DropReason> {
+    let at = from.ip.header_len;
+    packet.pullup(at + Icmp6Header::LEN).map_err(|e| match e {
+        PullupError::TooShort => DropReason::IcmpTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })?;
+    let bytes = packet.front().get(at..).unwrap_or(&[]);
+    let (&header, _) = Icmp6Header::parse(bytes).map_err(|_| DropReason::IcmpTruncated)?;
+    if packet.header().csum.contains(Csum::L4_VALID) {
+        return Ok(header);
+    }
+    let len = packet.len().saturating_sub(at);
+    let pseudo = pseudo_header_v6(from.src, from.dst, IpProto::ICMPV6, len as u32);
+    match header.checksum_ok(pseudo, packet.segments_from(at + Icmp6Header::LEN)) {
+        true => Ok(header),
+        false => Err(DropReason::IcmpBadChecksum),
+    }
+}
+
+/// A ping: to us, to a group that we are in, or to a foreign address that a socket here answers for.
+fn echo_request(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    id: u16,
+    seq: u16,
+) {
+    let src = match from.ip.scope {
+        DestScope::Local => Some(from.dst),
+        DestScope::Broadcast | DestScope::Group => from.ip.ifp.source_for6(from.src),
+        DestScope::Foreign => return foreign_echo(batch, packet, from, id, seq),
+    };
+    let Some(src) = src else {
+        return batch.drop(packet, DropReason::IcmpUnhandled);
+    };
+    batch.delivered();
+    let to = Send6 {
+        send: Send {
+            src,
+            dst: from.src,
+            service: Service {
+                tos: from.ip.tos,
+                ..Service::of(IpProto::ICMPV6)
+            },
+        },
+        zone: zone(from),
+        flow_label: 0,
+    };
+    let reply = Icmp6Message::EchoReply { id, seq };
+    output::send(batch, reply, packet.into_chain(), &to);
+}
+
+/// The interface that the sender's address needs to be named.
+fn zone(from: &Addressed<'_, Ipv6Addr>) -> u32 {
+    match needs_zone(from.src) {
+        true => from.ip.ifp.index.0,
+        false => 0,
+    }
+}
+
+fn foreign_echo(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    id: u16,
+    seq: u16,
+) {
+    let Some(pcb) = batch.stack.icmp.interceptor(from.ip.ifp.index) else {
+        return batch.drop(packet, DropReason::IcmpUnhandled);
+    };
+    let echo = Echo {
+        src: from.src.into(),
+        dst: from.dst.into(),
+        id,
+        seq,
+        payload: packet.into_chain(),
+        ttl: from.ip.ttl,
+    };
+    pcb.deliver(batch, echo);
+}
+
+/// An error about a packet that we sent, which it quotes.
+fn about_us(
+    batch: &mut Batch<'_>,
+    mut quote: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    kind: IcmpError,
+) {
+    let quoted = parse_quote(&mut quote, from.ip.ifp.index.0);
+    let told = quoted.is_some_and(|quoted| protosw::control(batch, kind, &quoted));
+    if !told {
+        return batch.drop(quote, DropReason::IcmpUnhandled);
+    }
+    batch.delivered();
+}
+
+/// What it quotes: this stack sends no extension headers, so the protocol's header follows IPv6's.
+fn parse_quote(quote: &mut Packet, iface: u32) -> Option<Quoted> {
+    let bytes = quote.pullup(Ipv6Header::LEN + 8).ok()?;
+    let header = Ipv6Header::parse(bytes).ok()?;
+    let &[s1, s0, d1, d0, q3, q2, q1, q0] = bytes.get(Ipv6Header::LEN..)?.first_chunk::<8>()?;
+    let pair = Pair {
+        local: header.src(),
+        peer: header.dst(),
+        local_port: u16::from_be_bytes([s1, s0]),
+        peer_port: u16::from_be_bytes([d1, d0]),
+    };
+    let zone = if needs_zone(pair.local) || needs_zone(pair.peer) {
+        iface
+    } else {
+        0
+    };
+    let total_len = Ipv6Header::LEN + header.payload_len();
+    Some(Quoted {
+        proto: header.next(),
+        ends: Ends::V6(pair, zone),
+        seq: SeqNum(u32::from_be_bytes([q3, q2, q1, q0])),
+        total_len: u16::try_from(total_len).unwrap_or(u16::MAX),
+    })
+}

@@ -1,0 +1,8 @@
+//! ICMPv6: pings answered, errors told and heard. Neighbour discovery is in [`ether::nd`](crate::ether::nd).
+//!
+//! Errors go to the sender of a refused packet; errors that arrive go to the tcp or udp socket whose packet they are
+//! about. The limit on errors and the echo interceptors are [`icmp`](crate::icmp)'s: a stack has one of each.
+//! Locks: none. Sources: RFC 4443, RFC 8201 section 4.
+
+pub(crate) mod input;
+pub(crate) mod output;

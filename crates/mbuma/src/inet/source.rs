@@ -1,0 +1,70 @@
+//! Which of our addresses a packet is sent from.
+//!
+//! Invariants: a pure choice among the addresses of one interface. Locks: none.
+//! Sources: RFC 6724 sections 2.1 (labels) and 5 (rules).
+
+use std::net::Ipv6Addr;
+
+use wire::{is_same_prefix, scope6};
+
+/// The best of `own` to send from to `dst`, if there is one.
+pub(crate) fn select(own: impl Iterator<Item = Ipv6Addr>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+    own.reduce(|best, next| {
+        if is_better(next, best, dst) {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+/// Whether `a` is better than `b`. Of equal ones the first stays.
+fn is_better(a: Ipv6Addr, b: Ipv6Addr, dst: Ipv6Addr) -> bool {
+    // Rule 1: the same address.
+    if (a == dst) != (b == dst) {
+        return a == dst;
+    }
+    // Rule 2: the smallest scope that reaches the destination; else the largest.
+    let (scope_a, scope_b, wanted) = (scope6(a), scope6(b), scope6(dst));
+    if scope_a != scope_b {
+        return if scope_a < scope_b {
+            scope_a >= wanted
+        } else {
+            scope_b < wanted
+        };
+    }
+    // Rule 6: the label of the destination.
+    let same_label = |addr| label(addr) == label(dst);
+    if same_label(a) != same_label(b) {
+        return same_label(a);
+    }
+    // Rule 8: the longest prefix in common.
+    common_prefix(a, dst) > common_prefix(b, dst)
+}
+
+/// Bits of the prefix that both have in common: at most 64, behind which an address tells nothing of the network.
+fn common_prefix(a: Ipv6Addr, b: Ipv6Addr) -> u32 {
+    (a.to_bits() ^ b.to_bits()).leading_zeros().min(64)
+}
+
+/// The label of an address in the default table (RFC 6724 section 2.1): its most precise row.
+fn label(addr: Ipv6Addr) -> u8 {
+    const TABLE: [(Ipv6Addr, u8, u8); 9] = [
+        (Ipv6Addr::LOCALHOST, 128, 0),
+        (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 4),
+        (Ipv6Addr::UNSPECIFIED, 96, 3),
+        (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, 5),
+        (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 2),
+        (Ipv6Addr::new(0x3ffe, 0, 0, 0, 0, 0, 0, 0), 16, 12),
+        (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, 11),
+        (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, 13),
+        (Ipv6Addr::UNSPECIFIED, 0, 1),
+    ];
+    let row = TABLE
+        .iter()
+        .find(|(prefix, len, _)| is_same_prefix(addr, *prefix, *len));
+    row.map_or(1, |(_, _, label)| *label)
+}
+
+#[cfg(test)]
+mod tests;

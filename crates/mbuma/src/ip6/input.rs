@@ -1,0 +1,189 @@
+//! IPv6 packets that arrived: checked, found to be for us, handed on.
+//!
+//! [`protosw`] calls it, and is called with what is for this stack. The steps: [`parse`] the header, decide whether the
+//! addresses are [`admit`]ted, walk the [`chain`], [`hand_on`].
+//!
+//! Invariants: each packet ends delivered or dropped. Locks: none.
+//! Sources: RFC 8200 sections 3 and 4, RFC 4291 section 2.5, RFC 4007 (zones).
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use mbuf::{Packet, PullupError};
+use wire::{
+    ALL_NODES, Icmp6Message, IpProto, Ipv6Header, ParseError, is_link_local6,
+    is_martian_destination6, is_martian_source6, solicited_node,
+};
+
+use super::chain::{self, Fault, Upper};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+use crate::ip::{Addressed, DestScope, IcmpError, Received};
+use crate::netisr::Arrival;
+use crate::protosw;
+
+/// What the header of a received packet says.
+#[derive(Debug, Clone, Copy)]
+struct Facts6 {
+    class: u8,
+    payload_len: usize,
+    next: IpProto,
+    hop_limit: u8,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+}
+
+/// Takes in a packet that begins with its IPv6 header.
+#[doc(alias = "ip6_input")]
+pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
+    let facts = match parse(&mut packet) {
+        Ok(facts) => facts,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    // Behind the payload is what the link added to make a frame long enough.
+    packet.truncate(Ipv6Header::LEN + facts.payload_len);
+    let scope = match admit(batch, ifp, &facts, arrival) {
+        Ok(scope) => scope,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    if scope == DestScope::Foreign && facts.hop_limit <= 1 {
+        batch.stack.drops.count(DropReason::IpTtlExceeded);
+        return protosw::icmp_error(batch, packet, IcmpError::TimeExceeded);
+    }
+    match chain::walk(&mut packet, facts.next) {
+        Ok(upper) => hand_on(batch, ifp, packet, &facts, upper, scope),
+        Err(Fault::Drop(reason)) => batch.drop(packet, reason),
+        Err(Fault::Tell {
+            code,
+            pointer,
+            to_many,
+        }) => {
+            batch.stack.drops.count(DropReason::IpBadOptions);
+            let message = Icmp6Message::ParamProblem { code, pointer };
+            protosw::param_problem6(batch, packet, message, to_many);
+        }
+    }
+}
+
+/// Checks the header by itself.
+fn parse(packet: &mut Packet) -> Result<Facts6, DropReason> {
+    let len = packet.len();
+    let bytes = packet.pullup(Ipv6Header::LEN).map_err(|e| match e {
+        PullupError::TooShort => DropReason::IpTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })?;
+    let header = Ipv6Header::parse(bytes).map_err(|e| match e {
+        ParseError::Truncated => DropReason::IpTruncated,
+        _ => DropReason::IpBadHeader,
+    })?;
+    if Ipv6Header::LEN + header.payload_len() > len {
+        return Err(DropReason::IpTruncated);
+    }
+    Ok(Facts6 {
+        class: header.class(),
+        payload_len: header.payload_len(),
+        next: header.next(),
+        hop_limit: header.hop_limit(),
+        src: header.src(),
+        dst: header.dst(),
+    })
+}
+
+/// Whether a packet between these addresses may come this way, and is for us.
+fn admit(
+    batch: &Batch<'_>,
+    ifp: &Ifnet,
+    facts: &Facts6,
+    arrival: Arrival,
+) -> Result<DestScope, DropReason> {
+    let (src, dst) = (facts.src, facts.dst);
+    if !may_send(batch, ifp, facts, arrival) {
+        return Err(DropReason::IpBadSource);
+    }
+    if dst.is_multicast() {
+        return match is_member(ifp, dst) {
+            // A connection has two ends.
+            true if facts.next != IpProto::TCP => Ok(DestScope::Group),
+            _ => Err(DropReason::IpNotForUs),
+        };
+    }
+    let looped = arrival == Arrival::Loopback;
+    // One station's packet in a group's frame is a mistake.
+    if arrival == Arrival::Group || (is_martian_destination6(dst) && !looped) {
+        return Err(DropReason::IpNotForUs);
+    }
+    // A link-local address is this interface's, or nothing here; another interface's global one is ours too.
+    let ours = match is_link_local6(dst) {
+        true => ifp.owns6(dst),
+        false => ifp.owns6(dst) || batch.stack.routes6.is_local(dst),
+    };
+    if ours {
+        return Ok(DestScope::Local);
+    }
+    let foreign = ifp.accept_any && !is_link_local6(dst) && !is_link_local6(src);
+    foreign
+        .then_some(DestScope::Foreign)
+        .ok_or(DropReason::IpNotForUs)
+}
+
+/// Whether an honest packet can have this source. One without an address asks for nothing but its neighbours
+/// (RFC 4291 section 2.5.2).
+fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts6, arrival: Arrival) -> bool {
+    let src = facts.src;
+    if arrival == Arrival::Loopback {
+        return !src.is_multicast();
+    }
+    if src.is_unspecified() {
+        return facts.next == IpProto::ICMPV6 && facts.dst.is_multicast();
+    }
+    !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
+}
+
+/// The groups that a host is in: all nodes, and those in which its addresses are looked for (RFC 4291 section 2.8).
+fn is_member(ifp: &Ifnet, group: Ipv6Addr) -> bool {
+    group == ALL_NODES
+        || ifp
+            .addrs6
+            .iter()
+            .any(|own| solicited_node(own.addr) == group)
+}
+
+/// Hands a datagram to the protocol above.
+fn hand_on(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    packet: Packet,
+    facts: &Facts6,
+    upper: Upper,
+    scope: DestScope,
+) {
+    if upper.proto == IpProto::NONE {
+        return drop_silently(batch, packet);
+    }
+    let from = Addressed {
+        ip: Received {
+            ifp,
+            scope,
+            header_len: upper.header_len,
+            tos: facts.class,
+            ttl: facts.hop_limit,
+        },
+        src: facts.src,
+        dst: facts.dst,
+    };
+    if let Err(packet) = protosw::deliver6(batch, packet, upper.proto, &from) {
+        batch.stack.drops.count(DropReason::IpUnknownProtocol);
+        let message = Icmp6Message::ParamProblem {
+            code: 1,
+            // At most the bytes of a chain.
+            pointer: upper.named_at as u32,
+        };
+        protosw::param_problem6(batch, packet, message, false);
+    }
+}
+
+/// "No next header": there is nothing for any protocol (RFC 8200 section 4.7).
+fn drop_silently(batch: &Batch<'_>, packet: Packet) {
+    batch.drop(packet, DropReason::IpNoNextHeader);
+}

@@ -1,0 +1,185 @@
+//! IPv6 packets that leave.
+//!
+//! Called by: network, icmp6, with the packet beginning with the header of the protocol above. Calls: route, loopback,
+//! ether/output.
+//!
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted. A packet to or from a link-local
+//! address, or to a group of a link, stays on the link that its zone names.
+//! Locks: none held here; the caller may hold a connection's.
+//! Sources: RFC 8200, RFC 4007 section 6 (zones), RFC 4861 section 5.2.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use mbuf::{NoBufs, Packet};
+use wire::{Ipv6Fields, Ipv6Header, is_link_local6, is_martian_destination6, needs_zone};
+
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ether;
+use crate::ifnet::{IfIndex, Ifnet};
+use crate::inet::{Ends, Pair};
+use crate::ip::{Send, Service};
+use crate::ip4::loopback;
+use crate::route::{Route, RouteCache};
+use crate::state::StackState;
+
+/// Hops of a packet whose sender did not say.
+const HOP_LIMIT_DEFAULT: u8 = 64;
+
+/// How a packet is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Send6 {
+    pub(crate) send: Send<Ipv6Addr>,
+    /// The interface that its addresses need to be named, or 0.
+    pub(crate) zone: u32,
+    pub(crate) flow_label: u32,
+}
+
+impl Send6 {
+    /// Of a flow.
+    pub(crate) fn of_flow(
+        stack: &StackState,
+        pair: &Pair<Ipv6Addr>,
+        zone: u32,
+        service: Service,
+    ) -> Self {
+        Self {
+            send: Send {
+                src: pair.local,
+                dst: pair.peer,
+                service,
+            },
+            zone,
+            flow_label: stack.ip6.flow_label(&Ends::V6(*pair, zone)),
+        }
+    }
+}
+
+/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's route, if it keeps one.
+///
+/// # Errors
+/// The packet was dropped, and counted, for this reason.
+#[doc(alias = "ip6_output")]
+pub(crate) fn run(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    to: &Send6,
+    cache: Option<&mut RouteCache>,
+) -> Result<(), DropReason> {
+    let stack = batch.stack;
+    let find = || find_route(stack, to);
+    let found = match cache {
+        Some(cache) => cache.v6(&stack.routes6, find),
+        None => {
+            return match find() {
+                Some(mut route) => through(batch, packet, to, &mut route),
+                None => refuse(batch, packet, DropReason::IpNoRoute),
+            };
+        }
+    };
+    match found {
+        Some(route) => through(batch, packet, to, route),
+        None => refuse(batch, packet, DropReason::IpNoRoute),
+    }
+}
+
+/// The way to an address; for one that is good on a link only, the link that `zone` names. Its source is the best of our
+/// addresses there.
+#[doc(alias = "in6_selectroute")]
+pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
+    if needs_zone(dst) || dst.is_multicast() {
+        return on_link(stack, dst, zone);
+    }
+    let mut route = stack.routes6.lookup(dst)?;
+    if !route.local {
+        route.src = route.ifp.source_for6(dst)?;
+    }
+    Some(route)
+}
+
+/// An address of the link that `zone` names; without one, a group of the link that leads to all others.
+fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
+    let ifp = match zone {
+        0 if needs_zone(dst) => return None,
+        0 => stack.routes6.lookup_group(Ipv6Addr::UNSPECIFIED, dst)?.ifp,
+        zone => stack.routes6.link(IfIndex(zone))?,
+    };
+    if ifp.is_loopback() || !ifp.has_ip6() {
+        return None;
+    }
+    Some(Route {
+        src: ifp.source_for6(dst)?,
+        local: ifp.owns6(dst),
+        ifp,
+        next_hop: dst,
+        hop: None,
+    })
+}
+
+/// Impossible addresses never appear on a link, whatever the table says.
+fn find_route(stack: &StackState, to: &Send6) -> Option<Route<Ipv6Addr>> {
+    let (src, dst) = (to.send.src, to.send.dst);
+    let route = route_to(stack, dst, to.zone)?;
+    let on_wire = !route.local;
+    let bad_ends = src.is_loopback() || is_martian_destination6(dst);
+    // A link-local source is good on its own link only.
+    let strays = is_link_local6(src) && !route.ifp.owns6(src);
+    (!(on_wire && (bad_ends || route.ifp.is_loopback() || strays))).then_some(route)
+}
+
+fn through(
+    batch: &mut Batch<'_>,
+    mut packet: Packet,
+    to: &Send6,
+    route: &mut Route<Ipv6Addr>,
+) -> Result<(), DropReason> {
+    let Ok(payload_len) = u16::try_from(packet.len()) else {
+        return refuse(batch, packet, DropReason::IpTooBig);
+    };
+    let len = packet.len() + Ipv6Header::LEN;
+    let whole = packet.header().tso_segsz != 0 || route.local;
+    if !whole && len > route.ifp.mtu() {
+        return refuse(batch, packet, DropReason::IpTooBig);
+    }
+    if prepend_header(&mut packet, to, payload_len).is_err() {
+        return refuse(batch, packet, DropReason::TxNoBufs);
+    }
+    if route.local {
+        return to_ourselves(batch, &route.ifp, packet);
+    }
+    ether::output::run6(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
+    Ok(())
+}
+
+fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Result<(), DropReason> {
+    match loopback::enqueue(batch, packet, ifp.index) {
+        Ok(()) => Ok(()),
+        Err((packet, reason)) => refuse(batch, packet, reason),
+    }
+}
+
+fn prepend_header(packet: &mut Packet, to: &Send6, payload_len: u16) -> Result<(), NoBufs> {
+    let Send { src, dst, service } = to.send;
+    let fields = Ipv6Fields {
+        class: service.tos,
+        flow_label: to.flow_label,
+        payload_len,
+        next: service.proto,
+        hop_limit: match service.ttl {
+            0 => HOP_LIMIT_DEFAULT,
+            ttl => ttl,
+        },
+        src,
+        dst,
+    };
+    fields.emit(packet.prepend(Ipv6Header::LEN)?);
+    let meta = packet.header_mut();
+    (meta.l2_len, meta.l3_len) = (0, Ipv6Header::LEN as u8);
+    Ok(())
+}
+
+fn refuse(batch: &Batch<'_>, packet: Packet, reason: DropReason) -> Result<(), DropReason> {
+    batch.drop(packet, reason);
+    Err(reason)
+}

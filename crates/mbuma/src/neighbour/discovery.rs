@@ -1,0 +1,96 @@
+//! What neighbour discovery does to a table: the rules of RFC 4861 appendix C, on the states that ARP has too.
+//!
+//! | RFC 4861 | here |
+//! |---|---|
+//! | INCOMPLETE | `Asking` |
+//! | REACHABLE | `Known`, before `until` |
+//! | STALE | `Known`, past `until` |
+//! | DELAY, PROBE | `Checking`, before and after its first question |
+//!
+//! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C.
+
+use std::mem;
+use std::net::Ipv6Addr;
+
+use kern::Time;
+use mbuf::Mbufq;
+use wire::{AdvertFlags, MacAddr};
+
+use super::entry::Entry;
+use super::{Learnt, Neighbours, make_room};
+
+impl Neighbours<Ipv6Addr> {
+    /// A station at `mac` asked for us: it can be answered to, but is not known to hear us.
+    pub(crate) fn solicited_by(&self, now: Time, addr: Ipv6Addr, mac: MacAddr) -> Learnt {
+        let stale = Entry::Known { mac, until: now };
+        let mut learnt = Learnt::default();
+        let mut table = self.table.write();
+        match table.get_mut(&addr) {
+            Some(entry) if entry.mac() == Some(mac) => {}
+            Some(entry) => {
+                self.changes();
+                learnt.waiting = mem::replace(entry, stale).into_waiting();
+            }
+            None => {
+                self.changes();
+                learnt.evicted = make_room(&mut table);
+                table.insert(addr, stale);
+            }
+        }
+        learnt
+    }
+
+    /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns what waited for that, and
+    /// where it goes. A station that we did not ask about is not worth an entry.
+    pub(crate) fn advertised(
+        &self,
+        now: Time,
+        addr: Ipv6Addr,
+        mac: Option<MacAddr>,
+        flags: AdvertFlags,
+    ) -> Option<(MacAddr, Mbufq)> {
+        let mut table = self.table.write();
+        let entry = table.get_mut(&addr)?;
+        let before = entry.mac();
+        let mac = mac.or(before)?;
+        let until = match (before, flags.solicited) {
+            // Another address than the one that is known, and not to count more than that.
+            (Some(known), _) if known != mac && !flags.overrides => {
+                self.doubt(entry, now);
+                return None;
+            }
+            (_, true) => now + self.timing.lifetime,
+            (Some(known), false) if known == mac => return None,
+            (_, false) => now,
+        };
+        self.changes();
+        let known = Entry::Known { mac, until };
+        Some((mac, mem::replace(entry, known).into_waiting()))
+    }
+
+    /// What is known may be wrong: the next packet starts a check.
+    fn doubt(&self, entry: &mut Entry, now: Time) {
+        if let Entry::Known { until, .. } = entry
+            && now < *until
+        {
+            *until = now;
+            self.changes();
+        }
+    }
+
+    /// A protocol above heard an answer to what went by this neighbour: it is there.
+    pub(crate) fn confirm(&self, now: Time, addr: Ipv6Addr) {
+        let mut table = self.table.write();
+        let Some(entry) = table.get_mut(&addr) else {
+            return;
+        };
+        if let Some(mac) = entry.mac() {
+            self.changes();
+            let until = now + self.timing.lifetime;
+            *entry = Entry::Known { mac, until };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Tests of the table of RFC 4861 appendix C, by rows.
+
+use std::time::Duration;
+
+use super::*;
+use crate::neighbour::Timing;
+
+const ADDR: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
+const OLD: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const NOW: Time = Time::from_secs(100);
+const LIFETIME: Duration = Duration::from_secs(30);
+
+/// What is known, and whether it is believed now.
+fn state(table: &Neighbours<Ipv6Addr>) -> Option<(MacAddr, bool)> {
+    match *table.table.read().get(&ADDR)? {
+        Entry::Known { mac, until } => Some((mac, NOW < until)),
+        _ => None,
+    }
+}
+
+fn table(reachable: bool) -> Neighbours<Ipv6Addr> {
+    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    table.solicited_by(NOW, ADDR, OLD);
+    if reachable {
+        table.confirm(NOW, ADDR);
+    }
+    table
+}
+
+#[test]
+fn n4_an_advertisement_does_what_its_flags_say() {
+    // Breaks if a station can take another's place without the override flag, or is believed without having been asked.
+    let advert = |solicited, overrides| AdvertFlags {
+        router: false,
+        solicited,
+        overrides,
+    };
+    let all = [
+        // Was reachable, says (solicited, overrides, other address): then at, reachable.
+        (true, advert(true, false), Some(OLD), (OLD, true)),
+        (false, advert(true, false), Some(OLD), (OLD, true)),
+        (false, advert(true, false), None, (OLD, true)),
+        (true, advert(true, false), Some(NEW), (OLD, false)),
+        (false, advert(true, false), Some(NEW), (OLD, false)),
+        (true, advert(true, true), Some(NEW), (NEW, true)),
+        (true, advert(false, true), Some(NEW), (NEW, false)),
+        (true, advert(false, true), Some(OLD), (OLD, true)),
+        (true, advert(false, false), Some(NEW), (OLD, false)),
+    ];
+    for (row, (reachable, flags, mac, expected)) in all.into_iter().enumerate() {
+        let table = table(reachable);
+        table.advertised(NOW, ADDR, mac, flags);
+        assert_eq!(state(&table), Some(expected), "row {row}");
+    }
+}
+
+#[test]
+fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry() {
+    // Breaks if a station can fill the table by speaking.
+    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    let flags = AdvertFlags::default();
+    assert!(table.advertised(NOW, ADDR, Some(NEW), flags).is_none());
+    assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn n3_a_solicitation_makes_a_stale_entry_and_no_older() {
+    // Breaks if a question is taken for an answer, or a known station becomes doubtful by asking.
+    let table = table(false);
+    assert_eq!(state(&table), Some((OLD, false)));
+    table.confirm(NOW, ADDR);
+    table.solicited_by(NOW, ADDR, OLD);
+    assert_eq!(state(&table), Some((OLD, true)));
+    table.solicited_by(NOW, ADDR, NEW);
+    assert_eq!(state(&table), Some((NEW, false)));
+}

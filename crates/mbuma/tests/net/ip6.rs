@@ -1,0 +1,592 @@
+//! IPv6 on a link: neighbours, pings, errors, and TCP and UDP between two stacks. Each test is named after the point that
+//! it stands for.
+
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::net::*;
+use kern::{Random, Time, VirtualClock};
+use mbuf::{Chain, Live};
+use mbuma::device::Capabilities;
+use mbuma::device::memory::Pipe;
+use mbuma::{Config, DropReason, IfAddr, IfConfig, IfIndex, RouteKind, SocketError, Stack};
+use wire::{
+    AdvertFlags, EtherHeader, EtherType, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
+    Ipv6Header, MacAddr, NdpMessage, NeighborMessage, UdpHeader, Unreachable6, link_local_of,
+    pseudo_header_v6, solicited_node,
+};
+
+const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
+const ALL_NODES: Ipv6Addr = wire::ALL_NODES;
+
+fn lab() -> Lab {
+    Lab::new(Setup {
+        addrs6: vec![IfAddr {
+            addr: US6,
+            prefix_len: 64,
+        }],
+        ..Setup::default()
+    })
+}
+
+/// A frame with this IPv6 packet, to the group or to us.
+fn frame6(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
+    let fields = Ipv6Fields {
+        payload_len: payload.len() as u16,
+        ..*fields
+    };
+    let mut packet = vec![0; Ipv6Header::LEN];
+    fields.emit(&mut packet);
+    packet.extend_from_slice(payload);
+    let mac = match fields.dst.is_multicast() {
+        true => MacAddr::from_ipv6_multicast(fields.dst),
+        false => OUR_MAC,
+    };
+    ether(mac, EtherType::IPV6, &packet)
+}
+
+fn icmp6(src: Ipv6Addr, dst: Ipv6Addr, message: Icmp6Message, body: &[u8]) -> Vec<u8> {
+    let len = Icmp6Header::LEN + body.len();
+    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
+    let mut out = vec![0; Icmp6Header::LEN];
+    Icmp6Header::new(message, pseudo, [body]).emit(&mut out);
+    out.extend_from_slice(body);
+    out
+}
+
+fn icmp6_frame(
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    hop_limit: u8,
+    message: Icmp6Message,
+    body: &[u8],
+) -> Vec<u8> {
+    let fields = Ipv6Fields {
+        next: IpProto::ICMPV6,
+        hop_limit,
+        src,
+        dst,
+        ..Ipv6Fields::default()
+    };
+    frame6(&fields, &icmp6(src, dst, message, body))
+}
+
+fn nd_frame(src: Ipv6Addr, dst: Ipv6Addr, message: &NeighborMessage) -> Vec<u8> {
+    icmp6_frame(src, dst, 255, message.message, message.body())
+}
+
+/// What a frame of the stack's says.
+struct Seen6 {
+    to: MacAddr,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    hop_limit: u8,
+    next: IpProto,
+    payload: Vec<u8>,
+}
+
+fn parse6(frame: &[u8]) -> Seen6 {
+    let (ether, packet) = EtherHeader::parse(frame).unwrap();
+    assert_eq!(ether.ethertype(), EtherType::IPV6);
+    let header = Ipv6Header::parse(packet).unwrap();
+    let payload = packet[Ipv6Header::LEN..].to_vec();
+    assert_eq!(header.payload_len(), payload.len());
+    Seen6 {
+        to: ether.dst,
+        src: header.src(),
+        dst: header.dst(),
+        hop_limit: header.hop_limit(),
+        next: header.next(),
+        payload,
+    }
+}
+
+/// The ICMPv6 message in it, its checksum checked, and its body.
+fn parse_icmp6(seen: &Seen6) -> (Icmp6Header, Vec<u8>) {
+    assert_eq!(seen.next, IpProto::ICMPV6);
+    let (header, body) = Icmp6Header::parse(&seen.payload).unwrap();
+    let len = seen.payload.len() as u32;
+    let pseudo = pseudo_header_v6(seen.src, seen.dst, IpProto::ICMPV6, len);
+    assert!(header.checksum_ok(pseudo, [body]), "ICMPv6 checksum");
+    (*header, body.to_vec())
+}
+
+/// The peer asks for our address, so that we know its own.
+fn introduce6(lab: &Lab) {
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+    let seen = parse6(&lab.frame());
+    let (header, body) = parse_icmp6(&seen);
+    let message = NdpMessage::parse(header.kind(), header.rest(), &body).unwrap();
+    let NdpMessage::NeighborAdvert {
+        solicited,
+        overrides,
+        target,
+        options,
+        ..
+    } = message
+    else {
+        panic!("{message:?}");
+    };
+    assert!(solicited && overrides && target == US6);
+    assert_eq!(options.target(), Some(OUR_MAC));
+    assert_eq!((seen.to, seen.src, seen.dst), (PEER_MAC, US6, PEER6));
+    assert_eq!(seen.hop_limit, 255);
+}
+
+fn at6(addr: Ipv6Addr, port: u16) -> SocketAddr {
+    SocketAddr::from((addr, port))
+}
+
+#[test]
+fn n9_a_question_is_answered() {
+    // Breaks if a station that asks for our address is not answered, or not as RFC 4861 7.2.4 says.
+    let lab = lab();
+    introduce6(&lab);
+    // The link-local address is made of the MAC, and is ours too.
+    let own = link_local_of(OUR_MAC);
+    let question = NeighborMessage::solicit(own, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, solicited_node(own), &question));
+    assert_eq!(parse6(&lab.frame()).src, own);
+    // Another's is not.
+    let question = NeighborMessage::solicit(PEER6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, US6, &question));
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn n9_a_probe_for_our_address_is_answered_to_all() {
+    // Breaks if a station can take an address that is ours (RFC 4862 5.4.3).
+    let lab = lab();
+    let probe = NeighborMessage::solicit(US6, None, Some([1; 6]));
+    lab.give(&nd_frame(
+        Ipv6Addr::UNSPECIFIED,
+        solicited_node(US6),
+        &probe,
+    ));
+    let seen = parse6(&lab.frame());
+    let (header, _) = parse_icmp6(&seen);
+    assert_eq!(seen.dst, ALL_NODES);
+    assert_eq!(seen.to, MacAddr([0x33, 0x33, 0, 0, 0, 1]));
+    assert_eq!(header.rest()[0], 0x20, "override, not solicited");
+    lab.done();
+}
+
+#[test]
+fn n1_messages_from_beyond_the_link_are_dropped() {
+    // Breaks if a host elsewhere can tell us where a neighbour is.
+    let lab = lab();
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let far = icmp6_frame(PEER6, US6, 254, question.message, question.body());
+    lab.give(&far);
+    assert!(lab.frames().is_empty());
+    assert_eq!(lab.dropped(DropReason::BadNd), 1);
+    lab.done();
+}
+
+#[test]
+fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
+    // Breaks if a question goes to the wrong group, or a datagram is lost on the way.
+    let lab = lab();
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    let seen = parse6(&lab.frame());
+    let (header, body) = parse_icmp6(&seen);
+    assert_eq!(seen.dst, solicited_node(PEER6));
+    let message = NdpMessage::parse(header.kind(), header.rest(), &body).unwrap();
+    let NdpMessage::NeighborSolicit { target, options } = message else {
+        panic!("{message:?}");
+    };
+    assert_eq!((target, options.source()), (PEER6, Some(OUR_MAC)));
+    let flags = AdvertFlags {
+        router: false,
+        solicited: true,
+        overrides: true,
+    };
+    let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    lab.give(&nd_frame(PEER6, US6, &answer));
+    let seen = parse6(&lab.frame());
+    assert_eq!((seen.to, seen.next), (PEER_MAC, IpProto::UDP));
+    let mut sum = pseudo_header_v6(US6, PEER6, IpProto::UDP, seen.payload.len() as u32);
+    sum.add_bytes(&seen.payload);
+    assert!(sum.is_valid(), "UDP checksum");
+    assert_eq!(&seen.payload[UdpHeader::LEN..], b"hello");
+    lab.done();
+}
+
+#[test]
+fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
+    // Breaks if questions never end, or what waited is kept.
+    let lab = lab();
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    let mut questions = lab.frames().len();
+    for _ in 0..5 {
+        lab.advance(Duration::from_secs(1));
+        questions += lab.frames().len();
+    }
+    assert_eq!(questions, 3);
+    assert_eq!(lab.dropped(DropReason::NdNoAnswer), 1);
+    lab.done();
+}
+
+#[test]
+fn i7_a_ping_is_answered_from_the_address_asked() {
+    // Breaks if an answer has another source, or loses bytes.
+    let lab = lab();
+    introduce6(&lab);
+    let data = pattern_bytes(1000);
+    let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
+    for (asked, from) in [(US6, US6), (ALL_NODES, US6)] {
+        lab.give(&icmp6_frame(PEER6, asked, 64, ping, &data));
+        let seen = parse6(&lab.frame());
+        let (header, body) = parse_icmp6(&seen);
+        assert_eq!((seen.src, seen.dst), (from, PEER6));
+        assert_eq!(header.message(), Icmp6Message::EchoReply { id: 5, seq: 9 });
+        assert_eq!(body, data);
+    }
+    let mut damaged = icmp6_frame(PEER6, US6, 64, ping, &data);
+    *damaged.last_mut().unwrap() ^= 1;
+    lab.give(&damaged);
+    assert_eq!(lab.dropped(DropReason::IcmpBadChecksum), 1);
+    lab.done();
+}
+
+#[test]
+fn h2_an_unknown_next_header_is_told_with_its_place() {
+    // Breaks if the sender does not learn of it, or the pointer is wrong (RFC 8200 section 4).
+    let lab = lab();
+    introduce6(&lab);
+    let fields = Ipv6Fields {
+        next: IpProto::DEST_OPTIONS,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    };
+    lab.give(&frame6(&fields, &[250, 0, 1, 4, 0, 0, 0, 0, 1, 2, 3, 4]));
+    let (header, body) = parse_icmp6(&parse6(&lab.frame()));
+    let problem = Icmp6Message::ParamProblem {
+        code: 1,
+        pointer: 40,
+    };
+    assert_eq!(header.message(), problem);
+    assert_eq!(body.len(), 52, "all of the packet is quoted");
+    // To a group nothing is told.
+    let to_all = Ipv6Fields {
+        dst: ALL_NODES,
+        ..fields
+    };
+    lab.give(&frame6(&to_all, &[250, 0, 1, 4, 0, 0, 0, 0]));
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn h8_impossible_sources_and_strange_destinations_are_dropped() {
+    // Breaks if a packet from a group, from this host itself, or for the loopback address comes in from a link.
+    let lab = lab();
+    introduce6(&lab);
+    let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
+    let mapped = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x7f00, 1);
+    for src in [
+        ALL_NODES,
+        US6,
+        Ipv6Addr::LOCALHOST,
+        mapped,
+        Ipv6Addr::UNSPECIFIED,
+    ] {
+        lab.give(&icmp6_frame(src, US6, 64, ping, b""));
+    }
+    assert_eq!(lab.dropped(DropReason::IpBadSource), 5);
+    let stranger = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb);
+    for dst in [
+        Ipv6Addr::LOCALHOST,
+        Ipv6Addr::UNSPECIFIED,
+        mapped,
+        stranger,
+        group,
+    ] {
+        lab.give(&icmp6_frame(PEER6, dst, 64, ping, b""));
+    }
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 5);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn h9_a_datagram_without_checksum_is_dropped() {
+    // Breaks if an address that was damaged on the way makes a datagram ours (RFC 8200 8.1).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let mut datagram = vec![0; UdpHeader::LEN];
+    UdpHeader::new(9, 7, 13).emit(&mut datagram);
+    datagram.extend_from_slice(b"hello");
+    let fields = Ipv6Fields {
+        next: IpProto::UDP,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    };
+    lab.give(&frame6(&fields, &datagram));
+    assert!(socket.recv().is_err());
+    assert_eq!(lab.dropped(DropReason::UdpBadChecksum), 1);
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn i3_a_closed_port_is_told() {
+    // Breaks if a sender waits for an answer that can't come.
+    let lab = lab();
+    introduce6(&lab);
+    let mut datagram = vec![0; UdpHeader::LEN];
+    let mut header = UdpHeader::new(9, 7, 8);
+    header.emit(&mut datagram);
+    let mut sum = pseudo_header_v6(PEER6, US6, IpProto::UDP, 8);
+    sum.add_bytes(&datagram);
+    header.set_checksum(sum.finish_nonzero());
+    header.emit(&mut datagram);
+    let fields = Ipv6Fields {
+        next: IpProto::UDP,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    };
+    lab.give(&frame6(&fields, &datagram));
+    let (header, _) = parse_icmp6(&parse6(&lab.frame()));
+    let closed = Icmp6Message::DestUnreachable(Unreachable6::Port);
+    assert_eq!(header.message(), closed);
+    lab.done();
+}
+
+#[test]
+fn without_an_address_there_is_no_ipv6() {
+    // Breaks if an interface that was given no address of IPv6 takes part in it.
+    let lab = Lab::plain();
+    let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
+    lab.give(&icmp6_frame(PEER6, ALL_NODES, 64, ping, b""));
+    assert_eq!(lab.dropped(DropReason::UnknownEtherType), 1);
+    lab.done();
+}
+
+/// Two stacks on a pipe.
+struct Two {
+    clock: Arc<VirtualClock>,
+    ends: [(Stack, IfIndex); 2],
+}
+
+const LEFT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const RIGHT: Ipv6Addr = US6;
+
+impl Two {
+    fn new(caps: Capabilities) -> Self {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let (a, b) = Pipe::pair(caps);
+        let mut n = 0;
+        let ends = [a, b].map(|device| {
+            n += 1;
+            let config = Config::new(clock.clone(), Random::from_seed(n.into()));
+            let stack = Stack::new(config).unwrap();
+            let addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n);
+            let config = IfConfig {
+                mac: Some(MacAddr([2, 0, 0, 0, 1, n as u8])),
+                ..IfConfig::new("pipe0").with_addr(addr, 64)
+            };
+            let index = stack.attach(Arc::new(device), config);
+            (stack, index)
+        });
+        Self { clock, ends }
+    }
+
+    /// Lets everything happen that takes no time, and then `ms`.
+    fn run(&self, ms: u64) {
+        for _ in 0..=ms {
+            for _ in 0..8 {
+                for (stack, index) in &self.ends {
+                    while stack.poll_interface(*index, ALL).unwrap() {}
+                    stack.poll();
+                }
+            }
+            self.clock.advance(Duration::from_millis(1));
+        }
+    }
+
+    fn done(self) {
+        for _ in 0..400 {
+            self.clock.advance(Duration::from_secs(1));
+            self.run(0);
+        }
+        let pools = self.ends.each_ref().map(|(stack, _)| stack.pool().clone());
+        for (stack, _) in &self.ends {
+            let stats = stack.stats();
+            let inward = stats
+                .dropped
+                .iter()
+                .filter(|(reason, _)| !reason.is_outward());
+            let dropped: u64 = inward.map(|&(_, n)| n).sum();
+            assert_eq!(
+                stats.received,
+                stats.delivered + dropped,
+                "{:?}",
+                stats.dropped
+            );
+        }
+        drop(self.ends);
+        assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
+    }
+}
+
+/// Sends a megabyte from one end to the other.
+fn transfer(caps: Capabilities, local: SocketAddr, peer: SocketAddr) {
+    let two = Two::new(caps);
+    let [(left, _), (right, _)] = &two.ends;
+    let listener = right.tcp_listen(at6(Ipv6Addr::UNSPECIFIED, 80), 8).unwrap();
+    let stream = left.tcp_connect(local, peer).unwrap();
+    two.run(5);
+    let accepted = listener.accept().expect("the handshake is over");
+    assert_eq!(accepted.peer_addr().ip(), stream.local_addr().ip());
+    let data = pattern_bytes(1 << 20);
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut buf = vec![0; 1 << 16];
+    for _ in 0..20_000 {
+        if let Ok(n) = stream.send(&data[sent..]) {
+            sent += n;
+        }
+        two.run(1);
+        while let Ok(n @ 1..) = accepted.recv(&mut buf) {
+            got.extend_from_slice(&buf[..n]);
+        }
+        if got.len() == data.len() {
+            break;
+        }
+    }
+    assert!(got == data, "{} of {} bytes", got.len(), data.len());
+    let lost = left.stats().tcp.retransmitted_segments;
+    assert_eq!(lost, 0, "nothing was lost");
+    drop((stream, accepted, listener));
+    two.done();
+}
+
+#[test]
+fn tcp_over_a_device_that_does_nothing() {
+    // Breaks if software cuts or sums a segment of IPv6 wrongly.
+    transfer(Capabilities::plain(1500), at6(LEFT, 0), at6(RIGHT, 80));
+}
+
+#[test]
+fn tcp_over_a_device_that_takes_it_whole() {
+    // Breaks if a large segment is not what the peer takes in.
+    transfer(
+        Capabilities::whole(1500),
+        at6(Ipv6Addr::UNSPECIFIED, 0),
+        at6(RIGHT, 80),
+    );
+}
+
+#[test]
+fn s9_link_local_addresses_need_their_zone() {
+    // Breaks if a connection to a link-local address takes any link, or none.
+    let far = link_local_of(MacAddr([2, 0, 0, 0, 1, 2]));
+    let two = Two::new(Capabilities::plain(1500));
+    let (left, index) = &two.ends[0];
+    let without = left.tcp_connect(at6(Ipv6Addr::UNSPECIFIED, 0), at6(far, 80));
+    assert_eq!(without.err(), Some(SocketError::Unreachable));
+    let zone = index.number();
+    two.done();
+    let with: SocketAddr = SocketAddrV6::new(far, 80, 0, zone).into();
+    transfer(
+        Capabilities::plain(1500),
+        at6(Ipv6Addr::UNSPECIFIED, 0),
+        with,
+    );
+}
+
+#[test]
+fn a_closed_port_refuses_and_no_route_is_told() {
+    // Breaks if a refusal over IPv6 is not believed, or an address without a way is waited for.
+    let two = Two::new(Capabilities::plain(1500));
+    let left = &two.ends[0].0;
+    let refused = left.tcp_connect(at6(LEFT, 0), at6(RIGHT, 81)).unwrap();
+    two.run(5);
+    assert_eq!(refused.error(), Some(SocketError::Refused));
+    let stranger = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    let unreachable = left.tcp_connect(at6(LEFT, 0), at6(stranger, 80));
+    assert_eq!(unreachable.err(), Some(SocketError::Unreachable));
+    drop(refused);
+    two.done();
+}
+
+#[test]
+fn udp_both_ways_and_an_error_from_a_closed_port() {
+    // Breaks if a datagram, or the error about one, finds another socket.
+    let two = Two::new(Capabilities::plain(1500));
+    let [(left, _), (right, _)] = &two.ends;
+    let asks = left.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 0)).unwrap();
+    let answers = right.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 53)).unwrap();
+    let chain = |stack: &Stack, bytes: &[u8]| Chain::from_slice(stack.pool(), bytes).unwrap();
+    asks.send_to(chain(left, b"question"), at6(RIGHT, 53))
+        .unwrap();
+    two.run(1);
+    let question = answers.recv().unwrap();
+    assert_eq!(question.src.ip(), LEFT);
+    answers
+        .send(chain(right, b"answer"), question.dst, question.src)
+        .unwrap();
+    two.run(1);
+    assert_eq!(asks.recv().unwrap().payload.to_vec(), b"answer");
+    drop(question);
+    asks.send_to(chain(left, b"question"), at6(RIGHT, 54))
+        .unwrap();
+    two.run(1);
+    assert_eq!(asks.take_error().unwrap().dst, at6(RIGHT, 54));
+    drop((asks, answers));
+    two.done();
+}
+
+#[test]
+fn a_stack_talks_to_itself() {
+    // Breaks if ::1 is not there from birth, or an own address is looked for on the link.
+    let two = Two::new(Capabilities::plain(1500));
+    let left = &two.ends[0].0;
+    for addr in [Ipv6Addr::LOCALHOST, LEFT] {
+        let listener = left.tcp_listen(at6(addr, 80), 8).unwrap();
+        let any = at6(Ipv6Addr::UNSPECIFIED, 0);
+        let stream = left.tcp_connect(any, at6(addr, 80)).unwrap();
+        let accepted = listener.accept().expect("nothing was waited for");
+        assert_eq!(accepted.peer_addr().ip(), addr);
+        stream.send(b"hello").unwrap();
+        let mut buf = [0; 16];
+        assert_eq!(accepted.recv(&mut buf), Ok(5));
+    }
+    two.done();
+}
+
+#[test]
+fn a_route_leads_through_a_gateway() {
+    // Breaks if a packet to another network is sent to its own address, or a route to a link's network is taken.
+    let lab = lab();
+    introduce6(&lab);
+    let far = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    lab.stack.add_default_route(lab.iface, PEER6);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
+    let seen = parse6(&lab.frame());
+    assert_eq!((seen.to, seen.dst), (PEER_MAC, far));
+    let link = IfAddr {
+        addr: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0),
+        prefix_len: 64,
+    };
+    assert!(
+        lab.stack
+            .add_route6(link, RouteKind::Link(lab.iface))
+            .is_err()
+    );
+    assert_eq!(lab.stack.routes6().len(), 6);
+    drop(socket);
+    lab.done();
+}

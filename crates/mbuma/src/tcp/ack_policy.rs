@@ -7,7 +7,7 @@
 //! | any other, on a connection whose user answers | within the longest delay (RFC 1122 4.2.3.2) |
 //! | any other, after two delays that ended without an answer | within half a round trip |
 //! | before its turn, without SACK or with a near peer | at once, each (RFC 5681 4.2) |
-//! | before its turn, the fourth of a gap and later, with SACK | within 1 ms, one for all |
+//! | before its turn, the fourth of a gap and later, with SACK | within 1 ms, one for all that it has room to report |
 //!
 //! A user that answers within the longest delay makes the connection *interactive*: then no full segment is
 //! acknowledged by itself. A delay that ends without an answer ends that.
@@ -31,6 +31,10 @@ const DUPLICATES_AT_ONCE: u8 = 3;
 /// Duplicate acknowledgements that are held back at most.
 #[doc(alias = "tcp_comp_sack_nr")]
 const HELD_MAX: u8 = 44;
+
+/// Changed blocks that are to be reported with the next acknowledgement, and not more: so many have room beside timestamps
+/// (RFC 2018 3). A block without room might never be reported, if others change meanwhile, and pass for a loss.
+const BLOCKS_MAX: usize = 3;
 
 /// How long they are held back: the tick of the timers. A peer from which a round trip takes less than
 /// [`FAR`] would notice.
@@ -125,11 +129,17 @@ impl AckPolicy {
         }
     }
 
-    /// Data arrived before its turn.
-    pub(crate) fn on_out_of_order(&mut self, sack: bool, path: &PathTiming) -> AckDue {
+    /// Data arrived before its turn; so many blocks are to be reported by now.
+    pub(crate) fn on_out_of_order(
+        &mut self,
+        sack: bool,
+        unreported: usize,
+        path: &PathTiming,
+    ) -> AckDue {
         let near = path.rtt.is_none_or(|rtt| rtt < FAR);
         self.duplicates = self.duplicates.saturating_add(1);
-        if !sack || near || self.duplicates <= DUPLICATES_AT_ONCE || self.held >= HELD_MAX {
+        let few = self.duplicates <= DUPLICATES_AT_ONCE;
+        if !sack || near || few || self.held >= HELD_MAX || unreported >= BLOCKS_MAX {
             self.held = 0;
             return AckDue::Now;
         }

@@ -8,7 +8,8 @@
 //!    back, as RFC 2018 section 8 would allow: where memory is short, new data is dropped.
 //!
 //! Each range has the number of its latest arrival. SACK reports ranges in that order, latest first (RFC 2018 4), behind
-//! the duplicate that arrived last, if there is one (RFC 2883 4).
+//! the duplicate that arrived last, if there is one (RFC 2883 4). Ranges that have changed since they were last reported go
+//! before all others: a peer that does not learn of an arrival takes it for a loss.
 //!
 //! Sources: RFC 9293 3.10.7.4, RFC 2018, RFC 2883.
 
@@ -24,6 +25,8 @@ pub(crate) struct Reassembly {
     arrivals: u32,
     /// What arrived a second time and was not reported yet; empty if there is nothing to report.
     duplicate: SackBlock,
+    /// Ranges that have changed since they were last reported.
+    unreported: usize,
 }
 
 /// Bytes without a gap between them.
@@ -33,11 +36,19 @@ struct QueuedRange {
     data: Chain,
     /// The number of the latest arrival that brought some of it.
     arrival: u32,
+    /// It has changed since it was last reported.
+    changed: bool,
 }
 
 impl QueuedRange {
     fn end(&self) -> SeqNum {
         self.start + self.data.len() as u32
+    }
+
+    /// The arrival of this number brought some of it; true if what the peer knows of it was up to date before.
+    fn touch(&mut self, arrival: u32) -> bool {
+        self.arrival = arrival;
+        !std::mem::replace(&mut self.changed, true)
     }
 
     fn to_block(&self) -> SackBlock {
@@ -63,6 +74,12 @@ pub(crate) enum Inserted {
 impl Reassembly {
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Whether these numbers are missing before a range that is there.
+    pub(crate) fn is_gap(&self, seq: SeqNum, len: u32) -> bool {
+        let next = self.ranges.get(self.first_after(seq));
+        len > 0 && next.is_some_and(|range| (seq + len).at_or_before(range.start))
     }
 
     /// Bytes in all ranges.
@@ -91,7 +108,7 @@ impl Reassembly {
             let at = self.first_after(start);
             let gap = match self.ranges.get_mut(at) {
                 Some(range) if !start.before(range.start) => {
-                    range.arrival = self.arrivals;
+                    self.unreported += usize::from(range.touch(self.arrivals));
                     let covered = range.end().since(start).min(data.len() as u32);
                     self.note_duplicate(start, covered);
                     data.trim_front(covered as usize);
@@ -132,7 +149,7 @@ impl Reassembly {
         let at = match at.checked_sub(1).and_then(|i| self.ranges.get_mut(i)) {
             Some(range) if range.end() == start => {
                 range.data.append_compact(pool, data);
-                range.arrival = self.arrivals;
+                self.unreported += usize::from(range.touch(self.arrivals));
                 at - 1
             }
             _ if full => return false,
@@ -141,7 +158,9 @@ impl Reassembly {
                     start,
                     data: Chain::new(),
                     arrival: self.arrivals,
+                    changed: true,
                 };
+                self.unreported += 1;
                 range.data.append_compact(pool, data);
                 self.ranges.insert(at, range);
                 at
@@ -160,6 +179,7 @@ impl Reassembly {
         };
         if touches {
             let next = self.ranges.remove(at + 1);
+            self.unreported -= usize::from(next.changed);
             self.ranges[at].data.append(next.data);
         }
     }
@@ -170,6 +190,7 @@ impl Reassembly {
             return None;
         }
         let mut range = self.ranges.remove(0);
+        self.unreported -= usize::from(range.changed);
         range.data.trim_front((next - range.start) as usize);
         Some(range.data)
     }
@@ -189,25 +210,39 @@ impl Reassembly {
         !(self.ranges.is_empty() && self.duplicate.is_empty())
     }
 
-    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once, then the ranges, those of
-    /// the latest arrivals first.
+    /// Blocks that the peer should learn of and does not know yet: the duplicate, and ranges that have changed.
+    pub(crate) fn unreported(&self) -> usize {
+        self.unreported + usize::from(!self.duplicate.is_empty())
+    }
+
+    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once; then the ranges that have
+    /// changed; then the others; those of the latest arrivals first.
     pub(crate) fn take_blocks(&mut self, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::new();
         if !self.duplicate.is_empty() && max > 0 {
             blocks.push(std::mem::take(&mut self.duplicate));
         }
-        let age = |range: &QueuedRange| self.arrivals.wrapping_sub(range.arrival);
-        let mut youngest = None;
-        while blocks.len() < max.min(SackBlocks::COUNT_MAX) {
-            let older = self
-                .ranges
-                .iter()
-                .filter(|range| youngest.is_none_or(|y| age(range) > y));
-            let Some(next) = older.min_by_key(|range| age(range)) else {
+        let arrivals = self.arrivals;
+        let rank = |range: &QueuedRange| (!range.changed, arrivals.wrapping_sub(range.arrival));
+        let mut last = None;
+        let mut taken = [None; SackBlocks::COUNT_MAX];
+        for slot in taken
+            .iter_mut()
+            .skip(blocks.len())
+            .take(max.saturating_sub(blocks.len()))
+        {
+            let rest =
+                (self.ranges.iter().enumerate()).filter(|(_, r)| last.is_none_or(|l| rank(r) > l));
+            let Some((at, range)) = rest.min_by_key(|(_, range)| rank(range)) else {
                 break;
             };
-            youngest = Some(age(next));
-            blocks.push(next.to_block());
+            last = Some(rank(range));
+            *slot = Some(at);
+            blocks.push(range.to_block());
+        }
+        for range in taken.into_iter().flatten() {
+            let changed = std::mem::take(&mut self.ranges[range].changed);
+            self.unreported -= usize::from(changed);
         }
         blocks
     }
@@ -216,10 +251,13 @@ impl Reassembly {
         *self = Self::default();
     }
 
-    /// Sorted, none empty, none touching the next, no two with the same arrival.
+    /// Sorted, none empty, none touching the next; the changed ones are counted.
     fn is_valid(&self) -> bool {
         let ordered = self.ranges.windows(2).all(|w| w[1].start.after(w[0].end()));
-        ordered && self.ranges.iter().all(|range| !range.data.is_empty())
+        let changed = self.ranges.iter().filter(|range| range.changed).count();
+        ordered
+            && self.ranges.iter().all(|range| !range.data.is_empty())
+            && self.unreported == changed
     }
 }
 

@@ -88,7 +88,8 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
         .reass
         .insert(&batch.stack.pool, seg.seq, data, ranges_max);
     let path = path_timing(batch, t);
-    match t.recv.policy.on_out_of_order(t.conn.sack_on, &path) {
+    let unreported = t.recv.reass.unreported();
+    match (t.recv.policy).on_out_of_order(t.conn.sack_on, unreported, &path) {
         // One by one, whatever else the batch brings: the peer counts them.
         AckDue::Now => t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1),
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),

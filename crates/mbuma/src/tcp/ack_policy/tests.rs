@@ -112,16 +112,16 @@ fn duplicates_are_held_back_for_a_far_peer_that_knows_sack() {
     // each segment behind a gap.
     let mut policy = AckPolicy::new(at(0));
     for _ in 0..100 {
-        assert_eq!(policy.on_out_of_order(false, &path(50)), AckDue::Now);
-        assert_eq!(policy.on_out_of_order(true, &path(19)), AckDue::Now);
+        assert_eq!(policy.on_out_of_order(false, 1, &path(50)), AckDue::Now);
+        assert_eq!(policy.on_out_of_order(true, 1, &path(19)), AckDue::Now);
     }
     let mut policy = AckPolicy::new(at(0));
     let due: Vec<_> = (0..100)
-        .map(|_| policy.on_out_of_order(true, &path(50)))
+        .map(|_| policy.on_out_of_order(true, 1, &path(50)))
         .collect();
     let now: Vec<_> = (0..100).filter(|&n| due[n] == AckDue::Now).collect();
     assert_eq!(now, [0, 1, 2, 47, 92]);
     // The gap is filled: the next one begins anew.
     let _ = policy.on_data(segment(FULL, FULL), &path(50), at(1));
-    assert_eq!(policy.on_out_of_order(true, &path(50)), AckDue::Now);
+    assert_eq!(policy.on_out_of_order(true, 1, &path(50)), AckDue::Now);
 }

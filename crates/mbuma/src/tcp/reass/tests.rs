@@ -24,6 +24,7 @@ fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
             start: SeqNum(seq),
             data: chain(&pool, 100),
             arrival: 0,
+            changed: false,
         });
     }
     assert!(!reass.is_valid());

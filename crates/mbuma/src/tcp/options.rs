@@ -81,7 +81,7 @@ impl SegmentOptions {
 
 /// Takes what the peer's SYN offers of the options that we offer, or would.
 pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
-    t.conn.ts.begin(peer.ts, now);
+    t.conn.ts.begin(peer.ts, t.recv.nxt, now);
     t.conn.sack_on &= peer.syn.sack_permitted;
     match peer.syn.window_scale {
         Some(shift) => t.send.wscale = shift,

@@ -109,15 +109,22 @@ fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) || !t.conn.ts.is_too_old(ts, batch.now) {
         return Continue(());
     }
+    // What repaired the gap before it came faster.
+    let fills_gap = seg.seq.at_or_after(t.recv.nxt) && t.recv.reass.is_gap(seg.seq, seg.len());
+    if fills_gap && t.conn.ts.is_of_this_turn(ts, t.recv.nxt) {
+        return Continue(());
+    }
     // A first sending that arrives behind its repair: its sender learns that the repair was not needed.
     note_duplicate(t, seg);
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpOldTimestamp))
 }
 
-/// The peer's clock, from a segment that is acceptable in all its numbers.
+/// The peer's clock, from a segment that is acceptable in all its numbers. One that brings nothing new is not (RFC 7323 5.3,
+/// R2): a repair that was not needed is younger than what was sent before it and is late, and would have that dropped.
 fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on) {
+    let is_old = seg.start != seg.seq && seg.len() == 0;
+    if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on && !is_old) {
         let last_ack_sent = t.recv.last_ack_sent;
         t.conn.ts.note(ts, seg.start, last_ack_sent, batch.now);
     }

@@ -5,6 +5,10 @@
 //! 2. `recent` is the value that is echoed. A segment sets it only if it begins at or before the last acknowledgement that
 //!    was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
 //! 3. `recent` is believed for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
+//! 4. A segment that fills a gap may be older than `recent`, because a repair before it was faster than it, but not older than
+//!    `floor`. `floor` is at most 2^30 bytes old, and a window is as large: what the peer sent after it is not of an earlier
+//!    turn around the sequence space, and of that alone PAWS protects. RFC 7323 5.3 would have each such segment dropped:
+//!    then each hole that is repaired on a path that reorders costs segments that had only been late.
 //!
 //! Comparisons are modular: `a` is older than `b` if the way from `b` forward to `a` is longer than half of the circle.
 //!
@@ -37,7 +41,13 @@ pub(crate) struct TimestampClock {
     recent: u32,
     /// When it was set, in seconds of the stack's clock.
     recent_at: u32,
+    /// The peer's value when `floor_nxt` was RCV.NXT.
+    floor: u32,
+    floor_nxt: SeqNum,
 }
+
+/// Bytes after which `floor` is set anew.
+const FLOOR_BYTES: u32 = 1 << 30;
 
 /// Seconds for which a peer's value is believed.
 const RECENT_VALID: u32 = 24 * 24 * 3600;
@@ -49,6 +59,8 @@ impl TimestampClock {
             offset: 0,
             recent: 0,
             recent_at: 0,
+            floor: 0,
+            floor_nxt: SeqNum(0),
         }
     }
 
@@ -68,11 +80,12 @@ impl TimestampClock {
         (now.as_millis() as u32).wrapping_add(self.offset)
     }
 
-    /// A SYN brings the peer's first value, or tells that the peer has none.
-    pub(crate) fn begin(&mut self, syn: Option<Timestamps>, now: Time) {
+    /// A SYN brings the peer's first value, or tells that the peer has none; data begins at `nxt`.
+    pub(crate) fn begin(&mut self, syn: Option<Timestamps>, nxt: SeqNum, now: Time) {
         self.on &= syn.is_some();
         if let (true, Some(ts)) = (self.on, syn) {
             self.set_recent(ts.value, now);
+            (self.floor, self.floor_nxt) = (ts.value, nxt);
         }
     }
 
@@ -82,11 +95,19 @@ impl TimestampClock {
         believed && is_older(ts.value, self.recent)
     }
 
-    /// Takes the value of an acceptable segment that begins at `start` (RFC 7323 4.3 (2)).
+    /// Whether a segment that is too old was sent on this turn around the sequence space; `nxt` is RCV.NXT.
+    pub(crate) fn is_of_this_turn(&self, ts: Timestamps, nxt: SeqNum) -> bool {
+        !is_older(ts.value, self.floor) && nxt.since(self.floor_nxt) < FLOOR_BYTES
+    }
+
+    /// Takes the value of an acceptable segment that begins at `start`, before its data (RFC 7323 4.3 (2)).
     pub(crate) fn note(&mut self, ts: Timestamps, start: SeqNum, last_ack_sent: SeqNum, now: Time) {
-        // An older value gets here only after `recent` has become invalid, and takes its place (RFC 7323 5.5).
-        if start.at_or_before(last_ack_sent) {
+        // An older value takes its place once `recent` has become invalid (RFC 7323 5.5).
+        if start.at_or_before(last_ack_sent) && !self.is_too_old(ts, now) {
             self.set_recent(ts.value, now);
+            if last_ack_sent.since(self.floor_nxt) >= FLOOR_BYTES / 2 {
+                (self.floor, self.floor_nxt) = (ts.value, last_ack_sent);
+            }
         }
     }
 

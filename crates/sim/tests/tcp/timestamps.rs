@@ -94,6 +94,62 @@ fn an_old_segment_is_answered_and_not_taken() {
 }
 
 #[test]
+fn a_repair_that_was_not_needed_does_not_change_the_echo() {
+    // RFC 7323 5.3, R2: breaks when a duplicate, which is not acceptable, sets the value that is echoed. It is younger than
+    // what was sent before it and is late: that would be too old then.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive_with(Some(100), true);
+    let first = hand.data(b"first");
+    b.say(&at(101, first.clone()));
+    b.run(ms(50));
+    assert_eq!(echo(&b.one()), 101);
+    b.say(&at(150, first));
+    assert_eq!(echo(&b.one()), 101);
+    b.say(&at(120, hand.data(b"late")));
+    assert_eq!(read(&stream), b"firstlate");
+    drop(stream);
+    b.run(ms(50));
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn what_comes_behind_a_repair_fills_its_gap() {
+    // Breaks when a path that reorders loses, beside each segment that was repaired, those that were late then: they are
+    // older than the repair, and PAWS (RFC 7323 5.3, R1) alone would drop them. Where no gap tells that they are of this
+    // turn around the sequence space, it does.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive_with(Some(100), true);
+    let [lost, second, late, fourth] = [b"a", b"b", b"c", b"d"].map(|data| hand.data(data));
+    b.say(&at(101, second));
+    b.say(&at(103, fourth.clone()));
+    b.say(&at(150, lost));
+    assert_eq!(read(&stream), b"ab");
+    b.say(&at(102, late));
+    assert_eq!(read(&stream), b"cd");
+    assert_eq!(dropped(&b, DropReason::TcpOldTimestamp), 0);
+    b.seen();
+    b.say(&at(150, hand.data(b"e")));
+    b.run(ms(50));
+    assert_eq!(echo(&b.one()), 150, "the late one did not set it back");
+    b.say(&at(102, hand.data(b"f")));
+    assert_eq!(read(&stream), b"e");
+    assert_eq!(dropped(&b, DropReason::TcpOldTimestamp), 1);
+    let gap = hand.data(b"g");
+    b.say(&at(151, hand.data(b"h")));
+    b.say(&at(99, gap));
+    assert_eq!(
+        dropped(&b, DropReason::TcpOldTimestamp),
+        2,
+        "older than the SYN"
+    );
+    drop(stream);
+    b.run(ms(50));
+    b.seen();
+    b.finish();
+}
+
+#[test]
 fn a_repeated_segment_of_an_old_time_is_reported() {
     // RFC 2883 4: breaks when the first sending of a segment, which arrives behind its repair and is too old, is not
     // reported: the peer could not know that its repair was not needed.

@@ -11,7 +11,7 @@ fn ts(value: u32) -> Timestamps {
 /// A clock that has seen `value` in the peer's SYN.
 fn begun(value: u32, now: Time) -> TimestampClock {
     let mut clock = TimestampClock::new(true).with_offset(77);
-    clock.begin(Some(ts(value)), now);
+    clock.begin(Some(ts(value)), SeqNum(0), now);
     clock
 }
 
@@ -35,9 +35,9 @@ fn a_peer_without_timestamps_gets_none() {
     // Breaks if timestamps go to a peer that did not offer them, or come from a stack that is configured without.
     let now = Time::from_secs(9);
     let mut refused = TimestampClock::new(true);
-    refused.begin(None, now);
+    refused.begin(None, SeqNum(0), now);
     let mut off = TimestampClock::new(false);
-    off.begin(Some(ts(5)), now);
+    off.begin(Some(ts(5)), SeqNum(0), now);
     for clock in [refused, off] {
         assert_eq!((clock.option(now, true), clock.recent()), (None, None));
         assert_eq!(clock.round_trip(ts(5), now), None);

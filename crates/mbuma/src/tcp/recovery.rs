@@ -89,8 +89,10 @@ pub(crate) struct Recovery {
 /// From a congestion event on.
 #[derive(Debug)]
 struct Episode {
-    /// Bytes sent again, less those that arrived twice.
+    /// Bytes sent again, less those that arrived twice or whose first transmission arrived.
     resent: u64,
+    /// Of what is before this it is known already whether it had to be sent again; SND.UNA at the begin.
+    judged: SeqNum,
     /// When the first of them was.
     first_resent_ms: Option<u64>,
     /// Bytes in flight at its begin.
@@ -235,6 +237,9 @@ impl SendState {
         if let Some(duplicate) = &blocks.duplicate {
             self.on_duplicate_reported(duplicate);
         }
+        if let Some(range) = &d.late {
+            self.on_original(range);
+        }
         sample.lost = self.look_for_losses(a, &mut outcome);
         sample.flight = self.sent.in_flight();
         self.judge_probe(a, blocks.duplicate.is_some());
@@ -271,9 +276,24 @@ impl SendState {
 
     fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {
         self.reordering.on_dsack(self.nxt);
-        if let Some(episode) = &mut self.recovery.episode {
+        if let Some(episode) = &mut self.recovery.episode
+            && range.start.at_or_after(episode.judged)
+        {
             let len = range.end.since(range.start).into();
             episode.resent = episode.resent.saturating_sub(len);
+        }
+    }
+
+    /// The first transmission of the first segment arrived, though it was sent again: the echo is of before that
+    /// (RFC 3522 3.2). So it was late, and not lost.
+    fn on_original(&mut self, range: &Range<SeqNum>) {
+        self.reordering.seen = true;
+        if let Some(episode) = &mut self.recovery.episode
+            && range.start.at_or_after(episode.judged)
+        {
+            let len = range.end.since(range.start).into();
+            episode.resent = episode.resent.saturating_sub(len);
+            episode.judged = range.end;
         }
     }
 
@@ -338,6 +358,7 @@ impl SendState {
         self.recovery.recover = self.nxt;
         self.recovery.episode = Some(Box::new(Episode {
             resent: 0,
+            judged: self.una,
             first_resent_ms: None,
             flight: flight.max(self.mss).into(),
             delivered: 0,

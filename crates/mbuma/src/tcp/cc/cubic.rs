@@ -133,6 +133,10 @@ impl Algorithm for Cubic {
             true => NO_EPOCH,
             false => nanos(f64::from(before.phase)),
         };
+        if w.ssthresh == u32::MAX {
+            // There was no congestion event yet, so this is the first slow start still.
+            self.stage = Stage::First(HyStart::default());
+        }
     }
 
     fn on_mss(&mut self, _: &mut Window) {

@@ -2,6 +2,8 @@
 //!
 //! Sources: RFC 6298 3, RFC 7323 4 and appendix G, RFC 8985 6.2.
 
+use std::ops::Range;
+
 use kern::Time;
 use wire::SeqNum;
 
@@ -35,6 +37,8 @@ pub(super) struct Delivery {
     pub(super) resent_acked: bool,
     /// It covers something of before the event that was not sent again.
     pub(super) original: bool,
+    /// What it covers first was sent again, and yet the first transmission is what arrived.
+    pub(super) late: Option<Range<SeqNum>>,
     pub(super) last: LastSent,
 }
 
@@ -56,6 +60,7 @@ impl SendState {
             ..
         } = self;
         let recovery = &*recovery;
+        let una = self.una;
         let mut each = |d: &mut Delivery, r: &SentRecord| {
             rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
             rack.on_delivered(r, &arrival, reordering);
@@ -68,6 +73,10 @@ impl SendState {
             each(&mut d, r);
             d.acked += r.len();
             d.resent_acked |= r.resent;
+            let before = |ms: u64| ms < r.sent_at.as_millis();
+            if r.start == una && r.resent && a.echoed_ms.is_some_and(before) {
+                d.late = Some(r.start..r.end);
+            }
             // Karn's rule is two guards. The acknowledgement of something that was sent again is no sample
             // (`resent_acked`). And what was sent before the last retransmission may have waited behind the hole that this
             // repaired, and be acknowledged in parts.

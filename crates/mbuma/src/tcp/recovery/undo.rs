@@ -30,7 +30,7 @@ impl SendState {
             RecoveryPhase::Loss => true,
         };
         let echo = advanced && complete && a.echoed_ms.is_some_and(|ms| ms < first_ms);
-        let all_twice = dsack && episode.resent == 0;
+        let all_twice = (dsack || d.late.is_some()) && episode.resent == 0;
         let original = phase == RecoveryPhase::Loss && frto != Frto::Off && d.original;
         echo || all_twice || original
     }

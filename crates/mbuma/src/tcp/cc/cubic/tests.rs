@@ -442,3 +442,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_undone_first_event_leaves_the_first_slow_start() {
+    // RFC 9406: breaks when slow start goes on without HyStart++ after an event that was none, and fills the queue.
+    let (mut cubic, mut w) = (Cubic::default(), Window::new(MSS, 10));
+    let event = CongestionEvent {
+        why: Why::Loss,
+        now: Time::from_secs(1),
+        flight: w.cwnd,
+        again: false,
+    };
+    cubic.on_congestion(&mut w, &event);
+    cubic.on_undo(&mut w, Time::from_secs(2));
+    assert_eq!(w.ssthresh, u32::MAX);
+    assert!(matches!(cubic.stage, Stage::First(_)));
+}

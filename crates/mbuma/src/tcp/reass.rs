@@ -16,10 +16,14 @@
 use mbuf::{Chain, MbufPool};
 use wire::{SackBlock, SackBlocks, SeqNum};
 
-/// Out-of-order ranges of one connection.
+/// What arrived out of order on one connection, in a box: most connections never have any.
 #[doc(alias = "t_segq")]
 #[derive(Debug, Default)]
-pub(crate) struct Reassembly {
+pub(crate) struct Reassembly(Option<Box<GapQueue>>);
+
+/// Out-of-order ranges of one connection.
+#[derive(Debug, Default)]
+struct GapQueue {
     ranges: Vec<QueuedRange>,
     /// The number of the latest arrival. It wraps; ranges are compared by their distance to it.
     arrivals: u32,
@@ -73,23 +77,22 @@ pub(crate) enum Inserted {
 
 impl Reassembly {
     pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.0.as_ref().is_none_or(|q| q.is_empty())
     }
 
     /// Whether these numbers are missing before a range that is there.
     pub(crate) fn is_gap(&self, seq: SeqNum, len: u32) -> bool {
-        let next = self.ranges.get(self.first_after(seq));
-        len > 0 && next.is_some_and(|range| (seq + len).at_or_before(range.start))
+        self.0.as_ref().is_some_and(|q| q.is_gap(seq, len))
     }
 
     /// Bytes in all ranges.
     pub(crate) fn len(&self) -> usize {
-        self.ranges.iter().map(|range| range.data.len()).sum()
+        self.0.as_ref().map_or(0, |q| q.len())
     }
 
     /// Bytes of memory that the ranges pin.
     pub(crate) fn pinned(&self) -> usize {
-        self.ranges.iter().map(|range| range.data.pinned()).sum()
+        self.0.as_ref().map_or(0, |q| q.pinned())
     }
 
     /// Keeps `data`, which begins at `seq`, as far as it is new.
@@ -97,9 +100,65 @@ impl Reassembly {
         &mut self,
         pool: &MbufPool,
         seq: SeqNum,
-        mut data: Chain,
+        data: Chain,
         max: usize,
     ) -> Inserted {
+        let queue = self.0.get_or_insert_default();
+        queue.insert(pool, seq, data, max)
+    }
+
+    /// Takes the first range if it begins at or before `next`, without what came before `next`.
+    pub(crate) fn pop(&mut self, next: SeqNum) -> Option<Chain> {
+        self.0.as_mut()?.pop(next)
+    }
+
+    /// `len` bytes from `start` on arrived a second time. One duplicate is reported with each acknowledgement: what
+    /// continues the one before is reported with it, anything else in its place.
+    pub(crate) fn note_duplicate(&mut self, start: SeqNum, len: u32) {
+        self.0.get_or_insert_default().note_duplicate(start, len);
+    }
+
+    /// Whether there is something to report.
+    pub(crate) fn has_report(&self) -> bool {
+        self.0.as_ref().is_some_and(|q| q.has_report())
+    }
+
+    /// Blocks that the peer should learn of and does not know yet: the duplicate, and ranges that have changed.
+    pub(crate) fn unreported(&self) -> usize {
+        self.0.as_ref().map_or(0, |q| q.unreported())
+    }
+
+    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once; then the ranges that have
+    /// changed; then the others; those of the latest arrivals first.
+    pub(crate) fn take_blocks(&mut self, max: usize) -> SackBlocks {
+        let blocks = self.0.as_mut().map(|q| q.take_blocks(max));
+        blocks.unwrap_or_default()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl GapQueue {
+    fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    fn is_gap(&self, seq: SeqNum, len: u32) -> bool {
+        let next = self.ranges.get(self.first_after(seq));
+        len > 0 && next.is_some_and(|range| (seq + len).at_or_before(range.start))
+    }
+
+    fn len(&self) -> usize {
+        self.ranges.iter().map(|range| range.data.len()).sum()
+    }
+
+    fn pinned(&self) -> usize {
+        self.ranges.iter().map(|range| range.data.pinned()).sum()
+    }
+
+    fn insert(&mut self, pool: &MbufPool, seq: SeqNum, mut data: Chain, max: usize) -> Inserted {
         self.arrivals = self.arrivals.wrapping_add(1);
         let mut start = seq;
         let mut outcome = Inserted::Duplicate;
@@ -184,8 +243,7 @@ impl Reassembly {
         }
     }
 
-    /// Takes the first range if it begins at or before `next`, without what came before `next`.
-    pub(crate) fn pop(&mut self, next: SeqNum) -> Option<Chain> {
+    fn pop(&mut self, next: SeqNum) -> Option<Chain> {
         if next.before(self.ranges.first()?.start) {
             return None;
         }
@@ -195,9 +253,7 @@ impl Reassembly {
         Some(range.data)
     }
 
-    /// `len` bytes from `start` on arrived a second time. One duplicate is reported with each acknowledgement: what
-    /// continues the one before is reported with it, anything else in its place.
-    pub(crate) fn note_duplicate(&mut self, start: SeqNum, len: u32) {
+    fn note_duplicate(&mut self, start: SeqNum, len: u32) {
         let continues = !self.duplicate.is_empty() && self.duplicate.right == start;
         if !continues {
             self.duplicate.left = start;
@@ -205,19 +261,15 @@ impl Reassembly {
         self.duplicate.right = start + len;
     }
 
-    /// Whether there is something to report.
-    pub(crate) fn has_report(&self) -> bool {
+    fn has_report(&self) -> bool {
         !(self.ranges.is_empty() && self.duplicate.is_empty())
     }
 
-    /// Blocks that the peer should learn of and does not know yet: the duplicate, and ranges that have changed.
-    pub(crate) fn unreported(&self) -> usize {
+    fn unreported(&self) -> usize {
         self.unreported + usize::from(!self.duplicate.is_empty())
     }
 
-    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once; then the ranges that have
-    /// changed; then the others; those of the latest arrivals first.
-    pub(crate) fn take_blocks(&mut self, max: usize) -> SackBlocks {
+    fn take_blocks(&mut self, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::new();
         if !self.duplicate.is_empty() && max > 0 {
             blocks.push(std::mem::take(&mut self.duplicate));
@@ -245,10 +297,6 @@ impl Reassembly {
             self.unreported -= usize::from(changed);
         }
         blocks
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Sorted, none empty, none touching the next; the changed ones are counted.

@@ -18,7 +18,7 @@ fn chain(pool: &MbufPool, len: usize) -> Chain {
 #[test]
 fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let mut reass = Reassembly::default();
+    let mut reass = GapQueue::default();
     for seq in [2_000, 1_000] {
         reass.ranges.push(QueuedRange {
             start: SeqNum(seq),
@@ -40,7 +40,7 @@ fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
 #[test]
 fn a_sound_row_passes() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let mut reass = Reassembly::default();
+    let mut reass = GapQueue::default();
     for (seq, outcome) in [
         (5_000, Inserted::Kept),
         (1_000, Inserted::Kept),
@@ -118,7 +118,7 @@ proptest! {
         max in 1..=4_usize,
     ) {
         let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-        let (mut reass, mut map) = (Reassembly::default(), ByteMap::default());
+        let (mut reass, mut map) = (GapQueue::default(), ByteMap::default());
         for (from, len) in segments {
             let data = chain(&pool, len);
             let _ = reass.insert(&pool, BASE + from as u32, data, usize::MAX);
@@ -137,7 +137,7 @@ proptest! {
 #[test]
 fn what_is_dropped_is_not_reported_and_what_was_reported_stays() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let mut reass = Reassembly::default();
+    let mut reass = GapQueue::default();
     for n in 0..4 {
         let data = chain(&pool, 100);
         assert_eq!(reass.insert(&pool, BASE + 200 * n, data, 4), Inserted::Kept);

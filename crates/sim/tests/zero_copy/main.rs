@@ -58,7 +58,7 @@ fn bulk_over_lossy_wires_is_sent_from_the_very_clusters() {
         let strayed = p.transfer(&streams, source);
         let (after, seen) = (p.stats(), p.device(0).seen());
         let again = after[0].tcp.retransmitted_segments;
-        assert!(again > 100, "only {again} retransmissions");
+        assert!(again > 50, "only {again} retransmissions");
         assert!(seen.passed > len, "nothing went twice: {seen:?}");
         assert_eq!(seen.strayed, 0);
         assert_untouched(&before[0], &after[0]);

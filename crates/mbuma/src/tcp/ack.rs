@@ -33,7 +33,8 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         established(batch, t);
     }
     let duplicate = is_duplicate(batch, t, seg);
-    if seg.ack.after(t.send.una) || duplicate || !seg.options.sack.is_empty() {
+    let echo = seg.has(TcpFlags::ECE) && t.conn.ecn.is_on() && seg.ack == t.send.una;
+    if seg.ack.after(t.send.una) || duplicate || echo || !seg.options.sack.is_empty() {
         acknowledged(batch, t, seg, duplicate);
     }
     window(batch, t, seg);
@@ -144,6 +145,7 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
     let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
     let echoed_ms = (seg.options.ts.and_then(echoed))
         .map(|ago| batch.now.as_millis().saturating_sub(ago.as_millis() as u64));
+    let marked = t.conn.ecn.on_ack(seg.flags, seg.ack);
     let outcome = t.send.on_ack(&Acknowledgement {
         now: batch.now,
         ack: seg.ack,
@@ -156,6 +158,7 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
         is_duplicate: duplicate,
         echoed_ms,
         data: bytes,
+        marked,
     });
     apply(batch, t, &outcome);
 }
@@ -168,6 +171,12 @@ pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
     }
     if outcome.undone {
         counters.spurious_recoveries.inc();
+    }
+    if outcome.marked {
+        counters.ecn_reductions.inc();
+    }
+    if outcome.entered || outcome.marked {
+        t.conn.ecn.reduced();
     }
     t.timers.set(TcpTimer::Reorder, outcome.look_again);
 }

@@ -1,4 +1,4 @@
-//! Explicit congestion notification: what is agreed on, and the receiver's half, as a value.
+//! Explicit congestion notification: what is agreed on, the receiver's half, and the sender's bits, as a value.
 //!
 //! ```text
 //!   client                                   server
@@ -12,9 +12,17 @@
 //! A SYN that goes again goes without ECN: a middlebox may have dropped it for its bits (RFC 3168 6.1.1.1). A SYN-ACK with
 //! both bits is that of a host that reflects what it does not know.
 //!
+//! The sender answers an echo once a window: its window shrinks, the next new data has CWR, and until something behind the
+//! begin of that data is acknowledged, further echoes are of the same window. [`recovery`](super::recovery) shrinks the
+//! window, and by how much [`cc`](super::cc) says (RFC 8511). A loss shrinks it too, and is told to the receiver likewise
+//! (RFC 3168 6.1.2).
+//!
+//! Only new data is ECN-capable: neither a SYN, nor what is sent again, nor a probe, nor a segment without data
+//! (RFC 3168 6.1.1, 6.1.4 to 6.1.6).
+//!
 //! Locks: none; part of the connection. Source: RFC 3168 section 6.1.
 
-use wire::TcpFlags;
+use wire::{SeqNum, TcpFlags};
 
 use crate::config::EcnMode;
 
@@ -28,7 +36,24 @@ pub(crate) struct Ecn {
     on: bool,
     /// Congestion was experienced, and the sender has not answered that it knows.
     echo: bool,
+    /// Where our own answer to an echo is.
+    answer: Answer,
 }
+
+/// What we, as the sender, have told of a smaller window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// There is nothing to tell.
+    None,
+    /// The window is smaller; the next new data will say so.
+    Due,
+    /// The data that begins here has said so.
+    Sent(SeqNum),
+}
+
+/// ECN-capable transport: the two low bits of an IP header's traffic class (RFC 3168 5).
+#[doc(alias = "ECT(0)")]
+pub(crate) const CAPABLE: u8 = 0b10;
 
 impl Ecn {
     /// Of a connection that this side begins, or of one that it answers.
@@ -38,13 +63,52 @@ impl Ecn {
             EcnMode::Accept => !active,
             EcnMode::Offer => true,
         };
-        Self { on, echo: false }
+        Self {
+            on,
+            echo: false,
+            answer: Answer::None,
+        }
     }
 
-    /// Whether what is sent may say that the transport understands marks.
-    #[cfg_attr(not(test), expect(dead_code))] // the sender will ask
+    /// Whether both ends have agreed on it; during the handshake, whether this one wants it.
     pub(crate) const fn is_on(self) -> bool {
         self.on
+    }
+
+    /// An acknowledgement arrived, with these flags, of all before `ack`. True if it tells of congestion that the window
+    /// did not shrink for yet.
+    pub(crate) fn on_ack(&mut self, flags: TcpFlags, ack: SeqNum) -> bool {
+        if let Answer::Sent(at) = self.answer
+            && ack.after(at)
+        {
+            self.answer = Answer::None;
+        }
+        let echoed = flags & (TcpFlags::ECE | TcpFlags::SYN) == TcpFlags::ECE;
+        self.on && echoed && self.answer == Answer::None
+    }
+
+    /// The window has shrunk, for whatever reason.
+    pub(crate) fn reduced(&mut self) {
+        if self.on {
+            self.answer = Answer::Due;
+        }
+    }
+
+    /// Whether the next new data has CWR. Of a segment that a device cuts only the first piece may have it.
+    pub(crate) fn is_answer_due(self) -> bool {
+        self.answer == Answer::Due
+    }
+
+    /// New data is sent that begins at `seq`: the bits of its TCP header and of its IP header.
+    pub(crate) fn on_new_data(&mut self, seq: SeqNum) -> (TcpFlags, u8) {
+        if !self.on {
+            return (TcpFlags::empty(), 0);
+        }
+        if self.answer == Answer::Due {
+            self.answer = Answer::Sent(seq);
+            return (TcpFlags::CWR, CAPABLE);
+        }
+        (TcpFlags::empty(), CAPABLE)
     }
 
     /// Takes what the peer's SYN or SYN-ACK offers or answers.
@@ -134,5 +198,26 @@ mod tests {
         assert_eq!(ecn.bits_of(ACK, false), TcpFlags::empty());
         let mut off = Ecn::new(EcnMode::Off, false);
         assert!(!off.on_data(true, false));
+    }
+
+    #[test]
+    fn an_echo_is_answered_once_a_window() {
+        // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the one
+        // that is just before the answer; or if a mark of the next window is not heard.
+        let mut ecn = Ecn::new(EcnMode::Accept, false);
+        ecn.begin(SYN | OFFER);
+        let una = SeqNum(1000);
+        assert!(!ecn.on_ack(ACK, una));
+        assert!(ecn.on_ack(ACK | ECE, una));
+        ecn.reduced();
+        assert!(!ecn.on_ack(ACK | ECE, una));
+        assert_eq!(ecn.on_new_data(una + 500), (TcpFlags::CWR, CAPABLE));
+        assert_eq!(ecn.on_new_data(una + 600), (TcpFlags::empty(), CAPABLE));
+        assert!(!ecn.on_ack(ACK | ECE, una + 500), "of before the answer");
+        assert!(ecn.on_ack(ACK | ECE, una + 600));
+        let mut off = Ecn::new(EcnMode::Off, false);
+        off.reduced();
+        assert!(!off.on_ack(ACK | ECE, una));
+        assert_eq!(off.on_new_data(una), (TcpFlags::empty(), 0));
     }
 }

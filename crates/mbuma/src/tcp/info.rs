@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::config::TcpConfig;
 use crate::tcp::State;
 use crate::tcp::pcb::Tcb;
-use crate::tcp::recovery::RecoveryPhase;
 
 /// Figures of one connection. Amounts are bytes.
 #[doc(alias = "TCP_INFO")]
@@ -52,6 +51,9 @@ pub struct TcpInfo {
     pub reordering: bool,
     /// Whether losses are being repaired.
     pub in_recovery: bool,
+    /// Both ends understand marks of congestion (RFC 3168); during the handshake, this one wants them.
+    #[doc(alias = "TCPI_OPT_ECN")]
+    pub ecn: bool,
     /// In the send buffer, acknowledged data gone.
     pub send_queue: usize,
     /// In the receive buffer.
@@ -85,7 +87,8 @@ impl TcpInfo {
             delivered: s.rate.delivered(),
             delivery_rate: s.recovery.delivery_rate(),
             reordering: s.reordering.seen,
-            in_recovery: s.recovery.phase() != RecoveryPhase::Open,
+            in_recovery: s.recovery.phase().is_repair(),
+            ecn: t.conn.ecn.is_on(),
             send_queue: s.buf.claimed(),
             recv_queue: t.recv.buf.claimed(),
             recv_pinned: t.recv.buf.pinned(),

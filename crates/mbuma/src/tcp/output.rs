@@ -78,6 +78,12 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
+    let mut tos = 0;
+    if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
+        let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
+        flags |= answer;
+        tos |= capable;
+    }
     flags.set(TcpFlags::URG, urgent.is_some());
     Outgoing {
         ends: pcb.ends(),
@@ -97,6 +103,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
         } else {
             0
         },
+        tos,
         may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
     }
 }

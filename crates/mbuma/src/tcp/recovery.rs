@@ -15,6 +15,9 @@
 //!    of a time stamp from before the first repair (RFC 4015), a report of a duplicate for each repair (RFC 3708), and, after a
 //!    timeout, the arrival of something that was not sent again (F-RTO, RFC 5682 3).
 //!
+//! 4. `Marked` is entered from `Open` when the peer reports a mark (RFC 3168 6.1.2), and leads to `Open` as `Fast` does. If a
+//!    loss is found meanwhile, `Fast` repairs it in the window that there is: one event a window of data.
+//!
 //! An algorithm of [`cc`](super::cc) decides how large windows are; it sees no sequence numbers.
 //!
 //! Locks: none; part of the connection. Sources: RFC 5681, 6582, 6675, 8985, 9937, 5682, 4015, 3708.
@@ -52,6 +55,21 @@ pub(crate) enum RecoveryPhase {
     Fast,
     /// The retransmission timer expired.
     Loss,
+    /// Nothing is, but the window gets smaller: a router marked congestion.
+    #[doc(alias = "CWR")]
+    Marked,
+}
+
+impl RecoveryPhase {
+    /// Whether losses are being repaired.
+    pub(crate) fn is_repair(self) -> bool {
+        matches!(self, Self::Fast | Self::Loss)
+    }
+
+    /// Whether a window of its own leads to `ssthresh`.
+    fn has_own_window(self) -> bool {
+        matches!(self, Self::Fast | Self::Marked)
+    }
 }
 
 /// Whether a timeout may have been too early (RFC 5682 3.1).
@@ -95,6 +113,8 @@ struct Episode {
     judged: SeqNum,
     /// When the first of them was.
     first_resent_ms: Option<u64>,
+    /// It began with a mark of a router, which no arrival disproves.
+    marked: bool,
     /// Bytes in flight at its begin.
     #[doc(alias = "RecoverFS")]
     flight: u64,
@@ -120,6 +140,8 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) echoed_ms: Option<u64>,
     /// Bytes of data, without SYN and FIN, that it covers.
     pub(crate) data: u32,
+    /// It tells of congestion that a router marked, for the first time in this window of data.
+    pub(crate) marked: bool,
 }
 
 /// What the connection has to do about it.
@@ -129,6 +151,8 @@ pub(crate) struct AckOutcome {
     pub(crate) entered: bool,
     /// It was undone.
     pub(crate) undone: bool,
+    /// The window gets smaller because a router marked congestion.
+    pub(crate) marked: bool,
     /// Look for losses again at this time: when the reordering window is over.
     pub(crate) look_again: Option<Time>,
 }
@@ -193,9 +217,7 @@ impl SendState {
     /// Bytes that may be in flight.
     pub(crate) fn cwnd(&self) -> u32 {
         match &self.recovery.episode {
-            Some(episode)
-                if self.recovery.phase == RecoveryPhase::Fast && !self.cc.own_recovery() =>
-            {
+            Some(episode) if self.recovery.phase.has_own_window() && !self.cc.own_recovery() => {
                 episode.cwnd
             }
             _ => self.window.cwnd,
@@ -250,6 +272,7 @@ impl SendState {
         }
         match self.recovery.phase {
             RecoveryPhase::Open => self.on_ack_open(a, &sample, &before, &mut outcome),
+            RecoveryPhase::Marked => self.on_ack_marked(a, &sample, advanced, &mut outcome),
             RecoveryPhase::Fast => self.on_ack_fast(a, &sample, advanced),
             RecoveryPhase::Loss => self.on_ack_loss(a, &sample, advanced),
         }
@@ -260,7 +283,7 @@ impl SendState {
         Patience {
             srtt: self.rtt.smoothed_ns().unwrap_or(0),
             mss: self.mss,
-            in_recovery: self.recovery.phase != RecoveryPhase::Open,
+            in_recovery: self.recovery.phase.is_repair(),
         }
     }
 
@@ -324,8 +347,14 @@ impl SendState {
         before: &PriorFlight,
         outcome: &mut AckOutcome,
     ) {
-        let third = !a.sack_on && a.is_duplicate && self.recovery.dup_acks == DUPLICATES;
-        if sample.lost == 0 && !third {
+        if !self.tells_of_loss(a, sample) {
+            if a.marked {
+                outcome.marked = true;
+                self.congested(Why::Ecn, a.now, before.in_flight, false);
+                self.begin(RecoveryPhase::Marked, before.outstanding, true);
+                self.reduce(sample.acked, true);
+                return;
+            }
             // Reports of a hole may be the first of a loss: until reordering was seen, they open no window.
             if a.ack.after(before.una) || self.reordering.seen || self.cc.own_recovery() {
                 self.cc.on_ack(&mut self.window, sample);
@@ -345,21 +374,52 @@ impl SendState {
         }
     }
 
-    /// Begins `Fast`; the window is still to be set. `outstanding`: bytes neither acknowledged nor sacked before.
-    fn enter(&mut self, now: Time, outstanding: u32, in_flight: u32) {
-        self.congested(Why::Loss, now, in_flight, false);
-        self.begin(RecoveryPhase::Fast, outstanding);
+    fn tells_of_loss(&self, a: &Acknowledgement<'_>, sample: &RateSample) -> bool {
+        let third = !a.sack_on && a.is_duplicate && self.recovery.dup_acks == DUPLICATES;
+        sample.lost > 0 || third
+    }
+
+    fn on_ack_marked(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        sample: &RateSample,
+        advanced: bool,
+        outcome: &mut AckOutcome,
+    ) {
+        if self.tells_of_loss(a, sample) {
+            outcome.entered = true;
+            self.repair_in_window();
+            if !a.sack_on {
+                self.repair_first();
+            }
+        }
+        self.on_ack_fast(a, sample, advanced);
+    }
+
+    /// A loss was found while the window gets smaller: once a window of data is enough.
+    fn repair_in_window(&mut self) {
+        self.recovery.phase = RecoveryPhase::Fast;
+        self.recovery.recover = self.nxt;
         self.recovery.frto = Frto::Off;
         self.probe.forget();
     }
 
-    fn begin(&mut self, phase: RecoveryPhase, flight: u32) {
+    /// Begins `Fast`; the window is still to be set. `outstanding`: bytes neither acknowledged nor sacked before.
+    fn enter(&mut self, now: Time, outstanding: u32, in_flight: u32) {
+        self.congested(Why::Loss, now, in_flight, false);
+        self.begin(RecoveryPhase::Fast, outstanding, false);
+        self.recovery.frto = Frto::Off;
+        self.probe.forget();
+    }
+
+    fn begin(&mut self, phase: RecoveryPhase, flight: u32, marked: bool) {
         self.recovery.phase = phase;
         self.recovery.recover = self.nxt;
         self.recovery.episode = Some(Box::new(Episode {
             resent: 0,
             judged: self.una,
             first_resent_ms: None,
+            marked,
             flight: flight.max(self.mss).into(),
             delivered: 0,
             sent: 0,
@@ -397,7 +457,7 @@ impl SendState {
         if self.una.at_or_after(self.recovery.recover) {
             self.end_phase();
             self.cc.on_recovered(&mut self.window);
-        } else if a.sack_on {
+        } else if a.sack_on || self.recovery.phase == RecoveryPhase::Marked {
             if sample.acked > 0 {
                 self.reduce(sample.acked, advanced && sample.lost == 0);
             }
@@ -427,10 +487,12 @@ impl SendState {
     }
 
     fn end_phase(&mut self) {
+        if self.recovery.phase.is_repair() {
+            self.reordering.on_recovered();
+        }
         self.recovery.phase = RecoveryPhase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.forced = false;
-        self.reordering.on_recovered();
     }
 
     /// The reordering window is over. Returns whether a recovery began, and when to look again.
@@ -445,6 +507,9 @@ impl SendState {
         outcome.look_again = again;
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
             self.enter(now, before.0, before.1);
+            outcome.entered = true;
+        } else if lost > 0 && self.recovery.phase == RecoveryPhase::Marked {
+            self.repair_in_window();
             outcome.entered = true;
         }
         if lost > 0 && self.recovery.phase == RecoveryPhase::Fast {
@@ -471,7 +536,7 @@ impl SendState {
         }
         self.congested(Why::Timeout, now, outstanding, !first);
         match fresh || self.recovery.episode.is_none() {
-            true => self.begin(RecoveryPhase::Loss, outstanding),
+            true => self.begin(RecoveryPhase::Loss, outstanding, false),
             false => {
                 self.recovery.phase = RecoveryPhase::Loss;
                 self.recovery.recover = self.nxt;

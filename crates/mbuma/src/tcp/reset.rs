@@ -36,6 +36,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         urgent: 0,
         options: TcpOptions::default(),
         segsz: 0,
+        tos: 0,
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();
@@ -55,6 +56,7 @@ pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) 
         urgent: 0,
         options: TcpOptions::default(),
         segsz: 0,
+        tos: 0,
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();

@@ -129,6 +129,8 @@ pub(crate) struct Outgoing {
     pub(crate) options: TcpOptions,
     /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
     pub(crate) segsz: u16,
+    /// The traffic class of the IP header, with the bits of ECN.
+    pub(crate) tos: u8,
     /// Routers may fragment it.
     pub(crate) may_fragment: bool,
 }
@@ -214,6 +216,7 @@ pub(crate) fn send(
     h.tso_segsz = out.segsz;
     h.flow = flow(batch, out);
     let service = Service {
+        tos: out.tos,
         df: !out.may_fragment,
         ..Service::of(IpProto::TCP)
     };

@@ -12,7 +12,6 @@ use std::time::Duration;
 use super::due::Due;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
-use super::recovery::RecoveryPhase;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::wheels::Entry;
@@ -73,7 +72,7 @@ pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
         && s.wnd > 0
         && s.sent.sacked() == 0
         && s.sent.lost() == 0
-        && s.recovery.phase() == RecoveryPhase::Open
+        && !s.recovery.phase().is_repair()
         && s.probe.may_send()
         && t.conn.state.sends_data();
     let at = due.then(|| {
@@ -131,6 +130,7 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         false => {
             let first = t.send.retransmits == 1;
             t.send.on_timeout(batch.now, t.conn.sack_on, first);
+            t.conn.ecn.reduced();
         }
     }
     t.send.rtt.back_off();

@@ -3,7 +3,7 @@
 //! It is kept beside the default because its rules are few and its throughput is known in closed form: tests compare
 //! others with it.
 //!
-//! Sources: RFC 5681 3.1, 3465 2.1 (byte counting).
+//! Sources: RFC 5681 3.1, 3465 2.1 (byte counting), 8511 (marks).
 
 use kern::Time;
 
@@ -47,7 +47,12 @@ impl Algorithm for Reno {
         if !event.again {
             self.before = Some((w.cwnd, w.ssthresh));
             self.acked = 0;
-            w.ssthresh = (event.flight / 2).max(w.floor()); // RFC 5681 equation (4)
+            let part = match event.why {
+                // RFC 8511 3.1: a queue that marks is short.
+                Why::Ecn => u64::from(event.flight) * 4 / 5,
+                Why::Loss | Why::Timeout => u64::from(event.flight) / 2, // RFC 5681 equation (4)
+            };
+            w.ssthresh = (part as u32).max(w.floor());
         }
         w.cwnd = match event.why {
             Why::Timeout => w.mss, // RFC 5681 3.1: the loss window

@@ -190,8 +190,9 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
     let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
     let mut len = whole_segments(t, waiting.min(window), waiting);
-    if urgent::is_next(t) {
-        // The pointer counts from the segment that has it: one that a device cuts would have it wrong.
+    if urgent::is_next(t) || t.conn.ecn.is_answer_due() {
+        // The pointer counts from the segment that has it, and CWR is said once: one that a device cuts would have both
+        // wrong.
         len = len.min(t.send.mss);
     }
     if len == 0 || !worth_sending(t, len, waiting) {

@@ -21,11 +21,14 @@ impl SendState {
         let Some(episode) = &self.recovery.episode else {
             return false;
         };
+        if episode.marked {
+            return false;
+        }
         let Some(first_ms) = episode.first_resent_ms else {
             return false;
         };
         let complete = match phase {
-            RecoveryPhase::Open => false,
+            RecoveryPhase::Open | RecoveryPhase::Marked => false,
             RecoveryPhase::Fast => self.una.at_or_after(self.recovery.recover),
             RecoveryPhase::Loss => true,
         };

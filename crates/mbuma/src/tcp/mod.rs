@@ -258,7 +258,7 @@ counters! {
     fast_retransmits: Count, "Recoveries that acknowledgements began: losses repaired before a timeout.";
     tail_loss_probes: Count, "Segments sent to learn whether the last ones of a flight were lost (RFC 8985).";
     spurious_recoveries: Count, "Recoveries and timeouts that were undone because nothing had been lost.";
-    ecn_reductions: Count, "Windows made smaller because the peer reported congestion that a router had marked (RFC 3168).";
+    ecn_reductions: Count, "Windows made smaller because a router had marked congestion (RFC 3168).";
     duplicate_acks: Count, "Duplicate acknowledgements received.";
     out_of_order: Count, "Segments that arrived before their turn.";
     duplicate_bytes: Bytes, "Bytes that had arrived before.";

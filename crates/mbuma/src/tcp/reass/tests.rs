@@ -53,7 +53,7 @@ fn a_sound_row_passes() {
     }
     assert!(reass.is_valid());
     assert_eq!((reass.ranges.len(), reass.len()), (2, 300));
-    reass.clear();
+    drop(reass);
     assert_eq!(pool.live(), Live::NONE);
 }
 
@@ -146,6 +146,6 @@ fn what_is_dropped_is_not_reported_and_what_was_reported_stays() {
     let dropped = reass.insert(&pool, BASE + 1000, chain(&pool, 100), 4);
     assert_eq!(dropped, Inserted::Full);
     assert_eq!(reass.take_blocks(4), before);
-    reass.clear();
+    drop(reass);
     assert_eq!(pool.live(), Live::NONE);
 }

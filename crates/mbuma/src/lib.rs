@@ -171,5 +171,5 @@ pub use stack::{InterfaceBuilder, RxQueue, Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
 pub use tcp::cc as congestion;
-pub use tcp::{State, TcpStats};
+pub use tcp::{State, TcpSocketOptions, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

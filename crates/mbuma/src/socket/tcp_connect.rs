@@ -12,9 +12,10 @@ use crate::inet::Ends;
 use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
-use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Tcb};
+use crate::tcp::user_options::{SEGMENT_MIN, UserOptions};
 use crate::tcp::visit;
+use crate::tcp::{State, TcpSocketOptions};
 
 impl Stack {
     /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
@@ -27,6 +28,19 @@ impl Stack {
         &self,
         local: impl Into<SocketAddr>,
         peer: impl Into<SocketAddr>,
+    ) -> Result<TcpStream, SocketError> {
+        self.tcp_connect_with(local, peer, None)
+    }
+
+    /// The same, with `options` from the SYN on.
+    ///
+    /// # Errors
+    /// As [`tcp_connect`](Self::tcp_connect).
+    pub fn tcp_connect_with(
+        &self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        options: Option<&TcpSocketOptions>,
     ) -> Result<TcpStream, SocketError> {
         let (mut local, peer) = (local.into(), peer.into());
         let stack = &self.0;
@@ -41,14 +55,19 @@ impl Stack {
         }
         // An address of the other version is none to reach this peer from.
         let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
-        let pcb = open(stack, ends, &way.ifp)?;
+        let pcb = open(stack, ends, &way.ifp, options)?;
         drop(giant);
         stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
 }
 
-fn open(stack: &Arc<StackState>, ends: Ends, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
+fn open(
+    stack: &Arc<StackState>,
+    ends: Ends,
+    ifp: &Ifnet,
+    options: Option<&TcpSocketOptions>,
+) -> Result<Arc<Inpcb>, SocketError> {
     let tcp = &stack.tcp;
     let now = stack.clock.now();
     let fixed = ends.local_port() != 0;
@@ -63,8 +82,11 @@ fn open(stack: &Arc<StackState>, ends: Ends, ifp: &Ifnet) -> Result<Arc<Inpcb>, 
         let ends = ends.with_local_port(port);
         let iss = tcp.initial_sequence(&ends, now);
         let mss = (ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&ends));
+        let most = options.and_then(|o| o.segment_max);
+        let mss = mss.min(most.map_or(u32::MAX, |most| most.max(SEGMENT_MIN)));
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
         tcb.conn.ts = tcp.timestamps(&ends);
+        tcb.conn.options = options.map(|asked| Box::new(UserOptions::new(*asked)));
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(&ends, ifp, cpu);
         let pcb = Inpcb::new(ends, flow, tcb);

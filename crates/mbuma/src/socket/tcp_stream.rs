@@ -19,12 +19,12 @@ use super::splice::{self, End};
 use crate::network;
 use crate::park::{Wait, retry};
 use crate::state::StackState;
-use crate::tcp::State;
-use crate::tcp::TcpInfo;
 use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
+use crate::tcp::user_options::SEGMENT_MIN;
 use crate::tcp::visit;
+use crate::tcp::{State, TcpInfo, TcpSocketOptions};
 use crate::tcp::{output, reset, urgent};
 use crate::waiters::{WaitBy, Want};
 
@@ -150,6 +150,41 @@ impl TcpStream {
             t.recv.buf.set_hiwat(receive);
             (t.recv.tuner, t.recv.fixed) = (None, true);
         });
+    }
+
+    /// What was asked of this connection.
+    pub fn options(&self) -> TcpSocketOptions {
+        let _giant = self.stack.look();
+        self.pcb.tcb.lock().conn.asked()
+    }
+
+    /// Asks this of the connection, from now on.
+    #[doc(alias = "setsockopt")]
+    pub fn set_options(&self, options: &TcpSocketOptions) {
+        let now = self.stack.clock.now();
+        self.with(|t| {
+            let waits = t.waits();
+            let kept = t.conn.options.get_or_insert_default();
+            kept.asked = *options;
+            kept.note_waiting(waits, now);
+            if let Some(max) = options.segment_max {
+                let mss = t
+                    .send
+                    .mss
+                    .min(max.max(SEGMENT_MIN) - crate::tcp::options::each_segment_len(t));
+                t.send.set_mss(mss);
+            }
+        });
+    }
+
+    /// Copies as much of `bytes` into the send buffer as it takes, and says that more follows: a segment that is not full
+    /// waits for the next call of [`send`](Self::send), for 200 ms at most.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[doc(alias = "MSG_MORE")]
+    pub fn send_more(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.copy_in(bytes, true, None)
     }
 
     /// Asks an idle peer whether it is still there, first after `idle`.
@@ -384,10 +419,25 @@ impl TcpStream {
     }
 
     fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
+        self.copy_in(bytes, false, waiting)
+    }
+
+    fn copy_in(
+        &self,
+        bytes: &[u8],
+        more_follows: bool,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
             let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
             let fits = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+            if more_follows {
+                t.conn.options.get_or_insert_default();
+            }
+            if let Some(options) = &mut t.conn.options {
+                options.more_follows = more_follows;
+            }
             t.send
                 .buf
                 .extend_from_slice(pool, fits)
@@ -528,7 +578,7 @@ fn may_write(t: &Tcb) -> Result<(), SocketError> {
 /// How many bytes a program may send now, at least one.
 fn room(t: &Tcb) -> Result<usize, SocketError> {
     may_write(t)?;
-    match t.send.buf.space() {
+    match t.send_room() {
         0 => Err(SocketError::WouldBlock),
         room => Ok(room),
     }

@@ -134,6 +134,7 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     if new {
         urgent::acked(t);
         free_acknowledged(batch, t, bytes);
+        timers::progressed(batch, t);
         restart_timer(batch, t);
     }
     timers::rearm_probe(batch, t);
@@ -210,6 +211,7 @@ fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
         Some(t.send.rtt.expires(batch.now, config))
     };
     t.timers.set(TcpTimer::Rexmit, at);
+    timers::keep_deadline(t);
 }
 
 /// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
@@ -251,6 +253,7 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.stop(TcpTimer::Persist);
         t.timers.persist_shift = 0;
         if was_closed {
+            timers::progressed(batch, t);
             // What was sent as a probe was not taken: begin again where the peer is. But not with more: a peer
             // without memory drops what comes, says that its window is closed, and at once that it is open. To send
             // all of it again each time would go round for ever; the timer does it.

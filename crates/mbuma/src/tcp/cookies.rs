@@ -204,6 +204,7 @@ pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip::Received<'_>
         options: options::of_syn(&t, flags, batch.now),
         segsz: 0,
         tos: 0,
+        ttl: 0,
         may_fragment: false,
     };
     tcp.counters.cookies_sent.inc();

@@ -52,7 +52,7 @@ pub(crate) mod info;
 pub(crate) mod input;
 mod listen;
 mod min_rtt;
-mod options;
+pub(crate) mod options;
 pub(crate) mod output;
 mod path_mtu;
 pub(crate) mod pcb;
@@ -82,6 +82,7 @@ mod timers;
 mod timestamps;
 mod tlp;
 pub(crate) mod urgent;
+pub(crate) mod user_options;
 pub(crate) mod visit;
 mod wheels;
 
@@ -91,6 +92,7 @@ pub use pcb::State;
 pub use planted::Planted;
 #[cfg(not(any(feature = "planted-bugs", shuttle)))]
 pub(crate) use planted::Planted;
+pub use user_options::TcpSocketOptions;
 
 /// TCP's part of a stack.
 pub(crate) struct TcpState {

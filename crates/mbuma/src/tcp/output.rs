@@ -78,7 +78,8 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
-    let mut tos = 0;
+    let asked = t.conn.asked();
+    let mut tos = asked.traffic_class & !0b11;
     if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;
@@ -104,6 +105,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
             0
         },
         tos,
+        ttl: asked.ttl.map_or(0, std::num::NonZeroU8::get),
         may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
     }
 }

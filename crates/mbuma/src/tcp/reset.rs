@@ -37,6 +37,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         options: TcpOptions::default(),
         segsz: 0,
         tos: 0,
+        ttl: 0,
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();
@@ -57,6 +58,7 @@ pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) 
         options: TcpOptions::default(),
         segsz: 0,
         tos: 0,
+        ttl: 0,
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();

@@ -131,6 +131,8 @@ pub(crate) struct Outgoing {
     pub(crate) segsz: u16,
     /// The traffic class of the IP header, with the bits of ECN.
     pub(crate) tos: u8,
+    /// Its time to live; 0 for the stack's.
+    pub(crate) ttl: u8,
     /// Routers may fragment it.
     pub(crate) may_fragment: bool,
 }
@@ -217,6 +219,7 @@ pub(crate) fn send(
     h.flow = flow(batch, out);
     let service = Service {
         tos: out.tos,
+        ttl: out.ttl,
         df: !out.may_fragment,
         ..Service::of(IpProto::TCP)
     };

@@ -21,6 +21,7 @@ use super::state::State;
 use super::timer::Timers;
 use super::timestamps::TimestampClock;
 use super::urgent::Urgent;
+use super::user_options::{TcpSocketOptions, UserOptions};
 use crate::config::TcpConfig;
 use crate::error::SocketError;
 use crate::route::RouteCache;
@@ -63,6 +64,8 @@ pub(crate) struct ConnState {
     /// What an ICMP error said that may be transient, since the peer last acknowledged something.
     pub(crate) soft_error: Option<SocketError>,
     pub(crate) waiters: WaiterSet,
+    /// What the program asked for beyond the stack's defaults.
+    pub(crate) options: Option<Box<UserOptions>>,
     /// The splices that it is an end of.
     pub(crate) splices: Option<Box<Splices>>,
     /// Where the connection goes once it is established.
@@ -97,6 +100,7 @@ impl ConnState {
             error: None,
             soft_error: None,
             waiters: WaiterSet::new(),
+            options: None,
             splices: None,
             accept: None,
             predecessor: None,
@@ -125,6 +129,13 @@ impl ConnState {
             self.waiters.keep(Want::Read, read),
             self.waiters.keep(Want::Write, write),
         ]
+    }
+
+    /// What the program asked for.
+    pub(crate) fn asked(&self) -> TcpSocketOptions {
+        self.options
+            .as_ref()
+            .map_or_else(Default::default, |o| o.asked)
     }
 
     /// Idle time before probing, where the user asked for keepalives.
@@ -156,6 +167,28 @@ impl Tcb {
     /// Bytes sent and not acknowledged, SYN and FIN included.
     pub(crate) fn flight(&self) -> u32 {
         self.send.nxt.since(self.send.una)
+    }
+
+    /// Whether anything waits to be sent or acknowledged.
+    pub(crate) fn waits(&self) -> bool {
+        self.flight() > 0 || self.data_end().after(self.send.nxt)
+    }
+
+    /// Bytes that the send buffer takes now: none while as many are unsent as the program allows.
+    pub(crate) fn send_room(&self) -> usize {
+        let space = self.send.buf.space();
+        let Some(max) = self.conn.options.as_ref().and_then(|o| o.asked.unsent_max) else {
+            return space;
+        };
+        if self.unsent() < max { space } else { 0 }
+    }
+
+    /// Bytes in the send buffer that were not sent yet.
+    pub(crate) fn unsent(&self) -> usize {
+        match self.data_end().after(self.send.nxt) {
+            true => self.data_end().since(self.send.nxt) as usize,
+            false => 0,
+        }
     }
 
     /// The sequence number after the last byte in the send buffer: where our FIN goes.

@@ -14,6 +14,7 @@ use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
+use super::user_options::CORK_MAX;
 use super::wheels::Entry;
 use super::{ack, reset, visit};
 use crate::batch::Batch;
@@ -27,7 +28,10 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     delayed_ack(batch, &mut t);
     reorder(batch, &mut t);
     tail_probe(batch, &mut t);
-    let hopeless = retransmit(batch, &mut t) || persist(batch, &mut t) || keepalive(batch, &mut t);
+    let hopeless = overdue(batch, &t)
+        || retransmit(batch, &mut t)
+        || persist(batch, &mut t)
+        || keepalive(batch, &mut t);
     if hopeless {
         give_up(batch, pcb, &mut t);
     }
@@ -96,6 +100,36 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     }
 }
 
+/// RFC 5482: the program does not want to wait longer.
+fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
+    let deadline = t
+        .conn
+        .options
+        .as_ref()
+        .and_then(|o| o.deadline(t.conn.state));
+    deadline.is_some_and(|at| at <= batch.now) && t.conn.state != State::Closed
+}
+
+/// The peer has acknowledged something, or opened its window.
+pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
+    let waits = t.waits();
+    if let Some(options) = &mut t.conn.options {
+        options.on_progress(waits, batch.now);
+    }
+}
+
+/// A timer that asks for something wakes the connection in time to be given up.
+pub(crate) fn keep_deadline(t: &mut Tcb) {
+    let options = t.conn.options.as_ref();
+    let Some(deadline) = options.and_then(|o| o.deadline(t.conn.state)) else {
+        return;
+    };
+    for timer in [TcpTimer::Rexmit, TcpTimer::Persist] {
+        let at = t.timers.get(timer).map(|at| at.min(deadline));
+        t.timers.set(timer, at);
+    }
+}
+
 /// RFC 6298 (5.4) to (5.7): the earliest unacknowledged segment again, and all after it in turn.
 /// True if it was sent often enough.
 fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
@@ -118,7 +152,10 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     t.send.retransmits = t.send.retransmits.saturating_add(1);
     let syn = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let max = match t.conn.state {
-        State::SynSent => tcp.config.syn_retransmits_max,
+        State::SynSent => {
+            let asked = t.conn.asked().syn_retransmits_max;
+            asked.unwrap_or(tcp.config.syn_retransmits_max)
+        }
         State::SynReceived => tcp.config.syn_ack_retransmits_max,
         _ => tcp.config.retransmits_max,
     };
@@ -195,7 +232,9 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         t.timers.set(TcpTimer::Keepalive, t.conn.heard_at + idle);
         return false;
     }
-    if t.conn.probes_unanswered >= tcp.config.keepalive_probes {
+    let asked = t.conn.asked().user_timeout;
+    let silent = asked.is_some_and(|max| quiet >= max && t.conn.probes_unanswered > 0);
+    if silent || t.conn.probes_unanswered >= tcp.config.keepalive_probes {
         return true;
     }
     // With data under way, retransmission does the asking.
@@ -204,10 +243,11 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         t.conn.probes_unanswered += 1;
         t.due |= Due::PROBE;
     }
-    t.timers.set(
-        TcpTimer::Keepalive,
-        batch.now + tcp.config.keepalive_interval,
-    );
+    let mut next = batch.now + tcp.config.keepalive_interval;
+    if let Some(max) = asked {
+        next = next.min((t.conn.heard_at + max).max(batch.now + tcp.config.rto_min));
+    }
+    t.timers.set(TcpTimer::Keepalive, next);
     false
 }
 
@@ -229,12 +269,33 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
         t.timers.stop(TcpTimer::Rexmit);
     }
     if waiting && !t.timers.is_set(TcpTimer::Rexmit) && !t.timers.is_set(TcpTimer::Persist) {
-        t.timers
-            .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
+        let held_back = t.send.wnd > 0 && t.conn.options.as_ref().is_some_and(|o| o.holds_back());
+        let wait = match held_back {
+            true => CORK_MAX,
+            false => persist_interval(batch, t),
+        };
+        t.timers.set(TcpTimer::Persist, batch.now + wait);
     }
+    user_options(batch, t);
     let (wheels, astray) = (&batch.stack.tcp.wheels, config.has_bug(Planted::StrayTimer));
     let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();
     if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
         batch.kick(cpu);
     }
+}
+
+/// What the program asked for: its timeout, and to be told when there is less unsent.
+fn user_options(batch: &Batch<'_>, t: &mut Tcb) {
+    if t.conn.options.is_none() {
+        return;
+    }
+    let (waits, unsent) = (t.waits(), t.unsent());
+    if let Some(options) = &mut t.conn.options {
+        options.note_waiting(waits, batch.now);
+        let is_over = options.asked.unsent_max.is_some_and(|max| unsent >= max);
+        if std::mem::replace(&mut options.is_over, is_over) && !is_over {
+            t.due |= Due::WAKE_WRITER;
+        }
+    }
+    keep_deadline(t);
 }

@@ -223,7 +223,8 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
         return len;
     }
     let len = len.min(payload_max(t));
-    if len < waiting || !t.send.nodelay {
+    let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());
+    if len < waiting || !t.send.nodelay || held_back {
         len - len % t.send.mss
     } else {
         len
@@ -234,11 +235,12 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 /// TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = t.send.una == t.send.nxt;
-    let last = len == waiting;
+    let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());
+    let last = len == waiting && (!held_back || t.send.fin_queued);
     len >= t.send.mss
         || t.due.contains(Due::PROBE)
         || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
-        || (t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
+        || (!held_back && t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
 
 fn plan_fin(t: &Tcb) -> Option<Plan> {

@@ -26,6 +26,7 @@ struct Request {
     len: usize,
     peek: bool,
     urgent: bool,
+    more: bool,
     dont_wait: bool,
     wait_all: bool,
     to: Option<SocketAddrV4>,
@@ -39,6 +40,7 @@ impl Request {
                 "MSG_DONTWAIT" => self.dont_wait = true,
                 "MSG_WAITALL" => self.wait_all = true,
                 "MSG_OOB" => self.urgent = true,
+                "MSG_MORE" => self.more = true,
                 // No signal is sent anyhow.
                 "MSG_NOSIGNAL" => {}
                 other => return Problem::unsupported(format!("the flag {other}")),
@@ -55,6 +57,7 @@ impl Sockets {
             len: 0,
             peek: false,
             urgent: false,
+            more: false,
             dont_wait: false,
             wait_all: false,
             to: None,
@@ -248,6 +251,7 @@ impl Descriptor {
             (true, _) if dialect == Dialect::Linux => Err(SocketError::WouldBlock),
             (true, _) => return CallOutcome::fails("ENOTCONN").into(),
             (false, true) => stream.send_urgent(&data),
+            (false, false) if request.more => stream.send_more(&data),
             (false, false) => stream.send(&data),
         };
         let wait = !self.nonblocking && !request.dont_wait;

@@ -26,6 +26,19 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
     ("SO_NOSIGPIPE", "no signal is sent"),
 ];
 
+/// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
+pub(super) const OF_CONNECTION: [&str; 9] = [
+    "TCP_USER_TIMEOUT",
+    "TCP_KEEPINIT",
+    "TCP_SYNCNT",
+    "TCP_NOTSENT_LOWAT",
+    "TCP_MAXSEG",
+    "TCP_CORK",
+    "TCP_NOPUSH",
+    "IP_TOS",
+    "IP_TTL",
+];
+
 impl Sockets {
     pub(super) fn setsockopt(&mut self, args: &[Expr]) -> CallResult {
         let name = args::name(args.get(2), "an option")?.to_owned();
@@ -53,7 +66,8 @@ impl Sockets {
             "SO_KEEPALIVE",
             "TCP_KEEPIDLE",
         ];
-        if !harmless && !known.contains(&name.as_str()) {
+        let known = known.contains(&name.as_str()) || OF_CONNECTION.contains(&name.as_str());
+        if !harmless && !known {
             return Problem::unsupported(format!("the socket option {name}"));
         }
         d.options.insert(name.clone(), value);
@@ -115,7 +129,10 @@ impl Sockets {
             "TCP_KEEPIDLE" => tcp.keepalive_idle.as_secs() as i64,
             "TCP_KEEPINTVL" => tcp.keepalive_interval.as_secs() as i64,
             "TCP_KEEPCNT" => i64::from(tcp.keepalive_probes),
-            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" => 0,
+            "TCP_SYNCNT" => i64::from(tcp.syn_retransmits_max),
+            "IP_TTL" => 64,
+            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_USER_TIMEOUT" | "TCP_CORK"
+            | "TCP_NOPUSH" | "IP_TOS" => 0,
             _ => return None,
         })
     }

@@ -4,9 +4,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::time::Duration;
 
 use mbuma::socket::BindError;
-use mbuma::{SocketError, State, TcpStream};
+use mbuma::{SocketError, State, TcpSocketOptions, TcpStream};
 
 use super::descriptor::ListenSocket;
+use super::options::OF_CONNECTION;
 use super::{
     Attempt, CallOutcome, CallResult, Descriptor, Object, Problem, Sockets, Subject, args, errno,
 };
@@ -104,7 +105,8 @@ impl Sockets {
         match &d.object {
             Object::Fresh => {
                 let local = d.bound.unwrap_or(ANY);
-                match stack.tcp_connect(local, peer) {
+                let asked = d.asked();
+                match stack.tcp_connect_with(local, peer, asked.as_ref()) {
                     Ok(stream) => d.begin(stream),
                     Err(error) => return fails(errno(error)),
                 }
@@ -228,6 +230,28 @@ impl Descriptor {
         }
     }
 
+    /// What was asked of the connection, if anything was.
+    fn asked(&self) -> Option<TcpSocketOptions> {
+        let get = |name: &str| self.options.get(name).copied();
+        let positive = |name: &str| {
+            get(name)
+                .and_then(|n| u64::try_from(n).ok())
+                .filter(|n| *n > 0)
+        };
+        let small = |name: &str| get(name).and_then(|n| u8::try_from(n).ok());
+        let any = OF_CONNECTION.iter().any(|name| get(name).is_some());
+        any.then(|| TcpSocketOptions {
+            user_timeout: positive("TCP_USER_TIMEOUT").map(Duration::from_millis),
+            connect_timeout: positive("TCP_KEEPINIT").map(Duration::from_secs),
+            syn_retransmits_max: small("TCP_SYNCNT"),
+            unsent_max: positive("TCP_NOTSENT_LOWAT").map(|n| n as usize),
+            segment_max: positive("TCP_MAXSEG").map(|n| n as u32),
+            traffic_class: small("IP_TOS").unwrap_or(0),
+            ttl: small("IP_TTL").and_then(std::num::NonZeroU8::new),
+            cork: positive("TCP_CORK").or(positive("TCP_NOPUSH")).is_some(),
+        })
+    }
+
     /// `connect` on a connection: how far it is.
     fn connecting(&mut self, again: bool) -> Attempt {
         let Object::Stream(stream) = &self.object else {
@@ -272,6 +296,9 @@ impl Descriptor {
                 let idle = self.options.get("TCP_KEEPIDLE").copied().unwrap_or(7200);
                 let idle = Duration::from_secs(u64::try_from(idle).unwrap_or(0));
                 stream.set_keepalive(on.then_some(idle));
+            }
+            name if OF_CONNECTION.contains(&name) => {
+                stream.set_options(&self.asked().unwrap_or_default());
             }
             _ => return false,
         }

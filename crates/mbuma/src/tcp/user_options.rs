@@ -1,0 +1,134 @@
+//! What a program asks of one connection beyond the stack's defaults.
+//!
+//! Most connections ask for nothing, so all of it is in one box, which is there once something was asked for.
+//!
+//! ```text
+//!   progress (new data acknowledged, a window opened, or data begins to wait)
+//!      |<------------------ user timeout ------------------>|  the connection is given up
+//! ```
+//!
+//! Invariant: `waiting_since` is set only while data, a SYN or a FIN waits to be sent or acknowledged.
+//!
+//! Locks: none; part of the connection. Sources: RFC 5482 (user timeout), RFC 1122 4.2.3.5 and 4.2.4.2.
+
+use std::time::Duration;
+
+use kern::Time;
+
+use super::state::State;
+
+/// How long data that is held back to fill a segment waits at most: Linux's bound.
+pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
+
+/// The smallest segment that a program may ask for: less is not taken from a peer either (FreeBSD's bound).
+pub(crate) const SEGMENT_MIN: u32 = 216;
+
+/// What a program may ask of one connection. The default is what the stack does anyhow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpSocketOptions {
+    /// The connection is given up when data was not acknowledged, or the peer's window was closed, for so long without any
+    /// progress (RFC 5482); and an idle one that sends keepalives when the peer has been silent for so long. It takes the
+    /// place of the number of retransmissions only where it is shorter. RFC 5482's option is not sent.
+    #[doc(alias = "TCP_USER_TIMEOUT")]
+    pub user_timeout: Option<Duration>,
+    /// An attempt to connect is given up after so long.
+    #[doc(alias = "TCP_KEEPINIT")]
+    pub connect_timeout: Option<Duration>,
+    /// Retransmissions of the SYN before the attempt is given up, in the place of the stack's
+    /// [`syn_retransmits_max`](crate::TcpConfig::syn_retransmits_max).
+    #[doc(alias = "TCP_SYNCNT")]
+    pub syn_retransmits_max: Option<u8>,
+    /// The send buffer takes no more once so many bytes in it were not sent yet. So what a program writes is not old when
+    /// it leaves. The waker is called when there are fewer.
+    #[doc(alias = "TCP_NOTSENT_LOWAT")]
+    pub unsent_max: Option<usize>,
+    /// Payload and option bytes of a segment at most, in both directions if it is set before the handshake, else in ours.
+    /// At least 216.
+    #[doc(alias = "TCP_MAXSEG")]
+    pub segment_max: Option<u32>,
+    /// The upper six bits of the IP header's traffic class (RFC 2474). The lower two are ECN's.
+    #[doc(alias = "IP_TOS")]
+    pub traffic_class: u8,
+    /// Time to live of what is sent, in hops. Default: the stack's.
+    #[doc(alias = "IP_TTL")]
+    pub ttl: Option<std::num::NonZeroU8>,
+    /// A segment that is not full waits for more data, for 200 ms at most.
+    #[doc(alias = "TCP_CORK")]
+    #[doc(alias = "TCP_NOPUSH")]
+    pub cork: bool,
+}
+
+/// The same, and what the connection keeps for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct UserOptions {
+    pub(crate) asked: TcpSocketOptions,
+    /// Since when something waits without progress.
+    waiting_since: Option<Time>,
+    /// The last write announced that more follows.
+    pub(crate) more_follows: bool,
+    /// As much was unsent as may be, after the last turn to send.
+    pub(crate) is_over: bool,
+}
+
+impl UserOptions {
+    pub(crate) fn new(asked: TcpSocketOptions) -> Self {
+        Self {
+            asked,
+            ..Self::default()
+        }
+    }
+
+    /// There was progress; `waits`: and still something waits.
+    pub(crate) fn on_progress(&mut self, waits: bool, now: Time) {
+        self.waiting_since = waits.then_some(now);
+    }
+
+    /// After a turn to send.
+    pub(crate) fn note_waiting(&mut self, waits: bool, now: Time) {
+        if waits != self.waiting_since.is_some() {
+            self.waiting_since = waits.then_some(now);
+        }
+    }
+
+    /// When the connection is to be given up, unless there is progress.
+    pub(crate) fn deadline(&self, state: State) -> Option<Time> {
+        let timeout = match state {
+            State::SynSent | State::SynReceived => {
+                let both = [self.asked.connect_timeout, self.asked.user_timeout];
+                both.into_iter().flatten().min()
+            }
+            _ => self.asked.user_timeout,
+        };
+        Some(self.waiting_since? + timeout?)
+    }
+
+    /// Whether a segment that is not full is held back.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.asked.cork || self.more_follows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_counts_from_the_last_progress() {
+        // RFC 5482 3: breaks when time without anything to wait for counts, or progress does not begin it anew.
+        let (secs, at) = (Duration::from_secs, Time::from_secs);
+        let mut options = UserOptions::default();
+        options.asked.user_timeout = Some(secs(10));
+        assert_eq!(options.deadline(State::Established), None);
+        options.note_waiting(true, at(100));
+        options.note_waiting(true, at(105));
+        assert_eq!(options.deadline(State::Established), Some(at(110)));
+        options.on_progress(true, at(107));
+        assert_eq!(options.deadline(State::Established), Some(at(117)));
+        options.on_progress(false, at(108));
+        assert_eq!(options.deadline(State::Established), None);
+        options.note_waiting(true, at(200));
+        options.asked.connect_timeout = Some(secs(3));
+        assert_eq!(options.deadline(State::Established), Some(at(210)));
+        assert_eq!(options.deadline(State::SynSent), Some(at(203)));
+    }
+}

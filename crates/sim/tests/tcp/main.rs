@@ -1,6 +1,7 @@
 //! TCP's behaviour, clause by clause, in virtual time. One program: each takes seconds to build and link.
 
 mod ack_policy;
+mod attacks;
 mod blind;
 mod close;
 mod common;

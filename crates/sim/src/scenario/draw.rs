@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use kern::{Random, Time};
 use mbuf::PoolConfig;
+use mbuma::congestion::CongestionControl;
 use mbuma::socket::Refusal;
-use mbuma::{IcmpError, TcpConfig};
+use mbuma::{EcnMode, IcmpError, TcpConfig};
 
 use super::{Answer, Connection, Scenario, Topology};
 use crate::app::{Decision, Leave, Manners, Reading};
@@ -47,10 +48,11 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         mtu,
         ..link(&mut r, slow_bps, 4 * largest)
     };
-    let links: Vec<_> = (0..directions).map(|_| link()).collect();
+    let mut links: Vec<_> = (0..directions).map(|_| link()).collect();
     let ports: Vec<_> = (0..nodes).map(|_| port(&mut r, mtu, whole)).collect();
     let pools: Vec<_> = ports.iter().map(|port| pool(&mut r, port.shape)).collect();
-    let tcp: Vec<_> = (0..nodes).map(|_| tunables(&mut r)).collect();
+    let mut tcp: Vec<_> = (0..nodes).map(|_| tunables(&mut r)).collect();
+    features(seed, &mut tcp, &mut links);
     let heal_at = Duration::from_millis(between(&mut r, 2_000, 30_000));
     let budget = budget(&ports, slow_bps);
     let mut connections = connections(&mut r, nodes, budget, heal_at);
@@ -179,6 +181,27 @@ fn tunables(r: &mut Random) -> TcpConfig {
         // Long enough that a peer whose timeout has backed off over four lost segments still finds TIME-WAIT.
         msl: Duration::from_secs(60),
         ..TcpConfig::default()
+    }
+}
+
+/// Switches features at each end, and has links mark. A stream of its own: what the rest of a scenario is does not depend on
+/// which features there are.
+fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
+    let mut r = Random::from_seed(!seed);
+    for tcp in tcp {
+        tcp.sack = r.chance(0.8);
+        tcp.timestamps = r.chance(0.8);
+        tcp.ecn = pick(&mut r, &[EcnMode::Off, EcnMode::Accept, EcnMode::Offer]);
+        if r.chance(0.3) {
+            tcp.congestion = CongestionControl::Reno;
+        }
+        // Without a bound above it, the receive buffer does not grow, and the window scale is of its size.
+        if r.chance(0.3) {
+            tcp.recv_buffer_max = 0;
+        }
+    }
+    for link in links {
+        link.ecn_bytes = r.chance(0.3).then_some(link.queue_bytes / 4);
     }
 }
 

@@ -78,8 +78,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
-    let asked = t.conn.asked();
-    let mut tos = asked.traffic_class & !0b11;
+    let (mut tos, ttl) = (t.conn.options.as_ref()).map_or((0, 0), |options| options.ip_fields());
     if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;
@@ -105,7 +104,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
             0
         },
         tos,
-        ttl: asked.ttl.map_or(0, std::num::NonZeroU8::get),
+        ttl,
         may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
     }
 }

@@ -102,6 +102,12 @@ impl UserOptions {
         Some(self.waiting_since? + timeout?)
     }
 
+    /// The traffic class, and the time to live or 0, of what is sent.
+    pub(crate) fn ip_fields(&self) -> (u8, u8) {
+        let ttl = self.asked.ttl.map_or(0, std::num::NonZeroU8::get);
+        (self.asked.traffic_class & !0b11, ttl)
+    }
+
     /// Whether a segment that is not full is held back.
     pub(crate) fn holds_back(&self) -> bool {
         self.asked.cork || self.more_follows

@@ -59,13 +59,14 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in a message whose ICMP header was `header`; `packet` begins behind it.
+/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. `as_router`: answers say that we are one.
 #[doc(alias = "nd6_ns_input")]
 pub(crate) fn input(
     batch: &mut Batch<'_>,
     packet: Packet,
     from: &Addressed<'_, Ipv6Addr>,
     header: &Icmp6Header,
+    as_router: bool,
 ) {
     let mut body = [0; BODY_MAX];
     let (body, _) = body.split_at_mut(packet.len().min(BODY_MAX));
@@ -76,7 +77,9 @@ pub(crate) fn input(
         return batch.drop(packet, DropReason::BadNd);
     };
     let taken = match message {
-        NdpMessage::NeighborSolicit { target, options } => solicited(batch, from, target, options),
+        NdpMessage::NeighborSolicit { target, options } => {
+            solicited(batch, from, target, options, as_router)
+        }
         NdpMessage::NeighborAdvert {
             solicited,
             overrides,
@@ -111,6 +114,7 @@ fn solicited(
     from: &Addressed<'_, Ipv6Addr>,
     target: Ipv6Addr,
     options: NdpOptions<'_>,
+    as_router: bool,
 ) -> Result<(), DropReason> {
     let (ifp, source) = (from.ip.ifp, options.source());
     let probe = from.src.is_unspecified();
@@ -128,7 +132,7 @@ fn solicited(
         send_all(batch, ifp, learnt.waiting, mac);
     }
     let flags = AdvertFlags {
-        router: false,
+        router: as_router,
         solicited: !probe,
         overrides: true,
     };

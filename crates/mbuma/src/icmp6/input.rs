@@ -34,7 +34,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_
     match header.message() {
         Icmp6Message::EchoRequest { id, seq } => echo_request(batch, packet, from, id, seq),
         Icmp6Message::Other { kind, .. } if NdpMessage::is_kind(kind) => {
-            nd::input(batch, packet, from, &header);
+            let as_router = batch.stack.ip4.forwards() && !from.ip.ifp.accept_any;
+            nd::input(batch, packet, from, &header, as_router);
         }
         message => match IcmpError::from_message6(message) {
             Some(kind) => about_us(batch, packet, from, kind),

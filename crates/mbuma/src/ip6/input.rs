@@ -3,7 +3,7 @@
 //! [`protosw`] calls it, and is called with what is for this stack. The steps: [`parse`] the header, decide whether the
 //! addresses are [`admit`]ted, walk the [`chain`], [`hand_on`].
 //!
-//! Invariants: each packet ends delivered or dropped. Locks: none.
+//! Invariants: each packet ends delivered, forwarded or dropped. Locks: none.
 //! Sources: RFC 8200 sections 3 and 4, RFC 4291 section 2.5, RFC 4007 (zones).
 
 use std::net::Ipv6Addr;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use mbuf::{Packet, PullupError};
 use wire::{
-    ALL_NODES, Icmp6Message, IpProto, Ipv6Header, ParseError, is_link_local6,
+    ALL_NODES, ALL_ROUTERS, Icmp6Message, IpProto, Ipv6Header, ParseError, is_link_local6,
     is_martian_destination6, is_martian_source6, solicited_node,
 };
 
 use super::chain::{self, Fault, Upper};
+use super::forward;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
@@ -25,13 +26,20 @@ use crate::protosw;
 
 /// What the header of a received packet says.
 #[derive(Debug, Clone, Copy)]
-struct Facts6 {
+pub(super) struct Facts6 {
     class: u8,
     payload_len: usize,
-    next: IpProto,
-    hop_limit: u8,
-    src: Ipv6Addr,
-    dst: Ipv6Addr,
+    pub(super) next: IpProto,
+    pub(super) hop_limit: u8,
+    pub(super) src: Ipv6Addr,
+    pub(super) dst: Ipv6Addr,
+}
+
+/// The way of a packet between addresses that are in order.
+enum Admitted {
+    Here(DestScope),
+    /// It is to be sent on.
+    Forward,
 }
 
 /// Takes in a packet that begins with its IPv6 header.
@@ -44,7 +52,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     // Behind the payload is what the link added to make a frame long enough.
     packet.truncate(Ipv6Header::LEN + facts.payload_len);
     let scope = match admit(batch, ifp, &facts, arrival) {
-        Ok(scope) => scope,
+        Ok(Admitted::Here(scope)) => scope,
+        Ok(Admitted::Forward) => return forward::run(batch, packet, &facts),
         Err(reason) => return batch.drop(packet, reason),
     };
     if scope == DestScope::Foreign && facts.hop_limit <= 1 {
@@ -96,15 +105,15 @@ fn admit(
     ifp: &Ifnet,
     facts: &Facts6,
     arrival: Arrival,
-) -> Result<DestScope, DropReason> {
+) -> Result<Admitted, DropReason> {
     let (src, dst) = (facts.src, facts.dst);
     if !may_send(batch, ifp, facts, arrival) {
         return Err(DropReason::IpBadSource);
     }
     if dst.is_multicast() {
-        return match is_member(ifp, dst) {
+        return match is_member(batch, ifp, dst) {
             // A connection has two ends.
-            true if facts.next != IpProto::TCP => Ok(DestScope::Group),
+            true if facts.next != IpProto::TCP => Ok(Admitted::Here(DestScope::Group)),
             _ => Err(DropReason::IpNotForUs),
         };
     }
@@ -119,11 +128,14 @@ fn admit(
         false => ifp.owns6(dst) || batch.stack.routes6.is_local(dst),
     };
     if ours {
-        return Ok(DestScope::Local);
+        return Ok(Admitted::Here(DestScope::Local));
+    }
+    if is_router(batch, ifp) && arrival == Arrival::Unicast {
+        return Ok(Admitted::Forward);
     }
     let foreign = ifp.accept_any && !is_link_local6(dst) && !is_link_local6(src);
     foreign
-        .then_some(DestScope::Foreign)
+        .then_some(Admitted::Here(DestScope::Foreign))
         .ok_or(DropReason::IpNotForUs)
 }
 
@@ -140,13 +152,19 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts6, arrival: Arrival) ->
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
 
-/// The groups that a host is in: all nodes, and those in which its addresses are looked for (RFC 4291 section 2.8).
-fn is_member(ifp: &Ifnet, group: Ipv6Addr) -> bool {
-    group == ALL_NODES
-        || ifp
-            .addrs6
-            .iter()
-            .any(|own| solicited_node(own.addr) == group)
+/// Whether packets that come in there are sent on.
+fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
+    !ifp.accept_any && batch.stack.ip4.forwards()
+}
+
+/// The groups that a station is in: all nodes, all routers if it is one, and those in which its addresses are looked for
+/// (RFC 4291 section 2.8).
+fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
+    let all = group == ALL_NODES || (group == ALL_ROUTERS && is_router(batch, ifp));
+    all || ifp
+        .addrs6
+        .iter()
+        .any(|own| solicited_node(own.addr) == group)
 }
 
 /// Hands a datagram to the protocol above.

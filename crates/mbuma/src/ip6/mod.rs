@@ -5,10 +5,11 @@
 //!   input        check, is it for us?          output       route, source, header
 //!     chain        extension headers             ip4/loopback to ourselves
 //!     -> icmp6, udp, tcp
+//!     forward      for other hosts, to ether/output
 //! ```
 //!
-//! Inward, [`protosw`](crate::protosw) calls it and is called by it. A stack is an IPv6 host: it neither forwards nor
-//! takes fragments yet, and drops both with their reasons.
+//! Inward, [`protosw`](crate::protosw) calls it and is called by it. A stack is an IPv6 host, and a router if it
+//! forwards. It takes no fragments yet, and drops them with their reason.
 //! Locks: none. Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
 
 use kern::{KeyedHash, Random};
@@ -16,6 +17,7 @@ use kern::{KeyedHash, Random};
 use crate::inet::Ends;
 
 mod chain;
+mod forward;
 pub(crate) mod input;
 pub(crate) mod output;
 

@@ -374,6 +374,130 @@ fn without_an_address_there_is_no_ipv6() {
     lab.done();
 }
 
+/// A router, whose second wire has these capabilities, with a host on it that is known.
+struct Router6 {
+    lab: Lab,
+    far: Pipe,
+    iface: IfIndex,
+}
+
+const FAR: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 9);
+const FAR_US: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
+const FAR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 3, 9]);
+
+impl Router6 {
+    fn new(mtu: u16) -> Self {
+        let lab = Lab::new(Setup {
+            caps: Capabilities::plain(9000),
+            addrs6: vec![IfAddr {
+                addr: US6,
+                prefix_len: 64,
+            }],
+            tune: |config| config.forwarding = true,
+            ..Setup::default()
+        });
+        let (ours, far) = Pipe::pair(Capabilities::plain(mtu));
+        let config = IfConfig {
+            mac: Some(OUR_MAC),
+            ..IfConfig::new("pipe1").with_addr(FAR_US, 64)
+        };
+        let iface = lab.stack.attach(Arc::new(ours), config);
+        let router = Self { lab, far, iface };
+        let question = NeighborMessage::solicit(FAR_US, Some(FAR_MAC), None);
+        let frame = nd_frame(FAR, solicited_node(FAR_US), &question);
+        let mut tx = mbuf::Mbufq::new();
+        tx.enqueue(mbuf::Packet::from_slice(&router.lab.pool, &frame, 0).unwrap());
+        mbuma::device::Device::transmit(&router.far, &mut tx).unwrap();
+        router.lab.stack.poll_interface(iface, ALL).unwrap();
+        let (header, _) = parse_icmp6(&router.far_frame());
+        assert_eq!(header.rest()[0] & 0x80, 0x80, "a router says so");
+        let peer = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+        router
+            .lab
+            .give(&nd_frame(PEER6, solicited_node(US6), &peer));
+        drop(router.lab.packets());
+        router
+    }
+
+    /// The one frame that went out on the second wire.
+    fn far_frame(&self) -> Seen6 {
+        let mut rx = mbuf::Mbufq::new();
+        mbuma::device::Device::receive(&self.far, &mut rx, ALL).unwrap();
+        let frames: Vec<_> = rx.map(|packet| packet.to_vec()).collect();
+        assert_eq!(frames.len(), 1, "exactly one frame");
+        parse6(&frames[0])
+    }
+
+    /// Gives the router a packet of the peer's.
+    fn give(&self, dst: Ipv6Addr, hop_limit: u8, len: usize) {
+        let fields = Ipv6Fields {
+            next: IpProto(253),
+            hop_limit,
+            src: PEER6,
+            dst,
+            ..Ipv6Fields::default()
+        };
+        self.lab.give(&frame6(&fields, &pattern_bytes(len)));
+    }
+
+    /// The error that went back to the peer.
+    fn error(&self) -> Icmp6Message {
+        let seen = parse6(&self.lab.frame());
+        assert_eq!(seen.dst, PEER6);
+        parse_icmp6(&seen).0.message()
+    }
+
+    fn done(self) {
+        let Self { lab, far, .. } = self;
+        drop(far);
+        lab.done();
+    }
+}
+
+#[test]
+fn r1_a_packet_is_sent_on_with_one_hop_less() {
+    // Breaks if a packet is forwarded by a host, or not by a router, or changes but for its hop.
+    let router = Router6::new(1500);
+    router.give(FAR, 64, 100);
+    let seen = router.far_frame();
+    assert_eq!((seen.to, seen.src, seen.dst), (FAR_MAC, PEER6, FAR));
+    assert_eq!((seen.hop_limit, seen.payload), (63, pattern_bytes(100)));
+    assert_eq!(router.lab.stack.stats().forwarded, 1);
+    router.lab.stack.set_forwarding(false);
+    router.give(FAR, 64, 100);
+    assert_eq!(router.lab.dropped(DropReason::IpNotForUs), 1);
+    assert_ne!(router.iface, router.lab.iface);
+    router.done();
+}
+
+#[test]
+fn r1_the_sender_is_told_why_its_packet_goes_no_further() {
+    // Breaks if a sender does not learn that its hops are used up, that there is no way, or the size that fits.
+    let router = Router6::new(1400);
+    router.give(FAR, 1, 100);
+    let expired = Icmp6Message::TimeExceeded(wire::TimeExceeded::Transit);
+    assert_eq!(router.error(), expired);
+    router.give(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 64, 100);
+    let no_route = Icmp6Message::DestUnreachable(Unreachable6::NoRoute);
+    assert_eq!(router.error(), no_route);
+    router.give(FAR, 64, 1400 - Ipv6Header::LEN + 1);
+    assert_eq!(router.error(), Icmp6Message::PacketTooBig { mtu: 1400 });
+    router.give(FAR, 64, 1400 - Ipv6Header::LEN);
+    router.far_frame();
+    router.done();
+}
+
+#[test]
+fn r2_link_local_and_loopback_addresses_stay_where_they_are() {
+    // Breaks if a packet leaves the link that its address is good on.
+    let router = Router6::new(1500);
+    router.give(link_local_of(FAR_MAC), 64, 100);
+    assert_eq!(router.lab.dropped(DropReason::ForwardMartian), 1);
+    router.give(Ipv6Addr::LOCALHOST, 64, 100);
+    assert_eq!(router.lab.dropped(DropReason::IpNotForUs), 1);
+    router.done();
+}
+
 /// Two stacks on a pipe.
 struct Two {
     clock: Arc<VirtualClock>,

@@ -20,7 +20,7 @@ use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
-use crate::device::{Capabilities, Device};
+use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
 use crate::inet::source::select;
 use crate::neighbour::{Neighbours, Tables};
@@ -63,14 +63,25 @@ impl FromStr for IfAddr {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let parsed = text.split_once('/').and_then(|(addr, len)| {
-            Some(Self {
-                addr: addr.parse().ok()?,
-                prefix_len: len.parse().ok().filter(|len| *len <= 32)?,
-            })
-        });
-        parsed.ok_or_else(|| Error::Address(text.to_owned()))
+        parse(text, 32).ok_or_else(|| Error::Address(text.to_owned()))
     }
+}
+
+/// From text such as `2001:db8::2/64`.
+impl FromStr for IfAddr<Ipv6Addr> {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse(text, 128).ok_or_else(|| Error::Address(text.to_owned()))
+    }
+}
+
+fn parse<A: FromStr>(text: &str, bits: u8) -> Option<IfAddr<A>> {
+    let (addr, len) = text.split_once('/')?;
+    Some(IfAddr {
+        addr: addr.parse().ok()?,
+        prefix_len: len.parse().ok().filter(|len| *len <= bits)?,
+    })
 }
 
 impl IfAddr<Ipv6Addr> {
@@ -258,6 +269,7 @@ pub(crate) struct Ifnet {
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
     pub(crate) caps: Capabilities,
+    pub(crate) medium: Medium,
     pub(crate) addrs: Vec<IfAddr>,
     pub(crate) addrs6: Vec<IfAddr<Ipv6Addr>>,
     pub(crate) accept_any: bool,
@@ -281,7 +293,7 @@ impl Ifnet {
         devices: Vec<Arc<dyn Device>>,
         tables: Tables,
     ) -> Self {
-        let caps = devices[0].capabilities();
+        let (caps, medium) = (devices[0].capabilities(), devices[0].medium());
         let queue = |device| Queue {
             device,
             tx: Mutex::new(&QUEUE, TxQueue::default()),
@@ -292,6 +304,7 @@ impl Ifnet {
             name: config.name,
             mac,
             caps,
+            medium,
             addrs: config.addrs,
             addrs6: with_link_local(config.addrs6, mac),
             accept_any: config.accept_any,

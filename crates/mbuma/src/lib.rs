@@ -40,7 +40,7 @@
 //!           |                          ^
 //!        [ifnet] queue              [ether::input]
 //!           |                          ^
-//!        [device] TAP, epair, bridge, capture: batches of packets, offloads first
+//!        [device] TAP, tunnel, epair, bridge, capture: batches of packets, offloads first
 //! ```
 //!
 //! A [`Stack`] is an owned handle: no globals, no threads, clock or randomness of its own. Time and
@@ -167,7 +167,7 @@ pub use netisr::WorkStats;
 pub use route::{RouteEntry, RouteError, RouteKind};
 pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
-pub use stack::{InterfaceBuilder, RxQueue, Stack, StackStats};
+pub use stack::{InterfaceBuilder, IntoInterface, RxQueue, Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
 pub use tcp::cc as congestion;

@@ -26,7 +26,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::{DataLink, PcapError};
 use wire::MacAddr;
 
-use super::{Budget, Capabilities, Device};
+use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
 static FILE: LockClass = LockClass::new("capture file", order::STATS);
@@ -82,7 +82,10 @@ impl<D: Device> Capture<D> {
         let buffered = BufWriter::new(Box::new(writer) as Box<dyn Write + Send>);
         let mut writer = PcapNgWriter::new(buffered).map_err(to_io)?;
         let interface = InterfaceDescriptionBlock {
-            linktype: DataLink::ETHERNET,
+            linktype: match device.medium() {
+                Medium::Ethernet => DataLink::ETHERNET,
+                Medium::Ip => DataLink::RAW,
+            },
             snaplen: 0,
             options: vec![
                 InterfaceDescriptionOption::IfName(name.into()),
@@ -179,6 +182,10 @@ impl File {
 impl<D: Device> Device for Capture<D> {
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
+    }
+
+    fn medium(&self) -> Medium {
+        self.device.medium()
     }
 
     fn mac(&self) -> Option<MacAddr> {

@@ -3,7 +3,7 @@
 //! The thread that drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) receives, the interface
 //! transmits. A device calls the system, or another stack.
 //!
-//! A frame begins with its Ethernet header. Its packet header says what is left to do: a device that
+//! A frame begins with its Ethernet header, or, on a device without Ethernet ([`Medium::Ip`]), with its IP header. Its packet header says what is left to do: a device that
 //! offers an offload in its [`Capabilities`] gets packets with that work undone and finishes it (or
 //! passes it on); for the others the stack does it in software first.
 
@@ -25,8 +25,19 @@ pub mod memory;
 pub(crate) mod offload;
 pub mod splinter;
 pub mod tap;
+pub mod tunnel;
 pub mod under_giant;
 mod vnet;
+
+/// What a device's frames begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Medium {
+    /// An Ethernet header. Neighbours are found by ARP.
+    #[default]
+    Ethernet,
+    /// An IP header: a tunnel. Every destination is at the other end, and there is no ARP.
+    Ip,
+}
 
 /// What a device can do, and how large its frames are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +89,11 @@ pub trait Device: Send + Sync + Debug {
     /// What it can do; fixed while it is attached.
     fn capabilities(&self) -> Capabilities;
 
+    /// What its frames begin with; fixed, as its capabilities are.
+    fn medium(&self) -> Medium {
+        Medium::Ethernet
+    }
+
     /// The address burnt in, if it has one.
     fn mac(&self) -> Option<MacAddr> {
         None
@@ -121,6 +137,10 @@ pub trait Device: Send + Sync + Debug {
 impl<D: Device + ?Sized> Device for Arc<D> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
+    }
+
+    fn medium(&self) -> Medium {
+        (**self).medium()
     }
 
     fn mac(&self) -> Option<MacAddr> {

@@ -12,7 +12,7 @@ use std::io;
 use mbuf::{Chain, MbufPool, Mbufq, NoBufs, Packet};
 use wire::MacAddr;
 
-use super::{Budget, Capabilities, Device};
+use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
 /// Where frames are cut.
@@ -87,6 +87,10 @@ impl<D: Device> Splinter<D> {
 impl<D: Device> Device for Splinter<D> {
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
+    }
+
+    fn medium(&self) -> Medium {
+        self.device.medium()
     }
 
     fn mac(&self) -> Option<MacAddr> {

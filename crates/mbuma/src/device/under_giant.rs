@@ -15,7 +15,7 @@ use kern::{Giant, Time};
 use mbuf::Mbufq;
 use wire::MacAddr;
 
-use super::{Budget, Capabilities, Device};
+use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
 /// A device whose every call is under Giant.
@@ -70,6 +70,10 @@ impl<D: Device> Device for UnderGiant<D> {
     /// Not under Giant: it is fixed, and may be asked for with locks held.
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
+    }
+
+    fn medium(&self) -> Medium {
+        self.device.medium()
     }
 
     fn mac(&self) -> Option<MacAddr> {

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 
 use mbuf::{Packet, PullupError};
-use wire::EtherHeader;
+use wire::{EtherHeader, EtherType};
 
 use crate::batch::Batch;
+use crate::device::Medium;
 use crate::dispatch::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
 use crate::netisr::Arrival;
 
-/// Takes in one frame, which begins with its Ethernet header.
+/// Takes in one frame, which begins with its Ethernet header, or with its IP header where the device has no Ethernet.
 #[doc(alias = "ether_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     batch.stack.received.inc();
@@ -22,30 +23,52 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     if ifp.is_detached() {
         return batch.drop(frame, DropReason::NoInterface);
     }
-    let header = match parse(&mut frame) {
-        Ok(header) => header,
+    let link = match ifp.medium {
+        Medium::Ethernet => ethernet(ifp, &mut frame),
+        Medium::Ip => bare(&mut frame),
+    };
+    let (ethertype, arrival) = match link {
+        Ok(link) => link,
         Err(reason) => return batch.drop(frame, reason),
     };
-    let Some(arrival) = arrival(ifp, &header) else {
-        return batch.drop(frame, DropReason::NotOurMac);
-    };
-    frame.trim_front(EtherHeader::LEN);
     let meta = frame.header_mut();
     meta.iface = ifp.index.0;
     meta.stamp_ns = batch.now.as_nanos();
     meta.l2_len = 0;
     // A hash of the stack that it comes from tells us nothing.
     meta.flow = 0;
-    dispatch(batch, ifp, header.ethertype(), frame, arrival);
+    dispatch(batch, ifp, ethertype, frame, arrival);
+}
+
+/// Takes the header off: what the frame carries, and its addressee.
+fn ethernet(ifp: &Ifnet, frame: &mut Packet) -> Result<(EtherType, Arrival), DropReason> {
+    let header = parse(frame)?;
+    let arrival = arrival(ifp, &header).ok_or(DropReason::NotOurMac)?;
+    frame.trim_front(EtherHeader::LEN);
+    Ok((header.ethertype(), arrival))
+}
+
+/// A packet without a link header: its first four bits are the version of IP.
+fn bare(packet: &mut Packet) -> Result<(EtherType, Arrival), DropReason> {
+    let first = pullup(packet, 1)?.first().copied().unwrap_or(0);
+    match first >> 4 {
+        4 => Ok((EtherType::IPV4, Arrival::Unicast)),
+        6 => Ok((EtherType::IPV6, Arrival::Unicast)),
+        _ => Err(DropReason::UnknownEtherType),
+    }
 }
 
 fn parse(frame: &mut Packet) -> Result<EtherHeader, DropReason> {
-    let bytes = frame.pullup(EtherHeader::LEN).map_err(|e| match e {
-        PullupError::TooShort => DropReason::FrameTruncated,
-        PullupError::NoBufs => DropReason::NoBufs,
-    })?;
+    let bytes = pullup(frame, EtherHeader::LEN)?;
     let (header, _) = EtherHeader::parse(bytes).map_err(|_| DropReason::FrameTruncated)?;
     Ok(*header)
+}
+
+fn pullup(frame: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
+    frame.pullup(len).map_err(|e| match e {
+        PullupError::TooShort => DropReason::FrameTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })
 }
 
 /// The addressee of the frame; `None` if it is another station on the link.

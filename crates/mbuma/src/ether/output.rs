@@ -1,4 +1,4 @@
-//! IP packets that leave as frames.
+//! IP packets that leave as frames; those of a device without Ethernet are frames as they are.
 //!
 //! The frame leaves at the end of the batch, or with the thread that transmits now ([`transmit`](super::transmit)).
 //!
@@ -13,6 +13,7 @@ use wire::{EtherHeader, EtherType, MacAddr};
 
 use super::{arp, nd};
 use crate::batch::Batch;
+use crate::device::Medium;
 use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
 use crate::neighbour::Hop;
@@ -31,6 +32,9 @@ pub(crate) fn run_kept(
     next_hop: Ipv4Addr,
     hop: &mut Option<Hop>,
 ) {
+    if ifp.medium == Medium::Ip {
+        return queue(batch, ifp, packet);
+    }
     if let Some(mac) = ifp.neighbours.kept(batch.now, hop) {
         return frame(batch, ifp, packet, mac, EtherType::IPV4);
     }
@@ -54,6 +58,9 @@ pub(crate) fn run6(
     next_hop: Ipv6Addr,
     hop: &mut Option<Hop>,
 ) {
+    if ifp.medium == Medium::Ip {
+        return queue(batch, ifp, packet);
+    }
     if let Some(mac) = ifp.neighbours6.kept(batch.now, hop) {
         return frame(batch, ifp, packet, mac, EtherType::IPV6);
     }
@@ -66,7 +73,8 @@ pub(crate) fn run6(
     }
 }
 
-/// Puts the Ethernet header before the packet and queues the frame.
+/// Puts the Ethernet header before the packet and queues the frame. A device without Ethernet gets the packet as it is: an
+/// answer of neighbour discovery, which is IP.
 pub(crate) fn frame(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -74,12 +82,20 @@ pub(crate) fn frame(
     dst: MacAddr,
     ethertype: EtherType,
 ) {
+    if ifp.medium == Medium::Ip {
+        return queue(batch, ifp, packet);
+    }
     match packet.prepend(EtherHeader::LEN) {
         Ok(room) => EtherHeader::new(dst, ifp.mac, ethertype).emit(room),
         Err(_) => return batch.drop(packet, DropReason::TxNoBufs),
     };
     // 14 fits.
     packet.header_mut().l2_len = EtherHeader::LEN as u8;
+    queue(batch, ifp, packet);
+}
+
+/// Queues a frame, which has all that the medium puts before an IP packet.
+fn queue(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) {
     match ifp.enqueue(batch.cpu.index, packet) {
         Enqueued::Queued => {}
         Enqueued::Transmit(queue) => batch.transmit_later(ifp, queue),

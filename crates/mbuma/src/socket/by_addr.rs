@@ -2,7 +2,7 @@
 //!
 //! An address may be text. No name is looked up: a lookup by the host's resolver would go past the stack.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
 use super::{TcpListener, TcpStream};
@@ -34,7 +34,13 @@ impl IntoEndpoint for SocketAddrV4 {
     }
 }
 
-impl IntoEndpoint for (Ipv4Addr, u16) {
+impl IntoEndpoint for SocketAddrV6 {
+    fn into_endpoint(self) -> Result<SocketAddr, Error> {
+        Ok(self.into())
+    }
+}
+
+impl<A: Into<IpAddr>> IntoEndpoint for (A, u16) {
     fn into_endpoint(self) -> Result<SocketAddr, Error> {
         Ok(self.into())
     }
@@ -71,7 +77,11 @@ impl Stack {
     }
 
     pub(super) fn begin_connection(&self, addr: impl IntoEndpoint) -> Result<TcpStream, Error> {
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        Ok(self.tcp_connect(any, addr.into_endpoint()?)?)
+        let peer = addr.into_endpoint()?;
+        let any = match peer {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        Ok(self.tcp_connect(SocketAddr::new(any, 0), peer)?)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wire::MacAddr;
 
 use crate::batch::Batch;
-use crate::device::Device;
+use crate::device::{Device, Medium};
 use crate::drops::DropReason;
 use crate::ether::{arp, nd};
 use crate::ifnet::planted::{Bug, planted};
@@ -87,7 +87,11 @@ impl Stack {
     /// for other devices the program that knows that the link is up must.
     #[doc(alias = "arp_ifinit")]
     pub fn announce(&self, index: IfIndex) {
-        if let Some(ifp) = self.0.interface(index).filter(|ifp| !ifp.is_loopback()) {
+        if let Some(ifp) = self
+            .0
+            .interface(index)
+            .filter(|ifp| ifp.medium == Medium::Ethernet && !ifp.is_loopback())
+        {
             self.0.enter(|batch| arp::announce(batch, &ifp));
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -10,38 +11,101 @@ use wire::MacAddr;
 
 use crate::device::Device;
 use crate::device::tap::{OpenTap, Tap};
+use crate::device::tunnel::TunnelDevice;
 use crate::error::Error;
 use crate::ifnet::{IfAddr, IfConfig, IfIndex};
 use crate::route::RouteKind;
 use crate::stack::Stack;
 use crate::stack::driver::Driver;
 
+/// A device's queue, and the descriptor that is readable when it has received something.
+type WatchedQueue = (Arc<dyn Device>, OwnedFd);
+
+/// A device that an interface is made on: an open TAP, or a tunnel's end.
+pub trait IntoInterface: sealed::Queues {}
+
+impl IntoInterface for OpenTap {}
+impl IntoInterface for TunnelDevice {}
+
+mod sealed {
+    use std::io;
+
+    use super::{Stack, WatchedQueue};
+
+    pub trait Queues {
+        /// What the interface is called, if nothing else is said.
+        fn name(&self) -> String;
+
+        /// Its queues.
+        fn into_queues(self, stack: &Stack) -> io::Result<Vec<WatchedQueue>>;
+    }
+}
+
+impl sealed::Queues for OpenTap {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn into_queues(self, stack: &Stack) -> io::Result<Vec<WatchedQueue>> {
+        let options = self.options;
+        let queue = |fd: OwnedFd| {
+            let watched = fd.try_clone()?;
+            let tap: Arc<dyn Device> = Arc::new(Tap::from_fd(fd, options, stack.pool()));
+            Ok((tap, watched))
+        };
+        self.queues.into_iter().map(queue).collect()
+    }
+}
+
+impl sealed::Queues for TunnelDevice {
+    fn name(&self) -> String {
+        "tun0".to_owned()
+    }
+
+    fn into_queues(self, _: &Stack) -> io::Result<Vec<WatchedQueue>> {
+        let watched = self.descriptor()?;
+        Ok(vec![(Arc::new(self), watched)])
+    }
+}
+
 /// An interface to come: [`InterfaceBuilder::up`] makes it.
 #[derive(Debug)]
 #[must_use = "`up` makes the interface"]
-pub struct InterfaceBuilder<'s> {
+pub struct InterfaceBuilder<'s, D> {
     stack: &'s Stack,
-    tap: OpenTap,
+    device: D,
     config: IfConfig,
     gateway: Option<Ipv4Addr>,
 }
 
 impl Stack {
-    /// Begins an interface on an open TAP. The runtime that made the stack takes in what it receives.
-    pub fn add_interface(&self, tap: OpenTap) -> InterfaceBuilder<'_> {
+    /// Begins an interface on a device. The runtime that made the stack takes in what it receives.
+    pub fn add_interface<D: IntoInterface>(&self, device: D) -> InterfaceBuilder<'_, D> {
         InterfaceBuilder {
             stack: self,
-            config: IfConfig::new(&tap.name),
-            tap,
+            config: IfConfig::new(device.name()),
+            device,
             gateway: None,
         }
     }
 }
 
-impl InterfaceBuilder<'_> {
+impl<D: IntoInterface> InterfaceBuilder<'_, D> {
+    /// Gives it another name than its device's.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.config.name = name.into();
+        self
+    }
+
     /// Gives it an address, with the length of its network's prefix. Several are possible.
     pub fn addr(mut self, addr: IfAddr) -> Self {
         self.config.addrs.push(addr);
+        self
+    }
+
+    /// Gives it an IPv6 address, likewise.
+    pub fn addr6(mut self, addr: IfAddr<Ipv6Addr>) -> Self {
+        self.config.addrs6.push(addr);
         self
     }
 
@@ -74,13 +138,9 @@ impl InterfaceBuilder<'_> {
         {
             return Err(Error::Gateway(gateway));
         }
-        let (stack, options) = (self.stack, self.tap.options);
-        let watched = self.tap.queues.iter().map(OwnedFd::try_clone);
-        let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
-        let queues = self.tap.queues.into_iter();
-        let taps = queues.map(|fd| Tap::from_fd(fd, options, stack.pool()));
-        let taps = taps.map(|tap| Arc::new(tap) as Arc<dyn Device>);
-        let index = stack.attach_queues(taps.collect(), self.config);
+        let stack = self.stack;
+        let (devices, watched) = self.device.into_queues(stack)?.into_iter().unzip();
+        let index = stack.attach_queues(devices, self.config);
         let up = finish(stack, &*driver, index, watched, self.gateway);
         if up.is_err() {
             driver.forget(stack, index);

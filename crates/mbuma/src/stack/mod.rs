@@ -35,7 +35,7 @@ pub(crate) mod rx_queue;
 mod stats;
 mod timers;
 
-pub use interface::InterfaceBuilder;
+pub use interface::{InterfaceBuilder, IntoInterface};
 pub use rx_queue::RxQueue;
 pub use stats::StackStats;
 

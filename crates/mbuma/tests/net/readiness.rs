@@ -1,6 +1,6 @@
 //! The readiness of each direction, as tasks and event loops see it: over the loopback interface, where nothing is waited for.
 
-use std::net::{Ipv4Addr, Shutdown};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,7 +9,7 @@ use crate::common::net::*;
 use kern::{Random, Time, VirtualClock};
 use mbuf::{Chain, Live};
 use mbuma::socket::RecvError;
-use mbuma::{Config, IcmpError, SocketError, Stack, State, TcpListener, TcpStream};
+use mbuma::{Config, IcmpError, IfAddr, SocketError, Stack, State, TcpListener, TcpStream};
 use wire::{IcmpMessage, IpProto, Ipv4Header, Unreachable};
 
 const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
@@ -232,6 +232,33 @@ fn a_connection_that_comes_to_nothing_wakes_its_task() {
     let verdict = half_open.poll_connected(&mut task.cx());
     assert_eq!(verdict, Poll::Ready(Err(SocketError::Closed)));
     drop((listener, waiting, half_open));
+    end(stack);
+}
+
+/// Breaks if text is taken for another address, or a version of IP can't be written as text.
+#[test]
+fn addresses_are_text_too() {
+    let stack = stack();
+    for (listens, there) in [
+        ("127.0.0.1:80", LOCALHOST.into()),
+        ("[::1]:80", IpAddr::from(Ipv6Addr::LOCALHOST)),
+    ] {
+        let listener = stack.listen(listens).unwrap();
+        assert_eq!(listener.local_addr(), SocketAddr::new(there, 80));
+        let client = stack.connect_blocking((there, 80), None).unwrap();
+        assert_eq!(listener.accept().unwrap().peer_addr(), client.local_addr());
+    }
+    let net: IfAddr = "192.0.2.2/24".parse().unwrap();
+    assert_eq!(
+        (net.addr, net.prefix_len),
+        (Ipv4Addr::new(192, 0, 2, 2), 24)
+    );
+    let net: IfAddr<Ipv6Addr> = "2001:db8::2/64".parse().unwrap();
+    assert_eq!(net.prefix_len, 64);
+    for wrong in ["192.0.2.2", "192.0.2.2/33", "host/24", "2001:db8::/64", "/"] {
+        assert!(wrong.parse::<IfAddr>().is_err(), "{wrong}");
+        assert!(stack.listen(wrong).is_err(), "{wrong}");
+    }
     end(stack);
 }
 

@@ -28,7 +28,7 @@ use mbuf::{Csum, MbufPool, Mbufq, Packet};
 use wire::{EtherHeader, EtherType, Ipv4Header, MacAddr};
 
 use super::{DelayQueue, LinkConfig, LinkCounts, LinkEmulator, LinkFrame};
-use crate::device::{Budget, Capabilities, Device, offload};
+use crate::device::{Budget, Capabilities, Device, Medium, offload};
 use crate::drops::DropReason;
 
 static LINK: LockClass = LockClass::new("impaired link", order::IFQUEUE);
@@ -218,6 +218,10 @@ impl<D: Device> Device for Impaired<D> {
     /// None but the size of frames: queue and loss are meant for frames of the MTU.
     fn capabilities(&self) -> Capabilities {
         Capabilities::plain(self.device.capabilities().mtu)
+    }
+
+    fn medium(&self) -> Medium {
+        self.device.medium()
     }
 
     fn mac(&self) -> Option<MacAddr> {

@@ -1,0 +1,171 @@
+//! A device without Ethernet, whose packets a program gives and takes: the inner end of a VPN, of a proxy, of a channel.
+//!
+//! ```text
+//!   stack --transmit--> [TunnelDevice] ==queue==> TunnelEnd::take ---> the program's tunnel
+//!   stack <--receive--- [TunnelDevice] <==queue== TunnelEnd::give <--- the program's tunnel
+//! ```
+//!
+//! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. What a program
+//! gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a runtime takes them in; a program that drives the stack itself polls the interface.
+//!
+//! Invariants: each direction holds 4096 packets at most; what is given beyond is refused.
+//! Locks: the queues' (IFQUEUE), none held over a waker or a system call.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use kern::sys::EventFd;
+use mbuf::{MbufPool, Mbufq, Packet};
+
+use super::memory::Pipe;
+use super::{Budget, Capabilities, Device, Medium};
+use crate::park::{Wait, retry};
+
+#[cfg(test)]
+mod tests;
+
+/// The stack's end: attach it.
+#[derive(Debug)]
+pub struct TunnelDevice {
+    pipe: Pipe,
+    given: Arc<EventFd>,
+}
+
+/// The program's end. Dropping it ends the device.
+#[derive(Debug)]
+pub struct TunnelEnd {
+    pipe: Pipe,
+    given: Arc<EventFd>,
+    pool: MbufPool,
+}
+
+/// Makes a tunnel's two ends, for IP packets of up to `mtu` bytes. `pool` is [that of the stack](crate::Stack::pool).
+///
+/// # Errors
+/// The system has no descriptor left.
+pub fn pair(pool: &MbufPool, mtu: u16) -> io::Result<(TunnelDevice, TunnelEnd)> {
+    let given = Arc::new(EventFd::new()?);
+    let (inner, outer) = Pipe::pair(Capabilities::plain(mtu));
+    let end = TunnelEnd {
+        pipe: outer,
+        given: Arc::clone(&given),
+        pool: pool.clone(),
+    };
+    Ok((TunnelDevice { pipe: inner, given }, end))
+}
+
+impl TunnelDevice {
+    /// What becomes readable when packets were given.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.given.as_fd().try_clone_to_owned()
+    }
+}
+
+impl TunnelEnd {
+    /// Gives the stack a packet, which is copied. It is dropped, as one on a wire, if it finds no buffer or no place: false.
+    ///
+    /// # Errors
+    /// The stack has let go of the device.
+    pub fn give(&self, packet: &[u8]) -> io::Result<bool> {
+        match Packet::from_slice(&self.pool, packet, 0) {
+            Ok(packet) => self.give_packet(packet),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The same with a packet in buffers of the stack's pool, which moves.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn give_packet(&self, packet: Packet) -> io::Result<bool> {
+        let mut one = Mbufq::new();
+        one.enqueue(packet);
+        self.pipe.transmit(&mut one)?;
+        self.given.signal();
+        Ok(one.is_empty())
+    }
+
+    /// The oldest packet that the stack sends, if there is one.
+    ///
+    /// # Errors
+    /// The stack has let go of the device, and all that it sent was taken.
+    pub fn take(&self) -> io::Result<Option<Packet>> {
+        let mut one = Mbufq::new();
+        let budget = Budget {
+            frames: 1,
+            bytes: usize::MAX,
+        };
+        self.pipe.receive(&mut one, budget)?;
+        Ok(one.dequeue())
+    }
+
+    /// The oldest packet, waiting for one.
+    ///
+    /// # Errors
+    /// As [`TunnelEnd::take`]; `TimedOut` when the time is over.
+    pub fn take_blocking(&self, timeout: Option<Duration>) -> io::Result<Packet> {
+        let taken = retry(Wait::Yes(timeout), |waiter| match self.take().transpose() {
+            Some(taken) => Poll::Ready(taken),
+            None => {
+                // It is called at once if a packet has come since.
+                waiter
+                    .into_iter()
+                    .for_each(|waker| self.set_waker(waker.clone()));
+                Poll::Pending
+            }
+        });
+        taken.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The oldest packet, for one task: the waker that was set last is called.
+    ///
+    /// # Errors
+    /// As [`TunnelEnd::take`].
+    pub fn poll_take(&self, cx: &mut Context<'_>) -> Poll<io::Result<Packet>> {
+        if let Some(packet) = self.take()? {
+            return Poll::Ready(Ok(packet));
+        }
+        // It is called at once if a packet has come since.
+        self.pipe.set_waker(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Sets the waker for packets that the stack sends, and for the device's end; it is called at once if there is one.
+    pub fn set_waker(&self, waker: Waker) {
+        self.pipe.set_waker(waker);
+    }
+}
+
+impl Device for TunnelDevice {
+    fn capabilities(&self) -> Capabilities {
+        self.pipe.capabilities()
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::Ip
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        // Before the look: a packet that is given behind it signals again.
+        self.given.clear();
+        let more = self.pipe.receive(rx, budget)?;
+        if more {
+            self.given.signal();
+        }
+        Ok(more)
+    }
+
+    fn detached(&self) -> usize {
+        self.pipe.detached()
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        self.pipe.transmit(tx)
+    }
+}

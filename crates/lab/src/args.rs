@@ -133,6 +133,17 @@ pub(crate) enum Experiment {
     )]
     Run(RunArgs),
 
+    /// Files over HTTP: `mbuma serve` beside nginx
+    #[command(
+        long_about = "Compare `mbuma serve` with nginx, side by side in one run: files of 1 KB to 256 MiB, over one \
+        connection and sixteen, each server with a CPU of its own and the client with another one. A figure is the \
+        median over the rounds, with the quartiles beside it; `x ours` is its ratio to our row. A server that is not \
+        in PATH is skipped.",
+        mut_arg("seconds_per_case", |arg| arg.default_value("3")),
+        mut_arg("reps", |arg| arg.default_value("3"))
+    )]
+    Serve(ServeArgs),
+
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
     Sizes(SizesArgs),
 
@@ -450,6 +461,30 @@ pub(crate) struct EpairArgs {
     pub(crate) pages: u64,
 
     /// Get this many pages, in the namespace that another mbuma has made for this one
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
+}
+
+/// The options of `cargo lab serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo build --release && cargo lab serve       about a minute
+  cargo lab serve --list                         the cases and the designs
+  cargo lab serve --case 10m-1 --reps 11 --seconds-per-case 11 --json | jq .
+
+It needs /dev/net/tun, the right to make namespaces (root has it, and users where the system lets
+them make user namespaces), unshare, nsenter, taskset and ip. All is done in namespaces of its own,
+which end with it.")]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// The tool to measure [default: the `mbuma` that was built beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tool: Option<PathBuf>,
+
+    /// A part of the experiment that another process has started this one for: each is in a namespace of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
 }

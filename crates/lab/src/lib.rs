@@ -15,6 +15,7 @@
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
 //!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's
 //!   run the guest of `mbuma run`, beside pasta, slirp4netns and a veth pair
+//!   serve      files over HTTP from inside of the stack, beside nginx
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that a disturbance of the machine affects
@@ -67,6 +68,7 @@ pub mod netisr;
 pub mod refs;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod sizes;
 pub mod splice;
 pub mod stream;

@@ -17,13 +17,13 @@ use std::process::{Command, ExitCode};
 use clap::{CommandFactory, Parser};
 use lab::report::{Pace, experiments};
 use lab::{
-    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, splice, stream, unix,
-    wan,
+    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, serve, sizes, splice, stream,
+    unix, wan,
 };
 
 use args::{
     AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RefsArgs, RunArgs, SizesArgs, SpliceArgs, StreamArgs, UnixArgs, WanArgs,
+    NetisrArgs, RefsArgs, RunArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, UnixArgs, WanArgs,
 };
 
 fn main() -> ExitCode {
@@ -64,6 +64,7 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
         Experiment::Netisr(args) => run_netisr(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Run(args) => run_run(args),
+        Experiment::Serve(args) => run_serve(args),
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Splice(args) => run_splice(args),
         Experiment::Stream(args) => run_stream(args),
@@ -225,15 +226,33 @@ fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
     }
     let child = this_program("run");
     if let Some(job) = &args.child {
-        return run::child(job, &child, &tool(args)?, &mut out);
+        return run::child(job, &child, &tool(args.tool.as_ref())?, &mut out);
     }
     let options = run::Options {
         common: comparison(common),
         mtu: args.mtu,
         child,
-        tool: tool(args)?,
+        tool: tool(args.tool.as_ref())?,
     };
     run::run(&options, &mut out)
+}
+
+fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return serve::list(&mut out);
+    }
+    let tool = tool(args.tool.as_ref())?;
+    if let Some(job) = &args.child {
+        return serve::child(job, &tool, &mut out);
+    }
+    let options = serve::Options {
+        common: comparison(common),
+        child: this_program("serve"),
+        tool,
+    };
+    serve::run(&options, &mut out)
 }
 
 fn run_splice(args: &SpliceArgs) -> Result<(), lab::Error> {
@@ -333,9 +352,9 @@ fn this_program(experiment: &str) -> Vec<OsString> {
 }
 
 /// The tool to measure: the named one, or the tool that was built beside this program.
-fn tool(args: &RunArgs) -> Result<PathBuf, lab::Error> {
+fn tool(given: Option<&PathBuf>) -> Result<PathBuf, lab::Error> {
     let beside = || Some(env::current_exe().ok()?.with_file_name("mbuma"));
-    let tool = args.tool.clone().or_else(beside).unwrap_or_default();
+    let tool = given.cloned().or_else(beside).unwrap_or_default();
     match tool.is_file() {
         true => Ok(tool),
         false => Err(lab::Error::Bad(format!(

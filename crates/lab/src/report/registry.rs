@@ -3,7 +3,9 @@
 //! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
-use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, splice, stream, unix, wan};
+use crate::{
+    alloc, epair, extpgs, giant, netisr, refs, run, serve, sizes, splice, stream, unix, wan,
+};
 
 /// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
 #[must_use]
@@ -21,6 +23,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &unix::report::Unix,
         &wan::report::Wan,
         &run::report::Run,
+        &serve::report::Serve,
     ]
 }
 

@@ -1,0 +1,240 @@
+//! `cargo lab serve`: `mbuma serve` beside nginx: the same files, the same client, the same placement on the CPUs.
+//!
+//! ```text
+//!   case.rs      which file, how many connections     designs.rs   the servers, and how each is reached
+//!   client.rs    keeps connections busy               report.rs    text and claims
+//! ```
+//!
+//! Each server has one CPU, and the client the other, in network namespaces that end with the run. The server's CPU
+//! time is that of its processes: the kernel's work for the client's half of a packet that a server sends is in it, for
+//! both.
+//!
+//! Source: issue 20.
+
+mod case;
+mod client;
+mod designs;
+pub(crate) mod report;
+
+use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::effort::Effort;
+use crate::harness::progress::Progress;
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
+use crate::harness::{compare, namespace, table, xcore};
+use crate::run::found::Found;
+use crate::run::peer::{self, Peer};
+use crate::{Comparison, Error, Record};
+use case::{CASES, Case};
+use designs::{CATALOG, Contest, Entry};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The designs and cases to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The options of every comparison.
+    pub common: Comparison,
+    /// A program and arguments that come to [`child`] once a job follows; empty: all designs are skipped.
+    pub child: Vec<OsString>,
+    /// The tool to measure.
+    pub tool: PathBuf,
+}
+
+/// The part of a reading's time before it, which is not counted: windows grow.
+const WARM_UP: f64 = 0.25;
+
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let common = &options.common;
+    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    common.each(&choice.cases, out, |case, progress| {
+        let records = measure(case, options, &choice.designs, &choice.effort, progress);
+        let text = compare::shown(common.json, &records, || show(case, &records));
+        (records, text)
+    })
+}
+
+/// The work of a process that was started for a design: answers questions until its input ends.
+///
+/// # Errors
+/// [`Error`]: there is no such design, or the parent does not listen any more.
+pub fn child(job: &str, tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
+    let designs = chosen("design", &[job.to_owned()], CATALOG, |entry| entry.name)?;
+    let entry = designs
+        .first()
+        .ok_or_else(|| Error::Bad(format!("`{job}` is no design")))?;
+    let cpus = Effort::new(1, 1.0)?.two_cpus();
+    let answered = peer::be(
+        out,
+        || Contest::new(entry, tool, cpus),
+        |contest, question| {
+            let mut words = question.split(' ');
+            let case = words.next().and_then(Case::find);
+            let nanos = words.next().and_then(|nanos| nanos.parse().ok());
+            match case.zip(nanos) {
+                Some((case, nanos)) => contest.reading(case, Duration::from_nanos(nanos)),
+                None => Err(io::ErrorKind::InvalidInput.into()),
+            }
+        },
+    );
+    answered.map_err(|source| Error::Io {
+        doing: "serving files".to_owned(),
+        source,
+    })
+}
+
+/// Goes over both servers in each round, so that a disturbance of the machine affects both alike.
+fn measure(
+    case: &Case,
+    options: &Options,
+    designs: &[Entry],
+    effort: &Effort,
+    progress: &mut Progress,
+) -> Vec<Record> {
+    let way = namespace::way(namespace::MAY_MAKE_TAPS);
+    let mut all: Vec<_> = designs
+        .iter()
+        .map(|entry| {
+            progress.say(&format!("{}: setting up {}", case.name, entry.name));
+            let mut peer = start(entry, way, options)?;
+            ask(&mut peer, case, effort.reading.mul_f64(WARM_UP))?;
+            Ok((peer, Vec::new()))
+        })
+        .collect::<Vec<Result<(Peer, Vec<(Found, Option<f64>)>), Absent>>>();
+    for round in 1..=effort.reps {
+        for (entry, running) in designs.iter().zip(&mut all) {
+            let reps = effort.reps;
+            progress.say(&format!(
+                "{}: round {round} of {reps}, {}",
+                case.name, entry.name
+            ));
+            // A server that fails takes no further part.
+            let Ok((peer, found)) = running else { continue };
+            let cpus = effort.pair_of_cpus();
+            let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+            match ask(peer, case, effort.reading) {
+                Ok(read) => found.push((read, xcore_ns)),
+                Err(absent) => *running = Err(absent),
+            }
+        }
+    }
+    let all = designs.iter().zip(all);
+    let mut records: Vec<Record> = all
+        .flat_map(|(entry, running)| records(case, entry, running.map(|(_, found)| found)))
+        .collect();
+    // Tables of one measure each, contestants in their order.
+    records.sort_by_key(|record| record.measure);
+    records
+}
+
+fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Peer, Absent> {
+    let missing = |why: &str| Absent(why.to_owned());
+    let way = way.ok_or_else(|| missing("no /dev/net/tun, or no right to make a namespace"))?;
+    if options.child.is_empty() {
+        return Err(missing("it takes processes of its own"));
+    }
+    let mut command = Command::new("unshare");
+    command.args(way).args(&options.child).arg(entry.name);
+    command.arg("--tool").arg(&options.tool);
+    let started = Peer::start(&mut command);
+    started
+        .map(|(peer, _)| peer)
+        .map_err(|why| Absent(why.to_string()))
+}
+
+fn ask(peer: &mut Peer, case: &Case, time: Duration) -> Result<Found, Absent> {
+    let found = peer.ask(&format!("{} {}", case.name, time.as_nanos()));
+    found.map_err(|why| Absent(why.to_string()))
+}
+
+/// A figure of a reading.
+type Figure = fn(&Found) -> Option<f64>;
+
+/// The measures of each case: name, unit, figure. The first is the main one.
+const MEASURES: [(Option<&str>, &str, Figure); 5] = [
+    (None, "requests/s", |found| found.per_s),
+    (Some("per-cpu-s"), "GB/CPU s", |found| {
+        Some(1.0 / found.cpu_s_per_gb?)
+    }),
+    (Some("p50"), "us", |found| found.p50_us),
+    (Some("p99"), "us", |found| found.p99_us),
+    (Some("peak"), "MB", |found| found.peak_mb),
+];
+
+/// The figures of one server in one case.
+fn records(
+    case: &Case,
+    entry: &Entry,
+    found: Result<Vec<(Found, Option<f64>)>, Absent>,
+) -> Vec<Record> {
+    let empty = |(measure, unit, _): (Option<&'static str>, &'static str, Figure)| Record {
+        experiment: "serve",
+        case: case.name,
+        design: entry.name,
+        size: case.size,
+        unit,
+        measure,
+        ours: entry.kind == Kind::Ours,
+        ..Record::default()
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(absent) => {
+            let note = absent.to_string();
+            return vec![Record {
+                note,
+                ..empty(MEASURES[0])
+            }];
+        }
+    };
+    let of_measure = |measure: (Option<&'static str>, &'static str, Figure)| {
+        let figures = found.iter().filter_map(|(found, xcore_ns)| {
+            Some(Reading {
+                ns: measure.2(found)?,
+                xcore_ns: *xcore_ns,
+                disturbed: false,
+            })
+        });
+        of_readings(&empty(measure), &figures.collect::<Vec<_>>())
+    };
+    MEASURES.into_iter().flat_map(of_measure).collect()
+}
+
+/// A case as it is printed.
+fn show(case: &Case, records: &[Record]) -> String {
+    let title = |first: &Record| {
+        let unit = first.unit;
+        let measure = match first.measure {
+            None => unit.to_owned(),
+            Some("per-cpu-s") => format!("{unit} of the server"),
+            Some("peak") => format!("{unit} of memory that the server had at most"),
+            Some(part) => format!("{part} of an answer in {unit}"),
+        };
+        format!("{}, {measure}: {case}", case.name)
+    };
+    table::by_unit(records, title) + "\n"
+}
+
+/// Writes the list of choices.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    compare::list(
+        out,
+        CASES.iter().map(|case| (case.name, case)),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, entry.kind.says("issue 20", entry.about))),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Called by: gateway::web. Calls: preadv(2).
 //! Invariants: its length is that of the moment when it was opened; a file that has become shorter is an error, and no byte
-//! is made up in the place of one that is missing.
+//! is made up in the place of one that is missing. A read waits for the disk, if the file is not in memory.
 //! Locks: none.
 
 use std::io::{self, ErrorKind};

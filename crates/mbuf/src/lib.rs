@@ -193,6 +193,7 @@
 //! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
 
+mod blank;
 mod mbufq;
 mod scatter;
 mod writer;
@@ -226,6 +227,7 @@ mod schedules;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub use blank::Blank;
 pub use chain::Chain;
 pub use cursor::{Cursor, CursorMut};
 pub use error::{CollapseError, NoBufs, PullupError, WriteError};

@@ -28,6 +28,8 @@ pub enum SocketError {
     AddrNotAvailable,
     /// Out of buffers.
     NoBufs,
+    /// What was to be sent could not be read, or not be sealed. The connection has ended, because its peer waits for it.
+    Io,
 }
 
 impl SocketError {
@@ -43,6 +45,7 @@ impl SocketError {
             Self::AddrInUse => io::ErrorKind::AddrInUse,
             Self::AddrNotAvailable => io::ErrorKind::AddrNotAvailable,
             Self::NoBufs => io::ErrorKind::OutOfMemory,
+            Self::Io => io::ErrorKind::Other,
         }
     }
 }
@@ -59,6 +62,7 @@ impl fmt::Display for SocketError {
             Self::AddrInUse => "the address is in use",
             Self::AddrNotAvailable => "no interface has this address",
             Self::NoBufs => "out of network buffers",
+            Self::Io => "what was to be sent could not be read",
         })
     }
 }
@@ -77,6 +81,7 @@ impl From<SocketError> for Errno {
             SocketError::AddrInUse => Self::ADDRINUSE,
             SocketError::AddrNotAvailable => Self::ADDRNOTAVAIL,
             SocketError::NoBufs => Self::NOBUFS,
+            SocketError::Io => Self::IO,
         }
     }
 }

@@ -143,6 +143,8 @@ mod ifnet;
 pub mod device;
 mod neighbour;
 
+pub mod tls;
+
 mod sockbuf;
 
 mod giant;

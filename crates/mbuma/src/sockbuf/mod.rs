@@ -13,11 +13,13 @@
 
 mod records;
 mod recv_side;
+mod sealer;
 mod stream;
 
 pub(crate) use records::{Ancillary, Record, RecordBuf};
 pub(crate) use recv_side::RecvSide;
-pub(crate) use stream::StreamBuf;
+pub(crate) use sealer::{PlainRecord, SealError, Sealer};
+pub(crate) use stream::{ClaimId, StreamBuf};
 
 /// Bytes that data takes of a buffer's limit: its length, or a fraction of the memory that it pins, whichever is more.
 ///

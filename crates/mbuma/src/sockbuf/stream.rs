@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!      mapped           tail (only while something is not mapped or not ready)
-//!   |----------|  |------------|-----------|----------|-----------|
-//!      chain        page lists    unread      bytes     page lists
-//!   |<-------- ready -------->|
-//!   |<-------------------------- claimed ------------------------>|
+//!   |----------|  |------------|-----------|-----------|----------|-----------|
+//!      chain        page lists    records     unread      bytes     page lists
+//!   |<-------------- ready -------------->|
+//!   |<-------------------------------- claimed ------------------------------>|
 //! ```
 //!
 //! | bytes | what may be done with them |
 //! |---|---|
 //! | mapped | shared with a segment, copied, read |
-//! | ready, not mapped | [`StreamBuf::map_ready`] maps them |
+//! | ready, not mapped | [`StreamBuf::map_ready`] maps pages, and seals records |
 //! | claimed, not ready | nothing: their place is taken, their contents come by [`StreamBuf::fill`] |
 //!
 //! A claim has its place in the stream and takes room from the moment it is made: what is appended later comes behind it,
@@ -20,9 +20,9 @@
 //! Invariants ([`StreamBuf::is_valid`]): there is no tail, or its first part is not mapped bytes. `ready <= claimed`.
 //! Locks: the owner's. Source: M_NOTREADY and M_EXTPG of FreeBSD.
 
-use mbuf::{Chain, MapError, MbufPool, Mixed, NoBufs, Packet};
+use mbuf::{Chain, MbufPool, Mixed, NoBufs, Packet};
 
-use super::charge;
+use super::{PlainRecord, SealError, Sealer, charge};
 use tail::Tail;
 
 mod tail;
@@ -225,10 +225,6 @@ impl StreamBuf {
 }
 
 // What pages, records and jobs need that fill a buffer later.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "sending files and records is built on these")
-)]
 impl StreamBuf {
     /// Takes over data that may lie in pages; it is ready. [`StreamBuf::map_ready`] maps it.
     pub(crate) fn append_mixed(&mut self, pool: &MbufPool, data: Chain<Mixed>) {
@@ -236,6 +232,22 @@ impl StreamBuf {
             Ok(data) => self.append(pool, data),
             Err(data) => self.tail.get_or_insert_default().append_pages(data),
         }
+    }
+
+    /// Takes over a record, which is ready; [`StreamBuf::map_ready`] seals it.
+    pub(crate) fn append_record(&mut self, record: PlainRecord) {
+        self.tail.get_or_insert_default().append_record(record);
+    }
+
+    /// Whether something that is ready is not mapped before byte `upto`.
+    #[inline]
+    pub(crate) fn is_to_map(&self, upto: usize) -> bool {
+        self.tail.is_some() && self.mapped.len() < upto
+    }
+
+    /// Bytes at the front that are mapped.
+    pub(crate) fn mapped(&self) -> usize {
+        self.mapped.len()
     }
 
     /// Takes the place of `len` bytes whose contents come later.
@@ -257,15 +269,24 @@ impl StreamBuf {
         Ok(())
     }
 
-    /// Maps what is ready of the first `upto` bytes: as much of it as can be had, by whole mbufs. It reads pages that are not in memory.
+    /// Maps what is ready of the first `upto` bytes: as much of it as can be had, by whole mbufs and records. It reads pages
+    /// that are not in memory, and seals records with `sealer`.
     ///
     /// # Errors
-    /// No buffers, or a page that can't be read. What was mapped before stays so.
-    pub(crate) fn map_ready(&mut self, pool: &MbufPool, upto: usize) -> Result<(), MapError> {
+    /// See [`SealError`]. What was mapped before stays so.
+    pub(crate) fn map_ready(
+        &mut self,
+        pool: &MbufPool,
+        upto: usize,
+        mut sealer: Option<&mut dyn Sealer>,
+    ) -> Result<(), SealError> {
         while self.mapped.len() < upto
             && let Some(tail) = &mut self.tail
         {
-            let Some(mapped) = tail.map_first(pool)? else {
+            let sealer = sealer
+                .as_mut()
+                .map(|sealer| &mut **sealer as &mut dyn Sealer);
+            let Some(mapped) = tail.map_first(pool, sealer)? else {
                 break;
             };
             self.mapped.append(mapped);
@@ -275,6 +296,7 @@ impl StreamBuf {
     }
 
     /// Whether the counts are true.
+    #[cfg(test)]
     pub(crate) fn is_valid(&self) -> bool {
         self.mapped.is_valid() && self.tail.as_ref().is_none_or(|tail| tail.is_valid())
     }

@@ -20,21 +20,27 @@ mod echo;
 mod futures;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod send_file;
 mod splice;
 mod std_io;
 mod tcp_connect;
 mod tcp_listener;
 mod tcp_stream;
+mod tls_stream;
 #[cfg(feature = "tokio")]
 mod tokio_io;
 mod udp;
 
 pub use by_addr::IntoEndpoint;
 pub use echo::{Echo, EchoSocket};
+pub use send_file::{SealedFile, SendFile, SendFileError};
 pub use splice::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, TcpRelay, splice};
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
-pub use tcp_stream::{SendRoom, TcpStream};
+pub use tcp_stream::{SendClaim, SendRoom, TcpStream};
+#[cfg(feature = "tls")]
+pub use tls_stream::{HandshakeError, TlsHandshake};
+pub use tls_stream::{TlsAbout, TlsConnection, TlsStream};
 pub use udp::{BindError, Datagram, RecvError, SendError, UdpError, UdpSocket};
 
 pub use crate::error::SocketError;

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use mbuf::Chain;
+use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
 use super::SocketError;
+use super::send_file::{FileRoom, FileSink, SendFileError};
 use super::splice::{self, End};
 use crate::network;
 use crate::park::{Wait, retry};
@@ -28,8 +29,12 @@ use crate::tcp::{State, TcpInfo, TcpSocketOptions};
 use crate::tcp::{output, reset, urgent};
 use crate::waiters::{WaitBy, Want};
 
+mod claim;
 mod readiness;
 mod urgent_data;
+
+pub use claim::SendClaim;
+pub(super) use claim::fail;
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
 /// than moving mbufs does.
@@ -76,11 +81,16 @@ impl TcpStream {
     }
 
     /// What a splice keeps of it.
-    pub(super) fn end(&self) -> End {
+    pub(in crate::socket) fn end(&self) -> End {
         End {
             stack: Arc::clone(&self.stack),
             pcb: Arc::clone(&self.pcb),
         }
+    }
+
+    /// The pool of its buffers.
+    pub(super) fn pool(&self) -> &MbufPool {
+        &self.stack.pool
     }
 
     /// Our end.
@@ -203,13 +213,24 @@ impl TcpStream {
 
     /// Runs `f` on the connection, then gives it a turn to send: at once, since nothing else comes in this batch, and
     /// the connection is locked already.
-    fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
         self.stack.enter(|batch| {
             let mut t = visit::begin(&self.pcb);
             let result = f(&mut t);
             visit::end(batch, &self.pcb, t);
             result
         })
+    }
+
+    /// Runs `f` on the connection, which has nothing to send by that.
+    pub(super) fn peek_at<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
+        let _giant = self.stack.look();
+        f(&mut visit::begin(&self.pcb))
+    }
+
+    /// Gives the connection a turn to send.
+    pub(super) fn schedule(&self) {
+        self.stack.enter(|batch| visit::schedule(batch, &self.pcb));
     }
 
     /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the
@@ -267,7 +288,11 @@ impl TcpStream {
 
     /// Copies out what was received: a little of it at once, since its mbufs would be moved about for longer; more
     /// when the connection is unlocked.
-    fn read(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
+    pub(super) fn read_to(
+        &self,
+        buf: &mut [u8],
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
         let n = self.take(waiting, |t| {
             let n = urgent::limit(t, buf.len()).min(t.recv.buf.ready());
@@ -290,7 +315,7 @@ impl TcpStream {
     /// # Errors
     /// As [`TcpStream::recv_chain`].
     pub fn recv(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
-        self.read(buf, None)
+        self.read_to(buf, None)
     }
 
     /// As [`TcpStream::recv`], waiting for something to come.
@@ -302,7 +327,7 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        blocking(timeout, |waiting| self.read(buf, waiting))
+        blocking(timeout, |waiting| self.read_to(buf, waiting))
     }
 
     /// Copies received bytes to `buf`, and leaves them where they are.
@@ -418,7 +443,11 @@ impl TcpStream {
         Ok(sent)
     }
 
-    fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
+    pub(super) fn give(
+        &self,
+        bytes: &[u8],
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, SocketError> {
         self.copy_in(bytes, false, waiting)
     }
 
@@ -499,6 +528,41 @@ impl TcpStream {
     }
 }
 
+impl FileSink for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+
+    fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {
+        let bytes = self.peek_at(|t| {
+            may_write(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
+            let bytes = t.send.buf.space();
+            // A writer is woken when half of the buffer is free.
+            match bytes < wanted.min(t.send.buf.hiwat() / 2).max(1) {
+                true => {
+                    wait_for(t, Want::Write, SocketError::WouldBlock, waiting);
+                    Err(SocketError::WouldBlock)
+                }
+                false => Ok(bytes),
+            }
+        })?;
+        Ok(FileRoom {
+            bytes,
+            piece: ClusterSize::K16.bytes(),
+        })
+    }
+
+    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError> {
+        self.with(|t| {
+            may_write(t)?;
+            for piece in pieces {
+                t.send.buf.append_mixed(&self.stack.pool, piece);
+            }
+            Ok(())
+        })
+    }
+}
+
 /// Resets a connection, from any state.
 pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = visit::begin(pcb);
@@ -530,7 +594,7 @@ fn blocking<T>(
 }
 
 /// If it is only a matter of time, the call that waits is told when the side that it waits for changes.
-fn wait_for(t: &mut Tcb, want: Want, error: SocketError, waiting: Option<WaitBy<'_>>) {
+pub(super) fn wait_for(t: &mut Tcb, want: Want, error: SocketError, waiting: Option<WaitBy<'_>>) {
     if let (SocketError::WouldBlock, Some(waiting)) = (error, waiting) {
         t.conn.waiters.register(want, waiting);
     }
@@ -543,7 +607,7 @@ pub(super) fn should_reopen(t: &Tcb) -> bool {
 
 /// Whether a splice takes what the connection receives.
 fn is_source(t: &Tcb) -> bool {
-    let splices = t.conn.splices.as_ref();
+    let splices = t.conn.attached.as_ref();
     splices.is_some_and(|splices| splices.as_source.is_some())
 }
 
@@ -568,7 +632,7 @@ pub(super) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketErro
 
 /// Whether a program may send: not while a splice does.
 fn may_write(t: &Tcb) -> Result<(), SocketError> {
-    let splices = t.conn.splices.as_ref();
+    let splices = t.conn.attached.as_ref();
     match splices.is_some_and(|splices| splices.as_sink.is_some()) {
         true => Err(SocketError::WouldBlock),
         false => may_send(t),

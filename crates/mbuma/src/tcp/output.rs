@@ -14,8 +14,10 @@ use super::pcb::{Inpcb, Tcb};
 use super::segment::{self, Outgoing, Payload};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
-use super::{path_mtu, timers, urgent};
+use super::{path_mtu, reset, timers, urgent};
 use crate::batch::Batch;
+use crate::error::SocketError;
+use crate::sockbuf::{SealError, Sealer};
 use plan::{Kind, Plan, next};
 
 mod plan;
@@ -39,7 +41,7 @@ pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
 
 /// Sends it; false if it can't be sent now (the timers will try again).
 fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) -> bool {
-    let Some(data) = payload(batch, t, &mut plan) else {
+    let Some(data) = payload(batch, pcb, t, &mut plan) else {
         return false;
     };
     let out = outgoing(pcb, t, plan, batch.now);
@@ -53,8 +55,16 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
 
 /// The planned data, shared with the send buffer unless it is small; less of it if buffers are short, because data that
 /// is under way is what frees some.
-fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
+fn payload(
+    batch: &mut Batch<'_>,
+    pcb: &Arc<Inpcb>,
+    t: &mut Tcb,
+    plan: &mut Plan,
+) -> Option<Payload> {
     let off = plan.seq.since(t.send.base) as usize;
+    if plan.len > 0 && t.send.buf.is_to_map(off + plan.len as usize) {
+        map(batch, pcb, t, plan, off)?;
+    }
     while plan.len > 0 {
         let buf = &mut t.send.buf;
         if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, plan.len as usize) {
@@ -63,10 +73,44 @@ fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
         if plan.len == 1 {
             return None;
         }
-        plan.len /= 2;
-        plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
+        shorten(plan, plan.len / 2);
     }
     Some(Payload::none())
+}
+
+fn shorten(plan: &mut Plan, len: u32) {
+    plan.len = len;
+    plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
+}
+
+/// Maps the planned data where it lies in pages, and seals records. Less of it is sent if buffers are short. None if nothing
+/// can be sent: now, or ever, because pages can't be read any more or there is no key; that is the connection's end.
+#[cold]
+fn map(
+    batch: &mut Batch<'_>,
+    pcb: &Arc<Inpcb>,
+    t: &mut Tcb,
+    plan: &mut Plan,
+    off: usize,
+) -> Option<()> {
+    let sealer = t.conn.tls_mut().map(|tls| tls as &mut dyn Sealer);
+    let upto = off + plan.len as usize;
+    match t.send.buf.map_ready(&batch.stack.pool, upto, sealer) {
+        Ok(()) => {}
+        Err(SealError::NoBufs) => {
+            let mapped = t.send.buf.mapped().saturating_sub(off);
+            if mapped < plan.len as usize {
+                shorten(plan, mapped as u32);
+            }
+        }
+        Err(SealError::Read(_) | SealError::Failed) => {
+            let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+            t.close(Some(SocketError::Io));
+            reset::send(batch, pcb.key, seq, ack);
+            return None;
+        }
+    }
+    (plan.len > 0).then_some(())
 }
 
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
@@ -207,7 +251,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
 
 /// Whether the window held data back decides whether it may grow.
 fn note_use(t: &mut Tcb) {
-    let waiting = t.data_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let waiting = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
     let in_flight = t.send.sent.in_flight();
     t.send.rate.after_output(in_flight, &t.send.window, waiting);
 }

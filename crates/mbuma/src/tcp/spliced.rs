@@ -3,7 +3,7 @@
 //! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
 //! of room, in the place of the program: see [`socket::splice`](crate::socket).
 //!
-//! Locks: the connection's (CONN) over [`Splices`]; [`IdleSplices`] has its own (CALLOUT).
+//! Locks: the connection's (CONN) over [`Attached`]; [`IdleSplices`] has its own (CALLOUT).
 //! Source: SO_SPLICE of OpenBSD and FreeBSD.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use super::due::Due;
 use super::pcb::Inpcb;
 use crate::batch::{Batch, Deferred};
 use crate::state::StackState;
+use crate::tls::TlsSession;
 
 static IDLE: LockClass = LockClass::new("idle splices", order::CALLOUT);
 
@@ -35,18 +36,20 @@ pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time>;
 }
 
-/// The splices of one connection.
+/// What stands between a connection and its program: splices, and TLS. One box, because an idle connection has none.
 #[derive(Debug, Default)]
-pub(crate) struct Splices {
+pub(crate) struct Attached {
     /// What takes its received data.
     #[doc(alias = "so_splice")]
     pub(crate) as_source: Option<Arc<dyn SpliceTurn>>,
     /// What gives it data to send.
     #[doc(alias = "so_splice_back")]
     pub(crate) as_sink: Option<Arc<dyn SpliceTurn>>,
+    /// Seals what is sent and opens what is received.
+    pub(crate) tls: Option<Box<TlsSession>>,
 }
 
-impl Splices {
+impl Attached {
     /// Gives the splices that `due` is about a turn; returns what they are told in the place of the program.
     pub(super) fn queue(&self, batch: &mut Batch<'_>, due: Due) -> Due {
         let ends = [
@@ -65,8 +68,12 @@ impl Splices {
         told
     }
 
+    pub(crate) fn is_spliced(&self) -> bool {
+        self.as_source.is_some() || self.as_sink.is_some()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.as_source.is_none() && self.as_sink.is_none()
+        !self.is_spliced() && self.tls.is_none()
     }
 }
 

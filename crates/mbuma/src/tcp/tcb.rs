@@ -16,7 +16,7 @@ use super::ecn::Ecn;
 use super::recv_state::RecvState;
 use super::send_state::SendState;
 use super::sent::SentMap;
-use super::spliced::Splices;
+use super::spliced::Attached;
 use super::state::State;
 use super::timer::Timers;
 use super::timestamps::TimestampClock;
@@ -26,6 +26,7 @@ use crate::config::TcpConfig;
 use crate::error::SocketError;
 use crate::route::RouteCache;
 use crate::sockbuf::charge;
+use crate::tls::TlsSession;
 use crate::waiters::{WaiterSet, Want};
 
 /// The transmission control block.
@@ -66,8 +67,8 @@ pub(crate) struct ConnState {
     pub(crate) waiters: WaiterSet,
     /// What the program asked for beyond the stack's defaults.
     pub(crate) options: Option<Box<UserOptions>>,
-    /// The splices that it is an end of.
-    pub(crate) splices: Option<Box<Splices>>,
+    /// The splices that it is an end of, and TLS.
+    pub(crate) attached: Option<Box<Attached>>,
     /// Where the connection goes once it is established.
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
@@ -101,7 +102,7 @@ impl ConnState {
             soft_error: None,
             waiters: WaiterSet::new(),
             options: None,
-            splices: None,
+            attached: None,
             accept: None,
             predecessor: None,
         }
@@ -115,7 +116,7 @@ impl ConnState {
         due.intersects(Due::WAKE)
             && (waits(Due::WAKE_READER, Want::Read)
                 || waits(Due::WAKE_WRITER, Want::Write)
-                || self.splices.is_some())
+                || self.attached.as_ref().is_some_and(|a| a.is_spliced()))
     }
 
     /// Sets the wakers that stay. Those before them come back, to be dropped when the lock is released.
@@ -136,6 +137,15 @@ impl ConnState {
         self.options
             .as_ref()
             .map_or_else(Default::default, |o| o.asked)
+    }
+
+    /// The codec of a connection that speaks TLS.
+    pub(crate) fn tls(&self) -> Option<&TlsSession> {
+        self.attached.as_deref()?.tls.as_deref()
+    }
+
+    pub(crate) fn tls_mut(&mut self) -> Option<&mut TlsSession> {
+        self.attached.as_deref_mut()?.tls.as_deref_mut()
     }
 
     /// Idle time before probing, where the user asked for keepalives.
@@ -194,6 +204,11 @@ impl Tcb {
     /// The sequence number after the last byte in the send buffer: where our FIN goes.
     pub(crate) fn data_end(&self) -> SeqNum {
         self.send.base + self.send.buf.claimed() as u32
+    }
+
+    /// The sequence number after the last byte that may be sent now. What is behind it has its place and not its contents.
+    pub(crate) fn ready_end(&self) -> SeqNum {
+        self.send.base + self.send.buf.ready() as u32
     }
 
     /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's

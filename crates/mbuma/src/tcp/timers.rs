@@ -262,7 +262,7 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
-    let unsent = t.data_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
     if t.send.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {

@@ -99,7 +99,7 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard
 
 /// Tells the program what has changed, or in a direction that is spliced, the splice.
 fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
-    let splices = t.conn.splices.as_deref();
+    let splices = t.conn.attached.as_deref();
     let spliced = splices.map_or(Due::empty(), |splices| splices.queue(batch, due));
     let due = due.difference(spliced);
     let mut wakes = Wakes::default();

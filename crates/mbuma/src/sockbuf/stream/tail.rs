@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
-use mbuf::{Chain, MapError, MbufPool, Mixed};
+use mbuf::{Chain, MbufPool, Mixed};
 
 use super::FillError;
+use crate::sockbuf::{PlainRecord, SealError, Sealer};
 
 /// The parts in order, and what they come to.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct Tail {
     ready: usize,
     claimed: usize,
     pinned: usize,
+    /// Unread parts: one may have no bytes.
+    unread: usize,
 }
 
 /// A run of bytes of one kind.
@@ -26,6 +29,8 @@ enum StreamPart {
     Bytes(Chain),
     /// Ready; some of it lies in pages.
     Pages(Chain<Mixed>),
+    /// Ready, and not sealed.
+    Record(PlainRecord),
     /// A claim that was not filled.
     #[doc(alias = "M_NOTREADY")]
     Unread { id: u32, len: usize },
@@ -36,6 +41,7 @@ impl StreamPart {
         match self {
             Self::Bytes(chain) => chain.len(),
             Self::Pages(chain) => chain.len(),
+            Self::Record(record) => record.wire_len,
             Self::Unread { len, .. } => *len,
         }
     }
@@ -44,6 +50,7 @@ impl StreamPart {
         match self {
             Self::Bytes(chain) => chain.pinned(),
             Self::Pages(chain) => chain.pinned(),
+            Self::Record(record) => record.plain.pinned(),
             Self::Unread { .. } => 0,
         }
     }
@@ -76,31 +83,73 @@ impl Tail {
 
     /// Appends mapped bytes.
     pub(super) fn append(&mut self, pool: &MbufPool, data: Chain) {
-        let mut bytes = match self.parts.pop_back() {
+        let mut bytes = match self.pop_back() {
             Some(StreamPart::Bytes(last)) => last,
             other => {
-                self.parts.extend(other);
+                other.into_iter().for_each(|part| self.push(part));
                 Chain::new()
             }
         };
         bytes.append_compact(pool, data);
         if !bytes.is_empty() {
-            self.parts.push_back(StreamPart::Bytes(bytes));
+            self.push(StreamPart::Bytes(bytes));
         }
-        self.count();
     }
 
     pub(super) fn append_pages(&mut self, data: Chain<Mixed>) {
-        match self.parts.back_mut() {
-            Some(StreamPart::Pages(last)) => last.append(data),
-            _ => self.parts.push_back(StreamPart::Pages(data)),
-        }
-        self.count();
+        let mut pages = match self.pop_back() {
+            Some(StreamPart::Pages(last)) => last,
+            other => {
+                other.into_iter().for_each(|part| self.push(part));
+                Chain::default()
+            }
+        };
+        pages.append(data);
+        self.push(StreamPart::Pages(pages));
+    }
+
+    pub(super) fn append_record(&mut self, record: PlainRecord) {
+        self.push(StreamPart::Record(record));
     }
 
     pub(super) fn append_unread(&mut self, id: u32, len: usize) {
-        self.parts.push_back(StreamPart::Unread { id, len });
-        self.count();
+        self.push(StreamPart::Unread { id, len });
+    }
+
+    fn push(&mut self, part: StreamPart) {
+        match part.is_ready() {
+            true if self.unread == 0 => self.ready += part.len(),
+            true => {}
+            false => self.unread += 1,
+        }
+        self.claimed += part.len();
+        self.pinned += part.pinned();
+        self.parts.push_back(part);
+    }
+
+    fn pop_back(&mut self) -> Option<StreamPart> {
+        let part = self.parts.pop_back()?;
+        self.claimed -= part.len();
+        self.pinned -= part.pinned();
+        self.unread -= usize::from(!part.is_ready());
+        self.ready = self.ready.min(self.claimed);
+        Some(part)
+    }
+
+    /// Takes the first part, which is ready.
+    fn pop_front(&mut self) -> Option<StreamPart> {
+        let part = self.parts.pop_front()?;
+        self.claimed -= part.len();
+        self.pinned -= part.pinned();
+        self.ready -= part.len();
+        Some(part)
+    }
+
+    fn push_front(&mut self, part: StreamPart) {
+        self.claimed += part.len();
+        self.pinned += part.pinned();
+        self.ready += part.len();
+        self.parts.push_front(part);
     }
 
     /// Replaces an unread part by its contents.
@@ -118,72 +167,103 @@ impl Tail {
 
     /// Takes the first part if it is mapped bytes.
     pub(super) fn pop_bytes(&mut self) -> Option<Chain> {
-        match self.parts.pop_front()? {
-            StreamPart::Bytes(bytes) => {
-                self.count();
-                Some(bytes)
-            }
+        if !matches!(self.parts.front(), Some(StreamPart::Bytes(_))) {
+            return None;
+        }
+        match self.pop_front()? {
+            StreamPart::Bytes(bytes) => Some(bytes),
             other => {
-                self.parts.push_front(other);
+                self.push_front(other);
                 None
             }
         }
     }
 
-    /// Maps the first mbuf, if the first part is pages, and takes it. On failure nothing has changed.
-    pub(super) fn map_first(&mut self, pool: &MbufPool) -> Result<Option<Chain>, MapError> {
-        let Some(StreamPart::Pages(pages)) = self.parts.front_mut() else {
+    /// Maps the first mbuf of the first part, if that is pages, or seals it, if it is a record, and takes it. On failure
+    /// nothing has changed.
+    pub(super) fn map_first(
+        &mut self,
+        pool: &MbufPool,
+        sealer: Option<&mut dyn Sealer>,
+    ) -> Result<Option<Chain>, SealError> {
+        if !matches!(
+            self.parts.front(),
+            Some(StreamPart::Pages(_) | StreamPart::Record(_))
+        ) {
             return Ok(None);
-        };
-        let mut first = pages.pop_front().unwrap_or_default();
-        let mapped = first.map(pool);
-        if mapped.is_err() {
-            first.append(std::mem::take(pages));
-            *pages = first;
-        } else if pages.is_empty() {
-            self.parts.pop_front();
         }
-        self.count();
-        mapped.map(Some)
+        match self.pop_front() {
+            Some(StreamPart::Pages(mut pages)) => {
+                let mut first = pages.pop_front().unwrap_or_default();
+                let mapped = first.map(pool);
+                if mapped.is_err() {
+                    first.append(pages);
+                    pages = first;
+                }
+                if !pages.is_empty() {
+                    self.push_front(StreamPart::Pages(pages));
+                }
+                Ok(Some(mapped?))
+            }
+            Some(StreamPart::Record(record)) => {
+                let sealed = match sealer {
+                    Some(sealer) => sealer.seal(pool, &record),
+                    None => Err(SealError::Failed),
+                };
+                // Sequence space has the length that was said.
+                let sealed = sealed.and_then(|sealed| match sealed.len() == record.wire_len {
+                    true => Ok(sealed),
+                    false => Err(SealError::Failed),
+                });
+                if sealed.is_err() {
+                    self.push_front(StreamPart::Record(record));
+                }
+                sealed.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
-    /// Drops the first `n` bytes, which are ready.
+    /// Drops the first `n` bytes, which are ready. A record goes whole: bytes of it are acknowledged when it was sealed.
     pub(super) fn trim_front(&mut self, mut n: usize) {
         debug_assert!(n <= self.ready);
-        while let Some(front) = self.parts.front_mut().filter(|part| part.is_ready()) {
-            let here = front.len().min(n);
+        while n > 0
+            && let Some(mut front) = self.pop_front()
+        {
+            let (len, here) = (front.len(), front.len().min(n));
             n -= here;
-            if here == front.len() {
-                self.parts.pop_front();
-            } else {
-                match front {
-                    StreamPart::Bytes(chain) => chain.trim_front(here),
-                    StreamPart::Pages(chain) => chain.trim_front(here),
-                    StreamPart::Unread { .. } => {}
-                }
+            match &mut front {
+                _ if here == len => continue,
+                StreamPart::Bytes(chain) => chain.trim_front(here),
+                StreamPart::Pages(chain) => chain.trim_front(here),
+                StreamPart::Record(_) | StreamPart::Unread { .. } => {}
             }
-            if n == 0 {
-                break;
-            }
+            self.push_front(front);
         }
-        self.count();
     }
 
-    /// Counts anew. The parts are few: neighbours of one kind are one part, and a claim is a read from a file.
+    /// Counts anew.
     fn count(&mut self) {
         let ready = self.parts.iter().take_while(|part| part.is_ready());
         self.ready = ready.map(StreamPart::len).sum();
         self.claimed = self.parts.iter().map(StreamPart::len).sum();
         self.pinned = self.parts.iter().map(StreamPart::pinned).sum();
+        self.unread = self.parts.iter().filter(|part| !part.is_ready()).count();
     }
 
+    #[cfg(test)]
     pub(super) fn is_valid(&self) -> bool {
         let chains_are = self.parts.iter().all(|part| match part {
             StreamPart::Bytes(chain) => chain.is_valid(),
             StreamPart::Pages(chain) => chain.is_valid(),
+            StreamPart::Record(record) => record.plain.is_valid(),
             StreamPart::Unread { .. } => true,
         });
         let first_is = !matches!(self.parts.front(), Some(StreamPart::Bytes(_)));
-        chains_are && first_is && self.ready <= self.claimed && !self.parts.is_empty()
+        let ready = self.parts.iter().take_while(|part| part.is_ready());
+        let counts_are = self.ready == ready.map(StreamPart::len).sum::<usize>()
+            && self.claimed == self.parts.iter().map(StreamPart::len).sum::<usize>()
+            && self.pinned == self.parts.iter().map(StreamPart::pinned).sum::<usize>();
+        chains_are && first_is && counts_are && !self.parts.is_empty()
     }
 }

@@ -98,14 +98,14 @@ impl Model {
                     assert_eq!(buf.fill(id, wrong), Err(FillError::WrongLength));
                 }
             }
-            Op::Map(upto) => buf.map_ready(pool, upto).unwrap(),
+            Op::Map(upto) => buf.map_ready(pool, upto, None).unwrap(),
             Op::Trim(len) => {
                 let len = len.min(self.ready());
                 buf.trim_front(len);
                 self.start += len;
             }
             Op::Take(len) => {
-                buf.map_ready(pool, len).unwrap();
+                buf.map_ready(pool, len, None).unwrap();
                 let taken = buf.take_front(len).unwrap();
                 assert_eq!(taken.len(), len.min(self.ready()), "all that is ready");
                 assert_eq!(taken.to_vec(), bytes(self.start, taken.len()));
@@ -114,7 +114,7 @@ impl Model {
             Op::Share(off, len) => {
                 let end = (off + len).min(self.ready());
                 let off = off.min(end);
-                buf.map_ready(pool, end).unwrap();
+                buf.map_ready(pool, end, None).unwrap();
                 let shared = buf.share(off, end - off).unwrap();
                 assert_eq!(shared.to_vec(), bytes(self.start + off, end - off));
                 let mut copy = vec![0; end - off];
@@ -205,13 +205,13 @@ fn pages_that_fail_stay_where_they_are() {
     buf.append_mixed(&pool, broken);
     buf.extend_from_slice(&pool, b"behind").unwrap();
     for _ in 0..2 {
-        assert!(buf.map_ready(&pool, 7).is_err());
+        assert!(buf.map_ready(&pool, 7, None).is_err());
         assert!(buf.is_valid());
         assert_eq!(buf.ready(), 50_012);
         assert_eq!(buf.share(0, 6).unwrap().to_vec(), b"before");
         assert!(!buf.copy_to(0, &mut [0; 7]));
     }
-    buf.map_ready(&pool, 6)
+    buf.map_ready(&pool, 6, None)
         .expect("what is mapped needs no page");
 }
 

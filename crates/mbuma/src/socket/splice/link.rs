@@ -16,7 +16,7 @@ use crate::error::SocketError;
 use crate::socket::tcp_stream;
 use crate::state::{SHARED_TIMERS_CPU, StackState};
 use crate::tcp::pcb::Inpcb;
-use crate::tcp::spliced::{SpliceTurn, Splices};
+use crate::tcp::spliced::{Attached, SpliceTurn};
 use crate::tcp::visit;
 use crate::waiters::{WaiterSet, Wakes, Want};
 
@@ -73,7 +73,7 @@ impl SpliceState {
 }
 
 /// One of a connection's two places for a splice.
-type SplicePlace = fn(&mut Splices) -> &mut Option<Arc<dyn SpliceTurn>>;
+type SplicePlace = fn(&mut Attached) -> &mut Option<Arc<dyn SpliceTurn>>;
 
 /// What is to be done after a turn, without the splice's lock.
 #[derive(Default)]
@@ -155,7 +155,7 @@ impl Link {
 
     fn take_place(self: &Arc<Self>, end: &End, place: SplicePlace) -> bool {
         let mut t = visit::begin(&end.pcb);
-        let place = place(t.conn.splices.get_or_insert_default());
+        let place = place(t.conn.attached.get_or_insert_default());
         let is_free = place.is_none();
         if is_free {
             *place = Some(Arc::clone(self) as _);
@@ -166,11 +166,11 @@ impl Link {
     /// The connection's program hears of it again, first of all that has changed.
     fn leave_place(&self, end: &End, place: SplicePlace) {
         let mut t = visit::begin(&end.pcb);
-        if let Some(splices) = &mut t.conn.splices {
+        if let Some(splices) = &mut t.conn.attached {
             *place(splices) = None;
         }
-        if t.conn.splices.as_ref().is_some_and(|s| s.is_empty()) {
-            t.conn.splices = None;
+        if t.conn.attached.as_ref().is_some_and(|s| s.is_empty()) {
+            t.conn.attached = None;
         }
         t.notify();
     }
@@ -191,7 +191,7 @@ impl Link {
                 return true;
             }
             let t = visit::begin(&peer);
-            let next = t.conn.splices.as_ref().and_then(|s| s.as_source.clone());
+            let next = t.conn.attached.as_ref().and_then(|s| s.as_source.clone());
             drop(t);
             let Some(next) = next else {
                 return false;
@@ -423,7 +423,7 @@ impl fmt::Debug for Link {
 pub(in crate::socket) fn end_dropped(end: &End) {
     let giant = end.stack.look();
     let t = visit::begin(&end.pcb);
-    let splices = t.conn.splices.as_deref();
+    let splices = t.conn.attached.as_deref();
     let both = splices.map(|s| [s.as_source.clone(), s.as_sink.clone()]);
     drop(t);
     drop(giant);

@@ -53,7 +53,7 @@ impl TcpStream {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        polled(cx, |waiting| self.read(buf, waiting))
+        polled(cx, |waiting| self.read_to(buf, waiting))
     }
 
     /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the peer's end of file.

@@ -194,3 +194,97 @@ fn an_empty_read_takes_no_lock() {
     assert_eq!(served.recv(&mut [0; 9]), Ok(0));
     pair.done();
 }
+
+/// All that has come, until there is no more.
+fn received(stream: &TcpStream) -> Vec<u8> {
+    let mut got = Vec::new();
+    while let Ok(chain) = stream.recv_chain(usize::MAX) {
+        if chain.is_empty() {
+            break;
+        }
+        got.extend(chain.to_vec());
+    }
+    got
+}
+
+/// Breaks if bytes behind a claim, or the FIN, are sent before the claim is filled; or if claims must be filled in order.
+#[test]
+fn what_is_behind_a_claim_waits_for_it() {
+    let pair = Pair::new();
+    let Pair {
+        client,
+        served,
+        stacks,
+        ..
+    } = &pair;
+    let chain = |bytes: &[u8]| Chain::from_slice(stacks[0].pool(), bytes).unwrap();
+    client.send(b"before ").unwrap();
+    let first = client.claim(6).unwrap();
+    client.send(b"between ").unwrap();
+    let second = client.claim(7).unwrap();
+    client.send(b"end").unwrap();
+    client.shutdown(Shutdown::Write);
+    assert_eq!(received(served), b"before ");
+    second.fill(chain(b"second ")).unwrap();
+    assert_eq!(served.recv(&mut [0]), Err(SocketError::WouldBlock));
+    first.fill(chain(b"first ")).unwrap();
+    assert_eq!(received(served), b"first between second end");
+    assert_eq!(served.recv(&mut [0]), Ok(0));
+    served.shutdown(Shutdown::Write);
+    pair.done();
+}
+
+/// Breaks if a claim takes no room, so that a program could promise without bound.
+#[test]
+fn a_claim_takes_room() {
+    let pair = Pair::new();
+    pair.client.set_buffers(10_000, 10_000);
+    let claim = pair.client.claim(9_000).unwrap();
+    assert_eq!(pair.client.send_space(), 1_000);
+    let over = pair.client.claim(2_000).unwrap();
+    assert_eq!(
+        pair.client.claim(1).map(|_| ()),
+        Err(SocketError::WouldBlock)
+    );
+    drop((claim, over));
+    pair.done();
+}
+
+/// Breaks if a peer waits for ever for what can't be had any more, or is sent something else in its place.
+#[test]
+fn a_claim_that_is_dropped_or_filled_wrongly_ends_the_connection() {
+    for wrong in [true, false] {
+        let pair = Pair::new();
+        let Pair {
+            client,
+            served,
+            stacks,
+            ..
+        } = &pair;
+        client.send(b"before").unwrap();
+        let claim = client.claim(100).unwrap();
+        client.send(b"behind").unwrap();
+        match wrong {
+            true => {
+                let short = Chain::from_slice(stacks[0].pool(), &[0; 99]).unwrap();
+                assert_eq!(claim.fill(short), Err(SocketError::Io));
+            }
+            false => drop(claim),
+        }
+        assert_eq!(client.error(), Some(SocketError::Io));
+        assert_eq!(received(served), b"before");
+        assert_eq!(served.recv(&mut [0]), Err(SocketError::Reset));
+        pair.done();
+    }
+}
+
+/// Breaks if a claim that is filled after the end of its connection harms anything, or keeps memory.
+#[test]
+fn a_claim_may_outlive_its_connection() {
+    let pair = Pair::new();
+    let claim = pair.client.claim(5).unwrap();
+    pair.served.abort();
+    let late = Chain::from_slice(pair.stacks[0].pool(), b"later").unwrap();
+    assert_eq!(claim.fill(late), Err(SocketError::Reset));
+    pair.done();
+}

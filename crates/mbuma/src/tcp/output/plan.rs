@@ -46,7 +46,7 @@ pub(super) enum Kind {
 /// acknowledgement is of all that was sent, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
-        && t.send.nxt == t.data_end()
+        && t.send.nxt == t.ready_end()
         && !t.due.intersects(Due::SEGMENT)
         && !t.send.fin_queued
         && t.send.sent.lost() == 0
@@ -100,9 +100,10 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
 /// A segment of what was sent before: `len` numbers from `seq` on. What is small is filled up with new data.
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
     let end = t.data_end();
+    let ready = t.ready_end();
     let mut data = if (seq + len).after(end) { len - 1 } else { len };
     if seq + len == t.send.nxt && len < t.send.mss && !t.fin_sent() {
-        let right = (t.send.una + t.send.wnd).min(end);
+        let right = (t.send.una + t.send.wnd).min(ready);
         let more = if right.after(seq) {
             right.since(seq)
         } else {
@@ -127,7 +128,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
     if !t.due.contains(Due::TAIL_PROBE) || !t.conn.state.sends_data() {
         return None;
     }
-    let right = (t.send.una + t.send.wnd).min(t.data_end());
+    let right = (t.send.una + t.send.wnd).min(t.ready_end());
     if right.after(t.send.nxt) {
         let len = right.since(t.send.nxt).min(t.send.mss);
         return Some(Plan {
@@ -145,7 +146,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
 /// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
-    let data = t.data_end().since(t.send.base) > 0;
+    let data = t.ready_end() != t.send.base;
     // With data to send and a window to send it into, that is the better probe.
     if !t.due.contains(Due::PROBE) || (data && t.send.wnd > 0) {
         return None;
@@ -174,10 +175,11 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_data(t: &Tcb) -> Option<Plan> {
-    if !t.conn.state.sends_data() || t.send.nxt.after(t.data_end()) {
+    let end = t.ready_end();
+    if !t.conn.state.sends_data() || t.send.nxt.after(end) {
         return None;
     }
-    let waiting = t.data_end().since(t.send.nxt);
+    let waiting = end.since(t.send.nxt);
     if waiting == 0 {
         return None;
     }
@@ -201,7 +203,11 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     let last = len == waiting;
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, last);
-    flags.set(TcpFlags::FIN, last && t.send.fin_queued);
+    // Behind a claim that is not filled there is more to come.
+    flags.set(
+        TcpFlags::FIN,
+        last && t.send.fin_queued && end == t.data_end(),
+    );
     Some(Plan {
         seq: t.send.nxt,
         len,

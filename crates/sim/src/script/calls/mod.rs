@@ -228,5 +228,6 @@ fn errno(error: SocketError) -> &'static str {
         SocketError::AddrInUse => "EADDRINUSE",
         SocketError::AddrNotAvailable => "EADDRNOTAVAIL",
         SocketError::NoBufs => "ENOBUFS",
+        SocketError::Io => "EIO",
     }
 }

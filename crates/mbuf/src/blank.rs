@@ -1,0 +1,57 @@
+//! A cluster to be written as one slice, and then shown: for code that makes bytes, as a cipher does.
+//!
+//! Invariant: nothing else shows the cluster. Locks: none.
+
+use core::fmt;
+
+use crate::chain::Chain;
+use crate::error::NoBufs;
+use crate::mbuf::Mbuf;
+use crate::pool::{ClusterSize, MbufPool};
+
+/// An empty mbuf over a cluster of its own.
+///
+/// # Example
+/// ```
+/// use mbuf::{Blank, ClusterSize, MbufPool, PoolConfig};
+///
+/// let pool = MbufPool::new(PoolConfig::default())?;
+/// let mut blank = Blank::new(&pool, ClusterSize::K4)?;
+/// blank.bytes_mut()[..5].copy_from_slice(b"hello");
+/// assert_eq!(blank.show(5).to_vec(), b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Blank(Chain);
+
+impl Blank {
+    /// Takes a cluster. Its bytes are those of its last use.
+    ///
+    /// # Errors
+    /// No buffers.
+    #[inline]
+    #[track_caller]
+    pub fn new(pool: &MbufPool, size: ClusterSize) -> Result<Self, NoBufs> {
+        let m = Mbuf::with_cluster(pool, 0, size, 0)?;
+        Ok(Self(Chain::from_list(m)))
+    }
+
+    /// The whole cluster, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.room_mut()
+    }
+
+    /// Its first `len` bytes as a chain; all of them if there are fewer.
+    #[inline]
+    pub fn show(mut self, len: usize) -> Chain {
+        let len = len.min(self.bytes_mut().len());
+        self.0.grow(len);
+        self.0
+    }
+}
+
+impl fmt::Debug for Blank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blank").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,359 @@
+//! Sending files: a range of a file, with bytes before and behind it, goes into a send buffer.
+//!
+//! | source | how |
+//! |---|---|
+//! | [`SealedFile`], a memfd that can't change | its pages lie in the send buffer by reference: no copy in this process; TLS encrypts from them |
+//! | a [`File`] | read into clusters, outside of every lock, as far as there is room; the kernel reads ahead |
+//!
+//! Other files are never lent: a page that changes between a transmission and its repetition would be two versions of one
+//! stream, and a file that is cut short would be a signal to the program. A file that is shorter than it was said to be, or
+//! can't be read, ends the connection: nothing is put in the place of what is missing.
+//!
+//! A [`SendFile`] is a job that goes on where it stopped: [`SendFile::accepted`] is the one count of what is in the send
+//! buffer or was sent, header and trailer included. Bytes are counted and there, or neither.
+//!
+//! Locks: none while a file is read. Source: sendfile of FreeBSD; its CVE-2013-5666, and opnsense/src#296, where partial
+//! progress was counted twice.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, Pages};
+
+use super::SocketError;
+use super::tcp_stream::{TcpStream, fail};
+use crate::park::{Wait, retry};
+use crate::tls::TlsError;
+use crate::waiters::{PollingTask, WaitBy};
+
+mod cut;
+
+/// Bytes that one turn moves at most: enough that turns are few, and few enough that they are still in the cache when they
+/// are sent.
+const TURN_MAX: usize = 256 << 10;
+
+/// A file whose pages may be lent: a memfd with the seals that keep it as it is.
+#[derive(Debug)]
+pub struct SealedFile {
+    pages: Pages,
+    len: u64,
+}
+
+impl SealedFile {
+    /// Takes a memfd, which [`MemfdPages::new`] has checked for its seals.
+    pub fn new(pages: MemfdPages) -> Self {
+        Self {
+            len: pages.len() as u64,
+            pages: Pages::new(pages),
+        }
+    }
+
+    /// Bytes in it.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// No bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Where the bytes are.
+#[derive(Debug, Clone)]
+enum FileSource {
+    Sealed(Arc<SealedFile>),
+    File(Arc<File>),
+}
+
+/// A range of a file on its way into a send buffer.
+#[derive(Debug)]
+#[doc(alias = "sendfile")]
+#[doc(alias = "sf_hdtr")]
+pub struct SendFile {
+    source: FileSource,
+    range: Range<u64>,
+    header: Vec<u8>,
+    trailer: Vec<u8>,
+    /// Bytes of header, range and trailer that were accepted.
+    accepted: u64,
+    /// Up to where the kernel was asked to read ahead.
+    advised: u64,
+    resident_only: bool,
+}
+
+impl SendFile {
+    /// A range of a file, which is read as it is sent.
+    pub fn new(file: Arc<File>, range: Range<u64>) -> Self {
+        Self::of(FileSource::File(file), range)
+    }
+
+    /// A range of a sealed memfd, by reference.
+    pub fn sealed(file: Arc<SealedFile>, range: Range<u64>) -> Self {
+        Self::of(FileSource::Sealed(file), range)
+    }
+
+    fn of(source: FileSource, range: Range<u64>) -> Self {
+        Self {
+            advised: range.start,
+            range: range.start..range.end.max(range.start),
+            source,
+            header: Vec::new(),
+            trailer: Vec::new(),
+            accepted: 0,
+            resident_only: false,
+        }
+    }
+
+    /// Sends these bytes first, in one segment or record with the beginning of the file.
+    #[must_use]
+    pub fn with_header(mut self, header: impl Into<Vec<u8>>) -> Self {
+        self.header = header.into();
+        self
+    }
+
+    /// Sends these bytes last.
+    #[must_use]
+    pub fn with_trailer(mut self, trailer: impl Into<Vec<u8>>) -> Self {
+        self.trailer = trailer.into();
+        self
+    }
+
+    /// Reads only what is in the page cache, for a thread that must not wait for a disk: at the first byte that is not, the
+    /// call says [`SendFileError::NotResident`]. Another thread may then go on with the job.
+    #[doc(alias = "SF_NODISKIO")]
+    pub fn set_resident_only(&mut self, on: bool) {
+        self.resident_only = on;
+    }
+
+    /// Bytes that were accepted so far, of header, file and trailer together.
+    #[doc(alias = "sbytes")]
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Bytes that are still to be accepted.
+    pub fn left(&self) -> u64 {
+        let all = self.header.len() as u64 + self.file_len() + self.trailer.len() as u64;
+        all - self.accepted
+    }
+
+    /// Whether all of it was accepted.
+    pub fn is_done(&self) -> bool {
+        self.left() == 0
+    }
+
+    fn file_len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+/// Why a file is not sent, or not to its end. How much was, is in [`SendFile::accepted`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SendFileError {
+    /// The connection; [`SocketError::WouldBlock`] if it takes nothing now.
+    Socket(SocketError),
+    /// TLS.
+    Tls(TlsError),
+    /// The next bytes are on a disk: see [`SendFile::set_resident_only`].
+    NotResident,
+    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has ended.
+    Read(io::Error),
+}
+
+impl SendFileError {
+    /// It is only a matter of time: wait for the waker.
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, Self::Socket(SocketError::WouldBlock))
+    }
+}
+
+impl fmt::Display for SendFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(e) => e.fmt(f),
+            Self::Tls(e) => e.fmt(f),
+            Self::NotResident => {
+                f.write_str("the file is not in memory: send it from a thread that may wait")
+            }
+            Self::Read(e) => write!(f, "reading the file that is being sent: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for SendFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Socket(e) => Some(e),
+            Self::Tls(e) => Some(e),
+            Self::NotResident => None,
+            Self::Read(e) => Some(e),
+        }
+    }
+}
+
+impl From<SocketError> for SendFileError {
+    fn from(e: SocketError) -> Self {
+        Self::Socket(e)
+    }
+}
+
+impl From<NoBufs> for SendFileError {
+    fn from(_: NoBufs) -> Self {
+        Self::Socket(SocketError::NoBufs)
+    }
+}
+
+impl From<TlsError> for SendFileError {
+    fn from(e: TlsError) -> Self {
+        match e {
+            TlsError::Socket(e) => Self::Socket(e),
+            e => Self::Tls(e),
+        }
+    }
+}
+
+impl From<SendFileError> for io::Error {
+    fn from(e: SendFileError) -> Self {
+        match e {
+            SendFileError::Socket(e) => e.into(),
+            SendFileError::Tls(e) => e.into(),
+            SendFileError::NotResident => Self::new(io::ErrorKind::WouldBlock, e),
+            SendFileError::Read(e) => e,
+        }
+    }
+}
+
+/// A stream that takes files.
+pub(super) trait FileSink {
+    /// The connection below.
+    fn tcp(&self) -> &TcpStream;
+
+    /// How much it takes now, in pieces of which length, if that is worth a turn for `wanted` bytes. Else `waiting` is woken
+    /// when it is.
+    fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError>;
+
+    /// Takes the pieces over.
+    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError>;
+}
+
+/// What a stream takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileRoom {
+    pub(super) bytes: usize,
+    /// Bytes of a piece, at most: of a record, or of a cluster.
+    pub(super) piece: usize,
+}
+
+/// Moves as much as there is room for. Returns how much; that is less than all if it has to wait.
+pub(super) fn send(
+    sink: &impl FileSink,
+    job: &mut SendFile,
+    waiting: Option<WaitBy<'_>>,
+) -> Result<u64, SendFileError> {
+    let begin = job.accepted;
+    while !job.is_done() {
+        match turn(sink, job, waiting) {
+            Ok(()) => {}
+            Err(e) if job.accepted > begin && !ends(&e) => break,
+            Err(e) => {
+                if let SendFileError::Read(_) = e {
+                    fail(&sink.tcp().end());
+                }
+                return Err(e);
+            }
+        }
+    }
+    Ok(job.accepted - begin)
+}
+
+/// Whether nothing more can come after the error.
+fn ends(e: &SendFileError) -> bool {
+    !matches!(
+        e,
+        SendFileError::NotResident
+            | SendFileError::Socket(SocketError::WouldBlock | SocketError::NoBufs)
+    )
+}
+
+fn turn(
+    sink: &impl FileSink,
+    job: &mut SendFile,
+    waiting: Option<WaitBy<'_>>,
+) -> Result<(), SendFileError> {
+    let wanted = usize::try_from(job.left())
+        .unwrap_or(usize::MAX)
+        .min(TURN_MAX);
+    let room = sink.room(wanted, waiting)?;
+    let pool: &MbufPool = sink.tcp().pool();
+    let pieces = job.cut(pool, room.bytes.min(wanted), room.piece)?;
+    let len: usize = pieces.iter().map(Chain::len).sum();
+    sink.put(pieces)?;
+    job.accepted += len as u64;
+    Ok(())
+}
+
+/// Moves all of it, waiting for room.
+pub(super) fn send_blocking(
+    sink: &impl FileSink,
+    job: &mut SendFile,
+    timeout: Option<Duration>,
+) -> Result<u64, SendFileError> {
+    let begin = job.accepted;
+    while !job.is_done() {
+        let sent = retry(Wait::Yes(timeout), |waker| {
+            match send(sink, job, waker.map(WaitBy::Once)) {
+                Err(e) if e.is_would_block() => Poll::Pending,
+                other => Poll::Ready(other),
+            }
+        });
+        sent.unwrap_or(Err(SocketError::TimedOut.into()))?;
+    }
+    Ok(job.accepted - begin)
+}
+
+impl TcpStream {
+    /// Moves as much of a file into the send buffer as it takes; returns how many bytes of the job that were. Other data must
+    /// not be sent before the job is done, or it comes in between.
+    ///
+    /// # Errors
+    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`TcpStream::set_waker`]. After
+    /// [`SendFileError::Read`] the connection has ended.
+    #[doc(alias = "sendfile")]
+    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
+        send(self, job, None)
+    }
+
+    /// Moves all of a file into the send buffer, waiting for room; each wait may take `timeout`. Returns the bytes of this call.
+    ///
+    /// # Errors
+    /// As of [`TcpStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
+    pub fn send_file_blocking(
+        &self,
+        job: &mut SendFile,
+        timeout: Option<Duration>,
+    ) -> Result<u64, SendFileError> {
+        send_blocking(self, job, timeout)
+    }
+
+    /// As [`TcpStream::send_file`]; the task is woken when there is room.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        job: &mut SendFile,
+    ) -> Poll<Result<u64, SendFileError>> {
+        match send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
+            Err(e) if e.is_would_block() => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

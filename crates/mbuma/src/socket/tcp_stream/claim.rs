@@ -1,0 +1,111 @@
+//! A place in a stream whose contents come later, from a disk or another program: what is sent behind it waits for them, and
+//! so does the FIN.
+//!
+//! Invariant: a claim ends by its contents, or by the connection's end. Locks: the connection's. Source: M_NOTREADY and
+//! pr_ready of FreeBSD.
+
+use std::fmt;
+
+use mbuf::Chain;
+
+use super::super::SocketError;
+use super::super::splice::End;
+use super::{TcpStream, may_write};
+use crate::sockbuf::ClaimId;
+use crate::tcp::{reset, visit};
+
+/// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection, because what
+/// was promised can't be sent: the peer gets a reset, and the stream's user [`SocketError::Io`].
+#[must_use = "dropping it ends the connection"]
+#[doc(alias = "M_NOTREADY")]
+pub struct SendClaim {
+    end: End,
+    len: usize,
+    id: Option<ClaimId>,
+}
+
+impl TcpStream {
+    /// Takes the place of the next `len` bytes of the stream, to be [filled](SendClaim::fill) by any thread at any time. They
+    /// count as room taken.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if the buffer is full, or why nothing can be sent. A claim may go over the room by less
+    /// than its length, as a chain may.
+    pub fn claim(&self, len: u32) -> Result<SendClaim, SocketError> {
+        let id = self.with(|t| {
+            may_write(t)?;
+            match t.send.buf.space() {
+                0 => Err(SocketError::WouldBlock),
+                _ => Ok(t.send.buf.claim(len)),
+            }
+        })?;
+        Ok(SendClaim {
+            end: self.end(),
+            len: len as usize,
+            id: Some(id),
+        })
+    }
+}
+
+impl SendClaim {
+    /// Bytes to be filled.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts the contents in their place.
+    ///
+    /// # Errors
+    /// Why the connection has ended meanwhile. [`SocketError::Io`], and it ends now, if `data` has another length.
+    pub fn fill(mut self, data: Chain) -> Result<(), SocketError> {
+        if data.len() != self.len {
+            return Err(SocketError::Io);
+        }
+        let Some(id) = self.id.take() else {
+            return Err(SocketError::Closed);
+        };
+        let pcb = &self.end.pcb;
+        self.end.stack.enter(|batch| {
+            let mut t = visit::begin(pcb);
+            let filled = t.send.buf.fill(&id, data.into());
+            let error = t.conn.error.unwrap_or(SocketError::Closed);
+            visit::end(batch, pcb, t);
+            filled.map_err(|_| error)
+        })
+    }
+}
+
+impl Drop for SendClaim {
+    fn drop(&mut self) {
+        if self.id.take().is_some() {
+            fail(&self.end);
+        }
+    }
+}
+
+/// Ends a connection whose data can't be had: the peer is told by a reset.
+pub(in crate::socket) fn fail(end: &End) {
+    end.stack.enter(|batch| {
+        let mut t = visit::begin(&end.pcb);
+        let tell = t.conn.state.is_synchronized();
+        let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+        t.close(Some(SocketError::Io));
+        visit::end_later(batch, &end.pcb, t);
+        if tell {
+            reset::send(batch, end.pcb.key, seq, ack);
+        }
+    });
+}
+
+impl fmt::Debug for SendClaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendClaim")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

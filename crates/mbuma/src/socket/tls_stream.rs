@@ -1,0 +1,418 @@
+//! A connection that speaks TLS, as its user sees it: [`TcpStream`] with records in between.
+//!
+//! What is sent is framed when it goes into the send buffer and sealed when it is first transmitted, under the connection's
+//! lock, by the thread that sends. What is received stays encrypted in the receive buffer, where it counts against the
+//! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does TLS's
+//! work apart.
+//!
+//! The end of a stream is close_notify; a FIN without it is [`TlsError::Truncated`].
+//!
+//! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch; `tls`. Locks: as [`TcpStream`].
+//! Sources: RFC 8446 5 and 6.1; sockets with TCP_TXTLS_ENABLE and TCP_RXTLS_ENABLE of FreeBSD.
+
+use std::fmt;
+use std::net::Shutdown;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
+
+use super::SocketError;
+use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
+use super::tcp_stream::{TcpStream, close_send, may_send, should_reopen, wait_for};
+use crate::park::{Wait, retry};
+use crate::tcp::pcb::Tcb;
+use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
+use crate::waiters::{PollingTask, WaitBy, Want};
+
+#[cfg(feature = "tls")]
+mod handshake;
+mod read;
+mod std_io;
+
+#[cfg(feature = "tls")]
+pub use handshake::{HandshakeError, TlsHandshake};
+
+/// A TLS connection behind its handshake. Dropping it says close_notify and closes the connection: what is in the send buffer
+/// is still delivered.
+pub struct TlsStream {
+    tcp: TcpStream,
+    about: TlsAbout,
+}
+
+/// What the handshake agreed on, besides keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsAbout {
+    /// The protocol above (RFC 7301).
+    pub alpn: Option<Vec<u8>>,
+}
+
+impl TlsStream {
+    /// Goes over to TLS, both directions at once: what is in the receive buffer is the peer's first records, and what is sent
+    /// from now on is records. The handshake's last bytes are in the send buffer already. A splice that the connection is an end
+    /// of has ended.
+    #[doc(alias = "TCP_TXTLS_ENABLE")]
+    #[doc(alias = "TCP_RXTLS_ENABLE")]
+    pub fn new(tcp: TcpStream, keys: TlsKeys, about: TlsAbout) -> Self {
+        super::splice::end_dropped(&tcp.end());
+        let session = Box::new(TlsSession::new(keys));
+        tcp.with(|t| t.conn.attached.get_or_insert_default().tls = Some(session));
+        Self { tcp, about }
+    }
+
+    /// What the handshake agreed on.
+    pub fn about(&self) -> &TlsAbout {
+        &self.about
+    }
+
+    /// The version of TLS.
+    pub fn version(&self) -> Option<TlsVersion> {
+        self.look(|tls| tls.version())
+    }
+
+    /// What the connection has done so far; nothing once it is closed.
+    pub fn counts(&self) -> TlsCounts {
+        self.look(|tls| tls.counts()).unwrap_or_default()
+    }
+
+    fn look<R>(&self, f: impl FnOnce(&TlsSession) -> R) -> Option<R> {
+        self.tcp.peek_at(|t| t.conn.tls().map(f))
+    }
+
+    /// The connection below, for what has nothing to do with its data: addresses, state, options, its waker.
+    pub fn connection(&self) -> TlsConnection<'_> {
+        TlsConnection(&self.tcp)
+    }
+
+    /// Sets the waker for any change.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.tcp.set_waker(waker);
+    }
+
+    /// Copies as much of `bytes` into records in the send buffer as it takes; returns how much.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if it takes nothing now; why nothing can be sent.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, TlsError> {
+        self.give(bytes, None)
+    }
+
+    /// Copies all of `bytes` into records, waiting for room; each wait may take `timeout`. Returns how many were taken when
+    /// nothing more could be.
+    ///
+    /// # Errors
+    /// [`SocketError::TimedOut`] when the time is over, or why nothing can be sent, if none were taken.
+    pub fn send_blocking(
+        &self,
+        bytes: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, TlsError> {
+        let mut sent = 0;
+        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+            match blocking(timeout, |waiting| self.give(rest, waiting)) {
+                Ok(n) => sent += n,
+                Err(e) if sent == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {
+        let pool = self.tcp.pool();
+        self.tcp.with(|t| {
+            let n = room(t, bytes.len(), waiting)?.min(bytes.len());
+            let piece = session(t)?.content_max();
+            let mut sent = 0;
+            for part in bytes.get(..n).unwrap_or_default().chunks(piece) {
+                match Chain::from_slice(pool, part) {
+                    Ok(copy) => append(pool, t, copy.into())?,
+                    Err(_) if sent > 0 => break,
+                    Err(e) => return Err(e.into()),
+                }
+                sent += part.len();
+            }
+            Ok(sent)
+        })
+    }
+
+    /// Bytes of content that the send buffer takes now; 0 once nothing more may be sent.
+    pub fn send_space(&self) -> usize {
+        let space = |t: &mut Tcb| {
+            let tls = t.conn.tls()?;
+            let open = may_send(t).is_ok() && tls.may_frame().is_ok();
+            open.then(|| tls.content_for(t.send.buf.space()))
+        };
+        self.tcp.peek_at(space).unwrap_or(0)
+    }
+
+    /// Moves `data` into records in the send buffer, all of it; it is not copied until it is encrypted. As of
+    /// [`TcpStream::send_chain`], the caller asks for room first and may go over it by less than one chain.
+    ///
+    /// # Errors
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, or with why nothing can be sent.
+    pub fn send_chain(&self, data: Chain) -> Result<(), (TlsError, Chain)> {
+        let pool = self.tcp.pool();
+        self.tcp.with(|t| {
+            let mut data = data;
+            if let Err(e) = room(t, 1, None) {
+                return Err((e, data));
+            }
+            let piece = t.conn.tls().map_or(1, TlsSession::content_max);
+            while !data.is_empty() {
+                let ready = session(t).and_then(|tls| tls.may_frame());
+                let record = ready.and_then(|()| Ok(data.take_front(piece)?));
+                if let Err(e) = record.and_then(|record| append(pool, t, record.into())) {
+                    return Err((e, data));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves as much of a file into records as the send buffer takes: see [`TcpStream::send_file`]. The pages of a
+    /// [`SealedFile`](super::SealedFile) are encrypted from where they lie.
+    ///
+    /// # Errors
+    /// As there, and [`SendFileError::Tls`].
+    #[doc(alias = "SSL_sendfile")]
+    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
+        send_file::send(self, job, None)
+    }
+
+    /// Moves all of a file into records, waiting for room; each wait may take `timeout`.
+    ///
+    /// # Errors
+    /// As of [`TlsStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
+    pub fn send_file_blocking(
+        &self,
+        job: &mut SendFile,
+        timeout: Option<Duration>,
+    ) -> Result<u64, SendFileError> {
+        send_file::send_blocking(self, job, timeout)
+    }
+
+    /// As [`TlsStream::send_file`]; the task is woken when there is room.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        job: &mut SendFile,
+    ) -> Poll<Result<u64, SendFileError>> {
+        match send_file::send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
+            Err(e) if e.is_would_block() => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    }
+
+    /// Changes the key to send with, behind what is in the send buffer; if `request` says so, the peer is asked to change its own
+    /// too. The stack does it by itself before a key is worn out.
+    ///
+    /// # Errors
+    /// TLS 1.2 has no such thing ([`TlsError::KeyWornOut`]); no buffers; this direction is closed.
+    pub fn update_key(&self, request: bool) -> Result<(), TlsError> {
+        let pool = self.tcp.pool();
+        self.tcp.with(|t| {
+            session(t)?.update_key(pool, request)?;
+            flush(t);
+            Ok(())
+        })
+    }
+
+    /// Ends one direction or both. `Write` says close_notify and sends a FIN behind what is in the send buffer; `Read` is
+    /// [`TcpStream::shutdown`]'s.
+    ///
+    /// # Errors
+    /// No buffers for close_notify; the direction is still open then.
+    pub fn shutdown(&self, how: Shutdown) -> Result<(), TlsError> {
+        let pool = self.tcp.pool();
+        if how != Shutdown::Read {
+            self.tcp.with(|t| {
+                if may_send(t).is_ok() {
+                    session(t)?.close(pool)?;
+                    flush(t);
+                    close_send(t, None);
+                }
+                Ok::<_, TlsError>(())
+            })?;
+        }
+        if how != Shutdown::Write {
+            self.tcp.shutdown(Shutdown::Read);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection at once: the peer gets a reset, buffers are dropped.
+    pub fn abort(&self) {
+        self.tcp.abort();
+    }
+}
+
+/// The connection below a [`TlsStream`]: everything but its data.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsConnection<'a>(&'a TcpStream);
+
+impl TlsConnection<'_> {
+    /// Our end.
+    pub fn local_addr(self) -> std::net::SocketAddrV4 {
+        self.0.local_addr()
+    }
+
+    /// The other end.
+    pub fn peer_addr(self) -> std::net::SocketAddrV4 {
+        self.0.peer_addr()
+    }
+
+    /// Figures about it. Bytes are those of records.
+    pub fn info(self) -> crate::tcp::TcpInfo {
+        self.0.info()
+    }
+
+    /// Its state.
+    pub fn state(self) -> crate::tcp::State {
+        self.0.state()
+    }
+
+    /// Why it ended before its time, if it did.
+    pub fn error(self) -> Option<SocketError> {
+        self.0.error()
+    }
+
+    /// See [`TcpStream::set_nodelay`].
+    pub fn set_nodelay(self, on: bool) {
+        self.0.set_nodelay(on);
+    }
+
+    /// See [`TcpStream::set_keepalive`].
+    pub fn set_keepalive(self, idle: Option<Duration>) {
+        self.0.set_keepalive(idle);
+    }
+
+    /// See [`TcpStream::set_buffers`].
+    pub fn set_buffers(self, send: usize, receive: usize) {
+        self.0.set_buffers(send, receive);
+    }
+}
+
+/// The codec of a connection that has one.
+fn session(t: &mut Tcb) -> Result<&mut TlsSession, TlsError> {
+    let error = t.conn.error.unwrap_or(SocketError::Closed);
+    t.conn.tls_mut().ok_or(TlsError::Socket(error))
+}
+
+/// Bytes of content that fit, if that is worth a call with `wanted`. Else `waiting` is woken when it is: when half of the
+/// buffer is free.
+fn room(t: &mut Tcb, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {
+    may_send(t)?;
+    let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
+    let tls = session(t)?;
+    tls.may_frame()?;
+    let room = tls.content_for(space);
+    let least = wanted
+        .min(tls.content_max())
+        .min(tls.content_for(hiwat / 2));
+    if room < least.max(1) && wanted > 0 {
+        wait_for(t, Want::Write, SocketError::WouldBlock, waiting);
+        return Err(SocketError::WouldBlock.into());
+    }
+    Ok(room)
+}
+
+/// Puts one record into the send buffer.
+fn append(pool: &MbufPool, t: &mut Tcb, content: Chain<Mixed>) -> Result<(), TlsError> {
+    let record = session(t)?.frame_data(pool, content)?;
+    flush(t);
+    t.send.buf.append_record(record);
+    Ok(())
+}
+
+/// Puts what the codec has to say into the send buffer; whether that was anything.
+fn flush(t: &mut Tcb) -> bool {
+    let Some(tls) = t.conn.tls_mut() else {
+        return false;
+    };
+    let records = tls.take_outbox();
+    let any = !records.is_empty();
+    if may_send(t).is_ok() {
+        records
+            .into_iter()
+            .for_each(|record| t.send.buf.append_record(record));
+    }
+    any
+}
+
+/// Tries until it gives something else than [`SocketError::WouldBlock`].
+fn blocking<T>(
+    timeout: Option<Duration>,
+    mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, TlsError>,
+) -> Result<T, TlsError> {
+    let result = retry(Wait::Yes(timeout), |waker| {
+        match attempt(waker.map(WaitBy::Once)) {
+            Err(e) if e.is_would_block() => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    });
+    result.unwrap_or(Err(SocketError::TimedOut.into()))
+}
+
+impl FileSink for TlsStream {
+    fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {
+        let found = self.tcp.peek_at(|t| {
+            let bytes = room(t, wanted, waiting)?;
+            Ok::<_, TlsError>(FileRoom {
+                bytes,
+                piece: session(t)?.content_max().min(ClusterSize::K16.bytes()),
+            })
+        });
+        Ok(found?)
+    }
+
+    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError> {
+        let pool = self.tcp.pool();
+        let put = self.tcp.with(|t| {
+            room(t, 0, None)?;
+            // Each is one record; what makes a record fail is asked before the first.
+            pieces
+                .into_iter()
+                .try_for_each(|piece| append(pool, t, piece))
+        });
+        Ok(put?)
+    }
+}
+
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        let pool = self.tcp.pool();
+        // What has come and says nothing but an end is read, so that it is no reason for a reset.
+        let unread = self.recv_chain(1).is_ok_and(|data| !data.is_empty());
+        let amid = self.tcp.with(|t| {
+            let may_send = may_send(t).is_ok();
+            let tls = t.conn.tls_mut()?;
+            let amid = tls.is_amid() && tls.end().is_none();
+            if may_send {
+                // Without a buffer the peer sees the stream cut off, as it is then.
+                _ = tls.close(pool);
+                flush(t);
+            }
+            Some(amid)
+        });
+        if unread || amid == Some(true) {
+            self.tcp.abort();
+        }
+    }
+}
+
+impl fmt::Debug for TlsStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsStream")
+            .field("tcp", &self.tcp)
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

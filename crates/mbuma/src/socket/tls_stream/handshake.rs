@@ -1,0 +1,414 @@
+//! Handshakes by rustls, which hands the keys over at their end.
+//!
+//! Bytes go to rustls one record at a time, so that at the end none is left in it: what the peer sent early is still in the
+//! receive buffer. Tickets of a server are in the send buffer before the keys change hands.
+//!
+//! The interface for handing keys over is rustls 0.23's; 0.24 has another one. This file alone knows it.
+//!
+//! Called by: programs. Calls: [`TcpStream`]. Locks: none. Source: rustls' kernel connections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::kernel::KernelConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{ClientConfig, ConnectionTrafficSecrets, ProtocolVersion, ServerConfig};
+
+use super::{TlsAbout, TlsStream};
+use crate::park::{Wait, retry};
+use crate::socket::{SocketError, TcpStream};
+use crate::tls::{
+    AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, TlsError, TlsKeys, TlsRole, TlsVersion,
+};
+use crate::waiters::{PollingTask, WaitBy};
+
+/// Bytes of a record in a handshake, at most, its header included.
+const RECORD_MAX: usize = 5 + (1 << 14) + 2048;
+
+/// A handshake under way. Dropping it closes the connection.
+pub struct TlsHandshake {
+    tcp: TcpStream,
+    side: HandshakeSide,
+    /// The beginning of the next record.
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// The handshake has failed; the alert that says so is still to be sent.
+    failed: Option<rustls::Error>,
+}
+
+enum HandshakeSide {
+    Server(UnbufferedServerConnection),
+    Client(UnbufferedClientConnection),
+}
+
+/// Why a handshake failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The connection below; [`SocketError::WouldBlock`] is no failure.
+    Socket(SocketError),
+    /// The peer closed the connection.
+    Closed,
+    /// rustls' verdict; the peer was told.
+    Tls(rustls::Error),
+    /// The configuration keeps the keys inside of rustls: set its `enable_secret_extraction`.
+    SecretsKept,
+    /// The suite is none of TLS's AEADs.
+    Suite,
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(e) => e.fmt(f),
+            Self::Closed => f.write_str("the peer closed the connection in the TLS handshake"),
+            Self::Tls(e) => write!(f, "TLS handshake: {e}"),
+            Self::SecretsKept => f.write_str(
+                "the TLS configuration keeps its keys: set enable_secret_extraction in it",
+            ),
+            Self::Suite => f.write_str("the TLS suite is not AES-GCM or ChaCha20-Poly1305"),
+        }
+    }
+}
+
+impl std::error::Error for HandshakeError {}
+
+impl From<SocketError> for HandshakeError {
+    fn from(e: SocketError) -> Self {
+        Self::Socket(e)
+    }
+}
+
+impl From<rustls::Error> for HandshakeError {
+    fn from(e: rustls::Error) -> Self {
+        Self::Tls(e)
+    }
+}
+
+impl From<HandshakeError> for std::io::Error {
+    fn from(e: HandshakeError) -> Self {
+        match e {
+            HandshakeError::Socket(e) => e.into(),
+            e => Self::new(std::io::ErrorKind::InvalidData, e),
+        }
+    }
+}
+
+/// What rustls waits for.
+enum NextStep {
+    Record,
+    Done,
+    Again,
+}
+
+impl TlsHandshake {
+    /// Begins the handshake of a server. The configuration must have `enable_secret_extraction`. With
+    /// `TLS13_AES_128_GCM_SHA256` first among its suites, sealing costs a sixth less than with rustls' order.
+    ///
+    /// # Errors
+    /// See [`HandshakeError`].
+    pub fn server(tcp: TcpStream, config: Arc<ServerConfig>) -> Result<Self, HandshakeError> {
+        if !config.enable_secret_extraction {
+            return Err(HandshakeError::SecretsKept);
+        }
+        let side = HandshakeSide::Server(UnbufferedServerConnection::new(config)?);
+        Ok(Self::of(tcp, side))
+    }
+
+    /// Begins the handshake of a client of the server with this name.
+    ///
+    /// # Errors
+    /// See [`HandshakeError`].
+    pub fn client(
+        tcp: TcpStream,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, HandshakeError> {
+        if !config.enable_secret_extraction {
+            return Err(HandshakeError::SecretsKept);
+        }
+        let side = HandshakeSide::Client(UnbufferedClientConnection::new(config, name)?);
+        Ok(Self::of(tcp, side))
+    }
+
+    fn of(tcp: TcpStream, side: HandshakeSide) -> Self {
+        Self {
+            tcp,
+            side,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// The connection below.
+    pub fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    /// Goes as far as it can. True once the handshake is done: then [`TlsHandshake::finish`] gives the stream. False if it waits
+    /// for the peer: call it again when the connection's waker is called.
+    ///
+    /// # Errors
+    /// See [`HandshakeError`].
+    pub fn advance(&mut self) -> Result<bool, HandshakeError> {
+        match self.step(None) {
+            Ok(()) => Ok(true),
+            Err(HandshakeError::Socket(SocketError::WouldBlock)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// As [`TlsHandshake::advance`]; the task is woken when it can go on.
+    pub fn poll_advance(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Result<(), HandshakeError>> {
+        match self.step(Some(WaitBy::Polled(&PollingTask::new(cx)))) {
+            Err(HandshakeError::Socket(SocketError::WouldBlock)) => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    }
+
+    /// Waits until the handshake is done. Each wait for the peer may take `timeout`.
+    ///
+    /// # Errors
+    /// See [`HandshakeError`]; [`SocketError::TimedOut`] when the time is over.
+    pub fn finish_blocking(
+        mut self,
+        timeout: Option<Duration>,
+    ) -> Result<TlsStream, HandshakeError> {
+        let done = retry(Wait::Yes(timeout), |waker| {
+            match self.step(waker.map(WaitBy::Once)) {
+                Err(HandshakeError::Socket(SocketError::WouldBlock)) => Poll::Pending,
+                other => Poll::Ready(other),
+            }
+        });
+        done.unwrap_or(Err(SocketError::TimedOut.into()))?;
+        self.finish()
+    }
+
+    /// Goes over to records of ours, once [`TlsHandshake::advance`] has said that the handshake is done.
+    ///
+    /// # Errors
+    /// It is not done: [`HandshakeError::Tls`].
+    pub fn finish(self) -> Result<TlsStream, HandshakeError> {
+        let (role, version, secrets, source, alpn) = match self.side {
+            HandshakeSide::Server(conn) => {
+                let alpn = conn.alpn_protocol().map(<[u8]>::to_vec);
+                let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
+                let version = kernel.protocol_version();
+                (
+                    TlsRole::Server,
+                    version,
+                    secrets,
+                    KernelKeys::Server(kernel),
+                    alpn,
+                )
+            }
+            HandshakeSide::Client(conn) => {
+                let alpn = conn.alpn_protocol().map(<[u8]>::to_vec);
+                let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
+                let version = kernel.protocol_version();
+                (
+                    TlsRole::Client,
+                    version,
+                    secrets,
+                    KernelKeys::Client(kernel),
+                    alpn,
+                )
+            }
+        };
+        let version = match version {
+            ProtocolVersion::TLSv1_3 => TlsVersion::Tls13,
+            _ => TlsVersion::Tls12,
+        };
+        let keys = TlsKeys {
+            version,
+            role,
+            tx: keys(secrets.tx).ok_or(HandshakeError::Suite)?,
+            rx: keys(secrets.rx).ok_or(HandshakeError::Suite)?,
+            source: Box::new(source),
+        };
+        let about = TlsAbout { alpn };
+        Ok(TlsStream::new(self.tcp, keys, about))
+    }
+
+    fn step(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
+        loop {
+            self.flush(waiting)?;
+            if let Some(e) = self.failed.take() {
+                return Err(e.into());
+            }
+            let next = match &mut self.side {
+                HandshakeSide::Server(conn) => {
+                    let UnbufferedStatus { discard, state } =
+                        conn.process_tls_records(&mut self.incoming);
+                    let next = react(state, &mut self.outgoing);
+                    self.incoming.drain(..discard.min(self.incoming.len()));
+                    next
+                }
+                HandshakeSide::Client(conn) => {
+                    let UnbufferedStatus { discard, state } =
+                        conn.process_tls_records(&mut self.incoming);
+                    let next = react(state, &mut self.outgoing);
+                    self.incoming.drain(..discard.min(self.incoming.len()));
+                    next
+                }
+            };
+            match next {
+                Ok(NextStep::Again) => {}
+                Ok(NextStep::Done) => return self.flush(waiting),
+                Ok(NextStep::Record) => self.read_record(waiting)?,
+                Err(e) => self.fail(e),
+            }
+        }
+    }
+
+    /// Takes the alert that rustls has for the peer; the next step sends it. One call: it comes before anything that is
+    /// received is looked at again. The bytes stay, because rustls remembers places in them.
+    fn fail(&mut self, e: rustls::Error) {
+        let bytes = &mut self.incoming;
+        let said = match &mut self.side {
+            HandshakeSide::Server(conn) => {
+                react(conn.process_tls_records(bytes).state, &mut self.outgoing)
+            }
+            HandshakeSide::Client(conn) => {
+                react(conn.process_tls_records(bytes).state, &mut self.outgoing)
+            }
+        };
+        // A second failure says no more than the first.
+        drop(said);
+        self.failed = Some(e);
+    }
+
+    /// Sends all that rustls has said.
+    fn flush(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
+        while !self.outgoing.is_empty() {
+            let n = self.tcp.give(&self.outgoing, waiting)?;
+            self.outgoing.drain(..n.min(self.outgoing.len()));
+        }
+        Ok(())
+    }
+
+    /// Receives one record, or its rest.
+    fn read_record(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
+        loop {
+            let wanted = match self.incoming.get(3..5) {
+                Some(&[high, low]) => 5 + usize::from(u16::from_be_bytes([high, low])),
+                _ => 5,
+            };
+            let have = self.incoming.len();
+            if have >= wanted.min(RECORD_MAX) && have >= 5 {
+                return Ok(());
+            }
+            self.incoming.resize(wanted.min(RECORD_MAX), 0);
+            let room = self.incoming.get_mut(have..).unwrap_or_default();
+            let read = self.tcp.read_to(room, waiting);
+            self.incoming.truncate(have + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Err(HandshakeError::Closed);
+            }
+        }
+    }
+}
+
+/// Does what rustls asks for.
+fn react<D>(
+    state: Result<ConnectionState<'_, '_, D>, rustls::Error>,
+    outgoing: &mut Vec<u8>,
+) -> Result<NextStep, rustls::Error> {
+    Ok(match state? {
+        ConnectionState::EncodeTlsData(mut data) => {
+            let at = outgoing.len();
+            outgoing.resize(at + RECORD_MAX, 0);
+            let room = outgoing.get_mut(at..).unwrap_or_default();
+            let encoded = match data.encode(room) {
+                Err(EncodeError::InsufficientSize(e)) => {
+                    outgoing.resize(at + e.required_size, 0);
+                    data.encode(outgoing.get_mut(at..).unwrap_or_default())
+                }
+                other => other,
+            };
+            let len = encoded.map_err(|e| rustls::Error::General(e.to_string()))?;
+            outgoing.truncate(at + len);
+            NextStep::Again
+        }
+        // It goes out before anything else: it is in `outgoing`.
+        ConnectionState::TransmitTlsData(data) => {
+            data.done();
+            NextStep::Again
+        }
+        ConnectionState::BlockedHandshake => NextStep::Record,
+        ConnectionState::WriteTraffic(_) => NextStep::Done,
+        ConnectionState::PeerClosed | ConnectionState::Closed => {
+            return Err(rustls::Error::General(
+                "the peer closed the connection".into(),
+            ));
+        }
+        _ => {
+            return Err(rustls::Error::General(
+                "data before the handshake's end".into(),
+            ));
+        }
+    })
+}
+
+/// rustls, after the handshake.
+enum KernelKeys {
+    Server(KernelConnection<ServerConnectionData>),
+    Client(KernelConnection<ClientConnectionData>),
+}
+
+impl KeySource for KernelKeys {
+    fn next_tx(&mut self) -> Result<DirectionKeys, TlsError> {
+        let next = match self {
+            Self::Server(kernel) => kernel.update_tx_secret(),
+            Self::Client(kernel) => kernel.update_tx_secret(),
+        };
+        next.ok().and_then(keys).ok_or(TlsError::Keys)
+    }
+
+    fn next_rx(&mut self) -> Result<DirectionKeys, TlsError> {
+        let next = match self {
+            Self::Server(kernel) => kernel.update_rx_secret(),
+            Self::Client(kernel) => kernel.update_rx_secret(),
+        };
+        next.ok().and_then(keys).ok_or(TlsError::Keys)
+    }
+
+    fn on_ticket(&mut self, body: &[u8]) {
+        if let Self::Client(kernel) = self {
+            // Without it the next handshake is a full one.
+            _ = kernel.handle_new_session_ticket(body);
+        }
+    }
+}
+
+/// The key of one direction, for the AEADs of aws-lc-rs.
+fn keys((seq, secrets): (u64, ConnectionTrafficSecrets)) -> Option<DirectionKeys> {
+    let (suite, key, iv) = match &secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (AwsLcSuite::Aes128Gcm, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (AwsLcSuite::Aes256Gcm, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
+            (AwsLcSuite::ChaCha20Poly1305, key, iv)
+        }
+        _ => return None,
+    };
+    let aead = AwsLcAead::new(suite, key.as_ref()).ok()?;
+    let iv = iv.as_ref().try_into().ok()?;
+    Some(DirectionKeys::new(Box::new(aead), iv, seq))
+}
+
+impl fmt::Debug for TlsHandshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsHandshake")
+            .field("tcp", &self.tcp)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! The reading side: whole records out of the receive buffer, opened under the connection's lock by the reader.
+//!
+//! Bytes of a record that is not whole are taken out of the receive buffer as they come, so a buffer that is smaller than a
+//! record does not stop the stream: a connection holds one record more than its buffer at most.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use mbuf::{Chain, MbufPool};
+
+use super::{TlsStream, blocking, close_send, flush, session, should_reopen, wait_for};
+use crate::error::SocketError;
+use crate::socket::tcp_stream::take_received;
+use crate::tcp::pcb::Tcb;
+use crate::tls::{StreamEnd, TlsError};
+use crate::waiters::{PollingTask, WaitBy, Want};
+
+impl TlsStream {
+    /// Takes up to `max` bytes of content. An empty chain is the peer's close_notify.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
+    /// connection ended, if it did. Nothing comes behind an error.
+    pub fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
+        self.take(max, None)
+    }
+
+    /// As [`TlsStream::recv_chain`], waiting for something to come.
+    ///
+    /// # Errors
+    /// As there; [`SocketError::TimedOut`] when the time is over.
+    pub fn recv_chain_blocking(
+        &self,
+        max: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Chain, TlsError> {
+        blocking(timeout, |waiting| self.take(max, waiting))
+    }
+
+    /// As [`TlsStream::recv_chain`]; the task is woken when there is something.
+    pub fn poll_recv_chain(
+        &self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Chain, TlsError>> {
+        match self.take(max, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
+            Err(e) if e.is_would_block() => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    }
+
+    /// Copies content to `buf`; 0 is the peer's close_notify.
+    ///
+    /// # Errors
+    /// As [`TlsStream::recv_chain`].
+    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, TlsError> {
+        Ok(copied(&self.recv_chain(buf.len())?, buf))
+    }
+
+    /// As [`TlsStream::recv`], waiting for something to come.
+    ///
+    /// # Errors
+    /// As [`TlsStream::recv_chain_blocking`].
+    pub fn recv_blocking(
+        &self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, TlsError> {
+        Ok(copied(&self.recv_chain_blocking(buf.len(), timeout)?, buf))
+    }
+
+    fn take(&self, max: usize, waiting: Option<WaitBy<'_>>) -> Result<Chain, TlsError> {
+        let pool = self.tcp.pool();
+        let mut unread = None;
+        let (taken, tell) = self.tcp.peek_at(|t| {
+            let taken = content(pool, t, max);
+            if let Err(TlsError::Socket(e)) = taken {
+                wait_for(t, Want::Read, e, waiting);
+            }
+            let end = t.conn.tls().and_then(|tls| tls.end());
+            let said = flush(t);
+            if let Some(StreamEnd::Failed(e)) = end
+                && e != TlsError::Truncated
+                && !t.recv.read_closed
+            {
+                // Nothing is delivered behind it, so the rest need not come.
+                t.recv.read_closed = true;
+                unread = Some(t.recv.buf.flush());
+                close_send(t, None);
+            }
+            (taken, said || unread.is_some() || should_reopen(t))
+        });
+        drop(unread);
+        if tell {
+            self.tcp.schedule();
+        }
+        taken
+    }
+}
+
+fn copied(data: &Chain, buf: &mut [u8]) -> usize {
+    let n = data.len().min(buf.len());
+    data.copy_to(0, buf.get_mut(..n).unwrap_or_default());
+    n
+}
+
+/// The next bytes of content.
+fn content(pool: &MbufPool, t: &mut Tcb, max: usize) -> Result<Chain, TlsError> {
+    loop {
+        let tls = session(t)?;
+        if let Some(data) = tls.take_data(max)? {
+            return Ok(data);
+        }
+        match tls.end() {
+            Some(StreamEnd::Clean) => return Ok(Chain::new()),
+            Some(StreamEnd::Failed(e)) => return Err(e),
+            None => {}
+        }
+        let wanted = tls.bytes_wanted();
+        match take_received(t, wanted) {
+            Ok(bytes) if bytes.is_empty() => session(t)?.stream_cut(pool),
+            Ok(bytes) => session(t)?.push(pool, bytes)?,
+            // The record below is whole and waits for a buffer.
+            Err(SocketError::WouldBlock) if wanted == 0 => session(t)?.push(pool, Chain::new())?,
+            Err(e) => return Err(e.into()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What encrypts and authenticates records: authenticated encryption with associated data, under one key.
+//!
+//! Source: RFC 5116; the two ways of sealing are those of aws-lc-rs.
+
+use std::fmt;
+
+/// Bytes of a nonce: all AEADs of TLS have as many.
+pub const NONCE_LEN: usize = 12;
+
+/// Bytes of a tag: all AEADs of TLS have as many.
+pub const TAG_LEN: usize = 16;
+
+/// An AEAD with its key, for one direction of a connection. Its drop overwrites the key, and nothing prints it.
+///
+/// The stack calls it with the connection locked: it must not call the stack, and must not wait.
+pub trait Aead: Send + Sync {
+    /// Records that may be sealed under one key (RFC 8446 5.5): 2^24 of AES-GCM.
+    fn records_max(&self) -> u64;
+
+    /// Bytes of the nonce that a TLS 1.2 record carries: 8 of AES-GCM (RFC 5288 3), 0 of ChaCha20-Poly1305 (RFC 7905 2).
+    fn explicit_nonce_len(&self) -> usize;
+
+    /// Encrypts `text` where it is, and says the tag.
+    ///
+    /// # Errors
+    /// The implementation's; the record is lost then.
+    fn seal_in_place(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        text: &mut [u8],
+    ) -> Result<[u8; TAG_LEN], AeadFailed>;
+
+    /// Encrypts `plain` and then `suffix` to `out`, which has room for both and the tag, and no more. `plain` stays as it is.
+    ///
+    /// # Errors
+    /// As of [`Aead::seal_in_place`].
+    fn seal_from(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        plain: &[u8],
+        suffix: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), AeadFailed> {
+        let (text, tag) = split_tag(out).ok_or(AeadFailed)?;
+        if text.len() != plain.len() + suffix.len() {
+            return Err(AeadFailed);
+        }
+        let (front, back) = text.split_at_mut(plain.len());
+        front.copy_from_slice(plain);
+        back.copy_from_slice(suffix);
+        tag.copy_from_slice(&self.seal_in_place(nonce, aad, text)?);
+        Ok(())
+    }
+
+    /// Checks the tag and decrypts `text` where it is.
+    ///
+    /// # Errors
+    /// The tag is another one. What `text` holds then must not be looked at.
+    fn open_in_place(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        text: &mut [u8],
+        tag: &[u8],
+    ) -> Result<(), AeadFailed>;
+
+    /// The same from `cipher` to `out`, which has the same length.
+    ///
+    /// # Errors
+    /// As of [`Aead::open_in_place`].
+    fn open_from(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        aad: &[u8],
+        cipher: &[u8],
+        tag: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), AeadFailed> {
+        if cipher.len() != out.len() {
+            return Err(AeadFailed);
+        }
+        out.copy_from_slice(cipher);
+        self.open_in_place(nonce, aad, out, tag)
+    }
+}
+
+/// The text and the tag of what is sealed.
+pub(super) fn split_tag(sealed: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
+    let text = sealed.len().checked_sub(TAG_LEN)?;
+    sealed.split_at_mut_checked(text)
+}
+
+/// A tag is wrong, or the implementation refused. It says no more: an attacker would learn from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AeadFailed;
+
+impl fmt::Display for AeadFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the record could not be sealed or opened")
+    }
+}
+
+impl std::error::Error for AeadFailed {}

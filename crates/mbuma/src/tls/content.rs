@@ -1,0 +1,24 @@
+//! The type of a record's content. Source: RFC 8446 5.1.
+
+/// What a record carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ContentType {
+    /// TLS 1.2's and of no meaning any more; after a handshake it must not come.
+    ChangeCipherSpec = 20,
+    Alert = 21,
+    Handshake = 22,
+    Data = 23,
+}
+
+impl ContentType {
+    pub(super) fn parse(byte: u8) -> Option<Self> {
+        Some(match byte {
+            20 => Self::ChangeCipherSpec,
+            21 => Self::Alert,
+            22 => Self::Handshake,
+            23 => Self::Data,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! What is received: one record after the other, until one says the end.
+//!
+//! | record | done |
+//! |---|---|
+//! | data | delivered |
+//! | KeyUpdate | the next record opens under the next key; a request is answered by a KeyUpdate of ours |
+//! | NewSessionTicket, of a client | to the handshake library |
+//! | close_notify | the end of the stream |
+//! | another alert | the end of the connection, or nothing where RFC 5246 and RFC 8446 6.1 say so |
+//! | TLS 1.2: a second handshake | refused by a warning |
+//! | anything else | an alert to the peer, and the end |
+//!
+//! Invariants: nothing is delivered behind the end. At most [`IDLE_RECORDS_MAX`] records without data come in succession, so
+//! a peer can't keep this side busy with them (CVE-2019-9518 and its like).
+//!
+//! Locks: the owner's. Sources: RFC 8446 4.6, 5 and 6; RFC 5246 7.2 and 7.4.1.1.
+
+use mbuf::{Chain, MbufPool};
+
+use super::keys::{TlsRole, TlsVersion};
+use super::messages::{self, HandshakeMessage};
+use super::session::{StreamEnd, TlsSession};
+use super::{ContentType, HEADER_LEN, RecordHeader, TlsAlert, TlsError, opening};
+use crate::error::SocketError;
+
+/// Records without data in succession, at most.
+const IDLE_RECORDS_MAX: u8 = 32;
+
+impl TlsSession {
+    /// What a record's first bytes say. If they can't begin one, the connection ends.
+    ///
+    /// # Errors
+    /// Why it has ended.
+    pub(crate) fn header(
+        &mut self,
+        pool: &MbufPool,
+        bytes: [u8; HEADER_LEN],
+    ) -> Result<RecordHeader, TlsError> {
+        let header = RecordHeader::parse(bytes, self.version).map_err(TlsError::Protocol);
+        header.inspect_err(|e| self.fail(pool, *e))
+    }
+
+    /// Takes a whole record: `body` is all behind its header. Returns data, which is empty if the record was none.
+    ///
+    /// # Errors
+    /// Without buffers nothing has changed. Else the connection has ended.
+    pub(crate) fn receive(
+        &mut self,
+        pool: &MbufPool,
+        header: RecordHeader,
+        body: &Chain,
+    ) -> Result<Chain, TlsError> {
+        let opened = opening::open(pool, self.version, &mut self.rx, header, body);
+        let no_bufs = TlsError::Socket(SocketError::NoBufs);
+        if let Err(e) = &opened
+            && *e == no_bufs
+        {
+            return Err(no_bufs);
+        }
+        let data = opened.and_then(|(content, text)| {
+            self.counts.opened += 1;
+            self.accept(pool, content, text)
+        });
+        data.inspect_err(|e| self.fail(pool, *e))
+    }
+
+    /// The peer's FIN has come, with nothing before it that is not taken.
+    pub(crate) fn stream_cut(&mut self, pool: &MbufPool) {
+        if self.end.is_none() {
+            self.fail(pool, TlsError::Truncated);
+        }
+    }
+
+    fn accept(
+        &mut self,
+        pool: &MbufPool,
+        content: ContentType,
+        text: Chain,
+    ) -> Result<Chain, TlsError> {
+        let unexpected = TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE);
+        if content == ContentType::Data && !text.is_empty() {
+            // A message may not be cut apart by records of another type.
+            if self.messages.is_amid() {
+                return Err(unexpected);
+            }
+            self.idle_records = 0;
+            return Ok(text);
+        }
+        self.idle_records += 1;
+        if self.idle_records > IDLE_RECORDS_MAX {
+            return Err(unexpected);
+        }
+        match content {
+            _ if content != ContentType::Handshake && self.messages.is_amid() => {
+                return Err(unexpected);
+            }
+            ContentType::Data => {}
+            ContentType::Alert => self.on_alert(&text.to_vec())?,
+            ContentType::Handshake if !text.is_empty() => self.on_handshake(pool, &text)?,
+            ContentType::Handshake | ContentType::ChangeCipherSpec => return Err(unexpected),
+        }
+        Ok(Chain::new())
+    }
+
+    fn on_alert(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
+        let (alert, is_warning) =
+            TlsAlert::parse(bytes).ok_or(TlsError::Protocol(TlsAlert::DECODE_ERROR))?;
+        match alert {
+            TlsAlert::CLOSE_NOTIFY => self.end = Some(StreamEnd::Clean),
+            // The end follows.
+            TlsAlert::USER_CANCELED => {}
+            _ if is_warning && self.version == TlsVersion::Tls12 => {}
+            _ => return Err(TlsError::PeerAlert(alert)),
+        }
+        Ok(())
+    }
+
+    fn on_handshake(&mut self, pool: &MbufPool, text: &Chain) -> Result<(), TlsError> {
+        text.segments().for_each(|s| self.messages.push(s));
+        while let Some(message) = self.messages.pop().map_err(TlsError::Protocol)? {
+            match self.version {
+                TlsVersion::Tls12 => self.on_message12(pool, &message)?,
+                TlsVersion::Tls13 => self.on_message13(pool, &message)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is.
+    fn on_message12(
+        &mut self,
+        pool: &MbufPool,
+        message: &HandshakeMessage,
+    ) -> Result<(), TlsError> {
+        match (message.kind, self.role) {
+            (messages::HELLO_REQUEST, TlsRole::Client)
+            | (messages::CLIENT_HELLO, TlsRole::Server) => {
+                self.alert(pool, TlsAlert::NO_RENEGOTIATION)
+            }
+            _ => Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE)),
+        }
+    }
+
+    fn on_message13(
+        &mut self,
+        pool: &MbufPool,
+        message: &HandshakeMessage,
+    ) -> Result<(), TlsError> {
+        match (message.kind, self.role) {
+            (messages::KEY_UPDATE, _) => self.on_key_update(pool, message),
+            (messages::NEW_SESSION_TICKET, TlsRole::Client) => {
+                self.source.0.on_ticket(&message.body);
+                Ok(())
+            }
+            _ => Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE)),
+        }
+    }
+
+    /// RFC 8446 4.6.3, 5.1: it ends its record, because the next is under another key.
+    fn on_key_update(
+        &mut self,
+        pool: &MbufPool,
+        message: &HandshakeMessage,
+    ) -> Result<(), TlsError> {
+        if !message.ends_record {
+            return Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE));
+        }
+        let is_request = match *message.body.as_slice() {
+            [0] => false,
+            [1] => true,
+            [_] => return Err(TlsError::Protocol(TlsAlert::ILLEGAL_PARAMETER)),
+            _ => return Err(TlsError::Protocol(TlsAlert::DECODE_ERROR)),
+        };
+        self.rx = self.source.0.next_rx()?;
+        self.counts.rx_updates += 1;
+        // One on its way answers all requests; a side that has said its end sends nothing more.
+        match is_request && !self.is_closed() {
+            true => self.update_key(pool, false),
+            false => Ok(()),
+        }
+    }
+}

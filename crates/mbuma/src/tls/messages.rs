@@ -1,0 +1,71 @@
+//! Handshake messages that come after the handshake, put together from the records that they are cut into.
+//!
+//! Source: RFC 8446 4 and 5.1.
+
+use super::TlsAlert;
+
+/// Bytes of a message's type and length.
+const HEAD: usize = 4;
+/// Bytes of a message's body, at most: more than a NewSessionTicket with a ticket of 65,535 bytes takes.
+const BODY_MAX: usize = (1 << 16) + 1024;
+
+pub(super) const HELLO_REQUEST: u8 = 0;
+pub(super) const CLIENT_HELLO: u8 = 1;
+pub(super) const NEW_SESSION_TICKET: u8 = 4;
+pub(super) const KEY_UPDATE: u8 = 24;
+
+/// A KeyUpdate, with or without a request for the peer's.
+pub(super) fn key_update(request: bool) -> [u8; 5] {
+    [KEY_UPDATE, 0, 0, 1, u8::from(request)]
+}
+
+/// What of the stream of messages has come and is not complete.
+#[derive(Debug, Default)]
+pub(super) struct HandshakeMessages {
+    bytes: Vec<u8>,
+}
+
+/// One message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HandshakeMessage {
+    pub(super) kind: u8,
+    pub(super) body: Vec<u8>,
+    /// It ended its record.
+    pub(super) ends_record: bool,
+}
+
+impl HandshakeMessages {
+    /// The content of one record.
+    pub(super) fn push(&mut self, content: &[u8]) {
+        self.bytes.extend_from_slice(content);
+    }
+
+    /// Whether a message has begun that is not complete.
+    pub(super) fn is_amid(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// The next message that is complete.
+    pub(super) fn pop(&mut self) -> Result<Option<HandshakeMessage>, TlsAlert> {
+        let Some(&[kind, a, b, c]) = self.bytes.first_chunk::<HEAD>() else {
+            return Ok(None);
+        };
+        let len = u32::from_be_bytes([0, a, b, c]) as usize;
+        if len > BODY_MAX {
+            return Err(TlsAlert::DECODE_ERROR);
+        }
+        let Some(body) = self.bytes.get(HEAD..HEAD + len) else {
+            return Ok(None);
+        };
+        let body = body.to_vec();
+        self.bytes.drain(..HEAD + len);
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+        Ok(Some(HandshakeMessage {
+            kind,
+            body,
+            ends_record: self.bytes.is_empty(),
+        }))
+    }
+}

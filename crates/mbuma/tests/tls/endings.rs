@@ -1,0 +1,91 @@
+//! Streams that end as they should not.
+
+use super::*;
+
+#[test]
+fn a_reset_is_an_error_of_the_reader() {
+    // Breaks if a connection that the peer ended at once looks like the end of its data.
+    let mut wire = Wire::new();
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    client.send(b"the beginning").expect("room");
+    assert_eq!(receive(&wire, &server, 13), b"the beginning");
+    client.abort();
+    until(
+        &wire,
+        || !matches!(server.recv_chain(1), Err(e) if e.is_would_block()),
+    );
+    let ended = server.recv_chain(1).map(|_| ());
+    assert_eq!(ended, Err(TlsError::Socket(SocketError::Reset)));
+    drop((client, server));
+    wire.done();
+}
+
+#[test]
+fn a_peer_that_speaks_no_tls_is_told_so() {
+    // Breaks if a handshake hangs on bytes that are no record, or the alert is not sent.
+    let mut wire = Wire::new();
+    let client = wire.client.take().expect("a connection");
+    client
+        .send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("room");
+    let tcp = wire.server.take().expect("a connection");
+    let mut server = TlsHandshake::server(tcp, Arc::new(server_config())).expect("a server");
+    let mut failed = None;
+    until(&wire, || {
+        failed = server.advance().err();
+        failed.is_some()
+    });
+    assert!(matches!(failed, Some(HandshakeError::Tls(_))), "{failed:?}");
+    let mut alert = [0; 7];
+    until(&wire, || client.recv(&mut alert).is_ok());
+    assert_eq!((alert[0], alert[5]), (21, 2));
+    drop((client, server));
+    wire.done();
+}
+
+#[test]
+fn a_client_that_trusts_another_certificate_ends_with_an_alert() {
+    // Breaks if a server does not learn why a handshake failed.
+    let mut wire = Wire::new();
+    let roots = rustls::RootCertStore::empty();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .expect("both versions");
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let name = "server.test".try_into().expect("a name");
+    let tcp = wire.client.take().expect("a connection");
+    let mut client = TlsHandshake::client(tcp, Arc::new(config), name).expect("a client");
+    let tcp = wire.server.take().expect("a connection");
+    let mut server = TlsHandshake::server(tcp, Arc::new(server_config())).expect("a server");
+    let (mut a, mut b) = (None, None);
+    until(&wire, || {
+        a = a.take().or_else(|| client.advance().err());
+        b = b.take().or_else(|| server.advance().err());
+        a.is_some() && b.is_some()
+    });
+    assert!(matches!(a, Some(HandshakeError::Tls(_))), "{a:?}");
+    let alert = matches!(
+        b,
+        Some(HandshakeError::Tls(rustls::Error::AlertReceived(_)))
+    );
+    assert!(alert, "{b:?}");
+}
+
+#[test]
+fn a_dropped_stream_delivers_its_data_and_says_its_end() {
+    // Breaks if a drop cuts off what is in the send buffer, or leaves close_notify out.
+    let mut wire = Wire::new();
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    let data = pattern(300_000);
+    assert_eq!(server.send(&data), Ok(data.len()));
+    drop(server);
+    assert!(receive(&wire, &client, data.len()) == data);
+    until(&wire, || {
+        client.recv_chain(1).is_ok_and(|end| end.is_empty())
+    });
+    drop(client);
+    wire.done();
+}

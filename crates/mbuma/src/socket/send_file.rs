@@ -243,7 +243,7 @@ pub(super) trait FileSink {
     fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError>;
 }
 
-/// What a stream takes.
+/// The room that a stream has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileRoom {
     pub(super) bytes: usize,

@@ -1,7 +1,7 @@
 //! A connection that speaks TLS, as its user sees it: [`TcpStream`] with records in between.
 //!
-//! What is sent is framed when it goes into the send buffer and sealed when it is first transmitted, under the connection's
-//! lock, by the thread that sends. What is received stays encrypted in the receive buffer, where it counts against the
+//! Data is framed when it goes into the send buffer and sealed when it is first transmitted, under the connection's
+//! lock, by the thread that sends. Received data stays encrypted in the receive buffer, where it counts against the
 //! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does TLS's
 //! work apart.
 //!
@@ -40,7 +40,7 @@ pub struct TlsStream {
     about: TlsAbout,
 }
 
-/// What the handshake agreed on, besides keys.
+/// The results of the handshake, besides keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsAbout {
     /// The protocol above (RFC 7301).
@@ -60,7 +60,7 @@ impl TlsStream {
         Self { tcp, about }
     }
 
-    /// What the handshake agreed on.
+    /// The results of the handshake, besides keys.
     pub fn about(&self) -> &TlsAbout {
         &self.about
     }
@@ -70,7 +70,7 @@ impl TlsStream {
         self.look(|tls| tls.version())
     }
 
-    /// What the connection has done so far; nothing once it is closed.
+    /// Counts of records and key changes; zeros once the connection is closed.
     pub fn counts(&self) -> TlsCounts {
         self.look(|tls| tls.counts()).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ impl TlsStream {
         self.tcp.peek_at(|t| t.conn.tls().map(f))
     }
 
-    /// The connection below, for what has nothing to do with its data: addresses, state, options, its waker.
+    /// The connection below, apart from its data: addresses, state, options, its waker.
     pub fn connection(&self) -> TlsConnection<'_> {
         TlsConnection(&self.tcp)
     }
@@ -325,7 +325,7 @@ fn append(pool: &MbufPool, t: &mut Tcb, content: Chain<Mixed>) -> Result<(), Tls
     Ok(())
 }
 
-/// Puts what the codec has to say into the send buffer; whether that was anything.
+/// Puts the codec's own records into the send buffer; whether there were any.
 fn flush(t: &mut Tcb) -> bool {
     let Some(tls) = t.conn.tls_mut() else {
         return false;
@@ -386,7 +386,7 @@ impl FileSink for TlsStream {
 impl Drop for TlsStream {
     fn drop(&mut self) {
         let pool = self.tcp.pool();
-        // What has come and says nothing but an end is read, so that it is no reason for a reset.
+        // The peer's close_notify is read, so that it is no reason for a reset.
         let unread = self.recv_chain(1).is_ok_and(|data| !data.is_empty());
         let amid = self.tcp.with(|t| {
             let may_send = may_send(t).is_ok();

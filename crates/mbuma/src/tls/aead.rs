@@ -1,4 +1,4 @@
-//! What encrypts and authenticates records: authenticated encryption with associated data, under one key.
+//! The cipher of records: authenticated encryption with associated data, under one key.
 //!
 //! Source: RFC 5116; the two ways of sealing are those of aws-lc-rs.
 
@@ -86,7 +86,7 @@ pub trait Aead: Send + Sync {
     }
 }
 
-/// The text and the tag of what is sealed.
+/// The text and the tag of sealed bytes.
 pub(super) fn split_tag(sealed: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     let text = sealed.len().checked_sub(TAG_LEN)?;
     sealed.split_at_mut_checked(text)

@@ -27,7 +27,7 @@ use crate::error::SocketError;
 const IDLE_RECORDS_MAX: u8 = 32;
 
 impl TlsSession {
-    /// What a record's first bytes say. If they can't begin one, the connection ends.
+    /// Parses a record's first bytes. If they can't begin one, the connection ends.
     ///
     /// # Errors
     /// Why it has ended.

@@ -92,7 +92,7 @@ impl fmt::Debug for DirectionKeys {
     }
 }
 
-/// What derives the next keys of a TLS 1.3 connection, and keeps session tickets: the handshake library.
+/// The source of the next keys of a TLS 1.3 connection, and the keeper of session tickets: the handshake library.
 ///
 /// The stack calls it with the connection locked: it must not call the stack, and must not wait.
 pub trait KeySource: Send + Sync {

@@ -19,7 +19,7 @@ pub(super) fn key_update(request: bool) -> [u8; 5] {
     [KEY_UPDATE, 0, 0, 1, u8::from(request)]
 }
 
-/// What of the stream of messages has come and is not complete.
+/// The end of the stream of messages so far: a message that is not complete.
 #[derive(Debug, Default)]
 pub(super) struct HandshakeMessages {
     bytes: Vec<u8>,

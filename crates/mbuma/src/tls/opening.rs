@@ -44,7 +44,7 @@ pub(super) fn open(
     Ok((content, shown))
 }
 
-/// Decrypts to `text` what lies between the explicit nonce and the tag.
+/// Decrypts the bytes between the explicit nonce and the tag to `text`.
 fn decrypt(
     version: TlsVersion,
     keys: &DirectionKeys,

@@ -1,4 +1,4 @@
-//! A connection's two directions together, and what one means for the other. What is received is in `incoming.rs`.
+//! A connection's two directions together, and what one means for the other. The receiving half is in `incoming.rs`.
 //!
 //! A record takes its place in the send buffer with its length on the wire ([`PlainRecord`]), and is sealed in the order of
 //! places. A KeyUpdate of ours is a record like others: what is behind it is sealed under the next key.
@@ -57,7 +57,7 @@ pub(crate) enum StreamEnd {
     Failed(TlsError),
 }
 
-/// What a TLS connection has done so far.
+/// Counts of a TLS connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TlsCounts {
     /// Records sealed.

@@ -99,7 +99,7 @@ impl From<HandshakeError> for std::io::Error {
     }
 }
 
-/// What rustls waits for.
+/// The next step of rustls.
 enum NextStep {
     Record,
     Done,
@@ -318,7 +318,7 @@ impl TlsHandshake {
     }
 }
 
-/// Does what rustls asks for.
+/// Does the step that rustls asks for.
 fn react<D>(
     state: Result<ConnectionState<'_, '_, D>, rustls::Error>,
     outgoing: &mut Vec<u8>,

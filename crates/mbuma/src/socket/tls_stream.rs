@@ -253,12 +253,12 @@ pub struct TlsConnection<'a>(&'a TcpStream);
 
 impl TlsConnection<'_> {
     /// Our end.
-    pub fn local_addr(self) -> std::net::SocketAddrV4 {
+    pub fn local_addr(self) -> std::net::SocketAddr {
         self.0.local_addr()
     }
 
     /// The other end.
-    pub fn peer_addr(self) -> std::net::SocketAddrV4 {
+    pub fn peer_addr(self) -> std::net::SocketAddr {
         self.0.peer_addr()
     }
 

@@ -106,7 +106,7 @@ fn map(
         Err(SealError::Read(_) | SealError::Failed) => {
             let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
             t.close(Some(SocketError::Io));
-            reset::send(batch, pcb.key, seq, ack);
+            reset::send(batch, pcb.ends(), seq, ack);
             return None;
         }
     }

@@ -97,7 +97,7 @@ pub(in crate::socket) fn fail(end: &End) {
         t.close(Some(SocketError::Io));
         visit::end_later(batch, &end.pcb, t);
         if tell {
-            reset::send(batch, end.pcb.key, seq, ack);
+            reset::send(batch, end.pcb.ends(), seq, ack);
         }
     });
 }

@@ -38,7 +38,7 @@ use std::time::Duration;
 pub struct Options {
     /// What every comparison is asked.
     pub common: Comparison,
-    /// A program and arguments that come to [`bench`] once a design's name and `--bench` with its words follow, for a
+    /// A program and arguments that come to [`bench()`] once a design's name and `--bench` with its words follow, for a
     /// design that needs namespaces of its own; empty: it is skipped.
     pub child: Vec<OsString>,
 }

@@ -1,8 +1,8 @@
-//! What passes the proxy, and where its thread runs.
+//! The traffic through the proxy, and the CPU of the proxy's thread.
 
 use std::fmt;
 
-/// What passes.
+/// The traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// As much as goes, one way, in so many streams.

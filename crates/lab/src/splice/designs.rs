@@ -1,4 +1,4 @@
-//! The list of contestants: what a proxy does with what it receives.
+//! The list of contestants: the work of a proxy on the data that it receives.
 
 use super::case::{Case, Traffic};
 use super::proxy::Work;
@@ -13,16 +13,16 @@ use std::time::Duration;
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// Its name.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// Its description in `--list`.
     pub(crate) about: &'static str,
     how: How,
 }
 
-/// Which stack, and what its proxy does.
+/// The stack, and the work of its proxy.
 #[derive(Clone, Copy)]
 enum How {
     Ours(Work),

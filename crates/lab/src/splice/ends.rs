@@ -4,7 +4,7 @@
 //!   client 192.0.2.1 ---epair--- 192.0.2.2 proxy 198.51.100.1 ---epair--- 198.51.100.2 server
 //! ```
 //!
-//! The client sends by reference and the server drops what it receives, so that the proxy's work is what is measured.
+//! The client sends by reference and the server drops the data, so that the figures show the proxy's work.
 
 use super::proxy::{Proxy, Work};
 use crate::harness::inlet::{ArrivalMark, Inlet};
@@ -15,11 +15,11 @@ use mbuma::{Config, IfConfig, Stack, State, TcpStream};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-/// What client and server are.
+/// The client and the server.
 pub(crate) struct Ends {
     /// The client's end and the server's of each connection.
     pub(crate) streams: Vec<[TcpStream; 2]>,
-    /// What the client sends, over and over.
+    /// The data that the client sends, over and over.
     lent: Chain,
     inlets: [Inlet; 2],
     stacks: [Stack; 2],
@@ -82,7 +82,7 @@ impl Ends {
         bytes
     }
 
-    /// Takes in what arrived.
+    /// Takes in the packets that arrived.
     pub(crate) fn turn(&mut self) {
         self.inlets.iter_mut().for_each(Inlet::run);
         self.turns += 1;
@@ -154,5 +154,5 @@ const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 const CHUNK: usize = 64 << 10;
 /// Packets that wait in one direction at most.
 const QUEUE: usize = 4096;
-/// Timers are for what goes wrong: they may be late by so many turns.
+/// Nothing is lost here, so no timer is needed: timers may be late by so many turns.
 const TURNS_A_TICK: u32 = 256;

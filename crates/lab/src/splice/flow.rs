@@ -38,7 +38,7 @@ fn turn_until(proxy: &mut Proxy, stop: &AtomicBool) {
     }
 }
 
-/// What the client and the server do; `between` runs the proxy where it has no thread of its own.
+/// The work of the client and the server; `between` runs the proxy where it has no thread of its own.
 fn load(ends: &mut Ends, case: &Case, time: Duration, between: impl FnMut()) -> Figures {
     match case.traffic {
         Traffic::Streams(_) => stream(ends, time, between),

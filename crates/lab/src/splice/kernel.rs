@@ -22,7 +22,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the proxy does.
+/// The work of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Splice,
@@ -47,7 +47,7 @@ pub(crate) fn run(
 
     let client = Namespace::start(cpus.0, move || send(streams))?;
     client.join_by("veth1", FRONT, "veth0", CLIENT)?;
-    // What this thread starts from now on inherits its CPU.
+    // Threads that this thread starts from now on inherit its CPU.
     sys::pin(&[proxy_cpu])?;
     let listener = TcpListener::bind((FRONT, PORT))?;
     client.begin()?;
@@ -59,7 +59,7 @@ pub(crate) fn run(
             Work::Copy => copy(front, back),
         });
     }
-    // Slow start is not what is measured.
+    // The measurement begins after slow start.
     thread::sleep(WARMUP);
     let (cpu, begin, before) = (sys::process_time(), Instant::now(), received.load(Relaxed));
     thread::sleep(time);
@@ -94,7 +94,7 @@ impl Namespace {
                 return;
             };
             let _ = say.send(interface(name, addr));
-            // The figure shows what a failure here means: no bytes.
+            // If this fails, no bytes arrive, and the figure is zero.
             if gone.recv().is_ok() {
                 let _ = work();
             }
@@ -132,7 +132,7 @@ fn interface(name: &str, addr: Ipv4Addr) -> io::Result<()> {
     ip(&format!("link set {name} up"))
 }
 
-/// The server: it discards what comes on each connection, and counts it.
+/// The server: it discards the data of each connection, and counts it.
 fn serve(streams: usize, received: &Arc<AtomicU64>) -> io::Result<()> {
     let listener = TcpListener::bind((SERVER, PORT))?;
     for _ in 0..streams {

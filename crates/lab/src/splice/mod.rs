@@ -2,12 +2,12 @@
 //! data on or copies it, and the kernel's splice(2) and read(2) over veth.
 //!
 //! ```text
-//!   case.rs      what passes                designs.rs   what the proxy does
+//!   case.rs      the traffic                designs.rs   the proxy's work
 //!   proxy.rs     our stack in the middle    ends.rs      client, server, and how they are joined
 //!   flow.rs      the load                   kernel.rs    the same in namespaces
 //! ```
 //!
-//! What a splice costs with other ways of sharing clusters under it: `cargo lab refs --case splice`.
+//! `cargo lab refs --case splice` measures other ways of sharing clusters under a splice.
 //! Source: seed 000.
 
 mod case;
@@ -33,17 +33,17 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::time::Duration;
 
-/// What to compare.
+/// The comparison that a user asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What every comparison is asked.
+    /// The options of every comparison.
     pub common: Comparison,
     /// A program and arguments that come to [`bench()`] once a design's name and `--bench` with its words follow, for a
     /// design that needs namespaces of its own; empty: it is skipped.
     pub child: Vec<OsString>,
 }
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+/// Runs the comparison and writes its figures to `out`: tables, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -85,7 +85,7 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all contestants in each round, so that a disturbance of the machine meets all of them.
 fn measure(
     case: &Case,
     designs: &[Entry],
@@ -131,7 +131,7 @@ fn measure(
     records.flatten().collect()
 }
 
-/// What contestants are compared by: Gbit/s, or the 99th of a hundred round trips in microseconds.
+/// The figure that contestants are compared by: Gbit/s, or the 99th of a hundred round trips in microseconds.
 fn main_of(case: &Case, figures: &Figures) -> f64 {
     match (case.traffic, figures) {
         (Traffic::RoundTrips, Figures::Rr { us, .. }) => us[1],
@@ -167,7 +167,7 @@ fn show(case: &Case, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes what there is to choose from.
+/// Writes the names of cases and designs.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

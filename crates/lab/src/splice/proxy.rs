@@ -1,4 +1,4 @@
-//! The stack in the middle: what it does with what it receives from the client.
+//! The stack in the middle: it sends the client's data on to the server.
 //!
 //! | work | who moves the data | copies |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use crate::harness::inlet::Inlet;
 use mbuma::socket::TcpRelay;
 use mbuma::{Stack, TcpStream};
 
-/// What the proxy does.
+/// The work of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Splice,
@@ -58,7 +58,7 @@ impl Proxy {
         }
     }
 
-    /// Takes in what arrived, and lets the program do its part.
+    /// Takes in the packets that arrived, and lets the program do its part.
     pub(crate) fn turn(&mut self) {
         self.inlets.iter_mut().for_each(Inlet::run);
         match &mut self.job {
@@ -92,7 +92,7 @@ impl Proxy {
     }
 }
 
-/// Moves what `from` received and `to` has room for.
+/// Moves the data that `from` received and `to` has room for.
 fn hand_on(from: &TcpStream, to: &TcpStream) {
     let room = to.send_space();
     if room > 0
@@ -120,5 +120,5 @@ fn copy(from: &TcpStream, to: &TcpStream, buf: &mut [u8]) {
 
 /// Bytes that a program reads at once.
 const CHUNK: usize = 64 << 10;
-/// Timers are for what goes wrong: they may be late by so many turns.
+/// Nothing is lost here, so no timer is needed: timers may be late by so many turns.
 const TURNS_A_TICK: u32 = 256;

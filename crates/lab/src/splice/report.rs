@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The experiment's part of the report.
 //!
 //! Source: seed 000.
 

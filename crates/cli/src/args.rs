@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! Called by: main, and all that read an option. Calls: clap.
-//! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
+//! Invariants: a value that parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
 pub(crate) mod impair;
@@ -41,7 +41,7 @@ const MTU_MIN: i64 = 576;
 /// The largest that a TAP takes: 65535 less the Ethernet header.
 const MTU_MAX: i64 = 65521;
 
-/// Seconds that a round of the loop may last before the locks are shown: a thousand times what one takes.
+/// Seconds that a round of the loop may last before the locks are shown: a thousand times a usual round.
 const WATCHDOG_DEFAULT: u32 = 10;
 /// Workers unless `--workers` says otherwise, where there are as many CPUs. Measured on two CPUs, which guest and host
 /// side share with us, two beside one: the p99 of a small request beside a bulk stream is a quarter (up) to two thirds
@@ -141,7 +141,7 @@ pub(crate) enum Verb {
     Pasta(pasta::PastaArgs),
 }
 
-/// What `mbuma run` takes.
+/// The command line of `mbuma run`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "mbuma run [OPTIONS] [--] COMMAND [ARG]...",
@@ -195,7 +195,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What `mbuma attach` takes.
+/// The command line of `mbuma attach`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -235,7 +235,7 @@ pub(crate) struct AttachArgs {
     pub(crate) net: NetOpts,
 }
 
-/// What the stack and its gateway are asked to do, for any guest.
+/// The options of the stack and its gateway, for any guest.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NetOpts {
     /// Let 10.0.2.2 reach the host's 127.0.0.1 (every port but the status page's)

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
     serve(args, Announcement::default())
 }
 
-/// What else is to be done once the network is up.
+/// Work that is left once the network is up.
 #[derive(Default)]
 pub(crate) struct Announcement {
     /// Where to write this process's number.
@@ -81,7 +81,7 @@ impl Announcement {
 
 /// The same, with an announcement when the network is up.
 pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8, Error> {
-    // Before anything else is opened, so that the numbers mean what the caller meant.
+    // Before anything else is opened, so that the numbers are still the caller's descriptors.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
     let exit_fd = inherit_end(args.exit_fd)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
@@ -182,7 +182,7 @@ struct AttachPlace {
 }
 
 impl AttachPlace {
-    /// Opens what `target` means.
+    /// Opens the namespace of `target`.
     fn find(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Failure> {
         let process = match target {
             AttachTarget::Pid(pid) => {

@@ -1,4 +1,4 @@
-//! What mbuma and the processes it forks say to each other.
+//! Messages between mbuma and the processes that it forks.
 //!
 //! ```text
 //!   run:     child  UserNamespace ->        attach:  child  Ready + TAP ->
@@ -8,7 +8,7 @@
 //!            child  (execs, which closes             guard  Changed ->     (COMMAND stopped or ended)
 //!                    its end)                        parent <- End         (or its end closes)
 //!   both:    gateway process  Up ->  (the stack answers)
-//!            monitor <- Ended        (the guest; deliver what it sent)
+//!            monitor <- Ended        (the guest; deliver its last data)
 //!            monitor <- Stop         (at once; as if its end closes)
 //!            monitor <- Publish + socket, Unpublish
 //!            gateway process  Done -> (and ends)
@@ -43,7 +43,7 @@ pub(crate) enum ChannelMessage {
     Mapped,
     /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
-        /// What the kernel agreed to.
+        /// The offloads that the kernel agreed to.
         #[serde(with = "OffloadsInJson")]
         offloads: Offloads,
         /// The Ethernet address of the guest's side.
@@ -63,11 +63,11 @@ pub(crate) enum ChannelMessage {
     Conversation,
     /// COMMAND stopped or ended.
     Changed(Change),
-    /// End what is left of COMMAND, asking first.
+    /// End COMMAND's remaining processes, asking first.
     End,
     /// The gateway process: the stack answers, and all ports are bound.
     Up,
-    /// The guest has ended: deliver what it sent.
+    /// The guest has ended: deliver the data that it sent.
     Ended,
     /// Stop serving, whatever the guest is doing.
     Stop,

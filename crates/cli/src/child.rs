@@ -105,7 +105,7 @@ impl Child {
         }
     }
 
-    /// Attends to what became of COMMAND, and of mbuma's own children.
+    /// Handles changes of COMMAND and of mbuma's own children.
     ///
     /// Without the guard COMMAND is mbuma's child, on its way to its end.
     pub(crate) fn reap(&mut self) -> io::Result<()> {
@@ -124,7 +124,7 @@ impl Child {
         Ok(())
     }
 
-    /// What became of COMMAND since the last time.
+    /// COMMAND's change of state since the last call.
     fn changes(&mut self) -> io::Result<Vec<Change>> {
         let mut changes = Vec::new();
         while let Some(change) = self.guard.hear()? {
@@ -137,7 +137,7 @@ impl Child {
         Ok(changes)
     }
 
-    /// What mbuma is to exit with, once COMMAND has ended.
+    /// The exit code for mbuma, once COMMAND has ended.
     pub(crate) fn status(&self) -> Option<u8> {
         self.status
     }

@@ -25,7 +25,7 @@ use crate::sys::process::{self, Change, Pid, Pidfd};
 const GRACE: Duration = Duration::from_millis(200);
 /// How often to look, meanwhile, whether they have gone.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How soon to look what SIGKILL did. Each generation takes one look, so this is short at first.
+/// How soon to look for processes that SIGKILL left. Each generation takes one look, so this is short at first.
 const LOOK_SOON: Duration = Duration::from_micros(100);
 /// How seldom to look at last: a process in the kernel's uninterruptible sleep ends when its device
 /// lets it.
@@ -138,7 +138,7 @@ fn ask(pid: Pid) {
     }
 }
 
-/// The processes below `top`, without `spared` and what is below them; each comes behind its parent.
+/// The processes below `top`, without `spared` and their descendants; each comes behind its parent.
 fn below(top: Pid, spared: &[Pid], parents: &HashMap<Pid, Pid>) -> Vec<Pid> {
     let (mut found, mut generation) = (Vec::new(), HashSet::from([top]));
     while !generation.is_empty() {
@@ -175,7 +175,7 @@ fn parent(pid: Pid) -> Option<Pid> {
     living_parent(&stat(pid)?)
 }
 
-/// What /proc tells of a process on one line.
+/// A process's line in /proc/PID/stat.
 fn stat(pid: Pid) -> Option<String> {
     fs::read_to_string(format!("/proc/{}/stat", pid.0)).ok()
 }

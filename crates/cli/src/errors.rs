@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the reader knows what to do next.
+//! Errors, each with a text that names the next step for the user.
 //!
 //! Called by: everything in this crate. Calls: /proc, to show the settings a message talks about.
 //! Invariants: each error has one exit code; a message names the cause, then the remedy.
@@ -38,25 +38,25 @@ pub(crate) enum Error {
     Exec {
         /// As it was typed.
         command: String,
-        /// What execvp said.
+        /// The error of execvp(3).
         source: io::Error,
     },
     /// A published port is in use, or not allowed.
     Publish {
         /// As it was asked for.
         publish: Publish,
-        /// What bind said.
+        /// The error of bind(2).
         source: io::Error,
     },
     /// A step of setting up the guest failed.
     Setup(Failure),
     /// There is no mbuma that netstat could ask, or no answer.
     Netstat(String),
-    /// Anything else, with what was being done.
+    /// Any other error, with the action that failed.
     Io {
         /// In the form "reading the signals".
         doing: String,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// For `map_err`: the system call that failed, and what it was for.
+    /// For `map_err`: the system call that failed, and its purpose.
     pub(crate) fn io(doing: &str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io {
             doing: doing.to_owned(),
@@ -87,7 +87,7 @@ impl Error {
         }
     }
 
-    /// What mbuma exits with.
+    /// The exit code of mbuma.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => EXIT_USAGE,
@@ -166,7 +166,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// What was being done, as a phrase to put "cannot" before.
+    /// The action that failed, as a phrase behind "cannot".
     const fn phrase(self) -> &'static str {
         match self {
             Step::Child => "start a process",
@@ -232,7 +232,7 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// What to do about it: further lines, or nothing.
+    /// Advice for the user: further lines, or none.
     fn hint(&self) -> String {
         match (self.step, self.errno) {
             (Step::OpenTun, libc::ENOENT | libc::ENODEV | libc::ENXIO) => lines(&[
@@ -347,7 +347,7 @@ fn is_somewhere(command: &OsStr) -> bool {
             .any(|directory| fs::symlink_metadata(directory.join(command)).is_ok())
 }
 
-/// What to do when COMMAND cannot be executed.
+/// Advice when COMMAND cannot be executed.
 fn exec_hint(command: &str, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::NotFound if command.is_empty() => {
@@ -365,7 +365,7 @@ fn exec_hint(command: &str, source: &io::Error) -> String {
     }
 }
 
-/// What to do when a port cannot be listened on.
+/// Advice when a port cannot be listened on.
 fn publish_hint(publish: &Publish, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::AddrInUse => lines(&[

@@ -1,4 +1,4 @@
-//! The guest's end of the wire: its interface, and what its programs expect around it.
+//! The guest's end of the wire: its interface, and the files that its programs expect.
 //!
 //! Everything here that changes anything runs in the forked child, inside the guest's namespaces.
 //!
@@ -42,7 +42,7 @@ pub(crate) struct Guest {
     /// Frames from and to the guest's kernel, without blocking: a descriptor a queue, at least one. Keeps
     /// the guest's network alive.
     pub(crate) taps: Vec<OwnedFd>,
-    /// What may be left undone in those frames.
+    /// The offloads that those frames may use.
     pub(crate) offloads: Offloads,
     /// Servers on the guest's 127.0.0.1 can be reached.
     pub(crate) loopback: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Guest {
 /// Names and addresses on the wire between the guest and the stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GuestEnd {
-    /// What the guest calls the interface.
+    /// The interface's name in the guest.
     pub(crate) ifname: String,
     /// The guest's Ethernet address.
     #[serde(serialize_with = "mac_text")]
@@ -67,7 +67,7 @@ pub(crate) struct GuestEnd {
     /// The network of this address is the host's ([`Addressing::routed`]).
     #[serde(skip)]
     pub(crate) routed: bool,
-    /// Where the guest sends what is not for its own network: the stack.
+    /// The guest's default gateway: the stack.
     pub(crate) gateway: Ipv4Addr,
     /// Where the guest asks for names: the stack too.
     pub(crate) dns: Ipv4Addr,
@@ -207,7 +207,7 @@ pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
     files::own_hosts(args).map_err(Failure::at(Step::Hosts))
 }
 
-/// Makes a namespace of our own as comfortable as the host, and says what did not work out.
+/// Makes a namespace of our own as comfortable as the host, and reports each failure.
 pub(crate) fn furnish(args: &RunArgs) -> Vec<Failure> {
     let mut warnings = Vec::new();
     warnings.extend(loosen_sysctls().map_err(Failure::at(Step::Sysctls)).err());
@@ -255,7 +255,7 @@ fn own_sys_class_net() -> io::Result<()> {
 struct Covered(Vec<(PathBuf, File)>);
 
 impl Covered {
-    /// Takes hold of what is at `paths` now.
+    /// Opens the mounts that are at `paths` now.
     fn hold(paths: &[&Path]) -> io::Result<Covered> {
         let open = |path: &&Path| {
             let file = File::options()
@@ -271,7 +271,7 @@ impl Covered {
             .map(Covered)
     }
 
-    /// Binds what is at the same paths now, in the mount that covers, over what was there before.
+    /// Binds the files that are at the same paths now, in the mount that covers, over the earlier ones.
     fn rebind(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|(path, below)| {
             mount::bind(

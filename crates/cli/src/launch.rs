@@ -61,7 +61,7 @@ pub(crate) fn start(
     signals: &SignalFd,
     inherited: Inherited,
 ) -> Result<(Guest, Child), Error> {
-    // What the guard would leave to us if it were killed.
+    // If the guard is killed, its children become ours.
     process::adopt_orphans().map_err(Failure::at(Step::Child))?;
     let spared = descendants::children();
     let become_command = |channel: &Channel, parent| child_main(args, &inherited, parent, channel);
@@ -121,7 +121,7 @@ pub(crate) fn receive_guest(
     }
 }
 
-/// Why the child did not say what it should have said.
+/// The reason why the child's message is missing.
 fn not_ready(said: Option<ChannelMessage>) -> Error {
     match said {
         Some(ChannelMessage::Failed(failure)) => failure.into(),
@@ -134,7 +134,7 @@ fn not_ready(said: Option<ChannelMessage>) -> Error {
     }
 }
 
-/// The child, from the fork on. Comes back only when it failed, with what to exit with.
+/// The child, from the fork on. Returns only when it failed, with the exit code.
 fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Channel) -> u8 {
     let failure = match set_up(args, channel) {
         Ok(true) => become_command(inherited, parent, &args.command),
@@ -209,7 +209,7 @@ impl Lifecycle for CommandEnds<'_> {
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
-        // Without COMMAND only mbuma can do what a signal asks for. Signals come first here,
+        // Without COMMAND only mbuma can act on a signal. Signals come first here,
         // so that one which ended COMMAND is COMMAND's.
         let ended = self.child.status().is_some();
         let mut asked = false;

@@ -23,11 +23,11 @@ pub(crate) trait Lifecycle {
     /// event on any of them, hang-up included, means [`Lifecycle::check`].
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Attends to what happened: passes signals on, reaps what ended. Never blocks, and may be
+    /// Handles events: passes signals on, reaps ended processes. Never blocks, and may be
     /// called when nothing happened, or after the guest's end.
     fn check(&mut self) -> Result<GuestState, Error>;
 
-    /// What [`Lifecycle::check`] heard about published ports since the last time.
+    /// Changes of published ports that [`Lifecycle::check`] has read since the last call.
     fn take_port_changes(&mut self) -> Vec<PortChange> {
         Vec::new()
     }

@@ -42,7 +42,7 @@ use args::slirp4netns::SlirpArgs;
 use args::{Args, Verb};
 use errors::Error;
 
-/// Exits with COMMAND's own status, or with one of [`errors`]'s after saying what to do.
+/// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
     let outcome = match Args::parse_from(args::words(std::env::args_os())).verb {
         Verb::Run(args) => launch::run(&args),

@@ -6,7 +6,7 @@
 //!     '---- guard ---- COMMAND         (`run` only)
 //! ```
 //!
-//! What the guest sends is parsed in the gateway process. The monitor parses nothing of it: it keeps what takes
+//! The gateway process parses the guest's packets. The monitor parses nothing of them: it keeps what takes
 //! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the
 //! names of sockets, and the ports that are published. So the gateway process can give all of these up ([`gateway_process`]).
 //!
@@ -52,7 +52,7 @@ const LOCKS: u64 = 2;
 const APIS: u64 = 3;
 
 /// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
-/// said what went wrong if the code is not 0.
+/// reported the error if the code is not 0.
 ///
 /// # Errors
 /// `lifecycle` failed, or the gateway process was killed.
@@ -177,9 +177,9 @@ struct Monitor<'a> {
     /// Asks for the locks: the gateway process has them.
     show_locks: SignalFd,
     set: Epoll,
-    /// What the gateway process was told last.
+    /// The last message to the gateway process.
     told: GuestState,
-    /// What the gateway process said that it ends with.
+    /// The exit code that the gateway process has announced.
     done: Option<u8>,
     ports: Ports,
     api: Api,
@@ -194,7 +194,7 @@ impl<'a> Monitor<'a> {
     ) -> io::Result<Monitor<'a>> {
         let set = Epoll::new()?;
         let show_locks = SignalFd::of_show_locks()?;
-        // By edge: what stays ready, as a process that has ended does, is attended to once.
+        // By edge: a descriptor that stays ready, as that of an ended process does, is handled once.
         let alarm = epoll::IN | epoll::EDGE;
         for fd in lifecycle.fds() {
             set.add(fd, alarm, LIFECYCLE)?;
@@ -240,7 +240,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Attends to what happened to the guest, and tells the gateway process what changed.
+    /// Handles the guest's events, and tells the gateway process of changes.
     fn attend(&mut self) -> Result<(), Error> {
         let state = self.lifecycle.check()?;
         if state == self.told {
@@ -257,7 +257,7 @@ impl<'a> Monitor<'a> {
         Ok(())
     }
 
-    /// Hears what the gateway process has said.
+    /// Reads the messages of the gateway process.
     fn hear(&mut self) -> Result<(), Error> {
         let failed = |e| Error::io("hearing the process that serves the guest")(e);
         while self.done.is_none() && fd::is_ready(self.gateway.channel.as_fd()).map_err(failed)? {

@@ -1,10 +1,10 @@
-//! `mbuma netstat`: what a running mbuma says of itself.
+//! `mbuma netstat`: the figures of a running mbuma.
 //!
 //! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
-//! already: only the mbuma that is asked knows what it has to say.
+//! already: only the mbuma that is asked has the figures.
 //!
 //! Called by: main; publish for its parts. Calls: instances, request.
-//! Invariants: nothing is waited for longer than [`PATIENCE`]; what others say reaches the terminal
+//! Invariants: it waits for nothing longer than [`PATIENCE`]; the text of others reaches the terminal
 //! without control characters.
 //! Locks: none.
 
@@ -24,7 +24,7 @@ use request::{Request, Section};
 
 /// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of an answer at most: what a gateway says is bounded to less.
+/// Bytes of an answer at most: a gateway's answer is bounded to less.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
 const COMMAND_MAX: usize = 60;
@@ -66,7 +66,7 @@ fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
     }
 }
 
-/// What to ask for.
+/// The request.
 fn wanted(args: &NetstatArgs) -> Request {
     let asked = [
         (args.interfaces, Section::Interfaces),
@@ -151,7 +151,7 @@ fn ask(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Why there is no answer, and what to do.
+/// Why there is no answer, and advice.
 fn no_answer(pid: i32, e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
@@ -163,7 +163,7 @@ fn no_answer(pid: i32, e: &io::Error) -> String {
     }
 }
 
-/// Text without what would move a terminal's cursor or change its colours.
+/// Text without the characters that move a terminal's cursor or change its colours.
 pub(crate) fn printable(text: &str) -> String {
     let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
     text.chars().map(plain).collect()

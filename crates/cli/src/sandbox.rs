@@ -1,7 +1,7 @@
-//! The gateway process gives up what it has no use for, once everything is open and before it reads the guest's first
+//! The gateway process gives up all rights that it has no use for, once everything is open and before it reads the guest's first
 //! packet.
 //!
-//! | layer | what is left to code that a packet took over | file |
+//! | layer | rights left to code that a packet took over | file |
 //! |---|---|---|
 //! | root | an empty, read-only file system (a mount namespace) | [`empty_root`] |
 //! | user | `nobody`, if it was root; no capability in any set | [`credentials`] |
@@ -39,7 +39,7 @@ use crate::errors::Error;
 use crate::say;
 use crate::sys::process;
 
-/// What became of each layer.
+/// The state of each layer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Isolation {
     /// Nothing of this was asked for (`--no-sandbox`).
@@ -89,7 +89,7 @@ pub(crate) struct Uses<'a> {
     pub(crate) runtime: bool,
 }
 
-/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible. The rights for `uses`
+/// Gives everything up, unless `--no-sandbox` says otherwise; reports each missing layer. The rights for `uses`
 /// stay.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
     }
 }
 
-/// What a process that parses no packet keeps.
+/// The rights that a process without packets keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// The guard's: signals to processes of other users, since COMMAND may have started some.
@@ -150,7 +150,7 @@ pub(crate) enum Kept {
     NetworkSetup,
 }
 
-/// The monitor, the guard and the helper of `attach`: each keeps what its work takes, if it has it.
+/// The monitor, the guard and the helper of `attach`: each keeps the rights that its work takes, if it has them.
 /// They parse nothing that comes from a guest or a network, so this is a second line, and its failure no reason to stop.
 pub(crate) fn keep_only(kept: Kept) {
     let _ = credentials::keep_only(match kept {
@@ -163,7 +163,7 @@ pub(crate) fn keep_only(kept: Kept) {
 }
 
 impl Isolation {
-    /// What is missing and not covered for by another layer, on one line.
+    /// The missing layers that no other layer covers, on one line.
     fn lack(&self) -> Option<String> {
         let files = match (&self.root, &self.landlock) {
             (Layer::Failed(root), Layer::Failed(landlock)) => {

@@ -1,4 +1,4 @@
-//! `--impair`: what the link between the guest and the stack does to packets, in each direction.
+//! `--impair`: the faults of the link between the guest and the stack, in each direction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub(crate) struct Impairment {
     pub(crate) up: LinkConfig,
     /// To the guest.
     pub(crate) down: LinkConfig,
-    /// What the faults are drawn from; by chance if it is not said.
+    /// The seed of the faults; random if none is given.
     pub(crate) seed: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        // Breaks when a mistake passes, or the message does not say what is wrong.
+        // Breaks when a mistake passes, or the message does not name it.
         for (text, says) in [
             ("", "`` is not of the form NAME=VALUE"),
             ("seed=1", "it says nothing"),

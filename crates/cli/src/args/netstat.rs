@@ -1,9 +1,9 @@
-//! What `mbuma netstat` takes.
+//! The command line of `mbuma netstat`.
 //!
 //! Called by: the command line ([`super`]), [`crate::netstat`]. Calls: clap.
 //! Locks: none.
 
-/// What `mbuma netstat` takes.
+/// The command line of `mbuma netstat`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

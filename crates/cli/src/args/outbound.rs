@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::sys::netdev::NetdevSocket;
 
-/// What `--outbound-addr` says.
+/// The value of `--outbound-addr`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outbound {
     /// An address of the host.

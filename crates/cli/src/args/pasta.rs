@@ -26,7 +26,7 @@ const MTU_DEFAULT: u16 = 65_520;
 /// Where `ip netns` keeps its names.
 const NAMES: &str = "/run/netns";
 
-/// What pasta takes.
+/// The command line of pasta.
 #[derive(Debug, clap::Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct PastaArgs {
@@ -140,7 +140,7 @@ pub(crate) struct PastaArgs {
     version: bool,
 }
 
-/// What `--map-guest-addr` says.
+/// The value of `--map-guest-addr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedGuestAddr {
     Addr(Ipv4Addr),
@@ -191,7 +191,7 @@ impl PastaArgs {
         }
     }
 
-    /// Addresses, and what they mean.
+    /// Addresses, and their meanings.
     fn network(&self, host: Option<&DefaultRoute>) -> Result<NetOpts, String> {
         let dns = self.dns_forward;
         let cidr = match (self.address, self.gateway, host) {

@@ -1,4 +1,4 @@
-//! What `mbuma publish` takes.
+//! The command line of `mbuma publish`.
 //!
 //! Called by: the command line ([`super`]), [`crate::publish`]. Calls: clap.
 //! Locks: none.
@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use super::PublishRange;
 
-/// What `mbuma publish` takes.
+/// The command line of `mbuma publish`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Exit status:
   0; 1 if no mbuma runs, or it refuses; 2 if several run and --pid was not given, or for a mistake in
   the options.")]
 pub(crate) struct PublishArgs {
-    /// What to do.
+    /// The change.
     #[command(subcommand)]
     pub(crate) what: PublishVerb,
 
@@ -29,7 +29,7 @@ pub(crate) struct PublishArgs {
     pub(crate) pid: Option<i32>,
 }
 
-/// What to do with published ports.
+/// The change of published ports.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PublishVerb {
     /// Publish ports, and print their numbers

@@ -20,10 +20,10 @@ use crate::say;
 
 /// Of slirp4netns.
 const MTU_DEFAULT: u16 = 1500;
-/// The release whose options and API are taken: programs compare it with what they need.
+/// The release whose options and API are taken: programs compare it with the release that they need.
 const IN_PLACE_OF: &str = "slirp4netns version 1.2.0";
 
-/// What slirp4netns takes.
+/// The command line of slirp4netns.
 #[derive(Debug, clap::Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct SlirpArgs {
@@ -109,7 +109,7 @@ pub(crate) struct SlirpArgs {
     version: bool,
 }
 
-/// What `--netns-type` says of the first argument.
+/// The meaning of the first argument, by `--netns-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum NetnsType {
     /// A process.
@@ -118,7 +118,7 @@ enum NetnsType {
     Path,
 }
 
-/// What kinds of guest there are.
+/// The kinds of guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TargetType {
     /// A network namespace.

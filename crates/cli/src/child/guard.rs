@@ -9,12 +9,12 @@
 //! (PR_SET_PDEATHSIG) reaches that parent's own children only. So another process must notice, and must be above all that
 //! COMMAND starts: the guard is COMMAND's parent, and the subreaper of everything below.
 //!
-//! | event | what the guard does |
+//! | event | the guard's action |
 //! |---|---|
 //! | mbuma's end of the channel closes | kills until no process is left |
 //! | mbuma asks, at COMMAND's own end | SIGTERM first, then the same |
 //! | the guard itself is killed | COMMAND is killed too (PR_SET_PDEATHSIG); mbuma becomes the parent of the rest and ends it |
-//! | guard and mbuma are killed at once | what COMMAND put into the background stays |
+//! | guard and mbuma are killed at once | COMMAND's background processes stay |
 //!
 //! A PID namespace would do this in the kernel. But COMMAND would see other process numbers than the rest of the
 //! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
@@ -38,9 +38,9 @@ use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
 
-/// What `ps` calls the guard. `killall mbuma` must not end mbuma and the guard at once, so the name is another.
+/// The guard's name in `ps`. `killall mbuma` must not end mbuma and the guard at once, so the name is another.
 const NAME: &CStr = c"guest-guard";
-/// How long the guard may take for what it is asked at the end.
+/// How long the guard may take for its work at the end.
 const WAIT_MAX: Duration = END_MAX.saturating_add(Duration::from_millis(500));
 
 /// The guard, as mbuma sees it.
@@ -103,7 +103,7 @@ impl Guard {
         }
     }
 
-    /// What became of COMMAND, one change after the other, without waiting.
+    /// COMMAND's changes of state, one after the other, without waiting.
     pub(crate) fn hear(&self) -> io::Result<Option<Change>> {
         if !fd::is_ready(self.channel.as_fd())? {
             return Ok(None);
@@ -131,7 +131,7 @@ impl Guard {
         self.ended == Some(Change::Exited(0))
     }
 
-    /// Has it end what is left of COMMAND, and waits until it has, not for ever.
+    /// Makes the guard end COMMAND's remaining processes, and waits for that, but not for ever.
     pub(crate) fn end(&self) {
         if self.is_gone() {
             return;
@@ -196,7 +196,7 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     Ok(pid)
 }
 
-/// Tells mbuma what becomes of COMMAND; at mbuma's word, or its end, ends what is left.
+/// Tells mbuma of COMMAND's changes; when mbuma asks, or ends, it ends the remaining processes.
 fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
     let tell = |pid, change| {
         if pid == command {

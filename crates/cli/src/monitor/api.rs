@@ -46,13 +46,13 @@ pub(super) struct Api {
     next: u64,
 }
 
-/// A client, and what it has said so far.
+/// A client, and the part of its request that has come.
 struct ApiClient {
     stream: UnixStream,
     received: Vec<u8>,
 }
 
-/// What `add_hostfwd` takes.
+/// The arguments of `add_hostfwd`.
 #[derive(Debug, Deserialize)]
 struct Forward {
     proto: Proto,
@@ -123,7 +123,7 @@ fn fd(stream: &UnixStream) -> BorrowedFd<'_> {
     std::os::fd::AsFd::as_fd(stream)
 }
 
-/// What a look at a client found.
+/// The result of reading from a client.
 enum Heard {
     /// No whole request yet.
     Part,
@@ -165,7 +165,7 @@ impl ApiClient {
     }
 }
 
-/// Does what is asked.
+/// Performs a request.
 fn answer(request: Result<ApiRequest, String>, ports: &mut Ports, gateway: &Channel) -> Value {
     match request.and_then(|request| execute(request, ports, gateway)) {
         Ok(value) => json!({ "return": value }),

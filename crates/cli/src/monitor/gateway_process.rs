@@ -1,4 +1,4 @@
-//! The gateway process, from the fork to its exit code: all that parses what the guest sends.
+//! The gateway process, from the fork to its exit code: all code that parses the guest's packets.
 //!
 //! Called by: monitor. Calls: gateway, channel.
 //! Invariants: of the monitor's descriptors it keeps those of [`Handed`] and the standard three; it ends with the monitor.
@@ -19,10 +19,10 @@ use crate::say;
 use crate::sys::fd;
 use crate::sys::process;
 
-/// What `ps` calls it.
+/// Its name in `ps`.
 const NAME: &CStr = c"mbuma-gateway";
 
-/// What the monitor hands over.
+/// The descriptors and values that the monitor hands over.
 pub(super) struct Handed {
     pub(super) guest: Guest,
     /// Where `mbuma netstat` asks.
@@ -72,7 +72,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     code
 }
 
-/// Lets go of what is the monitor's.
+/// Closes the monitor's descriptors.
 fn prepare(handed: &Handed) -> Result<(), Error> {
     let closed = fd::close_all_but(&handed.fds());
     closed.map_err(Error::io("closing descriptors"))?;

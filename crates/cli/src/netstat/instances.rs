@@ -32,7 +32,7 @@ use std::time::Duration;
 use crate::idmap;
 use crate::sys::{process, unix};
 
-/// What root reads: the directories of users with a session, and those of users without.
+/// The places that root reads: the directories of users with a session, and those of users without.
 const SESSIONS: &str = "/run/user";
 /// Where the directories of users without a session are.
 const TMP: &str = "/tmp";
@@ -51,7 +51,7 @@ pub(crate) enum SocketKind {
 }
 
 impl SocketKind {
-    /// What is behind the process number in its name.
+    /// The part of its name behind the process number.
     const fn suffix(self) -> &'static str {
         match self {
             SocketKind::Control => ".sock",
@@ -69,7 +69,7 @@ pub(crate) struct Instance {
     pub(crate) stream: io::Result<UnixStream>,
 }
 
-/// What was found, and where it was looked for.
+/// The instances that were found, and the places of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// By process number.
@@ -270,7 +270,7 @@ fn is_gone(e: &io::Error) -> bool {
     )
 }
 
-/// Removes what an mbuma that was killed left behind.
+/// Removes the socket of an mbuma that was killed.
 fn tidy(dir: &Path, path: &Path) {
     if hold(dir).is_some() {
         remove_if_stale(path);

@@ -1,4 +1,4 @@
-//! What `mbuma netstat` asks of a running mbuma, and the head of the answer, as they are on the socket.
+//! The request of `mbuma netstat` to a running mbuma, and the head of the answer, as they are on the socket.
 //!
 //! ```text
 //!   netstat/1 text connections locks\n            the request: one line
@@ -16,7 +16,7 @@
 
 /// Bytes of a request at most: every word there is fits, with room for those to come.
 pub(crate) const REQUEST_MAX: usize = 256;
-/// What the first word of a request has to be.
+/// The first word of a request.
 const LANGUAGE: &str = "netstat/1";
 
 /// One thing to look at.
@@ -68,12 +68,12 @@ impl Section {
     }
 }
 
-/// What to say, and how.
+/// The sections that are asked for, and their format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// One JSON document, or text for people.
     pub(crate) json: bool,
-    /// What about, in this order, each once.
+    /// The sections, in this order, each once.
     pub(crate) sections: Vec<Section>,
 }
 
@@ -144,12 +144,12 @@ pub(crate) fn answer(body: &str) -> Vec<u8> {
     format!("ok {}\n{body}", body.len()).into_bytes()
 }
 
-/// The answer to what is not answered.
+/// The answer to a request that is refused.
 pub(crate) fn refuse(reason: &str) -> Vec<u8> {
     format!("no {reason}\n").into_bytes()
 }
 
-/// What came back: the body, or the reason why there is none; `None` if it is neither, or not all.
+/// The answer: the body, or the reason why there is none; `None` if it is neither, or not all.
 pub(crate) fn read_answer(bytes: &[u8]) -> Option<Result<&str, &str>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (head, body) = text.split_once('\n')?;

@@ -27,7 +27,7 @@ pub(super) fn enter() -> io::Result<()> {
     namespace::unshare(NamespaceKind::Mount)?;
     mount::make_all_private()?;
     cover()?;
-    // The old root lies over the new one then; what is detached is gone with the last descriptor of it.
+    // The old root lies over the new one then; a detached mount ends with its last descriptor.
     pivot_root(".", ".")?;
     mount::detach(Path::new("."))?;
     Ok(chdir("/")?)

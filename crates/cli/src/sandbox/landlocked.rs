@@ -26,7 +26,7 @@ pub(super) fn enter(binds: bool, served: Option<BorrowedFd<'_>>) -> io::Result<(
     }
 }
 
-/// What is handled is denied, unless a rule follows.
+/// A handled access is denied, unless a rule follows.
 fn restrict(binds: bool, served: Option<BorrowedFd<'_>>) -> Result<RulesetStatus, RulesetError> {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?

@@ -4,7 +4,7 @@
 //! without; and code that a packet took over gets nothing either way.
 //!
 //! The list comes from tracing the end-to-end tests (`strace -f`), and each entry says what needs it. Where a call can do
-//! more than serving takes, its arguments are checked. What a pointer leads to cannot be checked: so clone3(2) does not
+//! more than serving takes, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not
 //! exist here, and the C library uses clone(2).
 //!
 //! Called by: sandbox. Calls: the crate `seccompiler`.
@@ -180,7 +180,7 @@ fn checked(runtime: bool) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendErro
         (libc::SYS_setsockopt, options.collect::<Result<_, _>>()?),
         // Accepted sockets do not block.
         (libc::SYS_ioctl, vec![rule(vec![is(1, libc::FIONBIO)?])?]),
-        // The standard library looks whether what it closes is open, in debug builds.
+        // In debug builds the standard library checks that a descriptor is open before it closes it.
         (libc::SYS_fcntl, descriptors(runtime)?),
         (libc::SYS_mmap, vec![not_executable(2)?]),
         (libc::SYS_mprotect, vec![not_executable(2)?]),

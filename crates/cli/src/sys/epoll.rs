@@ -25,13 +25,13 @@ pub(crate) const PRI: u32 = libc::EPOLLPRI as u32;
 /// Report changes only, not states.
 pub(crate) const EDGE: u32 = libc::EPOLLET as u32;
 
-/// What one wait reports at most; more comes with the next.
+/// Events of one wait at most; the next wait reports the rest.
 const EVENTS_MAX: usize = 256;
 
 /// A set of descriptors, each with a number of the caller's.
 pub(crate) struct Epoll(OwnedFd);
 
-/// What a wait reported.
+/// The events of one wait.
 pub(crate) struct EpollEvents {
     list: Vec<libc::epoll_event>,
 }
@@ -45,7 +45,7 @@ impl Epoll {
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches `fd` for `interest` until it is closed. What is there already is reported too.
+    /// Watches `fd` for `interest` until it is closed. It reports readiness from before, too.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, interest: u32, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: interest,
@@ -92,7 +92,7 @@ impl Epoll {
 }
 
 impl EpollEvents {
-    /// Room for what one wait reports.
+    /// Room for the events of one wait.
     pub(crate) fn new() -> EpollEvents {
         EpollEvents {
             list: Vec::with_capacity(EVENTS_MAX),

@@ -137,7 +137,7 @@ pub(crate) fn let_go_of_stderr() -> io::Result<()> {
 fn point_at_null(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     // SAFETY: private to this module, which passes 0, 1 and 2. The standard library refers to these by
-    // number and never owns them, so replacing what they mean invalidates no owned descriptor.
+    // number and never owns them, so replacing their files invalidates no owned descriptor.
     cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) fn bind(what: &Path, on: &Path) -> io::Result<()> {
     mount(Some(what), on, None, libc::MS_BIND, None)
 }
 
-/// Takes away the topmost mount at `path`; what was bound out of it stays.
+/// Takes away the topmost mount at `path`; mounts bound out of it stay.
 pub(crate) fn detach(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` is a NUL-terminated string that outlives the call.

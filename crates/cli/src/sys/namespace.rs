@@ -13,7 +13,7 @@ use super::cvt;
 /// The kinds of namespace that mbuma makes or enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceKind {
-    /// User and group ids, and what the capabilities over the others count for.
+    /// User and group ids, and the namespaces over which its capabilities count.
     User,
     /// Interfaces, addresses, routes, ports.
     Net,

@@ -123,7 +123,7 @@ impl NetdevSocket {
         Ok(())
     }
 
-    /// Sends what is for the one host `to` by the interface itself.
+    /// Sends packets for the one host `to` by the interface itself.
     pub(crate) fn add_host_route(&self, to: Ipv4Addr, name: &str) -> io::Result<()> {
         let name = CString::new(name)?;
         let mut route = Rtentry::by(to, &name);

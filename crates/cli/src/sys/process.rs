@@ -63,7 +63,7 @@ impl Pidfd {
     /// Sends it a signal; a process that has ended is no error.
     pub(crate) fn signal(&self, signo: i32) -> io::Result<()> {
         let no_info = ptr::null::<libc::siginfo_t>();
-        // SAFETY: a null siginfo asks for what kill(2) would send; the rest are numbers.
+        // SAFETY: a null siginfo makes the kernel fill it as for kill(2); the rest are numbers.
         let sent = cvt_long(unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
@@ -94,7 +94,7 @@ impl AsFd for Pidfd {
     }
 }
 
-/// Forks; the child runs `f` and exits with what it returns, never coming back to the caller's code.
+/// Forks; the child runs `f` and exits with its result, never coming back to the caller's code.
 ///
 /// # Errors
 /// Besides those of fork(2): when this process has a second thread.
@@ -112,7 +112,7 @@ pub(crate) fn fork_into(f: impl FnOnce() -> u8) -> io::Result<Pid> {
     }
 }
 
-/// Ends this process without running what the program has lined up for its exit.
+/// Ends this process without running the program's exit handlers.
 fn exit_now(code: u8) -> ! {
     // SAFETY: takes a number and does not return.
     unsafe { libc::_exit(code.into()) }
@@ -138,7 +138,7 @@ pub(crate) fn exec(command: &[OsString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// What [`wait`] learned about a child.
+/// A child's change of state, from [`wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
     /// It ended with this status.
@@ -222,7 +222,7 @@ pub(crate) fn refuse_tracing() -> io::Result<()> {
     Ok(())
 }
 
-/// What `ps` and `killall` call this process; the kernel keeps 15 bytes.
+/// The name of this process for `ps` and `killall`; the kernel keeps 15 bytes.
 pub(crate) fn set_name(name: &CStr) -> io::Result<()> {
     // SAFETY: PR_SET_NAME reads a NUL-terminated string, alive to the end of the call.
     cvt(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) })?;

@@ -37,7 +37,7 @@ fn by_gateway(table: &str) -> Option<(String, Ipv4Addr)> {
         let mut words = line.split_ascii_whitespace();
         let (interface, to, gateway) = (words.next()?, words.next()?, words.next()?);
         let (metric, mask) = (words.nth(3)?.parse::<u32>().ok()?, words.next()?);
-        // Addresses are printed as the machine's number of what lies in memory in network order.
+        // An address in network order in memory is printed as a number of the machine's own order.
         let gateway = u32::from_str_radix(gateway, 16).ok()?.to_ne_bytes();
         let default =
             u32::from_str_radix(to, 16) == Ok(0) && u32::from_str_radix(mask, 16) == Ok(0);

@@ -22,7 +22,7 @@ union ControlBuffer {
     bytes: [u8; CONTROL_LEN],
 }
 
-/// What CMSG_SPACE gives for as many descriptors, with room to spare on every platform.
+/// CMSG_SPACE for as many descriptors, with room to spare on every platform.
 const CONTROL_LEN: usize = 64 + FDS_MAX * size_of::<RawFd>();
 
 /// Makes the pair. SOCK_SEQPACKET, because a datagram pair does not tell when its peer is gone.

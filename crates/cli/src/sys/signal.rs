@@ -109,7 +109,7 @@ pub(crate) fn raise(signo: i32) -> io::Result<()> {
     }
 }
 
-/// Sets SIG_DFL or SIG_IGN, and gives back what was set.
+/// Sets SIG_DFL or SIG_IGN, and returns the earlier setting.
 fn set_action(signo: i32, action: libc::sighandler_t) -> io::Result<libc::sighandler_t> {
     // SAFETY: private to this module, which passes SIG_DFL and SIG_IGN only: no code is installed.
     let old = unsafe { libc::signal(signo, action) };

@@ -13,7 +13,7 @@ use std::ptr;
 
 use super::cvt;
 
-/// What a socket is for.
+/// The use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A TCP connection.
@@ -120,7 +120,7 @@ pub(crate) fn keep_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32)
 }
 
-/// Hops that what is sent may take.
+/// The TTL of sent packets.
 pub(crate) fn set_ttl(fd: BorrowedFd<'_>, ttl: u8) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_TTL, &i32::from(ttl))
 }
@@ -195,7 +195,7 @@ fn recvmsg(fd: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: libc::c_int) -> io
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// What the network, or the kernel itself, said about something that was sent.
+/// An error of the network, or of the kernel itself, about a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketSendError {
     /// The error as a system call would tell it.
@@ -206,7 +206,7 @@ pub(crate) struct SocketSendError {
     pub(crate) info: u32,
 }
 
-/// Takes the next of the kept errors, with the first bytes of what was sent, without waiting.
+/// Takes the next of the kept errors, with the first bytes of the packet, without waiting.
 pub(crate) fn take_error(
     fd: BorrowedFd<'_>,
     quoted: &mut [u8],
@@ -248,7 +248,7 @@ fn send_error(msg: &libc::msghdr) -> Option<SocketSendError> {
     })
 }
 
-/// Room for a sock_extended_err with the address behind it, and for what else the kernel may say.
+/// Room for a sock_extended_err with the address behind it, and for the kernel's other control messages.
 const CONTROL_LEN: usize = 256;
 
 /// Control messages, aligned as cmsghdr wants it.

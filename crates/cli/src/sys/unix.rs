@@ -16,7 +16,7 @@ use std::ptr;
 use super::cvt;
 
 /// Connects to the listener at `path`. One whose backlog is full is not waited for: that is
-/// `WouldBlock`. What is read and written later may wait.
+/// `WouldBlock`. Later reads and writes may wait.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let name = name(path)?;
     let style = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -37,7 +37,7 @@ pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut peer = MaybeUninit::<libc::ucred>::uninit();
     let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;
     let at = peer.as_mut_ptr().cast();
-    // SAFETY: the call writes at most `len` bytes at `at`, which is the size of what is there.
+    // SAFETY: the call writes at most `len` bytes at `at`, which is the size of the object there.
     cvt(unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),

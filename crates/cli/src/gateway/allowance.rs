@@ -1,9 +1,9 @@
-//! What one connection may keep of the storage that all share.
+//! The share of one connection in the storage of all.
 //!
 //! A guest that opens a thousand downloads and reads none of them fills as many send buffers, and a host that does
 //! not read fills receive buffers. Were these as large as ever, some five hundred would take all clusters, and with
-//! them what everybody else's packets need: even the acknowledgements that would free them could not be taken in.
-//! So a buffer's size is a share of what is left, which is how switches divide theirs:
+//! them the storage that all other packets need: even the acknowledgements that would free them could not be taken in.
+//! So a buffer's size is a share of the free storage, which is how switches divide theirs:
 //!
 //! ```text
 //!   used   0          2 MiB     4 MiB         6 MiB    28 MiB   36 MiB                   7/8     all
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! However many there are, the next one gets something, and large buffers take no more than [`LARGE`] together: the
-//! guest acknowledges what it has room for at once, so that more memory would not make many streams faster. The last
-//! eighth is for what must come in so that some of it is given back.
+//! guest acknowledges data that it has room for at once, so that more memory would not make many streams faster. The last
+//! eighth is for the acknowledgements that must come in so that storage is given back.
 //!
 //! Called by: shared, splice, start. Calls: nothing.
 //! Locks: none. Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"
@@ -27,8 +27,8 @@ use mbuf::Headroom;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance(usize);
 
-/// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and what a buffer
-/// gets of what is left of them: a quarter.
+/// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and the part of their rest
+/// that a buffer gets: a quarter.
 const LARGE: Part = Part {
     total: 6 << 20,
     share: 4,
@@ -40,14 +40,14 @@ const SMALL: Part = Part {
 };
 /// The largest of the second kind: a packet of the largest kind.
 const SMALL_MAX: usize = 64 << 10;
-/// The smallest send buffer: what makes a read worth its system call. A guest may acknowledge so little 40 ms later.
+/// The smallest send buffer: a read of that size is worth its system call. A guest may acknowledge so little 40 ms later.
 const SEND_LEAST: usize = 16 << 10;
 /// The smallest receive buffer: two of the largest segments. A sender waits 200 ms before it sends less than a segment
 /// into a window that was once larger (RFC 9293 3.8.6.2.1).
 const RECV_LEAST: usize = 128 << 10;
-/// What may wait in the stack for the guest, at most: what a stream needs that is as fast as can be.
+/// Bytes that may wait in the stack for the guest, at most: the need of the fastest stream.
 pub(super) const SEND_BUFFER: usize = 1 << 20;
-/// What a guest's connection may have under way to us. The guest is one hop away, so two rounds' worth
+/// Bytes that a guest's connection may have under way to us. The guest is one hop away, so two rounds' worth
 /// keeps it busy; a larger window fills the TAP's queue in front of other connections' packets (measured: 1 MiB
 /// moves no more and doubles the p99 of a small request beside a bulk stream).
 pub(super) const RECV_BUFFER: usize = 256 << 10;
@@ -55,12 +55,12 @@ pub(super) const RECV_BUFFER: usize = 256 << 10;
 /// A part of the storage that buffers of one kind share.
 struct Part {
     total: usize,
-    /// What a buffer gets is one part in so many of what is left.
+    /// A buffer gets one part in so many of the free storage.
     share: usize,
 }
 
 impl Part {
-    /// What a buffer gets with so much in use; at most half of the storage is shared.
+    /// The size of a buffer with so much in use; at most half of the storage is shared.
     fn share_of(&self, used: usize, max: usize) -> usize {
         let left = self.total.min(max / 2).saturating_sub(used);
         (left / self.share)
@@ -70,7 +70,7 @@ impl Part {
 }
 
 impl Allowance {
-    /// What makes the largest buffers.
+    /// The allowance with the largest buffers.
     pub(super) const FULL: Allowance = Allowance(SEND_BUFFER);
 
     /// With so much left. A power of two, so that it seldom changes.
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
-        // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
+        // Breaks when idle connections take the storage that the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
         let used = [0, 2, 4, 5, 6, 28, 36, 37, 448].map(|mib| mib << 20);
         let sizes = used.map(|used| with(MAX - used).0 >> 10);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_that_nobody_reads_leave_room() {
-        // Breaks when the sum of what each may keep is more than there is, or a few get all of it.
+        // Breaks when the sum of all shares is more than the storage, or a few get all of it.
         let mut left = MAX;
         let mut fed = 0;
         for _ in 0..10_000 {

@@ -29,7 +29,7 @@ const MUCH: u64 = 16 << 10;
 /// The part of its connections that is not worth moving: figures vary from period to period.
 const DEADBAND: u64 = 16;
 
-/// What a worker's busy connections did in its last period, as the other workers read it.
+/// The work of a worker's busy connections in its last period, as the other workers read it.
 #[derive(Debug, Default)]
 pub(super) struct BusyLoad {
     connections: AtomicU64,
@@ -45,7 +45,7 @@ pub(super) struct Sum {
     pub(super) bytes: u64,
 }
 
-/// What one connection did in a period.
+/// The work of one connection in a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recent {
     period: u64,
@@ -145,7 +145,7 @@ impl Balance {
         if worker_pool.len() < 2 || length < PERIOD {
             return;
         }
-        // A period that a long sleep was part of says nothing of what the worker could do.
+        // A period that a long sleep was part of says nothing of the worker's power.
         let sum = match length < 2 * PERIOD {
             true => self.sum,
             false => Sum::default(),

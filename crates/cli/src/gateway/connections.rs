@@ -48,7 +48,7 @@ enum State {
 }
 
 impl Connections {
-    /// Takes what `interceptor` gives when [`Connections::intercept_wake`] is called.
+    /// Takes the connections of `interceptor` when [`Connections::intercept_wake`] is called.
     pub(super) fn new(shared: &Shared, interceptor: &Arc<Interceptor>) -> Connections {
         Connections {
             table: Table::new(Kind::Connection),
@@ -57,12 +57,12 @@ impl Connections {
         }
     }
 
-    /// What to wake when there are connections to intercept.
+    /// The waker for connections to intercept.
     pub(super) fn intercept_wake(&self) -> Arc<Wake> {
         Arc::clone(&self.wake)
     }
 
-    /// Begins what the guest asked for since the last time.
+    /// Begins the connections that the guest asked for since the last call.
     pub(super) fn intercept(&mut self, shared: &mut Shared) {
         for _ in 0..BEGIN_MAX {
             let Some(incoming) = self.interceptor.next() else {
@@ -91,7 +91,7 @@ impl Connections {
         }
     }
 
-    /// Begins what clients of a published port ask for.
+    /// Begins the connections of a published port's clients.
     pub(super) fn accept(&mut self, shared: &mut Shared, listener: &Listener) {
         for _ in 0..BEGIN_MAX {
             let client = match listener.accept(shared) {
@@ -177,7 +177,7 @@ impl Connections {
         }
     }
 
-    /// Takes in what other workers gave to this one.
+    /// Takes in the connections that other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
         for mut relay in shared.worker_pool.take_migrated(shared.worker) {
             let token = self.table.next_token();
@@ -235,7 +235,7 @@ impl Connections {
         self.table.len()
     }
 
-    /// What the guest has still to say on any of them.
+    /// Whether the guest has still data to send on any of them.
     pub(super) fn remainder(&self) -> Remainder {
         let all = self.relays().map(Relay::remainder);
         all.max().unwrap_or(Remainder::Nothing)

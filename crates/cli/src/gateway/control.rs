@@ -9,7 +9,7 @@
 //! which is 0600 in a directory that is 0700. The peer's user id would say less: root of the host has none in a user
 //! namespace that mbuma itself may be in.
 //!
-//! Nothing here waits: what can't be read or written now goes on with the next event. An mbuma that can't
+//! Nothing here waits: a read or write that is not possible now goes on with the next event. An mbuma that can't
 //! have a socket runs without. The monitor makes the socket, and its file goes with the monitor.
 //!
 //! Called by: the loop. Calls: netstat::request, report.
@@ -51,7 +51,7 @@ struct Asker {
     answer: Option<(Vec<u8>, usize)>,
 }
 
-/// What becomes of a client.
+/// The next step of a client.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Wait,
@@ -88,7 +88,7 @@ impl Control {
             if self.askers.len() < ASKERS_MAX && stream.set_nonblocking(true).is_ok() {
                 let asker = Asker::new(stream);
                 let token = self.askers.next_token();
-                // What it has sent already is reported as well.
+                // Data that it has sent already is reported as well.
                 if shared.poller.add_stream(&asker.stream, token).is_ok() {
                     self.askers.insert(asker);
                     shared.after(ASKER_WAIT, token);
@@ -162,7 +162,7 @@ impl Asker {
         Ok(())
     }
 
-    /// Writes what is left of the answer, until all is taken or no more of it is.
+    /// Writes the rest of the answer, until all is taken or no more of it is.
     fn flush(&mut self) -> io::Result<Next> {
         let Some((answer, sent)) = &mut self.answer else {
             return Ok(Next::Wait);

@@ -1,4 +1,4 @@
-//! Pings: each goes on to the host that it asks for, and what comes back, comes back. Nothing is
+//! Pings: each goes on to the host that it asks for, and the answer goes back to the guest. Nothing is
 //! answered in another's name.
 //!
 //! Called by: the loop. Calls: policy, ping, pending_pings, [`EchoSocket`].
@@ -37,7 +37,7 @@ pub(super) struct Pings {
 
 /// The way to the host's network.
 enum Outside {
-    /// There is one, and the guest has sent no ping yet: what a raw socket gets wakes no worker.
+    /// There is one, and the guest has sent no ping yet: packets of a raw socket wake no worker.
     Unwatched(PingSocket),
     /// There is one.
     Open(PingSocket),
@@ -46,7 +46,7 @@ enum Outside {
 }
 
 impl Pings {
-    /// Serves what comes to `socket`.
+    /// Serves the pings that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
         let wake = shared.wake_for(Token::only(Kind::Echoes));
         socket.set_waker(wake.waker());
@@ -58,7 +58,7 @@ impl Pings {
         }
     }
 
-    /// Sends on what the guest sent.
+    /// Sends the guest's pings on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
         for _ in 0..TURN_MAX {
             let Some(echo) = self.socket.recv() else {
@@ -116,7 +116,7 @@ impl Pings {
         self.socket.refuse(echo, kind);
     }
 
-    /// Hands the guest what came back.
+    /// Hands the answers to the guest.
     pub(super) fn readable(&mut self, shared: &mut Shared) {
         for _ in 0..TURN_MAX {
             let Outside::Open(host) = &mut self.host else {
@@ -130,7 +130,7 @@ impl Pings {
                 }
                 Ok(None) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // The error is told once; the queue of errors says what it is about.
+                // The error is told once; the queue of errors names its ping.
                 Err(_) => {}
             }
         }
@@ -164,7 +164,7 @@ impl Pings {
         }
     }
 
-    /// A ping has waited long enough: silence is what its sender gets.
+    /// A ping has waited long enough: its sender gets no answer.
     pub(super) fn timer(&mut self, token: Token) {
         if let Ok(seq) = u16::try_from(token.index()) {
             self.pending.remove(seq);
@@ -203,7 +203,7 @@ impl Outside {
     }
 }
 
-/// What an error of the host's network is to the guest; none if it says nothing that it should hear.
+/// The guest's form of an error of the host's network; none if the error does not concern the guest.
 fn kind(error: &SocketSendError) -> Option<IcmpError> {
     /// Types of RFC 792.
     const TIME_EXCEEDED: u8 = 11;

@@ -1,7 +1,7 @@
 //! The event loop of a worker. A round: wait for events, take frames in, run timers, give the ready connections a turn.
 //!
 //! Called by: serve. Calls: everything in the gateway.
-//! Invariants: what is ready waits at most for one turn of each other ready entry; each turn is bounded.
+//! Invariants: a ready entry waits at most for one turn of each other ready entry; each turn is bounded.
 //! Locks: none.
 
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ use crate::errors::Error;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::ports::PortChange;
 
-/// What is taken in from the TAP before others have their turn.
+/// The frames that are taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
     frames: 64,
     bytes: 128 << 10,
@@ -44,7 +44,7 @@ const TURNS_MAX: usize = 12;
 /// A worker: its queue of the TAP, and the connections that it serves.
 pub(super) struct Worker {
     pub(super) shared: Shared,
-    /// What came from the guest by this worker's TAP.
+    /// The traffic from the guest by this worker's TAP.
     pub(super) inward: RxQueue,
     pub(super) connections: Connections,
     /// The status page and served files, where there is a place for them.
@@ -53,12 +53,12 @@ pub(super) struct Worker {
     pub(super) heartbeat: Arc<Heartbeat>,
     /// Bytes that were published to the others.
     pub(super) published: u64,
-    /// What only the first worker does.
+    /// The services of the first worker alone.
     pub(super) services: Option<Services>,
     pub(super) stall_relief: StallRelief,
 }
 
-/// What a round of the loop leaves for the next.
+/// The work that a round of the loop leaves for the next.
 #[derive(Debug, Default)]
 struct Round {
     /// More frames may wait in the TAP.
@@ -76,11 +76,11 @@ struct Round {
 }
 
 impl Worker {
-    /// Watches what says when to stop.
+    /// Watches the descriptors that tell when to stop.
     pub(super) fn watch(&self, lifecycle: &dyn Lifecycle) -> Result<(), Error> {
         let token = Token::only(Kind::Lifecycle);
         let fds = lifecycle.fds();
-        // By edge: what stays ready, as a process that has ended does, is attended to once.
+        // By edge: a descriptor that stays ready, as that of an ended process does, is handled once.
         let watched = fds
             .iter()
             .try_for_each(|fd| self.shared.poller.add_alarm(fd, token));
@@ -105,7 +105,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has HTTP connections end when they have sent what they send. False if they are not waited for.
+    /// Has HTTP connections end after the response that they send. False if they are not waited for.
     fn drain(&mut self) -> bool {
         let shared = &mut self.shared;
         self.web.as_mut().is_some_and(|web| web.drain(shared))
@@ -284,7 +284,7 @@ impl Worker {
         self.shared.poller.wait(timeout)
     }
 
-    /// Publishes what this worker has done to the others.
+    /// Publishes this worker's figures to the others.
     fn publish_load(&mut self) {
         let Shared {
             worker_pool,
@@ -322,7 +322,7 @@ impl Worker {
         until_due.into_iter().chain(at_most).min()
     }
 
-    /// Remembers what became ready, or attends to it at once where that is bounded.
+    /// Remembers an event, or handles it at once where that is bounded.
     fn event(&mut self, round: &mut Round, token: Token, readiness: Readiness) {
         match token.kind() {
             Some(Kind::Tap) => round.tap_ready = true,
@@ -359,7 +359,7 @@ impl Worker {
         }
     }
 
-    /// Gives what is on the ready list a turn each, at most [`TURNS_MAX`] of them. What joins meanwhile waits until
+    /// Gives each entry of the ready list a turn, at most [`TURNS_MAX`] of them. An entry that joins meanwhile waits until
     /// all those before it had theirs, and frames are taken in between.
     fn run_turns(&mut self, round: &mut Round) {
         if round.turns.is_empty() {
@@ -400,7 +400,7 @@ impl Worker {
         }
     }
 
-    /// What went through this worker so far.
+    /// The traffic of this worker so far.
     pub(super) fn share(&self) -> Share {
         Share {
             counters: self.shared.counters,
@@ -408,7 +408,7 @@ impl Worker {
         }
     }
 
-    /// What this worker has right now.
+    /// The gauges of this worker.
     fn gauges(&self) -> Gauges {
         Gauges {
             connections_active: self.connections.len() as u64,

@@ -35,7 +35,7 @@ pub(super) struct Share {
     pub(super) gauges: Gauges,
 }
 
-/// What one worker carries: whether the load is spread.
+/// The load of one worker, which shows whether it is spread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Load {
     pub(super) connections: u64,
@@ -71,7 +71,7 @@ pub(super) struct Figures {
     pub(super) workers_asked: usize,
     /// Ports of the host that lead into the guest.
     pub(super) published: Vec<Publish>,
-    /// What the process gave up before it read the first packet.
+    /// The rights that the process gave up before it read the first packet.
     pub(super) isolation: Isolation,
     /// Each worker that there is: one a queue of the TAP.
     pub(super) workers: Vec<Load>,
@@ -131,7 +131,7 @@ pub(super) struct ZoneFigures {
     pub(super) bytes_peak: usize,
 }
 
-/// What does not change while a guest is served.
+/// The figures that stay while a guest is served.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub(super) guest: GuestEnd,
@@ -143,12 +143,12 @@ pub(super) struct Fixed {
     pub(super) loopback: bool,
     /// The bad link before the guest, if one was asked for.
     pub(super) link: Option<Arc<ImpairedLink>>,
-    /// What this process gave up.
+    /// The rights that this process gave up.
     pub(super) isolation: Isolation,
 }
 
 impl Figures {
-    /// Puts together what is known from all sides; `shares` are the workers', in their order.
+    /// Puts the figures of all parts together; `shares` are the workers', in their order.
     pub(super) fn new(
         fixed: &Fixed,
         uptime: Duration,

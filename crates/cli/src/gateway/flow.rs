@@ -1,4 +1,4 @@
-//! One UDP flow: its ends, its way out, and what it waits for.
+//! One UDP flow: its ends, its way out, and the answer that it waits for.
 //!
 //! Called by: udp. Calls: question, quote.
 //! Locks: none.
@@ -33,7 +33,7 @@ pub(super) struct Flow {
     pub(super) last_used: Time,
     /// Its timer, and when that comes.
     pub(super) timer: Option<(Time, CalloutId)>,
-    /// What was sent last, until an answer comes: an error would be about it.
+    /// The last datagram that was sent, until an answer comes: an error would be about it.
     pub(super) unanswered: Option<Datagram>,
 }
 

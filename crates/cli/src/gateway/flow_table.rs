@@ -1,6 +1,6 @@
 //! The UDP flows: found by token, by their ends and by their client, and by age within their group.
 //!
-//! Each group has a quota, and what is over it costs the group's own flow that was idle longest. So a flood from outside
+//! Each group has a quota, and a flow beyond it ends the group's own flow that was idle longest. So a flood from outside
 //! to one published port takes nothing from the guest, from its questions to name servers, or from other ports:
 //!
 //! | group | flows of it at most |
@@ -108,7 +108,7 @@ impl FlowTable {
         self.by_client.get(&(port, client)).copied()
     }
 
-    /// What `token` names, if it is still there.
+    /// The flow that `token` names, if it is still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut Flow> {
         self.flows.find(token)
     }

@@ -33,7 +33,7 @@ pub(super) struct Host {
     readable: bool,
     /// There may be room since the last time that there was none.
     writable: bool,
-    /// The peer's end is behind what can be read: no edge will tell of it again.
+    /// The peer's end is behind the data that can be read: no edge will tell of it again.
     at_end: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Progress {
     Waiting,
 }
 
-/// What a read or write did.
+/// The result of a read or write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Moved<T> {
     /// This much, and more may be possible at once.
@@ -99,7 +99,7 @@ impl Host {
     /// How far the attempt is, or why it failed.
     pub(super) fn progress(&mut self, peer: SocketAddr) -> io::Result<Progress> {
         let connected = socket::connect(self.socket.as_fd(), peer)?;
-        // A fresh connection takes what is first written. What there is to read, the poller tells.
+        // A fresh connection takes the first write. The poller tells of data to read.
         self.writable |= connected;
         Ok(if connected {
             Progress::Connected
@@ -108,7 +108,7 @@ impl Host {
         })
     }
 
-    /// Watches it from now on; what is ready already is reported too.
+    /// Watches it from now on; earlier readiness is reported too.
     pub(super) fn watch(&self, poller: &Poller, token: Token) -> io::Result<()> {
         poller.add_stream(&self.socket, token)
     }
@@ -118,7 +118,7 @@ impl Host {
         poller.remove(&self.socket)
     }
 
-    /// Remembers what an event said.
+    /// Remembers the readiness of an event.
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.readable |= readiness.readable();
         self.writable |= readiness.writable();
@@ -164,7 +164,7 @@ impl Host {
 
     /// Reads up to `max` bytes into the row of clusters.
     ///
-    /// A read that does not fill what it was offered has emptied the socket, so that the next edge
+    /// A read that does not fill its buffer has emptied the socket, so that the next edge
     /// will tell of more; but for the end, which may have come with the last one.
     pub(super) fn read(&mut self, row: &mut Scatter, max: usize) -> io::Result<Moved<Chain>> {
         let mut pieces = Vec::with_capacity(ROW_MAX);

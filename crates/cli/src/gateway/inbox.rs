@@ -26,7 +26,7 @@ use super::table::{Kind, Token};
 
 static QUEUE: LockClass = LockClass::new("gateway inbox", order::TASKQUEUE);
 
-/// What is on its way to a worker.
+/// A connection on its way to a worker.
 pub(super) struct Inbox {
     queue: Mutex<Vec<Relay>>,
     wake: Arc<Wake>,

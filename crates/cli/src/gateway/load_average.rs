@@ -29,7 +29,7 @@ impl LoadAverage {
         self.change(now, |sum| sum.saturating_add(bytes).min(BYTES_MAX));
     }
 
-    /// What moved `bytes` of it goes elsewhere.
+    /// A connection that moved `bytes` of it goes elsewhere.
     pub(super) fn hand_over(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_sub(bytes));
     }
@@ -52,7 +52,7 @@ impl LoadAverage {
     }
 }
 
-/// What counts in step `at` of the bytes in `word`.
+/// The part of the bytes in `word` that counts in step `at`.
 fn left(word: u64, at: u64) -> u64 {
     let age = at.saturating_sub(word >> BYTES_BITS);
     (word & BYTES_MAX) >> age.min(63)

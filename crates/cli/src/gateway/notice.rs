@@ -1,4 +1,4 @@
-//! Lines on standard error about what goes wrong while a guest is served.
+//! Lines on standard error about errors while a guest is served.
 //!
 //! A guest or a client can cause each of them as often as it likes, so each kind of line has a pause. A worker must not
 //! wait for the reader of standard error: a line that does not fit now is left out. The counters miss nothing.
@@ -18,7 +18,7 @@ use crate::sys::fd;
 /// The shortest time between two lines of one kind from one worker.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// No descriptor is left.

@@ -1,6 +1,6 @@
 //! A connection that the guest wants, until the host's side has answered.
 //!
-//! The guest's SYN stays unanswered meanwhile, so that the guest sees what it would see without us:
+//! The guest's SYN stays unanswered meanwhile, so that the guest sees the same as without us:
 //! an accepted connection, a refused one, an unreachable host, or a wait.
 //!
 //! Called by: connections. Calls: policy, resolvers, host.
@@ -38,7 +38,7 @@ pub(super) enum Outcome {
 }
 
 impl Outgoing {
-    /// Begins to connect to what `incoming` asks for. Events of the host socket are for `token`.
+    /// Begins to connect to the destination of `incoming`. Events of the host socket are for `token`.
     pub(super) fn begin(shared: &mut Shared, incoming: Incoming, token: Token) -> Outcome {
         let (peer, others) = match shared.policy.decide(incoming.local_addr()) {
             Ok(Destination::Host(peer)) => (Some(peer), 0),

@@ -6,7 +6,7 @@
 //! | raw socket | CAP_NET_RAW | chosen here, and filtered here |
 //!
 //! Called by: echo. Calls: sys::socket.
-//! Invariants: what [`PingSocket::recv`] gives answers a request with our identifier.
+//! Invariants: an answer from [`PingSocket::recv`] is for a request with our identifier.
 //! Locks: none. Sources: RFC 792, icmp(7), raw(7).
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,7 +18,7 @@ use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header};
 
 use crate::sys::socket::{self, Kind, SocketSendError};
 
-/// The largest IPv4 packet: what a raw socket may give.
+/// The largest IPv4 packet, which a raw socket may give.
 const PACKET_MAX: usize = 65_535;
 
 /// The socket.
@@ -26,7 +26,7 @@ pub(super) struct PingSocket {
     fd: OwnedFd,
     /// The identifier of a raw socket's pings; a ping socket's is the kernel's business.
     raw_id: Option<u16>,
-    /// What was last asked for; most pings want the same.
+    /// The options of the last ping; most pings want the same.
     ttl: u8,
     /// Where packets are received to.
     buffer: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Answer<'a> {
     pub(super) from: Ipv4Addr,
     /// To which of our pings.
     pub(super) seq: u16,
-    /// What came back.
+    /// An answer.
     pub(super) payload: &'a [u8],
 }
 
@@ -89,7 +89,7 @@ impl PingSocket {
         socket::send(self.fd.as_fd(), &pieces, Some(dst)).map(|_| ())
     }
 
-    /// The next answer; `None` if what came is none of ours.
+    /// The next answer; `None` if the packet answers none of ours.
     pub(super) fn recv(&mut self) -> io::Result<Option<Answer<'_>>> {
         let mut pieces = [IoSliceMut::new(&mut self.buffer)];
         let (n, sender) = socket::recv_from(self.fd.as_fd(), &mut pieces)?;
@@ -103,7 +103,7 @@ impl PingSocket {
         })
     }
 
-    /// The next error about a ping: which one, and what happened. `None` in it if the error is
+    /// The next error about a ping: which ping, and the error. `None` in it if the error is
     /// about none of ours.
     pub(super) fn take_error(&mut self) -> io::Result<Option<(u16, SocketSendError)>> {
         let mut quoted = [0; IcmpHeader::LEN];
@@ -119,7 +119,7 @@ impl AsFd for PingSocket {
     }
 }
 
-/// What is behind the IP header of a packet that carries ICMP.
+/// The ICMP message behind the IP header of a packet.
 fn without_ip_header(packet: &[u8]) -> Option<&[u8]> {
     let view = Ipv4Header::parse(packet).ok()?;
     if view.protocol() != IpProto::ICMP {

@@ -202,7 +202,7 @@ impl Denial {
     }
 }
 
-/// What an error of a host socket means to the guest, if it is that there is no way to the peer.
+/// The guest's form of an error of a host socket, if the error is that there is no way to the peer.
 pub(super) fn unreach(error: &io::Error) -> Option<IcmpError> {
     match error.raw_os_error()? {
         libc::ENETUNREACH | libc::ENETDOWN => Some(IcmpError::Net),

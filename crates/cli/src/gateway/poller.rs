@@ -1,4 +1,4 @@
-//! What the gateway sleeps on: every descriptor it has, under its token.
+//! The descriptors that a worker sleeps on, each under its token.
 //!
 //! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll, [`kern::adaptive_spin`].
 //! Invariants: a descriptor is added once; it leaves by being closed, or for another worker's set.
@@ -20,7 +20,7 @@ pub(super) struct Poller {
     spin: AdaptiveSpin,
 }
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Readiness(u32);
 
@@ -35,7 +35,7 @@ impl Readiness {
         self.0 & (epoll::OUT | epoll::HUP | epoll::ERR) != 0
     }
 
-    /// The end is there, behind what can be read.
+    /// The end is there, behind the data that can be read.
     pub(super) const fn at_end(self) -> bool {
         self.0 & (epoll::RDHUP | epoll::HUP | epoll::ERR) != 0
     }

@@ -69,7 +69,7 @@ impl GuestServer {
     }
 }
 
-/// What an attempt to accept a client came to.
+/// The result of an attempt to accept a client.
 pub(super) enum Accepted {
     /// A client whose connection into the guest was begun.
     Client(Client),
@@ -79,7 +79,7 @@ pub(super) enum Accepted {
     None,
 }
 
-/// What a failure of accept(2) says about the next call.
+/// The meaning of a failure of accept(2) for the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AcceptFailure {
     /// No client waits.

@@ -31,7 +31,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// A socket to the first name server that is not down; or what to tell the guest, if anything.
+    /// A socket to the first name server that is not down; or the error for the guest, if there is one.
     pub(super) fn begin(shared: &mut Shared, others: usize) -> Result<Question, Option<IcmpError>> {
         let first = shared.resolvers.first(shared.now());
         Question::to(shared, first, others)
@@ -126,7 +126,7 @@ pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd
     Ok(fd)
 }
 
-/// What to tell the guest when a socket could not be had. Nothing if no descriptor was left: the datagram is lost as by a
+/// The error for the guest when there is no socket. Nothing if no descriptor was left: the datagram is lost as by a
 /// full queue, and the guest's program asks again, where a refusal would end it.
 pub(super) fn failure(shared: &mut Shared, error: &io::Error) -> Option<IcmpError> {
     if policy::is_out_of_descriptors(error) {

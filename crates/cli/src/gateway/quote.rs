@@ -1,4 +1,4 @@
-//! What is kept of a packet that was sent, for an ICMP error to quote.
+//! The part of a sent packet that is kept for an ICMP error to quote.
 //!
 //! Called by: flow, pending_pings. Calls: nothing.
 //! Locks: none.
@@ -10,7 +10,7 @@ pub(super) const QUOTED_MAX: usize = 1024;
 /// Memory that keeping a whole payload may pin.
 pub(super) const KEPT_WHOLE_MAX: usize = 4096;
 
-/// Shortens a payload to what an error quotes, if all of it would pin too much.
+/// Shortens a payload to the bytes that an error quotes, if all of it would pin too much.
 pub(super) fn shorten(pool: &MbufPool, payload: &mut Chain) {
     if payload.pinned() <= KEPT_WHOLE_MAX {
         return;

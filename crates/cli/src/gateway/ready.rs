@@ -92,7 +92,7 @@ impl Ready {
         }))
     }
 
-    /// The way onto the list for what `token` names.
+    /// The way onto the list for the object that `token` names.
     pub(super) fn wake_for(&self, token: Token) -> Arc<Wake> {
         Arc::new(Wake {
             token,
@@ -148,7 +148,7 @@ impl Wake {
         }
     }
 
-    /// Its turn begins: what happens from now on needs another one.
+    /// Its turn begins: a later event needs another turn.
     pub(super) fn begin(&self) -> Token {
         self.queued.swap(false, Ordering::AcqRel);
         self.token

@@ -23,7 +23,7 @@ use crate::sys::heap;
 /// Pages given back that make a spike: 4 MiB.
 const SPIKE_PAGES: usize = 1024;
 
-/// What gives the pool's memory back.
+/// The reclaimer of the pool's memory.
 pub(super) struct PoolReclaim {
     zones: LoopReclaimer,
     /// The one timer, and when it comes.
@@ -35,7 +35,7 @@ pub(super) struct PoolReclaim {
     shortages: ShortageWatch,
 }
 
-/// What giving memory back has done so far, and how long it kept worker 0 from packets.
+/// The memory given back so far, and the time that it kept worker 0 from packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ReclaimFigures {
     pub(super) ticks: u64,
@@ -70,7 +70,7 @@ impl PoolReclaim {
         }
     }
 
-    /// What was done so far.
+    /// The work done so far.
     pub(super) fn figures(&self) -> ReclaimFigures {
         let stats = self.zones.stats();
         ReclaimFigures {
@@ -110,7 +110,7 @@ impl PoolReclaim {
         self.set_timer(&mut shared.timers);
     }
 
-    /// What brought a spike of buffers brought connections, flows and lists, which lie on the heap: once the buffers
+    /// A spike of buffers comes with connections, flows and lists, which lie on the heap: once the buffers
     /// of a spike are given back, the heap is trimmed.
     fn trim_heap(&mut self) {
         let pages = self.zones.stats().purged.pages;

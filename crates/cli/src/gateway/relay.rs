@@ -69,13 +69,13 @@ pub(super) struct Relay {
     down: Half,
     /// The token that timers bring a turn to.
     token: Token,
-    /// What it has moved of late.
+    /// Bytes that it has moved of late.
     load_average: LoadAverage,
-    /// What it has moved in its worker's period.
+    /// Bytes that it has moved in its worker's period.
     recent: Recent,
     /// The worker that its worker's surplus of busy connections goes to.
     rebalance_target: Option<usize>,
-    /// What its buffers are made for.
+    /// The allowance that its buffers have.
     allowance: Allowance,
     /// When a timer lets it look for clusters again.
     retry_at: Time,
@@ -92,7 +92,7 @@ enum Half {
     Over,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Turn {
@@ -104,7 +104,7 @@ pub(super) enum Turn {
     Done,
 }
 
-/// What a guest that has ended may have left unsaid.
+/// Data that a guest that has ended may have left to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remainder {
     /// The host has it all.
@@ -161,7 +161,7 @@ impl Relay {
         self.stream.set_waker(Some(wake.waker()));
     }
 
-    /// Lets its worker go: nothing wakes that for it any more, but what is under way already.
+    /// Lets its worker go: nothing wakes that for it any more, but wakeups that are under way.
     pub(super) fn leave(&self, poller: &Poller) -> io::Result<()> {
         self.host.unwatch(poller)
     }
@@ -181,7 +181,7 @@ impl Relay {
         self.host.watch(poller, token)
     }
 
-    /// Remembers what an event of the host socket said. True if that calls for a turn.
+    /// Remembers the readiness of an event of the host socket. True if that calls for a turn.
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.host.note(readiness);
         if readiness.failed() && self.down == Half::Over {
@@ -341,7 +341,7 @@ impl Relay {
             if left == 0 {
                 return Ok(Turn::Again);
             }
-            // The last clusters are for what comes from the guest, and frees others.
+            // The last clusters are for packets of the guest, which free others.
             let row = match self.allowance.is_none() {
                 true => None,
                 false => shared.scatter().ok(),
@@ -393,7 +393,7 @@ impl Relay {
         self.sent_at.filter(|_| waits)
     }
 
-    /// What the guest still has to say.
+    /// Whether the guest still has data to send.
     pub(super) fn remainder(&self) -> Remainder {
         use State::{CloseWait, Closed, Closing, LastAck, TimeWait};
         match (self.up, self.stream.state()) {
@@ -409,7 +409,7 @@ impl Relay {
         if (self.up, self.down) != (Half::Over, Half::Over) {
             self.stream.abort();
         }
-        // A reset would also end what the host's kernel has still to deliver, so it is not for a
+        // A reset would also end data that the host's kernel has still to deliver, so it is not for a
         // guest that has said all it had to say.
         if self.up == Half::Open {
             self.host.reset();

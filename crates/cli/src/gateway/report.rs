@@ -1,8 +1,8 @@
-//! What is said to `mbuma netstat`: sections in words, or as one JSON document.
+//! The answers to `mbuma netstat`: sections in words, or as one JSON document.
 //!
 //! Called by: control. Calls: figures, listing, zones, watch (locks), the stack's statistics.
 //! Invariants: an answer is bounded: the rows of a listing are, and nothing else grows.
-//! Locks: those of what is looked at, one after the other.
+//! Locks: those of the parts, one after the other.
 
 mod listing;
 mod zones;
@@ -24,7 +24,7 @@ use crate::netstat::request::{Request, Section};
 use listing::Listing;
 use zones::ZoneReport;
 
-/// What there is to look at.
+/// The parts with figures.
 pub(super) struct View<'a> {
     pub(super) fixed: &'a Fixed,
     pub(super) shared: &'a Shared,

@@ -26,7 +26,7 @@ pub(super) struct Resolvers {
     list: Vec<NameServer>,
 }
 
-/// A name server and what is known of it.
+/// A name server and its state.
 #[derive(Clone, Debug)]
 struct NameServer {
     addr: SocketAddr,
@@ -105,7 +105,7 @@ impl Resolvers {
         }
     }
 
-    /// `addr` has not answered what it was asked at `asked`.
+    /// `addr` has not answered the question of `asked`.
     pub(super) fn silent(&mut self, addr: SocketAddr, asked: Time, now: Time) {
         if let Some(server) = self.find(addr)
             && server.answered_at < asked

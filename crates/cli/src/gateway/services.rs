@@ -42,7 +42,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Remembers what became ready, or attends to it at once where that is bounded.
+    /// Remembers what became ready, or handles it at once where that is bounded.
     pub(super) fn event(
         &mut self,
         shared: &mut Shared,
@@ -149,7 +149,7 @@ impl Services {
         }
     }
 
-    /// Does what changed about published ports.
+    /// Applies changes of published ports.
     pub(super) fn change_ports(&mut self, shared: &mut Shared, changes: Vec<PortChange>) {
         for change in changes {
             match change {
@@ -211,7 +211,7 @@ impl Services {
         self.flows.len()
     }
 
-    /// What went through all workers, at the end.
+    /// The traffic of all workers, at the end.
     pub(super) fn figures(&self, shared: &Shared, shares: Vec<Share>) -> Figures {
         let uptime = shared.now() - Time::ZERO;
         Figures::new(&self.fixed.get(), uptime, shares, shared.stack.stats())
@@ -225,7 +225,7 @@ impl Services {
     }
 }
 
-/// What went through so far: this worker's share as it is, the others' as they last said.
+/// The traffic so far: this worker's share as it is, the others' as they last published it.
 pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
     let mut shares = shared.worker_pool.shares();
     let counters = shared.counters;

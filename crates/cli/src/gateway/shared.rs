@@ -1,4 +1,4 @@
-//! What every turn of every flow uses: the stack, the descriptors, time, and the figures.
+//! The state that every turn of every flow uses: the stack, the descriptors, time, and the figures.
 //!
 //! Called by: everything in the gateway. Calls: the stack's clock, poller, ready.
 //! Locks: none; one worker has it.
@@ -21,13 +21,13 @@ use super::resolvers::Resolvers;
 use super::table::Token;
 use super::worker_pool::WorkerPool;
 
-/// Bytes that one read from a host socket takes at most: what one segment carries over the TAP.
+/// Bytes that one read from a host socket takes at most: those of one segment over the TAP.
 pub(super) const READ_MAX: usize = 64 << 10;
 
-/// How long what [`Shared::allowance`] once found is good for.
+/// How long an answer of [`Shared::allowance`] is good for.
 const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
 
-/// What is shared.
+/// The shared state.
 pub(super) struct Shared {
     pub(super) stack: Stack,
     /// The index of the worker that owns this, and the pool that it is in.
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) balance: Balance,
     /// Clusters that host sockets are read into.
     scatter: Scatter,
-    /// What a connection's buffers may hold, and since when that is known.
+    /// The bytes that a connection's buffers may hold, and since when that is known.
     allowance: (Allowance, Time),
 }
 
@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// The way onto the ready list for what `token` names.
+    /// The way onto the ready list for the object that `token` names.
     pub(super) fn wake_for(&self, token: Token) -> Arc<Wake> {
         self.ready.wake_for(token)
     }
@@ -103,7 +103,7 @@ impl Shared {
         });
     }
 
-    /// What a connection's buffers may hold now.
+    /// The bytes that a connection's buffers may hold now.
     pub(super) fn allowance(&mut self, now: Time) -> Allowance {
         let (allowance, since) = &mut self.allowance;
         if now - *since >= ALLOWANCE_AGE {

@@ -4,7 +4,7 @@
 //! counts at its reclaim ticks, of which one follows within a window of any use of the pool.
 //!
 //! Called by: reclaim. Calls: the pool's counts and census, notice.
-//! Invariants: a line names a zone and what happened; each kind has the pause of [`notice`](super::notice).
+//! Invariants: a line names a zone and its shortage; each kind has the pause of [`notice`](super::notice).
 //! Locks: none.
 
 use mbuf::{MbufPool, NEAR_LIMIT_PERCENT, Shortage};
@@ -25,7 +25,7 @@ pub(super) enum Lack {
     NoMemory,
 }
 
-/// What was counted when the worker looked last.
+/// The counts of the worker's last look.
 #[derive(Debug, Default)]
 pub(super) struct ShortageWatch {
     seen: Vec<Shortage>,
@@ -68,7 +68,7 @@ impl ShortageWatch {
     }
 }
 
-/// Says what happened, how much is in use now, and by which line of the program.
+/// Tells the shortage, how much is in use now, and by which line of the program.
 fn line(pool: &MbufPool, zone: &str, lack: Lack, times: u64) -> String {
     let stats = pool.stats();
     // Packets are of the mbuf zone's slabs, and under its limit.

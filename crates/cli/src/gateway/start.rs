@@ -65,7 +65,7 @@ const NEW_FLOWS_MAX: usize = 4096;
 /// Connections of the guest that wait for their turn at most.
 const INTERCEPT_BACKLOG: usize = 1024;
 
-/// Sets everything up: a worker for each queue of the TAP, the first with what it does for all.
+/// Sets everything up: a worker for each queue of the TAP, the first with its services for all.
 ///
 /// # Errors
 /// Something cannot be had.
@@ -83,7 +83,7 @@ pub(super) fn start(
     // The allowance says how large buffers are.
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);
     config.tcp.send_buffer = SEND_BUFFER;
-    // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
+    // The guest's kernel answers for its own addresses: its answer about a published port is passed on at once.
     config.tcp.soft_errors_abort = true;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.tcp.congestion = opts.congestion;
@@ -167,7 +167,7 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     })
 }
 
-/// What worker `index` sleeps on: its queue, and the wakeups by other workers.
+/// The poller of worker `index`: its queue, and the wakeups by other workers.
 fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
     let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
     let watched = poller.add_reader(tap, Token::only(Kind::Tap));
@@ -287,7 +287,7 @@ fn reach_loopback(stack: &Stack, index: IfIndex, ends: &GuestEnd) -> Result<(), 
     added.map_err(|e| failed("adding a route to the guest's loopback", e))
 }
 
-/// Opens what the first worker serves for all.
+/// Opens the services that the first worker has for all.
 fn services(
     shared: &Shared,
     index: IfIndex,

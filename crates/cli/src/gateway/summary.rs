@@ -1,4 +1,4 @@
-//! What `--stats` prints at the end.
+//! The output of `--stats` at the end.
 //!
 //! The text is a template with figures filled in; `--stats=json` prints the figures themselves.
 
@@ -37,7 +37,7 @@ impl From<Live> for Leaked {
 }
 
 impl Summary {
-    /// Prints what `--stats` asked for, on standard error.
+    /// Prints the output of `--stats` on standard error.
     pub(crate) fn report(&self, format: Option<StatsFormat>) {
         let text = match format {
             None => return,

@@ -1,6 +1,6 @@
-//! Tokens, which name what an event is about, and tables of what tokens name.
+//! Tokens, which name the object of an event, and tables of those objects.
 //!
-//! An event that was reported, or queued, may come up after what it was about is gone and its place
+//! An event that was reported, or queued, may come up after its object is gone and its place
 //! was given to something else. So a token carries the generation of its place:
 //!
 //! ```text
@@ -9,16 +9,16 @@
 //! ```
 //!
 //! Called by: everything in the gateway. Calls: nothing.
-//! Invariants: a token finds what it was made for, or nothing.
+//! Invariants: a token finds the object that it was made for, or nothing.
 //! Locks: none.
 
-/// What kind of thing a token names.
+/// The kind of object that a token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// The TAP.
     Tap,
-    /// What says when to stop.
+    /// The descriptor that tells when to stop.
     Lifecycle,
     /// Connections that the guest begins.
     Interceptor,
@@ -117,7 +117,7 @@ impl Token {
         Token(number)
     }
 
-    /// What kind of thing it names; none if the number was never a token's.
+    /// The kind of object that it names; none if the number was never a token's.
     pub(super) fn kind(self) -> Option<Kind> {
         KINDS.get((self.0 >> KIND_SHIFT) as usize).copied()
     }
@@ -147,7 +147,7 @@ const KEPT_PLACES: usize = 64;
 
 #[derive(Debug)]
 struct TableSlot<T> {
-    /// Of what is here now, or comes next.
+    /// The tokens of all objects that are here, or come next.
     generation: u32,
     value: Option<T>,
 }
@@ -163,7 +163,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The token that the next [`Table::insert`] gives: what is inserted may want to know it before.
+    /// The token that the next [`Table::insert`] gives: an object may want to know it before.
     pub(super) fn next_token(&self) -> Token {
         let fresh = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let index = self.free.last().copied().unwrap_or(fresh);
@@ -188,13 +188,13 @@ impl<T> Table<T> {
         token
     }
 
-    /// What `token` names, if it is still there.
+    /// The object that `token` names, if it is still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut T> {
         let slot = self.slots.get_mut(token.index())?;
         (slot.generation == token.generation()).then_some(slot.value.as_mut())?
     }
 
-    /// Takes out what `token` names; the token names nothing from now on.
+    /// Takes out the object that `token` names; the token names nothing from now on.
     pub(super) fn remove(&mut self, token: Token) -> Option<T> {
         let slot = self.slots.get_mut(token.index())?;
         if slot.generation != token.generation() {
@@ -209,7 +209,7 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// Gives back the memory of all places, which are free: what a spike took would stay for ever.
+    /// Gives back the memory of all places, which are free: otherwise the memory of a spike would stay for ever.
     #[cold]
     fn give_back(&mut self) {
         let used = self.slots.iter().map(|slot| slot.generation);
@@ -234,7 +234,7 @@ impl<T> Table<T> {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         let slots = std::mem::take(&mut self.slots);
         self.free.clear();
-        // Tokens of what is taken out name nothing from now on.
+        // Tokens of objects that are taken out name nothing from now on.
         let used = slots.iter().map(|slot| slot.generation + 1);
         self.fresh = used.fold(self.fresh, u32::max) & GENERATION_MAX;
         slots.into_iter().filter_map(|slot| slot.value)

@@ -87,7 +87,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// What this build checks, at a cost.
+/// The checks of this build, which cost time.
 fn checks() -> &'static str {
     match (kern::witness::ENABLED, kern::invariant::ENABLED) {
         (true, true) => ", WITNESS, INVARIANTS",

@@ -57,7 +57,7 @@ struct Inlet {
 }
 
 impl GuestFlows {
-    /// Serves what comes to `socket`.
+    /// Serves the datagrams that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
         let wake = shared.wake_for(Token::only(Kind::Datagrams));
         socket.set_waker(wake.waker());
@@ -123,7 +123,7 @@ impl GuestFlows {
         self.table.len()
     }
 
-    /// Sends on what the guest sent.
+    /// Sends the guest's datagrams on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
         // No client of a published port can be told of an error; the error must be taken nevertheless.
         while self.socket.take_error().is_some() {}
@@ -155,7 +155,7 @@ impl GuestFlows {
         }
     }
 
-    /// A new socket to what stands behind `remote`; or what to tell the guest, if anything.
+    /// A new socket to the host address behind `remote`; or the error for the guest, if there is one.
     fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => {
@@ -171,7 +171,7 @@ impl GuestFlows {
         }
     }
 
-    /// Puts a flow into the tables, and its socket among what is watched.
+    /// Puts a flow into the tables, and its socket into the poller.
     fn add(&mut self, shared: &mut Shared, ends: FlowEnds, outlet: Outlet) -> io::Result<Token> {
         if let Some(gone) = self.table.make_room(&outlet) {
             end(shared, gone);
@@ -219,7 +219,7 @@ impl GuestFlows {
         }
         let bytes = datagram.payload.len() as u64;
         let sent = match self.transmit(token, &datagram.payload) {
-            // A connected socket first says what became of the datagram before.
+            // A connected socket first reports the error of the datagram before.
             Err(e) if is_refusal(&e) => {
                 self.refused(shared, token);
                 self.transmit(token, &datagram.payload)
@@ -276,7 +276,7 @@ impl GuestFlows {
         self.socket.refuse(datagram, kind);
     }
 
-    /// Hands the guest what came for a flow.
+    /// Hands a flow's datagrams to the guest.
     pub(super) fn readable(&mut self, shared: &mut Shared, token: Token) {
         for _ in 0..TURN_MAX {
             let Some(flow) = self.table.find(token) else {
@@ -308,7 +308,7 @@ impl GuestFlows {
         }
     }
 
-    /// Hands the guest what came to a published port.
+    /// Hands the datagrams of a published port to the guest.
     pub(super) fn inlet_readable(&mut self, shared: &mut Shared, index: usize) {
         for _ in 0..TURN_MAX {
             let Some(inlet) = self.inlet(index) else {

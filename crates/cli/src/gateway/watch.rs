@@ -1,6 +1,6 @@
 //! The watch: a thread beside the gateway's, for when that hangs.
 //!
-//! It prints which thread holds which lock, which threads wait for it, and what the locks have cost, on standard error:
+//! It prints which thread holds which lock, which threads wait for it, and the cost of the locks, on standard error:
 //! when it gets SIGRTMIN+1, and by itself, once, when the loop is in one round, or a thread waits for one
 //! lock, for longer than `--watchdog` says.
 //!
@@ -64,7 +64,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Opens what the thread takes; the thread starts with [`Unstarted::start`].
+    /// Opens the descriptors of the thread; the thread starts with [`Unstarted::start`].
     pub(super) fn open() -> io::Result<Unstarted> {
         let signals = SignalFd::of_show_locks()?;
         let (stop, kept) = io::pipe()?;
@@ -148,7 +148,7 @@ fn look(
     }
 }
 
-/// What became of the same round, look by look.
+/// The state of the same round, look by look.
 #[derive(Debug, Default)]
 struct StallDetector {
     /// The pulse at the last look.
@@ -179,7 +179,7 @@ fn print_locks(why: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Which thread holds which lock, which threads wait for it, and what that has cost: `show locks`, then a table.
+/// Which thread holds which lock, which threads wait for it, and the cost: `show locks`, then a table.
 pub(super) fn locks_text() -> String {
     let mut text = kern::show_locks().to_string();
     if !witness::ENABLED {

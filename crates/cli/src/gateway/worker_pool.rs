@@ -1,4 +1,4 @@
-//! The workers that serve one guest together, and what each can see of the others.
+//! The workers that serve one guest together, and the figures that each can read of the others.
 //!
 //! ```text
 //!              TAP queue 0     TAP queue 1     TAP queue 2
@@ -10,7 +10,7 @@
 //!
 //! The workers share the stack, and nothing else on a packet's way.
 //!
-//! | what | which worker serves it |
+//! | work | the worker that does it |
 //! |---|---|
 //! | a new connection | the worker on whose queue its SYN came; if that is busy and another is not, the other |
 //! | a connection under way | the same worker; if that has become busy and another is not, the other ([`inbox`](super::inbox)) |
@@ -77,7 +77,7 @@ pub(super) struct WorkerPool {
     reclaim: Arc<Wake>,
 }
 
-/// What others see of a worker.
+/// The part of a worker that others read.
 struct WorkerHandle {
     ready: Ready,
     event: Option<Arc<EventFd>>,
@@ -108,7 +108,7 @@ pub(super) enum Quiescence {
 pub(super) enum Phase {
     /// The guest runs.
     Serve,
-    /// The guest has ended, and what it sent is delivered.
+    /// The guest has ended, and its data is delivered.
     Linger,
     /// The server was asked to end, and responses under way are sent.
     Drain,
@@ -222,7 +222,7 @@ impl WorkerPool {
         all
     }
 
-    /// What worker `index` has done so far.
+    /// The traffic of worker `index` so far.
     pub(super) fn publish(&self, index: usize, share: Share) {
         *self.handles[index].share.lock() = share;
     }
@@ -267,7 +267,7 @@ impl WorkerPool {
         least_loaded.filter(|index| load_average(*index) + bytes < vote / LOAD_RATIO)
     }
 
-    /// What worker `index`'s busy connections did of late.
+    /// The recent work of worker `index`'s busy connections.
     pub(super) fn load(&self, index: usize) -> &BusyLoad {
         &self.handles[index].load
     }
@@ -294,7 +294,7 @@ impl WorkerPool {
         self.handles[index].inbox.take_all()
     }
 
-    /// What each has done so far, a moment ago.
+    /// The traffic of each so far, a moment ago.
     pub(super) fn shares(&self) -> Vec<Share> {
         let shares = self.handles.iter().map(|handle| *handle.share.lock());
         shares.collect()

@@ -1,4 +1,4 @@
-//! Every figure as a sample: what Prometheus, the templates and the tables show.
+//! Every figure as a sample, for Prometheus, the templates and the tables.
 
 use kern::Unit;
 use mbuma::TcpStats;
@@ -97,7 +97,7 @@ fn dropped(drop: &Drop) -> Sample {
     )
 }
 
-/// What the bad link before the guest did.
+/// The figures of the bad link before the guest.
 fn link_frames(link: &LinkFigures) -> Vec<Sample> {
     let series = series(
         "link_frames_total",

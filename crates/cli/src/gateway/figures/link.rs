@@ -1,4 +1,4 @@
-//! What a bad link did to packets (`--impair`).
+//! The figures of a bad link (`--impair`).
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ pub(in super::super) enum MetricType {
     Gauge,
 }
 
-/// What Prometheus calls a metric: samples that differ in their labels alone.
+/// A metric of Prometheus: samples that differ in their labels alone.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Series {
     /// Without the prefix that all have.
@@ -26,7 +26,7 @@ pub(in super::super) struct Series {
 /// A figure and its value.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Sample {
-    /// What templates and tables call it; empty for one of many of a kind, such as a zone's.
+    /// Its name in templates and tables; empty for one of many of a kind, such as a zone's.
     pub(in super::super) name: Cow<'static, str>,
     pub(in super::super) series: Series,
     /// `key="value"`, separated by commas; empty where the series has one sample.

@@ -44,7 +44,7 @@ macro_rules! figures {
 }
 
 figures! {
-    /// What the gateway itself counts.
+    /// The counters of the gateway itself.
     Counters, Counter {
         "connections_total" Count "TCP connections between guest and host, by the side that began them." {
             connections_out ["by=\"guest\""],
@@ -89,7 +89,7 @@ figures! {
 }
 
 figures! {
-    /// What there is right now.
+    /// The gauges.
     Gauges, Gauge {
         "connections" Count "TCP connections between guest and host right now." { connections_active, }
         "udp_flows" Count "UDP flows right now." { flows_active, }

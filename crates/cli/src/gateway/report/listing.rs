@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::gateway::udp::GuestFlows;
 
-/// Rows of each kind at most: what a terminal never shows, and one answer can still carry.
+/// Rows of each kind at most: more than a terminal shows, and few enough for one answer.
 const ROWS_MAX: usize = 16 << 10;
 
 /// Everything that is under way.
@@ -56,7 +56,7 @@ struct Udp {
 }
 
 impl Listing {
-    /// What there is now, ordered by ends.
+    /// The rows now, ordered by ends.
     pub(super) fn of(stack: &Stack, flows: &GuestFlows, now: Time) -> Listing {
         let all = stack.connections().into_iter();
         let tcp = all.map(|(local, peer, info)| Tcp::of(peer, local, &info));

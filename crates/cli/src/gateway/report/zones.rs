@@ -1,5 +1,5 @@
 //! The pool's zones, as `netstat -z` shows them: `vmstat -z`, with the lines of the program that hold the items, how
-//! often zones were short of them, and what giving memory back has done.
+//! often zones were short of them, and the memory that was given back.
 //!
 //! Called by: report. Calls: the pool's figures and census, reclaim's figures.
 //! Invariants: bounded: a row for each zone, and for each line of the program that allocates.
@@ -13,7 +13,7 @@ use uma::{Census, ZoneStats};
 
 use super::{ReclaimFigures, parsed};
 
-/// What there is to say.
+/// The figures.
 pub(super) struct ZoneReport {
     stats: PoolStats,
     /// In the order of the zones.
@@ -23,7 +23,7 @@ pub(super) struct ZoneReport {
 }
 
 impl ZoneReport {
-    /// What a pool says now.
+    /// A pool's figures now.
     pub(super) fn of(pool: &MbufPool, reclaim: ReclaimFigures) -> ZoneReport {
         ZoneReport {
             stats: pool.stats(),

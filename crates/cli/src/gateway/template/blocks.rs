@@ -57,7 +57,7 @@ fn published_lines(figures: &Figures) -> String {
     ports.map(|port| format!("published: {port}\n")).collect()
 }
 
-/// What the bad link before the guest is like, and what it did.
+/// The settings of the bad link before the guest, and its figures.
 fn link_line(link: &LinkFigures) -> String {
     let faults = link.faults().filter(|(_, n)| *n > 0);
     let faults = faults.map(|(event, n)| format!(", {n} {}", event.replace('_', " ")));
@@ -70,7 +70,7 @@ fn link_line(link: &LinkFigures) -> String {
     )
 }
 
-/// What each worker carried, if there are several or fewer than asked for.
+/// The traffic of each worker, if there are several or fewer than asked for.
 fn worker_lines(figures: &Figures) -> String {
     let (workers, asked) = (&figures.workers, figures.workers_asked);
     let mut out = String::new();

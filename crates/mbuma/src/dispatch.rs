@@ -120,7 +120,7 @@ fn hand_over(batch: &mut Batch<'_>, protocol: Protocol, cpu: usize, packets: &mu
     refuse(batch, packets.take_all());
 }
 
-/// Drops what a CPU has no room for.
+/// Drops packets that a CPU has no room for.
 fn refuse(batch: &Batch<'_>, packets: Mbufq) {
     packets.for_each(|packet| batch.drop(packet, DropReason::NetisrQueueFull));
 }
@@ -147,8 +147,8 @@ pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(),
     packets.dequeue().map_or(Ok(()), Err)
 }
 
-/// What a batch does of this before it transmits, and again after each round of output: hands over what
-/// it collected, and handles or lets go of what it owns. Says whether packets were handled.
+/// A batch's dispatch before it transmits, and again after each round of output: hands over the packets that
+/// it collected, and handles or lets go of the workstreams that it owns. Says whether packets were handled.
 pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
     if batch.netisr.is_empty() {
         return false;
@@ -166,8 +166,8 @@ pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
     packets.is_some()
 }
 
-/// Handles what waits for a CPU, within the budget. Whether more waits then is asked once the batch has
-/// ended, and may have queued more.
+/// Handles the packets that wait for a CPU, within the budget. The caller asks whether more wait once the batch
+/// has ended, and may have queued more.
 #[doc(alias = "swi_net")]
 pub(crate) fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
     for protocol in Protocol::ALL {

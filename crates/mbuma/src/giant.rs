@@ -1,6 +1,6 @@
 //! Giant in a stack: which components run under it, and how that is set.
 //!
-//! | what | where it is told | how it is called |
+//! | component | where it is told | how it is called |
 //! |---|---|---|
 //! | the stack | [`Config::giant`](crate::Config::giant) | each entry takes Giant if that is over all |
 //! | a device | [`IfConfig::mp_safe`](crate::IfConfig::mp_safe) | receives and transmits under Giant if it is not MP-safe, else without |
@@ -11,7 +11,7 @@
 //! the stack is called: wakers and MP-safe devices run without Giant, so that two stacks, each with a Giant of
 //! its own, may call each other by an epair and never wait for each other. A device that is not MP-safe and
 //! leads into another stack is the exception: give both stacks the same Giant, or WITNESS complains of two.
-//! What it calls in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
+//! The stack called in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
 //! port of it that is not MP-safe is put [under Giant](crate::device::under_giant) by itself.
 //!
 //! Called by: embedding programs, [`Stack`](crate::Stack), batch, netisr. Calls: [`kern::giant`].
@@ -29,7 +29,7 @@ use crate::config::Protocol;
 
 static CALLBACKS: LockClass = LockClass::new("giant callbacks", order::PARKER);
 
-/// What a stack calls that may need Giant, beside its devices.
+/// The components that a stack calls and that may need Giant, beside its devices.
 #[derive(Debug)]
 pub(crate) struct Components {
     protocols: [Component; Protocol::ALL.len()],
@@ -84,7 +84,7 @@ impl Wake for UnderGiant {
     }
 }
 
-/// What a component is.
+/// The kind of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComponentKind {
     /// An interface's device.
@@ -98,7 +98,7 @@ pub enum ComponentKind {
 /// One component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentStats {
-    /// What it is.
+    /// Its kind.
     pub kind: ComponentKind,
     /// Its name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! An interface: a device with addresses, a queue for what leaves, and counters.
+//! An interface: a device with addresses, a transmit queue, and counters.
 //!
 //! [`ether::transmit`](crate::ether::transmit) calls the device. The transmit queue is the queue, mutex and state of seed 003: a thread that finds it idle becomes the
 //! transmitter, and takes the whole queue in O(1) until it is empty; all other threads only add.
@@ -137,14 +137,14 @@ pub struct IfConfig {
     /// Its addresses of IPv6. If there are none, it takes in no IPv6; else it also has a link-local one, made of its
     /// Ethernet address unless one is given. They are good at once: no other station is asked whether it has them.
     pub addrs6: Vec<IfAddr<Ipv6Addr>>,
-    /// Answer for every address, not only our own: what a gateway that ends connections itself does.
+    /// Answer for every address, not only our own, as a gateway does that ends connections itself.
     pub accept_any: bool,
     /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
     /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it
     /// elsewhere.)
     pub route_localnet: bool,
     /// The device may be called by several threads at once. If not, it receives and transmits under the
-    /// stack's Giant, one thread at a time, which also keeps out whatever else needs Giant.
+    /// stack's Giant, one thread at a time, which also keeps out all else that needs Giant.
     #[doc(alias = "IFF_NEEDSGIANT")]
     #[doc(alias = "INTR_MPSAFE")]
     pub mp_safe: bool,
@@ -190,7 +190,7 @@ pub(crate) struct IfCounters {
     pub(crate) output: SizeHistogram,
 }
 
-/// What is known about an interface from outside.
+/// The state of an interface, for its users.
 #[derive(Debug, Clone)]
 pub struct IfStats {
     /// Its name.
@@ -205,7 +205,7 @@ pub struct IfStats {
     pub output: SizeCounts,
 }
 
-/// What became of a frame that was to be queued. A frame that [`Enqueued::Transmit`] tells of has no transmitter else.
+/// The result for a frame that was to be queued. A frame that [`Enqueued::Transmit`] tells of has no transmitter else.
 #[must_use]
 pub(crate) enum Enqueued {
     /// The thread that transmits now takes it along.
@@ -216,7 +216,7 @@ pub(crate) enum Enqueued {
     Full(Packet),
 }
 
-/// One of an interface's devices, with what waits for it.
+/// One of an interface's devices, with the frames that wait for it.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) device: Arc<dyn Device>,

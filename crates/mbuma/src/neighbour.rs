@@ -1,6 +1,6 @@
 //! The table of the stations on one link: which Ethernet address has an address of IPv4, or of IPv6.
 //!
-//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answers and drops what these functions return.
+//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answer and drop as these functions say.
 //!
 //! An entry's life:
 //!
@@ -82,7 +82,7 @@ pub(crate) const ENTRIES_MAX: usize = 1024;
 pub(crate) struct Neighbours<A> {
     /// Ordered by address, so that a run can be repeated exactly.
     table: RmLock<BTreeMap<A, Entry>>,
-    /// Counts changes: what a sender kept ([`Hop`]) is good until the next one.
+    /// Counts changes: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
     queue_max: usize,
     timing: Timing,
@@ -105,7 +105,7 @@ impl Hop {
     }
 }
 
-/// What is to be done with a packet that was to be resolved.
+/// The next step of a packet that was to be resolved.
 #[derive(Debug)]
 pub(crate) enum Resolution {
     /// It goes to this address.
@@ -122,7 +122,7 @@ pub(crate) enum Resolution {
     Gone(Packet),
 }
 
-/// What a table learnt.
+/// The packets that a learnt address frees.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     /// These waited for the address.
@@ -131,7 +131,7 @@ pub(crate) struct Learnt {
     pub(crate) evicted: Mbufq,
 }
 
-/// What time asks of a table.
+/// The actions that a table's timers ask for.
 #[derive(Debug)]
 pub(crate) struct Overdue<A> {
     /// Stations to be asked for once more: all stations, or the one that had the address so far.
@@ -150,7 +150,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         }
     }
 
-    /// What was kept of the table is void. Under its lock, before it is changed.
+    /// Voids the senders' kept hops. Under the table's lock, before it is changed.
     fn changes(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
@@ -173,7 +173,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         })
     }
 
-    /// What a sender kept, if it is still so.
+    /// The address that a sender kept, if it is still valid.
     pub(crate) fn kept(&self, now: Time, hop: &Option<Hop>) -> Option<MacAddr> {
         // Relaxed: a sender that sees a change late sent before it.
         let generation = self.generation.load(Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         learnt
     }
 
-    /// Forgets everything; returns what waited.
+    /// Forgets everything; returns the waiting packets.
     pub(crate) fn flush(&self) -> impl Iterator<Item = Mbufq> {
         let table = {
             let mut table = self.table.write();
@@ -253,7 +253,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         table.into_values().map(Entry::into_waiting)
     }
 
-    /// What is to be asked again, or given up.
+    /// The stations to ask again, or to give up.
     #[doc(alias = "arptimer")]
     pub(crate) fn overdue(&self, now: Time) -> Overdue<A> {
         let mut due = Overdue {
@@ -283,7 +283,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     }
 }
 
-/// A new entry in which `packet` waits. Returns what waited in the one that had to make room.
+/// A new entry in which `packet` waits. Returns the packets of the one that had to make room.
 fn start<A: Copy + Ord>(
     table: &mut BTreeMap<A, Entry>,
     addr: A,
@@ -307,7 +307,7 @@ fn start<A: Copy + Ord>(
 /// Evicts the oldest entry of a full table: of those that ask, if they are more than half, else of those that know.
 /// A host that looks for thousands of absent stations evicts such questions and no neighbour;
 /// and stations that only announce themselves evict no question.
-/// Returns what waited in it.
+/// Returns the packets that waited in it.
 fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, Entry>) -> Mbufq {
     if table.len() < ENTRIES_MAX {
         return Mbufq::new();

@@ -25,7 +25,7 @@
 //! A thread that still polls is woken without a system call. A wakeup left over from an earlier call costs one more retry.
 //! [`std::thread::park`] does not serve here: its token is one for each thread, programs use it too, and it does not poll.
 //!
-//! Timeouts run on the machine's clock, whatever the stack's clock is, because a real thread sleeps.
+//! Timeouts run on the machine's clock, not the stack's, because a real thread sleeps.
 //!
 //! Locks: the parker's mutex (PARKER), taken with no other lock held. Models: `schedules.rs`, `unix/schedules.rs`.
 
@@ -82,7 +82,7 @@ fn with_parker<R>(f: impl FnOnce(&Parker) -> R) -> R {
     f(&Parker::new())
 }
 
-/// What one thread sleeps on.
+/// The object that one thread sleeps on.
 #[derive(Debug)]
 pub(crate) struct Parker {
     signal: Arc<Signal>,
@@ -141,7 +141,7 @@ impl Signal {
         }
     }
 
-    /// Says that the thread was woken, by this CPU, and what it did before.
+    /// Notes that this CPU woke the thread. Returns the state before.
     fn notify(&self) -> usize {
         let notified = NOTIFIED + kern::cpu::current();
         #[cfg(all(test, shuttle))]
@@ -150,7 +150,7 @@ impl Signal {
             self.state.store(notified, Ordering::Release);
             return before;
         }
-        // Release: the thread sees what its waker did before.
+        // Release: the thread sees its waker's work before this.
         self.state.swap(notified, Ordering::Release)
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Routes<A> {
     own_bits: AtomicU64,
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Debug, Clone)]
 pub(crate) struct Route<A> {
     /// The interface that leads there; for our own addresses the one that has the address.
@@ -70,7 +70,7 @@ pub(crate) enum RouteCache {
 }
 
 impl RouteCache {
-    /// The route that was kept, while the table is what it was; else what `find` finds now.
+    /// The route that was kept, while the table is unchanged; else the route that `find` finds now.
     pub(crate) fn v4(
         &mut self,
         routes: &Routes<Ipv4Addr>,
@@ -363,7 +363,7 @@ impl<A: RouteAddr> Routes<A> {
             .unwrap_or(false)
     }
 
-    /// What `f` says of the most precise entry for `dst`.
+    /// The result of `f` for the most precise entry for `dst`.
     fn look<R>(&self, dst: A, f: impl FnOnce(&Entry<A>) -> R) -> Option<R> {
         let entries = self.entries.read();
         entries.iter().find(|e| dst.is_in(&e.net)).map(f)

@@ -135,7 +135,7 @@ impl Runtime {
             crew,
         };
         for index in 0..runtime.crew.len() {
-            // What was started ends with `runtime`, should this fail.
+            // Started threads end with `runtime`, should this fail.
             let reclaims = config.reclaim && index == 0;
             let thread = worker::start(&runtime.crew, index, config.pinned, reclaims)?;
             runtime.threads.push(thread);
@@ -143,7 +143,7 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// What stacks that are driven by this runtime have as [`Config::cpus`](crate::Config::cpus).
+    /// The [`Config::cpus`](crate::Config::cpus) of stacks that this runtime drives.
     pub fn cpus(&self) -> Arc<dyn Cpus> {
         self.crew.cpus()
     }
@@ -154,12 +154,12 @@ impl Runtime {
     }
 
     /// The tasks that worker `worker % workers` runs. Good to hand to an
-    /// [`Input::Task`](crate::device::epair::Input::Task). What is queued when the runtime ends does not run.
+    /// [`Input::Task`](crate::device::epair::Input::Task). Tasks queued when the runtime ends do not run.
     pub fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
         self.crew.taskqueue(worker % self.crew.len())
     }
 
-    /// Drives `stack` from now on: the timers of its CPUs, and what is queued for them. Once is enough.
+    /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Once is enough.
     ///
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
@@ -174,7 +174,7 @@ impl Runtime {
     }
 
     /// Attaches a TAP of as many queues as there are descriptors, each set up as `options` say and not
-    /// blocking, and takes in what they receive: queue n is worker `n % workers`'s.
+    /// blocking, and takes in their frames: queue n is worker `n % workers`'s.
     ///
     /// # Errors
     /// A descriptor can't be watched.
@@ -205,7 +205,7 @@ impl Runtime {
         Ok(index)
     }
 
-    /// Takes in what queue `queue` of an interface receives whenever `fd`, its device's, is readable.
+    /// Takes in the frames of queue `queue` of an interface whenever `fd`, its device's, is readable.
     ///
     /// A queue that has failed, or whose interface was detached, is let go of when `fd` is readable next. Its device
     /// lives until then, or until [`Runtime::remove_interface`].

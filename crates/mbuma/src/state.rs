@@ -34,7 +34,7 @@ static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
 /// The CPU that runs the timers which no CPU has for itself. There is always one of this number.
 pub(crate) const SHARED_TIMERS_CPU: usize = 0;
 
-/// What the layers share.
+/// The state that the layers share.
 pub(crate) struct StackState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cpus: Arc<dyn Cpus>,
@@ -42,7 +42,7 @@ pub(crate) struct StackState {
     pub(crate) cpu_wakers: Vec<Mutex<Option<Waker>>>,
     pub(crate) pool: MbufPool,
     pub(crate) config: Config,
-    /// What may need Giant.
+    /// The components that may need Giant.
     pub(crate) components: Components,
     pub(crate) drops: Drops,
     pub(crate) delivered: Counter,
@@ -158,8 +158,8 @@ impl StackState {
             .map(Arc::clone)
     }
 
-    /// An index that no interface has had before: what still names one that is gone (a packet, a
-    /// socket) must not find another. Counting 32 bits round passes those that are in use.
+    /// An index that no interface has had before: a packet or socket that still names one that is gone
+    /// must not find another. Counting 32 bits round passes those that are in use.
     pub(crate) fn new_index(&self, interfaces: &[Arc<Ifnet>]) -> IfIndex {
         loop {
             let last = self.last_index.fetch_add(1, Ordering::Relaxed);

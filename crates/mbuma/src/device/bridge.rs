@@ -11,8 +11,8 @@
 //!
 //! A frame's source says which port its station is behind; a frame to a station that is known goes
 //! to that port, any other to all but the one that it came from. Frames pass as they are: large segments
-//! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). What a
-//! port's device can't do is done for it, as in `Ifnet`.
+//! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). The bridge
+//! does the offloads that a port's device lacks, as `Ifnet` does.
 //!
 //! It has no thread and no clock of its own: the thread that brings frames in carries them out. The depth of that
 //! is bounded when every input is direct, because a port whose frames are being taken in only has more
@@ -26,9 +26,9 @@
 //! A bridge is MP-safe and belongs to no stack, so it has no Giant: it calls its ports' devices by as many
 //! threads as there are. One that can't bear that is made a port [under Giant](super::under_giant).
 //!
-//! Invariants: what came in was sent to one port, or flooded, or was for the port it came from, or was
+//! Invariants: each received frame was sent to one port, or flooded, or was for the port it came from, or was
 //! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A number of a port is never
-//! given again; a port that goes takes what was learnt of it along.
+//! given again; the addresses learnt at a port go with it.
 //! Locks: the list of ports (INTERFACES), the addresses (ARP); never both.
 //! Sources: IEEE 802.1D sections 7.5 to 7.9; BSD's if_bridge(4).
 
@@ -86,7 +86,7 @@ pub struct PortId(u64);
 /// Why a device can't be a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BridgeError {
-    /// Its MTU is not that of the other ports: a bridge can't cut what is too large.
+    /// Its MTU is not that of the other ports: a bridge can't cut large frames.
     Mtu,
 }
 
@@ -141,7 +141,7 @@ impl WeakBridge {
 
 struct Inner {
     clock: Arc<dyn Clock>,
-    /// For what a port's device leaves to be done, and for frames that go to many.
+    /// For offloads that a port's device lacks, and for frames that go to many.
     pool: MbufPool,
     ports: RwLock<Arc<[Arc<Port>]>>,
     addresses: Mutex<Addresses>,
@@ -166,8 +166,8 @@ impl Port {
 }
 
 impl Bridge {
-    /// A bridge without ports. `random` is what outsiders must not know of its table; buffers for
-    /// what it has to do to frames come from `pool`.
+    /// A bridge without ports. `random` keys its table, secret to outsiders; buffers for
+    /// its work on frames come from `pool`.
     pub fn new(
         clock: Arc<dyn Clock>,
         random: &mut Random,
@@ -231,7 +231,7 @@ impl Bridge {
         self.0.counters.port_gone.add(waited);
     }
 
-    /// Takes in what a port's device has received, within `budget`, and sends it where it belongs. Says
+    /// Takes in frames that a port's device received, within `budget`, and sends each to its ports. Says
     /// whether more may be waiting. A port whose device is gone is removed.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl Bridge {
         Arc::clone(&self.0.ports.read())
     }
 
-    /// What takes in a batch at a port.
+    /// The function that takes in a batch at a port.
     pub(crate) fn driver(&self, id: PortId) -> impl Fn() -> bool + Send + Sync + 'static {
         let bridge = self.downgrade();
         let all = Budget {
@@ -279,7 +279,7 @@ impl Bridge {
         self.0.ports.read().len()
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn stats(&self) -> BridgeStats {
         let addresses = self.0.addresses.lock().len();
         self.0.counters.get(addresses)

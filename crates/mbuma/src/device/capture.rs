@@ -1,4 +1,4 @@
-//! A device that writes down what passes through it, as a pcapng file that Wireshark opens.
+//! A device that writes the frames that pass through it to a pcapng file, which Wireshark opens.
 //!
 //! It is attached in the place of the device it is around, and writes to a file or pipe.
 //!
@@ -6,7 +6,7 @@
 //! the device appears unfinished, as tcpdump shows them on a machine with offloads.
 //!
 //! Invariants: frames of one direction of one queue are in order; a failing writer stops the capture, never
-//! the traffic. What could not be written is counted ([`Capture::lost`]).
+//! the traffic. Frames that could not be written are counted ([`Capture::lost`]).
 //! Locks: the writer (STATS), and nothing is called under it but the writer.
 //! Sources: the pcapng format (draft-ietf-opsawg-pcapng).
 
@@ -43,7 +43,7 @@ pub struct Capture<D> {
     book: Arc<Book>,
 }
 
-/// What the queues of a device write to together.
+/// The file that the queues of a device share.
 struct Book {
     file: Mutex<File>,
     lost: Counter,
@@ -66,9 +66,9 @@ enum Direction {
 }
 
 impl<D: Device> Capture<D> {
-    /// Captures what passes through `device`, an interface called `name`, into `writer`. Frames are stamped by
-    /// `clock`; `epoch` is the time of day (since 1970) at which that clock read zero. The capture flushes the writer
-    /// behind whole blocks only.
+    /// Captures the frames that pass through `device`, an interface called `name`, into `writer`. `clock`
+    /// stamps them; `epoch` is the time of day (since 1970) at which that clock read zero. The capture flushes the
+    /// writer behind whole blocks only.
     ///
     /// # Errors
     /// The file's header could not be written.

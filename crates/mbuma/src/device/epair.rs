@@ -13,8 +13,8 @@
 //! Packets change hands as they are: a segment of 64 KiB with its checksum undone passes in one piece,
 //! and no byte is copied or looked at. A batch is put under one lock and taken in O(1).
 //!
-//! An [`EpairEnd`] is made, attached, moved to another stack, and destroyed while both stacks run. What
-//! a stack has of it is a [`Plug`], good for one attachment: a thread that is still inside of the
+//! An [`EpairEnd`] is made, attached, moved to another stack, and destroyed while both stacks run. The
+//! stack holds a [`Plug`] of it, good for one attachment: a thread that is still inside of the
 //! stack that the end has left can neither receive nor transmit with it.
 //!
 //! Invariants: no packet waits for a plug that is out; an end that is dropped closes the cable, and the
@@ -22,7 +22,7 @@
 //! references only, and wakers only while an end is plugged in: stacks end though they are joined.
 //! Every packet that was sent is received, or counted: by the sender (no room, no other end), by the
 //! stack that was left (came too late), or by the cable ([`EpairEnd::stats`]).
-//! Locks: each direction's queue, and what a plug keeps (both IFQUEUE); never two.
+//! Locks: each direction's queue, and a plug's kept packets (both IFQUEUE); never two.
 //! Source: seed 003; the two-ring schemes that this is better than are in the laboratory.
 
 use std::fmt;
@@ -49,7 +49,7 @@ pub struct EpairConfig {
     /// Largest IP packet in one frame, in bytes: 68 (RFC 791) to 65,535. Default 1500. TCP segments pass
     /// in up to 64 KiB at any MTU.
     pub mtu: u16,
-    /// Packets that wait in one direction at most; what comes then is dropped. Default 4096.
+    /// Packets that wait in one direction at most; more are dropped. Default 4096.
     pub queue_max: usize,
 }
 
@@ -66,7 +66,7 @@ impl Default for EpairConfig {
 #[derive(Debug)]
 struct Cable {
     config: EpairConfig,
-    /// What side `n` receives.
+    /// The packets for side `n`.
     inward: [Handoff<Mbufq>; 2],
 }
 
@@ -153,7 +153,7 @@ impl EpairEnd {
         (end(Side::A), end(Side::B))
     }
 
-    /// Makes this end a port of a bridge, where `input` takes in what arrives. An end that is attached
+    /// Makes this end a port of a bridge, where `input` takes in arriving packets. An end that is attached
     /// elsewhere already moves.
     #[doc(alias = "BRDGADD")]
     pub fn join(&mut self, bridge: &Bridge, input: Input) -> Result<PortId, BridgeError> {
@@ -165,8 +165,8 @@ impl EpairEnd {
         Ok(port)
     }
 
-    /// Takes this end out of its stack, or bridge. What waits for it, and what the other end sends until it is
-    /// attached again, is dropped and counted. Wakers are let go of.
+    /// Takes this end out of its stack, or bridge. Packets that wait for it, and that the other end sends until it is
+    /// attached again, are dropped and counted. Wakers are let go of.
     pub fn detach(&mut self) {
         if let Some(attachment) = self.attachment.take() {
             attachment.detach();
@@ -183,7 +183,7 @@ impl EpairEnd {
         Plug::new(&self.cable, self.side, input.rests())
     }
 
-    /// What arrived here, or did not.
+    /// The counts of packets that arrived here, or did not.
     pub fn stats(&self) -> HandoffStats {
         self.cable.inward(self.side).stats()
     }

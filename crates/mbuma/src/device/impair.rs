@@ -1,8 +1,8 @@
 //! An emulated bad link: rate, delay, jitter, a queue with a bound, loss, duplication, damage, reordering, ECN marks.
 //!
-//! | part | what |
+//! | part | content |
 //! |---|---|
-//! | [`LinkConfig`] | what one direction is like: plain numbers |
+//! | [`LinkConfig`] | the properties of one direction: plain numbers |
 //! | [`LinkEmulator`] | one direction with its state: frames in, each with a time; frames out, each with a time |
 //! | [`DelayQueue`] | frames that are under way, until their times |
 //! | [`Impaired`] | a device around another, with such a link in each direction |

@@ -1,4 +1,4 @@
-//! A pair of devices in memory: what goes into one end comes out of the other. Ends that are to come, go
+//! A pair of devices in memory: frames into one end come out of the other. Ends that are to come, go
 //! and move while stacks run are an [`epair`](super::epair)'s.
 //!
 //! Called by: stacks, the simulator, tests. Calls: a waker, with no lock held.
@@ -12,7 +12,7 @@
 //! and its unfinished checksum pass in one piece, and no byte is copied or looked at.
 //!
 //! Invariants: a queue holds at most 4096 packets; when one end is gone, the other takes no
-//! more and, once it has read what was sent, says so.
+//! more and, once it has read all sent frames, says so.
 //! Locks: each direction's queue (IFQUEUE); never both.
 
 use std::io;

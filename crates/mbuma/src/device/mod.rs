@@ -86,7 +86,7 @@ pub struct Budget {
 
 /// A device. Its methods are called by many threads at once.
 pub trait Device: Send + Sync + Debug {
-    /// What it can do; fixed while it is attached.
+    /// Its capabilities; fixed while it is attached.
     fn capabilities(&self) -> Capabilities;
 
     /// What its frames begin with; fixed, as its capabilities are.
@@ -133,7 +133,7 @@ pub trait Device: Send + Sync + Debug {
     }
 }
 
-/// A device that several hold: a wrapper around what a list of queues has, for example.
+/// A device that several hold: a wrapper around an element of a list of queues, for example.
 impl<D: Device + ?Sized> Device for Arc<D> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()

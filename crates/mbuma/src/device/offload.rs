@@ -1,4 +1,4 @@
-//! What a device can't do, done in software: checksums finished, large TCP segments cut, and datagrams
+//! A device's missing offloads, done in software: checksums finished, large TCP segments cut, and datagrams
 //! of one flow that a device merged taken apart.
 //!
 //! Called by: [`Ifnet`](crate::ifnet) before a device's transmit, ip4/fragment. Calls: wire.
@@ -11,7 +11,7 @@
 //!   | headers' | 1st ||| headers' | 2nd ||| headers' | rest |
 //! ```
 //!
-//! Invariants: no payload is copied. Every piece is what TCP would have sent itself: sequence numbers
+//! Invariants: no payload is copied. Every piece is as TCP would have sent it: sequence numbers
 //! and IP ids count on, FIN and PSH are on the last piece only, CWR on the first only (RFC 3168
 //! 6.1.2), lengths and checksums are each piece's own. Pieces of merged datagrams are the datagrams.
 //! Locks: none. Sources: RFC 9293, RFC 768, RFC 1071, RFC 3168.
@@ -28,8 +28,8 @@ use crate::drops::DropReason;
 /// The longest headers that a packet is cut behind.
 const HEADERS_MAX: usize = EtherHeader::LEN + Ipv4Header::LEN_MAX + TcpHeader::LEN_MAX;
 
-/// Does to `frame` what a device with these capabilities leaves undone, and appends what comes of
-/// it to `ready`.
+/// Does the work on `frame` that a device with these capabilities leaves undone, and appends the
+/// resulting frames to `ready`.
 ///
 /// # Errors
 /// No buffers, or the packet's header contradicts its bytes. Pieces that were ready stay in `ready`.
@@ -61,7 +61,7 @@ fn prepare_large(
         frame.header_mut().tso_segsz = 0;
         return prepare(pool, frame, caps, ready);
     }
-    // What was merged from datagrams no device of ours takes whole.
+    // No device of ours takes merged datagrams whole.
     let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(cut.tso_max(caps));
     if takes && cut.proto == IpProto::TCP {
         ready.enqueue(frame);
@@ -73,7 +73,7 @@ fn prepare_large(
 /// Finishes the checksum of the TCP or UDP packet whose IP header, with `l3_len` bytes, is at `l3`.
 /// Nothing happens if that is not left to do.
 ///
-/// The field holds the pseudo-header's sum, which is part of what is summed.
+/// The field holds the pseudo-header's sum, which is part of the summed bytes.
 pub(crate) fn finish_checksum(packet: &mut Packet, l3: usize) -> Result<(), DropReason> {
     let meta = *packet.header();
     let (field, is_udp) = match meta.csum {

@@ -65,7 +65,7 @@ impl Pattern {
     }
 }
 
-/// A device around another that cuts what it receives.
+/// A device around another that cuts received frames.
 #[derive(Debug)]
 pub struct Splinter<D> {
     device: D,
@@ -74,7 +74,7 @@ pub struct Splinter<D> {
 }
 
 impl<D: Device> Splinter<D> {
-    /// Cuts what `device` receives, into mbufs of `pool`.
+    /// Cuts the frames that `device` receives, into mbufs of `pool`.
     pub fn new(device: D, pool: &MbufPool, pattern: Pattern) -> Self {
         Self {
             device,

@@ -62,7 +62,7 @@ pub struct Tap {
     drops: RxDrops,
 }
 
-/// What a read needs, kept between reads.
+/// The storage of a read, kept between reads.
 #[derive(Debug)]
 struct Rx {
     row: Scatter,
@@ -79,7 +79,7 @@ struct RxDrops {
     bad_vnet: AtomicU64,
 }
 
-/// What a read brought.
+/// The result of a read.
 enum Frame {
     Whole(Packet),
     /// Something that had to be dropped.
@@ -158,7 +158,7 @@ impl Tap {
         Ok(self.finished(short, header))
     }
 
-    /// A frame with what the header before it says, if there is one.
+    /// A frame with the facts of the header before it, if there is one.
     fn finished(&self, packet: Result<Packet, NoBufs>, header: [u8; VnetHeader::LEN]) -> Frame {
         let Ok(mut packet) = packet else {
             return self.drops.no_bufs();
@@ -337,8 +337,8 @@ fn put_back(tx: &mut Mbufq, packet: Packet) {
     *tx = all;
 }
 
-/// Empties the list and keeps its storage: nothing is left that could outlive what it borrowed, and
-/// collecting what has the same layout happens in place.
+/// Empties the list and keeps its storage: nothing is left that could outlive its borrows, and
+/// elements of the same layout are collected in place.
 fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
     slices.clear();
     slices
@@ -351,7 +351,7 @@ fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
 const IOV_MAX: usize = 64;
 
 /// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come
-/// whatever the MTU is, since the other side may leave segments of any kind to us.
+/// at any MTU, since the other side may leave segments of any kind to us.
 const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl<D: Device> UnderGiant<D> {
         }
     }
 
-    /// What is within, not under Giant.
+    /// The device within, not under Giant.
     pub fn device(&self) -> &D {
         &self.device
     }

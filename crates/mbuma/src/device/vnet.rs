@@ -1,4 +1,4 @@
-//! The header that a virtual device puts before each frame: what was left undone.
+//! The header that a virtual device puts before each frame: the work that was left undone.
 //!
 //! Called by: [`tap`](super::tap). Calls: nothing.
 //!
@@ -54,7 +54,7 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
     }
 
-    /// Notes in the frame's packet header what this header says about it.
+    /// Notes this header's facts in the frame's packet header.
     pub(super) fn describe(self, frame: &mut Packet) -> Result<(), BadVnetHeader> {
         let len = frame.len();
         let segsz = self.segment_size()?;
@@ -102,7 +102,7 @@ impl VnetHeader {
         usize::from(self.csum_start) + usize::from(self.csum_offset) + 2
     }
 
-    /// What the other side has to do to this frame.
+    /// The work that the other side has to do to this frame.
     pub(super) fn of(frame: &Packet) -> Self {
         let meta = frame.header();
         let csum_offset = match meta.csum {

@@ -1,8 +1,7 @@
 //! ARP: asks which Ethernet address has an IPv4 address on a link, and answers such questions.
 //!
-//! What is learnt, and for how long, is in the table of [`neighbour`](crate::neighbour): answers to what we asked, and the
-//! sender of a request to us. Anything else only corrects an entry that is there, so that a link full of strangers can't
-//! fill the table.
+//! The table of [`neighbour`](crate::neighbour) keeps answers to our requests, and the senders of requests to us, for a
+//! time. Anything else only corrects an entry that is there, so that a link full of strangers can't fill the table.
 //!
 //! Locks: none held here. Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
 
@@ -50,7 +49,7 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in what a neighbour says of itself. `is_new_wanted`: it speaks to us, so it is worth an entry.
+/// Takes in a neighbour's claim about itself. `is_new_wanted`: it speaks to us, so it is worth an entry.
 fn heard(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, is_new_wanted: bool) {
     let (addr, mac) = (arp.sender_ip, arp.sender_mac);
     let learnt = ifp.neighbours.learn(batch.now, addr, mac, is_new_wanted);
@@ -59,7 +58,7 @@ fn heard(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, is_new_wanted
     waiting.for_each(|packet| output::frame(batch, ifp, packet, mac, EtherType::IPV4));
 }
 
-/// Forgets all neighbours; what waited for them is dropped.
+/// Forgets all neighbours; packets that waited for them are dropped.
 pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
     let waiting = ifp.neighbours.flush();
     waiting.for_each(|packets| drop_all(batch, packets, DropReason::InterfaceGone));

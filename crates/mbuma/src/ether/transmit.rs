@@ -33,14 +33,14 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
 /// Transmits on the queues whose devices have frames of their own that are due.
 pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for (number, queue) in ifp.queues.iter().enumerate() {
-        // A thread that transmits now has them in what it does.
+        // A thread that transmits now takes them along.
         if queue.is_due(batch.now) && queue.begin() {
             batch.transmit_later(ifp, number);
         }
     }
 }
 
-/// Finishes what the device can't do itself, and hands the frames over.
+/// Does the offloads that the device lacks, and hands the frames over.
 fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mbufq) {
     let mut ready = Mbufq::new();
     while let Some(frame) = frames.dequeue() {
@@ -58,7 +58,7 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
         batch.kick(SHARED_TIMERS_CPU);
     }
     let left = match sent {
-        // What a full device leaves is lost, as on a wire: TCP sends it again.
+        // Frames that a full device leaves are lost, as on a wire: TCP sends them again.
         Ok(refused) => {
             let drops = &batch.stack.drops;
             drops.add(DropReason::DeviceError, refused as u64);

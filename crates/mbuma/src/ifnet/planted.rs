@@ -6,16 +6,16 @@
 #[cfg(all(test, shuttle))]
 use std::cell::Cell;
 
-/// What could be got wrong.
+/// A mistake that the schedules must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// An interface is detached without saying so: `stack/attach.rs`, `detach`.
     Unmarked,
-    /// What waits for a neighbour is thrown out before the interface is said to be gone: the same.
+    /// Packets that wait for a neighbour are dropped before the interface is marked as gone: the same.
     FlushedEarly,
     /// The transmitter stops without another check of the queue: `ifnet.rs`, `transmit`.
     OneLook,
-    /// A plug that is out keeps what did not fit the budget: `device/epair/plug.rs`, `keep`.
+    /// A plug that is out keeps packets that did not fit the budget: `device/epair/plug.rs`, `keep`.
     KeptOutside,
 }
 

@@ -7,7 +7,7 @@
 //! | output | sends a datagram to a neighbour that is known |
 //! | destroy | detaches the interface |
 //!
-//! The claims, whatever the order: each packet on the cable is received once, also those that were not taken;
+//! The claims, in any order: each packet on the cable is received once, also those that were not taken;
 //! `received = delivered + dropped`; each packet that was sent or answered reached the other end or was
 //! dropped for a reason; nothing waits anywhere; no thread has the interface when the last one has left
 //! it. Each mistake of [`planted`](super::planted) breaks one of them, and must be found.
@@ -123,7 +123,7 @@ fn scenario() {
         ..IfConfig::new("epair0").with_addr(US, 24)
     };
     let index = stack.attach(Arc::new(ours), config);
-    // Kept, so that what waits in it does not go with it, unseen.
+    // Kept, so that its waiting packets do not go with it, unseen.
     let ifp = stack.0.interface(index).expect("just attached");
     let socket = stack.udp_bind(SocketAddrV4::new(US, 9)).expect("a port");
     put(&theirs, arp(&pool));
@@ -163,7 +163,7 @@ fn scenario() {
     let reached = taken(&theirs);
     assert_eq!(Arc::strong_count(&ifp), 1, "somebody has the interface");
     assert_eq!(pool.live(), Live::NONE, "something waits");
-    // Of what was delivered one was the ARP request; each of the others was answered.
+    // One delivered packet was the ARP request; each of the others was answered.
     let produced = 1 + (stats.delivered - 1);
     let ended = reached + sum(true);
     assert_eq!(produced, ended, "sent or counted: {stats:?}");

@@ -1,4 +1,4 @@
-//! What is known of one neighbour, and what time does to it.
+//! The state of one neighbour, and its timers.
 //!
 //! Locks: its table's.
 //! Sources: RFC 1122 section 2.3.2.1.
@@ -14,7 +14,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// Requests without an answer before we give up.
 pub(super) const TRIES_MAX: u8 = 3;
 
-/// What is known of one neighbour; its life is in the table of [`neighbour`](super).
+/// The state of one neighbour; its life is in the table of [`neighbour`](super).
 #[derive(Debug)]
 pub(super) enum Entry {
     Asking {
@@ -77,7 +77,7 @@ impl Entry {
     }
 }
 
-/// What time asks of an entry.
+/// The action that an entry's timer asks for.
 pub(super) enum Retry {
     NotYet,
     /// All stations, or the one that had the address so far.

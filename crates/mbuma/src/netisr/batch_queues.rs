@@ -1,4 +1,4 @@
-//! What one batch has for other CPUs, and what it owns.
+//! The packets of one batch for other CPUs, and the workstreams that it owns.
 //!
 //! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`ProtocolQueues`].
 //!
@@ -24,7 +24,7 @@ pub(crate) struct BatchQueues<Q> {
     pub(crate) at_once: [[u64; 2]; PROTOCOLS],
 }
 
-/// What a batch has of one protocol for one CPU.
+/// A batch's packets of one protocol for one CPU.
 struct Entry<Q> {
     protocol: Protocol,
     cpu: usize,
@@ -32,11 +32,11 @@ struct Entry<Q> {
     packets: Q,
     /// The batch owns the workstream.
     owned: bool,
-    /// How many packets of what it took last it handles.
+    /// How many packets it took last, and handles.
     handled: u64,
 }
 
-/// What the batch is to see to.
+/// A task for the batch.
 #[derive(Debug)]
 pub(crate) enum Effect<Q> {
     /// This CPU has something to do.
@@ -93,7 +93,7 @@ impl<Q: Items> BatchQueues<Q> {
         &mut self.entries[at]
     }
 
-    /// What is collected for a CPU.
+    /// The packets collected for a CPU.
     pub(crate) fn packets(&mut self, protocol: Protocol, cpu: usize) -> &mut Q {
         &mut self.entry(protocol, cpu).packets
     }
@@ -109,8 +109,8 @@ impl<Q: Items> BatchQueues<Q> {
         self.at_once[protocol as usize][owned] += 1;
     }
 
-    /// Hands over what was collected, and lets go of what is owned: but packets to ourselves that wait in
-    /// a workstream that is owned are given to the batch, one queue at a time, to be handled before it comes
+    /// Hands over collected packets, and lets go of owned workstreams: but packets to ourselves that wait in
+    /// an owned workstream are given to the batch, one queue at a time, to be handled before it comes
     /// again. `all` are those of all protocols.
     pub(crate) fn settle(
         &mut self,

@@ -3,7 +3,7 @@
 //! Data only: [`dispatch`](crate::dispatch) brings packets in and handles them.
 //!
 //! Three policies, one a protocol, changed at any time ([`Dispatch`], `queues.rs` has the rules). A flow has one
-//! CPU, by a hash of its ends (`flow.rs`): what is queued of it is queued there, so it stays in order, and
+//! CPU, by a hash of its ends (`flow.rs`): its packets queue only there, so it stays in order, and
 //! its connection's lines in one cache. A packet that is handled at once never overtakes one that waits
 //! (`workstream.rs` has the argument).
 //!
@@ -58,7 +58,7 @@ impl Arrival {
 /// A stack's packets on their way to protocols.
 pub(crate) struct Netisr {
     all: [ProtocolQueues<Mbufq>; PROTOCOLS],
-    /// What each CPU handled at once, by protocol: owning nothing, and owning the workstream.
+    /// The packets that each CPU handled at once, by protocol: owning nothing, and owning the workstream.
     at_once: Vec<[[Counter; 2]; PROTOCOLS]>,
     flows: Flows,
     /// A packet's flow decides something: there are several CPUs, or a device has several queues.
@@ -142,7 +142,7 @@ impl Netisr {
         self.all.iter().any(|queues| queues.is_scheduled(cpu))
     }
 
-    /// Counts what a batch of this CPU handled at once.
+    /// Counts the packets that a batch of this CPU handled at once.
     pub(crate) fn count(&self, cpu: usize, counts: &[[u64; 2]; PROTOCOLS]) {
         for (counters, counts) in self.at_once[cpu].iter().zip(counts) {
             let some = counters.iter().zip(counts).filter(|&(_, &n)| n > 0);

@@ -10,7 +10,7 @@
 //! | [`Hybrid`](Dispatch::Hybrid) | the caller is `home`, and owns its workstream or finds it idle and then owns it | it queues there |
 //! | [`Deferred`](Dispatch::Deferred) | never | it queues there |
 //!
-//! The policy may change between any two packets, so each rule looks at what the others may have left. A
+//! The policy may change between any two packets, so each rule checks for packets that the others left. A
 //! policy that has been direct for a while pays one load for that, of a line that is written only when
 //! some workstream ceases to be idle or becomes so.
 //!
@@ -29,7 +29,7 @@ use crate::config::{Dispatch, Protocol};
 /// A protocol's workstreams.
 pub(crate) struct ProtocolQueues<Q> {
     protocol: Protocol,
-    /// A [`Dispatch`]. Relaxed: whatever the value, the workstreams decide what may be done.
+    /// A [`Dispatch`]. Relaxed: at any value, the workstreams decide.
     policy: AtomicU8,
     /// Works that are not idle.
     active: AtomicUsize,
@@ -37,7 +37,7 @@ pub(crate) struct ProtocolQueues<Q> {
     workstreams: Vec<Workstream<Q>>,
 }
 
-/// What is to be done with a packet.
+/// The next step of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// Handle it: no other packet of its flow is being handled.
@@ -69,8 +69,8 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// What is to be done with a packet that CPU `me` brought in, whose batch has `mine`. `home` finds
-    /// its flow's CPU, and is asked only if it matters.
+    /// The next step of a packet that CPU `me` brought in, whose batch has `mine`. `home` finds
+    /// its flow's CPU, and is called only if it matters.
     #[inline]
     pub(crate) fn way(
         &self,
@@ -85,7 +85,7 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.look(policy, me, mine, home())
     }
 
-    /// Everything that was put is done. Acquire: and what that did is seen.
+    /// All packets that were put are handled. Acquire: the caller sees the effects.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0
@@ -115,7 +115,7 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.workstreams[home].put(packets, self.queue_max, me != home, by, &self.active)
     }
 
-    /// Takes what waits for a CPU, for the caller to handle.
+    /// Takes the packets that wait for a CPU, for the caller to handle.
     pub(crate) fn begin(&self, cpu: usize) -> Option<Q> {
         let workstream = &self.workstreams[cpu];
         workstream

@@ -6,7 +6,7 @@
 //! once, in its flow's order, and no worker may sleep while something waits for it. Then the same with mistakes, each
 //! of which must be found.
 //!
-//! | mistake | what goes wrong |
+//! | mistake | effect |
 //! |---|---|
 //! | [`Mistake::BlindDirect`] | a packet is handled at once without a check of the queue |
 //! | [`Mistake::BlindOwner`] | the owner of a queue does not check for packets that were put since |
@@ -85,7 +85,7 @@ struct Model {
     changed: Condvar,
 }
 
-/// What threads sleep for.
+/// The state that threads sleep for.
 #[derive(Default)]
 struct State {
     kicked: [bool; FLOWS],
@@ -131,7 +131,7 @@ impl Model {
         self.changed.notify_all();
     }
 
-    /// What `Batch` and `here` do with a packet.
+    /// Treats a packet as `Batch` and `here` do.
     fn dispatch(
         &self,
         me: usize,
@@ -234,7 +234,7 @@ impl Model {
         }
     }
 
-    /// What a worker does when it was kicked: one packet at a time, or all.
+    /// A kicked worker's run: one packet at a time, or all.
     fn run(&self, cpu: usize) {
         while self.all.iter().any(|queues| queues.is_scheduled(cpu)) {
             let budget = if thread_rng().gen_bool(0.5) { 1 } else { 9 };
@@ -347,7 +347,7 @@ fn wrong(mistake: Mistake, policy: Option<Dispatch>) {
     });
 }
 
-// What would break these: a change to the protocol that makes one of the mistakes below, or a like one.
+// These break when a change to the protocol makes one of the mistakes below, or a like one.
 
 #[test]
 fn netisr_workstream_on_one_cpu() {
@@ -369,7 +369,7 @@ fn netisr_workstream_to_ourselves_on_two_cpus() {
     right(2, true);
 }
 
-// What would break these: a model that is blind.
+// These break when the model is blind.
 
 #[test]
 #[should_panic(expected = "out of order")]

@@ -1,4 +1,4 @@
-//! What was dispatched how, by CPU and protocol.
+//! Counts of dispatched packets, by CPU, protocol and policy.
 //!
 //! Called by: [`Stack::netisr_stats`](crate::Stack::netisr_stats). Calls: the queues.
 

@@ -70,7 +70,7 @@ struct Queue<Q> {
     counts: Counts,
 }
 
-/// What happened to what was put.
+/// Counts of packets that were put.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) queued: u64,
@@ -90,7 +90,7 @@ pub(crate) enum Handler {
     Caller,
 }
 
-/// What became of a put. What found no room is still in the caller's packets.
+/// The result of a put. Packets without room are still in the caller's queue.
 #[must_use = "a CPU that is not kicked sleeps for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
@@ -102,7 +102,7 @@ pub(crate) enum Put {
     Owned,
 }
 
-/// What an owner leaves behind.
+/// The packets that an owner leaves behind.
 #[must_use = "what is left must be handled by somebody"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
@@ -136,14 +136,13 @@ impl<Q: Items> Workstream<Q> {
         self.state.load(Ordering::Relaxed) == SCHEDULED
     }
 
-    /// Whether nothing waits: for the owner, and meaning what was put before the call.
+    /// Whether nothing waits: for the owner, and meaning packets put before the call.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Queues what there is room for. `moved`: it comes from another CPU than this workstream's, and changes it
-    /// unless the caller handles it. `active` counts those of the
-    /// queues that are not idle.
+    /// Queues the packets that fit. `moved`: they come from another CPU than this workstream's, and change it
+    /// unless the caller handles them. `active` counts those of the queues that are not idle.
     pub(crate) fn put(
         &self,
         packets: &mut Q,
@@ -174,7 +173,7 @@ impl<Q: Items> Workstream<Q> {
         }
     }
 
-    /// Becomes the owner of what is idle, to handle packets that are not queued. Says whether it is.
+    /// The caller becomes the owner of an idle workstream, to handle packets that are not queued. Says whether it is.
     pub(crate) fn own(&self, active: &AtomicUsize) -> bool {
         let _queue = self.packets.lock();
         if self.state.load(Ordering::Relaxed) != IDLE {
@@ -185,7 +184,7 @@ impl<Q: Items> Workstream<Q> {
         true
     }
 
-    /// Becomes the owner of what is scheduled, and takes all that waits, in O(1).
+    /// The caller becomes the owner of a scheduled workstream, and takes all waiting packets, in O(1).
     pub(crate) fn begin(&self) -> Option<Q> {
         let mut queue = self.packets.lock();
         if self.state.load(Ordering::Relaxed) != SCHEDULED {
@@ -196,8 +195,8 @@ impl<Q: Items> Workstream<Q> {
         Some(queue.take())
     }
 
-    /// The owner handled `handled` packets, and takes what waits now; `None`: nothing, and it owns it no
-    /// more.
+    /// The owner handled `handled` packets, and takes those that wait now; `None`: there are none, and it
+    /// owns it no more.
     pub(crate) fn next(&self, handled: u64, active: &AtomicUsize) -> Option<Q> {
         let mut queue = self.packets.lock();
         queue.counts.handled += handled;
@@ -210,7 +209,7 @@ impl<Q: Items> Workstream<Q> {
         Some(queue.take())
     }
 
-    /// The owner handled `handled` packets of what it took and puts the others back, before those that
+    /// The owner handled `handled` of the packets that it took and puts the others back, before those that
     /// came meanwhile. It owns it no more.
     pub(crate) fn end(&self, handled: u64, mut others: Q, active: &AtomicUsize) -> Left {
         let mut queue = self.packets.lock();
@@ -243,7 +242,7 @@ impl<Q: Items> Workstream<Q> {
         self.rest(active);
     }
 
-    /// What happened so far, and how many wait.
+    /// The counts so far, and how many packets wait.
     pub(crate) fn counts(&self) -> (Counts, usize) {
         let queue = self.packets.lock();
         (queue.counts, queue.packets.len())

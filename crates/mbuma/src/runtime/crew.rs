@@ -33,7 +33,7 @@ pub(super) struct Crew {
     used: AtomicBool,
 }
 
-/// What others see of a worker.
+/// A worker as others see it.
 struct Member {
     sleeper: Arc<Sleeper>,
     tasks: Arc<Taskqueue>,
@@ -45,7 +45,7 @@ struct State {
     has: Vec<u64>,
 }
 
-/// What there is to drive.
+/// The stacks and queues to drive.
 #[derive(Clone, Default)]
 pub(super) struct Roster {
     pub(super) number: u64,
@@ -205,7 +205,7 @@ impl Crew {
         }
     }
 
-    /// Adds a queue to what is driven, then to what its worker sleeps on.
+    /// Adds a queue to the roster, then to its worker's sleeper.
     pub(super) fn watch(&self, polled: Polled) -> io::Result<()> {
         let polled = Arc::new(polled);
         let number = self.change(|roster| {

@@ -13,7 +13,7 @@ use uma::{LoopReclaimer, Pace};
 use super::crew::{Crew, Roster};
 use super::sleeper::{PressureNews, Sleeper};
 
-/// What worker 0 reclaims with.
+/// The reclaimers of worker 0.
 pub(super) struct Reclaim {
     zones: LoopReclaimer,
     clock: MonotonicClock,
@@ -40,7 +40,7 @@ impl Reclaim {
         }
     }
 
-    /// A round of worker 0, after its work. `pressure`: what the kernel's trigger says.
+    /// A round of worker 0, after its work. `pressure`: the news of the kernel's trigger.
     pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<PressureNews>) {
         let now = self.clock.now();
         if roster.number != self.roster {

@@ -1,4 +1,4 @@
-//! What a worker sleeps on: an epoll set, with an eventfd in it by which producers wake the worker.
+//! The object that a worker sleeps on: an epoll set, with an eventfd in it by which producers wake the worker.
 //!
 //! Invariants: the eventfd is watched by edge and never read, because each write is a new edge. Device queues are watched
 //! by level, so that frames left for a later round are reported again.
@@ -32,7 +32,7 @@ pub(super) struct Sleeper {
     event: EventFd,
 }
 
-/// What the kernel's pressure trigger says.
+/// The news of the kernel's pressure trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PressureNews {
     /// Tasks stalled for want of memory.
@@ -118,7 +118,7 @@ impl Sleeper {
         let _ = epoll::delete(&self.set, fd);
     }
 
-    /// Reports what is readable now, without sleeping.
+    /// Reports the queues that are readable now, without sleeping.
     pub(super) fn poll_now(&self, events: &mut Events) {
         self.wait(events, Some(Duration::ZERO));
     }

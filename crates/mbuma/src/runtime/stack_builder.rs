@@ -27,13 +27,13 @@ impl Runtime {
 }
 
 impl StackBuilder<'_> {
-    /// Changes the configuration. What it says of CPUs does not count.
+    /// Changes the configuration. Its numbers of CPUs do not count.
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Makes the stack. The workers run its timers from now on, and take in what the interfaces receive that
+    /// Makes the stack. The workers run its timers from now on, and take in the frames of the interfaces that
     /// [`Stack::add_interface`] makes.
     ///
     /// # Errors

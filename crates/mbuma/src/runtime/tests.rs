@@ -194,7 +194,7 @@ fn what_was_removed_is_driven_by_nobody() {
     runtime.shutdown();
 }
 
-/// Waits for what other threads are about to do.
+/// Waits for an act of other threads.
 fn eventually(condition: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if condition() {
@@ -262,7 +262,7 @@ fn a_stack_with_other_cpus_is_refused() {
 
 #[test]
 fn a_queue_that_is_not_there_is_not_watched() {
-    // Breaks when a queue is taken that can't be received from, and when what is kept of one outlives the runtime.
+    // Breaks when a queue is taken that can't be received from, and when one's record outlives the runtime.
     let runtime = Runtime::with_workers(1).expect("threads");
     let stack = stack(&runtime);
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());

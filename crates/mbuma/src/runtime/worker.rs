@@ -1,4 +1,4 @@
-//! A worker's thread: rounds of running what is due, until nothing is, and sleeping.
+//! A worker's thread: it runs due work in rounds, until there is none, and sleeps.
 //!
 //! Called by: runtime. Calls: crew, sleeper, the stacks.
 //! Invariants: each piece of work is bounded, so that none waits for more than the others' turns; a worker
@@ -21,7 +21,7 @@ use crate::device::Budget;
 
 /// Tasks that run before others have their turn.
 const TASKS_MAX: usize = 64;
-/// What is taken in from one queue before others have their turn.
+/// The frames that a worker takes in from one queue before others have their turn.
 const BUDGET: Budget = Budget {
     frames: 64,
     bytes: 256 << 10,
@@ -78,7 +78,7 @@ struct Worker<'a> {
     events: Events,
     /// Numbers of the queues that have more to give.
     readable: Vec<u64>,
-    /// What one of the workers gives memory back with.
+    /// With it one of the workers gives memory back.
     reclaim: Option<Reclaim>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Runs what is due on this CPU of each stack, and what others queued for it. Says whether there is more.
+    /// Runs each stack's due timers on this CPU, and packets that others queued for it. Says whether there is more.
     fn run_stacks(&self) -> bool {
         let mut more = false;
         for stack in &self.roster.stacks {
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         Some(at - stack.now())
     }
 
-    /// Takes in what queues have received, from each within its budget.
+    /// Takes in the frames of readable queues, from each within its budget.
     fn receive(&mut self) {
         let Self { crew, roster, .. } = self;
         self.readable.retain(|number| {

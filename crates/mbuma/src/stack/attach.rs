@@ -1,7 +1,7 @@
 //! Interfaces that come and go.
 //!
 //! Locks: the list of interfaces (INTERFACES). A detached interface is marked before its routes go, and its routes go
-//! before what waits for its neighbours: a thread that finds the interface later finds it marked.
+//! before the packets that wait for its neighbours: a thread that finds the interface later finds it marked.
 
 use std::sync::Arc;
 use std::time::Duration;

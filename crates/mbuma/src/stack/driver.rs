@@ -1,4 +1,4 @@
-//! What drives a stack that has no loop of its own: the threads of a runtime, as the stack sees them.
+//! The driver of a stack that has no loop of its own: the threads of a runtime, as the stack sees them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use crate::ifnet::IfIndex;
 use crate::stack::{RxQueue, Stack};
 
-/// Threads that take in what a stack's devices receive.
+/// Threads that take in the frames of a stack's devices.
 pub(crate) trait Driver: Send + Sync {
-    /// Takes in what the queue receives whenever `fd`, its device's, is readable.
+    /// Takes in the queue's frames whenever `fd`, its device's, is readable.
     ///
     /// # Errors
     /// The descriptor can't be watched.
@@ -26,7 +26,7 @@ impl Stack {
         let _ = self.0.driver.set(driver);
     }
 
-    /// What drives it, as long as that lives.
+    /// Its driver, as long as that lives.
     pub(crate) fn driver(&self) -> Option<Arc<dyn Driver>> {
         self.0.driver.get()?.upgrade()
     }

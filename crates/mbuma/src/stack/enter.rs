@@ -22,7 +22,7 @@ impl StackState {
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
         // First: the batch begins when it has its turn.
         let giant = self.config.giant.enter();
-        // It stays where it is to its end: it is larger than what is done in it, mostly.
+        // It stays where it is to its end: it is larger than the work done in it, mostly.
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
         finish(&mut batch);
@@ -45,8 +45,8 @@ impl StackState {
     }
 }
 
-/// Does what was put off, but for wakeups. Deferred work may queue frames, and packets to ourselves may defer work: round
-/// and round until nothing is left.
+/// Does deferred work, but for wakeups. It may queue frames, and packets to ourselves may defer work: round and round
+/// until nothing is left.
 fn finish(batch: &mut Batch<'_>) {
     for round in 1_usize.. {
         while let Some(work) = batch.deferred.pop() {

@@ -30,8 +30,8 @@ impl Attachment for StackInterface {
 }
 
 impl EpairEnd {
-    /// Attaches this end to a stack, where `input` takes in what arrives. An end that is attached
-    /// already moves: what waits for it where it was is dropped and counted there. It keeps the Ethernet
+    /// Attaches this end to a stack, where `input` takes in arriving packets. An end that is attached
+    /// already moves: packets that wait where it was are dropped and counted there. It keeps the Ethernet
     /// address that it had, or that the first stack drew for it, unless `config` has another: neighbours
     /// do not notice the move.
     #[doc(alias = "if_vmove")]

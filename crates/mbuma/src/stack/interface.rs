@@ -121,13 +121,13 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         self
     }
 
-    /// Sends what is for no network of the stack's to this router.
+    /// Sends packets for networks that the stack is not on to this router.
     pub fn default_route(mut self, gateway: Ipv4Addr) -> Self {
         self.gateway = Some(gateway);
         self
     }
 
-    /// Makes the interface, and begins to take in what it receives.
+    /// Makes the interface, and begins to take in its frames.
     ///
     /// # Errors
     /// [`Error::NoRuntime`]; [`Error::Gateway`]; a descriptor can't be watched. Then there is no interface.

@@ -67,7 +67,7 @@ impl Stack {
         self.0.clock.now()
     }
 
-    /// The buffers that this stack uses: allocate from here what is sent.
+    /// The buffers that this stack uses: allocate data to send from here.
     pub fn pool(&self) -> &MbufPool {
         &self.0.pool
     }

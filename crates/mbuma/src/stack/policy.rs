@@ -104,8 +104,8 @@ impl Stack {
     }
 }
 
-/// Handles all that waits anywhere, for a stack that one thread drives. What comes of it may wait
-/// again: so often, then the caller is to come back.
+/// Handles all waiting packets, for a stack that one thread drives. New packets that they cause may wait
+/// again: after some rounds the caller is to come back.
 pub(crate) fn run_all(stack: &StackState) {
     const ROUNDS: usize = 16;
     for _ in 0..ROUNDS {

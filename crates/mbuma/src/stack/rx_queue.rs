@@ -35,7 +35,7 @@ pub struct RxQueue {
 }
 
 impl RxQueue {
-    /// Takes in what the queue has received, within `budget`, and runs it through the stack. Says whether more
+    /// Takes in received frames, within `budget`, and runs them through the stack. Says whether more
     /// may be waiting.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl RxQueue {
     }
 }
 
-/// What a runtime asks of one that it keeps.
+/// The methods for a runtime, which keeps queues.
 impl RxQueue {
     /// That queue of an interface that has it.
     pub(crate) fn new(stack: &Arc<StackState>, ifp: &Arc<Ifnet>, queue: usize) -> Self {
@@ -102,7 +102,7 @@ fn not_found(what: &'static str) -> io::Error {
 }
 
 impl Stack {
-    /// Takes in what the device has received, within `budget`, and runs it through the stack.
+    /// Takes in frames that the device received, within `budget`, and runs them through the stack.
     /// Says whether more may be waiting.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a stack counts, and its connections.
+//! A stack's counters, and its connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Stack {
             .collect()
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn stats(&self) -> StackStats {
         let _giant = self.0.look();
         let interfaces = self.0.interfaces.read().clone();

@@ -1,4 +1,4 @@
-//! Timers: what is due on a CPU, and when the next is.
+//! Timers: those due on a CPU, and the time of the next.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::stack::policy::run_all;
 use crate::stack::{RxQueue, Stack};
 use crate::state::SHARED_TIMERS_CPU;
 
-/// What one device may pass on of its own before other timers run.
+/// The frames that one device may pass on of its own before other timers run.
 const DUE_BUDGET: Budget = Budget {
     frames: 64,
     bytes: 1 << 20,
@@ -27,9 +27,9 @@ impl Stack {
     }
 
     /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
-    /// of what has no CPU of its own (neighbours, reassembly, devices that pass on frames of their own). Returns when
-    /// its next one is; if another thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is
-    /// called.
+    /// of parts without a CPU of their own (neighbours, reassembly, devices that pass on frames of their own). Returns
+    /// when its next one is. A thread that sets an earlier one meanwhile calls the CPU's
+    /// [waker](Stack::set_cpu_waker).
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`](crate::config::Config::cpus).
@@ -57,8 +57,8 @@ impl Stack {
         });
     }
 
-    /// Receives from devices that have frames to pass on now, though none came. What waits in a device that is broken
-    /// is nothing to wait for: the next poll of it fails.
+    /// Receives from devices that have frames to pass on now, though none came. The caller need not wait for
+    /// frames in a broken device: the next poll of it fails.
     fn receive_due(&self) {
         let now = self.now();
         for ifp in self.interfaces_due(now, Ifnet::device_deadline) {

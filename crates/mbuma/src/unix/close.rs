@@ -1,4 +1,4 @@
-//! The end of sockets, one after the other: what a closed socket held may end with it, and what that held.
+//! The end of sockets, one after the other: sockets that a closed socket held may end with it, and so on.
 //!
 //! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in
 //! ten thousand calls inside of each other. That also holds where a program's own objects are links of the

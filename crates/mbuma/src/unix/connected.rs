@@ -1,5 +1,5 @@
-//! What streams and sequenced packets have in common: their users see a connection in the same way, but for what
-//! goes through it.
+//! The methods that streams and sequenced packets share: their users see a connection in the same way, but for the
+//! data.
 //!
 //! Called by: `stream.rs`, `seqpacket.rs`, each once. Calls: `connection.rs`. A macro and no trait: users call these
 //! without importing anything. Locks: none.
@@ -44,8 +44,8 @@ macro_rules! connected {
                 self.connection().set_waker(waker);
             }
 
-            /// Ends a direction, or both. The peer reads what was sent, then the end; it can't send where this
-            /// side reads no more.
+            /// Ends a direction, or both. The peer reads the data sent so far, then the end; it can't send where
+            /// this side reads no more.
             pub fn shutdown(&self, how: Shutdown) {
                 self.connection().shutdown(how);
             }

@@ -21,7 +21,7 @@ use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::{Wait, retry};
 
-/// What one side has of a connection.
+/// One side of a connection.
 pub(super) struct Connection {
     rx: Arc<Rcvbuf>,
     tx: Arc<Rcvbuf>,
@@ -32,7 +32,7 @@ pub(super) struct Connection {
     accepted: AtomicBool,
 }
 
-/// What is said about one side when a connection is made.
+/// The description of one side when a connection is made.
 pub(super) struct Side {
     pub(super) id: u64,
     pub(super) name: Option<Name>,
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Takes what came, up to `max` bytes; `None` at the end.
+    /// Takes received data, up to `max` bytes; `None` at the end.
     pub(super) fn recv(
         &self,
         unix: &UnixState,
@@ -151,7 +151,7 @@ impl Connection {
     }
 }
 
-/// Takes what came into `rx`.
+/// Takes data from `rx`.
 pub(super) fn recv(
     rx: &Rcvbuf,
     unix: &UnixState,

@@ -52,8 +52,8 @@ impl UnixDatagram {
         &self.0.pcb().unix
     }
 
-    /// Sends to the socket called `name` from now on, and takes only what comes from there; what came
-    /// before stays.
+    /// Sends to the socket called `name` from now on, and takes datagrams only from there; those that
+    /// came before stay.
     ///
     /// # Errors
     /// `NotFound`; `WrongType`; `BadName`; `NotPermitted` if that socket has another peer.
@@ -109,7 +109,7 @@ impl UnixDatagram {
         self.give(Message::new(data), to, wait).map_err(|(e, _)| e)
     }
 
-    /// Moves a datagram, and what goes with it, to the socket called `to`, or to the peer.
+    /// Moves a datagram and its rights to the socket called `to`, or to the peer.
     ///
     /// # Errors
     /// As [`UnixDatagram::send_to`], and `TooManyRights`, `OtherStack`; the message comes back.
@@ -145,7 +145,7 @@ impl UnixDatagram {
     }
 
     /// Copies the next datagram to `buf`, as far as it fits; the rest of it is lost. 0 is an empty one, or
-    /// the end that this side made with [`UnixDatagram::shutdown`]. What came with it is dropped.
+    /// the end that this side made with [`UnixDatagram::shutdown`]. Its rights are dropped.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there yet.
@@ -213,7 +213,7 @@ impl UnixDatagram {
         self.endpoint().rx.keep_reader(waker);
     }
 
-    /// Sends no more, or takes no more than what has come already. Its peer is not told, but can't send.
+    /// Sends no more, or takes only datagrams that wait already. Its peer is not told, but can't send.
     pub fn shutdown(&self, how: Shutdown) {
         let endpoint = self.endpoint();
         if how != Shutdown::Read {

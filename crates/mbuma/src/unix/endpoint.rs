@@ -27,7 +27,7 @@ pub(super) struct Endpoint {
     pub(super) rx: Arc<Rcvbuf>,
     pub(super) name: Option<Name>,
     peer: Lock<Option<Target>>,
-    /// It sends no more. Relaxed: what is sent at the same time may go either way.
+    /// It sends no more. Relaxed: a send at the same time may go either way.
     silent: AtomicBool,
 }
 
@@ -195,7 +195,7 @@ impl Endpoint {
     }
 }
 
-/// What a sender is told.
+/// The error that a sender gets.
 fn error_of(refusal: Refusal, wait: Wait) -> UnixError {
     match refusal {
         Refusal::Full => not_ready(wait),

@@ -15,8 +15,8 @@
 //! is one with a handle, or one that is not in flight itself, whose closer empties its buffer. If there is
 //! none, then none of the sockets seen on the way can be received, and all are closed (D and E).
 //!
-//! BSD's unp_gc marks from everything that is alive, at every close; to mark from what may be dead touches
-//! only what holds it, which is mostly one socket with a handle.
+//! BSD's unp_gc marks from everything that is alive, at every close; to mark from a socket that may be dead
+//! touches only its holders, mostly one socket with a handle.
 //!
 //! A socket may be dead from when it loses something that held it, so it is checked then: when its
 //! last handle goes while it is in flight ([`Flight::released`]), and when a buffer that it was in closes
@@ -104,7 +104,7 @@ impl Flight {
         dead.collect()
     }
 
-    /// What is dead if `suspect` is: nothing, itself, or all that it hangs on.
+    /// The sockets that are dead if `suspect` is: none, itself, or all that it hangs on.
     fn dead(&self, graph: &mut Graph, suspect: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
         if suspect.has_handles() {
             return Vec::new();

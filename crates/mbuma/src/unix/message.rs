@@ -8,13 +8,13 @@ use super::name::Name;
 use super::rights::Passed;
 use crate::config::Credentials;
 
-/// What is sent: bytes, and what goes with them.
+/// A message to send: bytes and rights.
 #[doc(alias = "msghdr")]
 #[derive(Debug, Default)]
 pub struct Message {
     /// The bytes. A stream needs at least one if anything is to go with them.
     pub data: Chain,
-    /// What goes with them, [`RIGHTS_MAX`](super::RIGHTS_MAX) at most.
+    /// The sockets and objects to pass, [`RIGHTS_MAX`](super::RIGHTS_MAX) at most.
     pub rights: Vec<Passed>,
 }
 
@@ -33,12 +33,12 @@ impl Message {
     }
 }
 
-/// What was received.
+/// A received message.
 #[derive(Debug, Default)]
 pub struct Received {
     /// The bytes.
     pub data: Chain,
-    /// What came with them.
+    /// The sockets and objects that the sender passed.
     pub rights: Vec<Passed>,
     /// There were more bytes in the datagram or record than were asked for; they are gone.
     #[doc(alias = "MSG_TRUNC")]

@@ -15,7 +15,7 @@
 //! within one stack only. A message may carry sockets and objects ([`Passed`]); a socket that can't be received any
 //! more is closed, cycles too. A connection knows the credentials of its other end ([`Credentials`]).
 //!
-//! Nothing blocks but what says so, in three ways to wait: methods called `.._blocking` sleep, with a
+//! There are three ways to wait, and only the first blocks: methods called `.._blocking` sleep, with a
 //! timeout if wanted; `poll_..` wakes a task once; `set_waker` keeps one waker. All of them may be used on one
 //! socket at a time, from any number of threads.
 //!

@@ -104,7 +104,7 @@ impl Unix {
     /// Waits for streams to `name`, with at most `backlog` that were not accepted yet.
     ///
     /// # Errors
-    /// `AddrInUse` if another socket, of whatever type, has the name; `BadName`.
+    /// `AddrInUse` if another socket, of any type, has the name; `BadName`.
     #[doc(alias = "bind")]
     pub fn listen(&self, name: &[u8], backlog: usize) -> Result<UnixListener, UnixError> {
         let listening = |name| Role::Listener(self.listening(name, backlog));

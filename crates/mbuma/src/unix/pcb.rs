@@ -1,7 +1,7 @@
-//! A UNIX-domain socket: what it is, and how many hold it.
+//! A UNIX-domain socket: its kind, and the number of its handles.
 //!
 //! A socket is open as long as it has a handle, or is in flight and can still be received. Handles are
-//! counted in `handles`; what is in flight is known to [`flight`](super::flight). [`Arc`]s of [`Unpcb`]
+//! counted in `handles`; [`flight`](super::flight) knows the sockets in flight. [`Arc`]s of [`Unpcb`]
 //! only keep the memory.
 //!
 //! | holder | counted by | given up by |
@@ -41,7 +41,7 @@ pub(crate) struct Unpcb {
     closed: AtomicBool,
 }
 
-/// What it does.
+/// The kind of a socket, with its state.
 pub(super) enum Role {
     Stream(Connection),
     Seqpacket(Connection),
@@ -71,7 +71,7 @@ impl Unpcb {
     }
 
     pub(super) fn has_handles(&self) -> bool {
-        // Acquire: zero is read after whatever its last holder did.
+        // Acquire: zero is read after all that its last holder did.
         self.handles.load(Ordering::Acquire) > 0
     }
 
@@ -91,7 +91,7 @@ impl Drop for Unpcb {
     }
 }
 
-/// What a program has of a socket: with the last one it closes, unless it is in flight.
+/// A program's hold on a socket: the socket closes with its last handle, unless it is in flight.
 pub(super) struct Handle(Arc<Unpcb>);
 
 impl Handle {
@@ -118,7 +118,7 @@ impl Drop for Handle {
     #[doc(alias = "sorele")]
     fn drop(&mut self) {
         let pcb = &self.0;
-        // Each drop is released to the last one, which acquires them all: it sees what was done to the
+        // Each drop is released to the last one, which acquires them all: it sees all changes to the
         // socket, and whether it ever was in flight.
         if pcb.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;

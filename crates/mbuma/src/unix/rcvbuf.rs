@@ -1,4 +1,4 @@
-//! What waits to be received by one socket: the only state that a sender and its receiver share.
+//! The receive buffer of one socket: the only state that a sender and its receiver share.
 //!
 //! ```text
 //!   socket A                                     socket B
@@ -9,8 +9,8 @@
 //! A connection is two of these. Each has one lock, and no operation on data takes two: a sender locks
 //! its peer's, a receiver its own. Data moves by reference, a stream's bytes gather in one chain.
 //!
-//! What goes with bytes marks a boundary in a stream: a read ends before such bytes, and one that brings
-//! what goes with them ends behind them. So it arrives with the bytes that it was sent with.
+//! Bytes with rights have boundaries in a stream: a read ends before such bytes, and a read that brings
+//! rights ends behind their bytes. So rights arrive with the bytes that they were sent with.
 //!
 //! A full buffer takes nothing; one that is not takes the next message whole. So a sender waits exactly
 //! while the buffer is full. A read that leaves the buffer half empty wakes all waiting senders.
@@ -41,7 +41,7 @@ static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
 pub(super) enum Shape {
     /// Bytes without boundaries.
     Stream,
-    /// Records of a connection. An error comes before what is queued, as Linux has it.
+    /// Records of a connection. An error comes before queued records, as Linux has it.
     Records,
     /// Datagrams, from any socket.
     Datagrams,
@@ -78,7 +78,7 @@ pub(crate) struct Rcvbuf {
     inner: Lock<Inner>,
 }
 
-/// What belongs to a message's bytes while they wait.
+/// The rights and the sender of a message while it waits.
 #[derive(Default)]
 pub(super) struct Attached {
     pub(super) cargo: Vec<Cargo>,
@@ -160,8 +160,8 @@ impl Rcvbuf {
         Ok(())
     }
 
-    /// Takes up to `max` bytes of what is first, and all that goes with them; `None` at the end. If there
-    /// is nothing, `waiter` is told when there is.
+    /// Takes up to `max` bytes of the first message, and all their rights; `None` at the end. If the
+    /// buffer is empty, `waiter` is told when it fills.
     ///
     /// # Errors
     /// `WouldBlock`; `Reset`, once; `NoBufs`, and nothing has changed.
@@ -247,7 +247,7 @@ impl Rcvbuf {
         only.is_none_or(|only| only == sender)
     }
 
-    /// The owner reads only what is here already.
+    /// The owner reads only the messages that wait already.
     #[doc(alias = "socantrcvmore")]
     pub(super) fn shut_reader(&self) {
         let mut inner = self.inner.lock();
@@ -328,7 +328,7 @@ impl Inner {
             .is_none_or(|only| sender.is_none_or(|s| s.id == only))
     }
 
-    /// What a read gives if it does not give data.
+    /// The result of a read that gives no data.
     fn verdict(
         &mut self,
         shape: Shape,

@@ -1,4 +1,4 @@
-//! What goes with a message beside its bytes: sockets, and objects that the sender gives away.
+//! The rights of a message: sockets, and objects that the sender gives away with its bytes.
 //!
 //! While it is under way, a socket is not held by a handle but by the buffer that it waits in, and
 //! [`flight`](super::flight) knows which one that is. So a socket that can't be received any more is found. An object
@@ -119,7 +119,7 @@ impl fmt::Debug for Passed {
     }
 }
 
-/// What waits in a buffer. A socket's is counted as in flight, not as a handle.
+/// A right that waits in a buffer. A socket is counted as in flight, not as a handle.
 pub(super) enum Cargo {
     Socket(Arc<Unpcb>),
     Other(Passed),
@@ -168,7 +168,7 @@ impl fmt::Debug for Cargo {
     }
 }
 
-/// Packs up what goes with a message; its sockets are in flight from here on. The handles come back: a
+/// Packs up the rights of a message; its sockets are in flight from here on. The handles come back: a
 /// socket is to have either, and always one.
 pub(super) fn pack(
     rights: Vec<Passed>,

@@ -227,7 +227,7 @@ fn a_cycle_ends_with_whoever_lets_go_last() {
         give(&far, right.clone());
         let receiver = thread::spawn(move || {
             let inner = take(&right);
-            // It is open, and what it holds is.
+            // It is open, and so is the socket that it holds.
             give(&inner, take(&inner));
         });
         let dropper = thread::spawn(move || drop(inner));

@@ -70,7 +70,7 @@ impl UnixSeqpacket {
         self.give(Message::new(data), wait).map_err(|(e, _)| e)
     }
 
-    /// Moves a record to the peer, and what goes with it.
+    /// Moves a record and its rights to the peer.
     ///
     /// # Errors
     /// The message comes back with `WouldBlock`, `BrokenPipe`, `Reset` (once), `TooBig`,
@@ -106,10 +106,10 @@ impl UnixSeqpacket {
     }
 
     /// Copies the next record to `buf`, as far as it fits; the rest of it is lost. 0 is the end, or an
-    /// empty record: [`UnixSeqpacket::recv_with`] tells them apart. What came with it is dropped.
+    /// empty record: [`UnixSeqpacket::recv_with`] tells them apart. Its rights are dropped.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once, before what is there.
+    /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.
     pub fn recv(&self, buf: &mut [u8]) -> Result<usize, UnixError> {
         self.copy_out(buf, Wait::No)
     }
@@ -117,7 +117,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::recv`], waiting for something to come.
     ///
     /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once, before what is there.
+    /// `TimedOut` when the time is over; `Reset`, once, before the records that wait.
     pub fn recv_blocking(
         &self,
         buf: &mut [u8],
@@ -126,10 +126,10 @@ impl UnixSeqpacket {
         self.copy_out(buf, Wait::Yes(timeout))
     }
 
-    /// Takes the next record, cut to `max` bytes, and what came with it; `None` at the end.
+    /// Takes the next record, cut to `max` bytes, with its rights; `None` at the end.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once, before what is there.
+    /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.
     #[doc(alias = "recvmsg")]
     pub fn recv_with(&self, max: usize) -> Result<Option<Received>, UnixError> {
         self.connection().recv(self.unix(), max, Wait::No)
@@ -138,7 +138,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::recv_with`], waiting for something to come.
     ///
     /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once, before what is there.
+    /// `TimedOut` when the time is over; `Reset`, once, before the records that wait.
     pub fn recv_with_blocking(
         &self,
         max: usize,

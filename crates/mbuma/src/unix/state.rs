@@ -1,4 +1,4 @@
-//! What the UNIX-domain sockets of one stack share.
+//! The state that the UNIX-domain sockets of one stack share.
 //!
 //! Called by: all of `unix`, [`Stack`](crate::Stack). Calls: nothing. Locks: those of its parts.
 

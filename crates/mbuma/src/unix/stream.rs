@@ -26,8 +26,8 @@ use crate::park::Wait;
 /// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
 const CHUNK: usize = 64 << 10;
 
-/// One side of a stream. Clones are handles on the same socket; the last one to go closes it. What the
-/// peer has not read then, it still reads; what this side has not read is lost, and the peer told so.
+/// One side of a stream. Clones are handles on the same socket; the last one to go closes it. The
+/// peer still reads the data sent to it; data that this side has not read is lost, and the peer told so.
 ///
 /// # Example
 /// ```
@@ -120,8 +120,8 @@ impl UnixStream {
             .map_err(|(e, message)| (e, message.data))
     }
 
-    /// Moves bytes to the peer, and what goes with them. Bytes that something goes with are received
-    /// apart from those before and behind them.
+    /// Moves bytes and their rights to the peer. The peer receives bytes with rights apart from those
+    /// before and behind them.
     ///
     /// # Errors
     /// The message comes back with `WouldBlock`, `BrokenPipe`, `TooManyRights`, `OtherStack`
@@ -152,7 +152,7 @@ impl UnixStream {
         }
     }
 
-    /// Copies received bytes to `buf`; 0 is the end. What came with them is dropped.
+    /// Copies received bytes to `buf`; 0 is the end. Their rights are dropped.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
@@ -172,8 +172,8 @@ impl UnixStream {
         self.copy_out(buf, Wait::Yes(timeout))
     }
 
-    /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. What came with
-    /// them is dropped.
+    /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. Their rights
+    /// are dropped.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
@@ -195,7 +195,7 @@ impl UnixStream {
         Ok(received.unwrap_or_default().data)
     }
 
-    /// Takes up to `max` received bytes, and what came with them; `None` at the end.
+    /// Takes up to `max` received bytes, and their rights; `None` at the end.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.

@@ -1,4 +1,4 @@
-//! What a bridge counts.
+//! The counters of a bridge.
 //!
 //! Called by: [`bridge`](super). Calls: `kern`. Locks: none; each CPU counts for itself.
 
@@ -35,7 +35,7 @@ pub struct BridgeStats {
     pub flooded: u64,
     /// Frames to a station behind the port that they came from.
     pub filtered: u64,
-    /// Frames without a whole Ethernet header, or whose source is a group; and what devices lost.
+    /// Frames without a whole Ethernet header, or whose source is a group; and frames that devices lost.
     pub bad_frame: u64,
     /// Frames larger than the MTU.
     pub too_big: u64,

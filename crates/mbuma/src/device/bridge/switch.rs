@@ -1,4 +1,4 @@
-//! One batch of frames that came in at one port: what is learnt of them, and where each goes.
+//! One batch of frames that came in at one port: their senders are learnt, and each goes to its ports.
 //!
 //! Called by: [`Bridge::poll`](super::Bridge::poll). Calls: offload, the devices of other ports.
 //!
@@ -23,7 +23,7 @@ pub(super) struct Switching<'b> {
     ports: &'b [Arc<Port>],
     from: &'b Arc<Port>,
     now: Time,
-    /// What leaves at each port.
+    /// The frames that leave at each port.
     rows: Vec<Mbufq>,
 }
 
@@ -79,7 +79,7 @@ impl<'b> Switching<'b> {
             counters.bad_frame.inc();
             return None;
         };
-        // A frame may have a VLAN tag besides; a large segment is cut to what fits.
+        // A frame may have a VLAN tag besides; a large segment is cut to fit.
         let longest =
             usize::from(self.from.device.capabilities().mtu) + EtherHeader::LEN + VLAN_LEN;
         if frame.header().tso_segsz == 0 && frame.len() > longest {
@@ -177,13 +177,13 @@ impl<'b> Switching<'b> {
             self.finish(port, frame, &mut ready);
         }
         let given = ready.len();
-        // What a full device leaves is lost, as on a wire; one that is gone is removed when it is polled.
+        // Frames that a full device leaves are lost, as on a wire; one that is gone is removed when it is polled.
         let refused = port.device.transmit(&mut ready).unwrap_or(0) + ready.len();
         counters.refused.add(refused as u64);
         counters.sent.add(given.saturating_sub(refused) as u64);
     }
 
-    /// Does what the port's device can't.
+    /// Does the offloads that the port's device lacks.
     fn finish(&self, port: &Port, mut frame: Packet, ready: &mut Mbufq) {
         let (pool, caps) = (&self.bridge.pool, port.device.capabilities());
         // A checksum is written behind headers that others may see.

@@ -204,7 +204,7 @@ fn sum_is_valid(frame: &[u8]) -> bool {
     sum.is_valid()
 }
 
-/// Breaks if a frame that goes to many is copied, or one port's device changes what another's sees.
+/// Breaks if a frame that goes to many is copied, or one port's device changes another's bytes.
 #[test]
 fn floods_share_storage() {
     let lan = Lan::new(&[WHOLE, WHOLE, PLAIN, WHOLE]);
@@ -266,7 +266,7 @@ fn offloads_pass_whole() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a port that went still gets frames, is still known, or what waited there is not counted.
+/// Breaks if a port that went still gets frames, is still known, or frames that waited there are not counted.
 #[test]
 fn ports_come_and_go() {
     let mut lan = Lan::new(&[PLAIN; 2]);

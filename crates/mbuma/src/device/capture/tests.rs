@@ -36,7 +36,7 @@ fn one(pool: &MbufPool, bytes: &[u8]) -> Mbufq {
     tx
 }
 
-/// Breaks if a reader of the format can't read what was captured: bytes, direction, nanoseconds.
+/// Breaks if a reader of the format can't read captured frames: bytes, direction, nanoseconds.
 #[test]
 fn both_directions_are_written_down() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -53,7 +53,7 @@ fn both_directions_are_written_down() {
     capture.transmit(&mut one(&pool, &long)).unwrap();
     assert_eq!(peer.pending(), 1);
 
-    // Without dropping it: what passed is in the file already.
+    // Without dropping it: the frames are in the file already.
     let file = disk.0.lock().unwrap().clone();
     let mut reader = PcapNgReader::new(file.as_slice()).unwrap();
     let mut seen = Vec::new();

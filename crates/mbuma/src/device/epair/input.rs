@@ -30,7 +30,7 @@ impl Input {
         matches!(self, Self::Polled(_))
     }
 
-    /// What the other end calls. `run` takes in one batch, and says whether to come back.
+    /// The waker that the other end calls. `run` takes in one batch, and says whether to come back.
     pub(crate) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
         match self {
             Self::Direct => Arc::new(Direct(run)).into(),

@@ -1,10 +1,10 @@
-//! What a stack has of an end of an epair, from one attachment to its end.
+//! A stack's hold on an end of an epair, from one attachment to its end.
 //!
 //! Called by: the stack that it is attached to (as a [`Device`]), or a driver of one's own. Calls: the
 //! cable's queues, the waker of the other end; neither with a lock held.
 //!
-//! Invariants: a plug that is out receives nothing and transmits nothing. What was taken off the cable
-//! and did not fit the budget is kept here, first in line, and nothing is kept by a plug that is out.
+//! Invariants: a plug that is out receives nothing and transmits nothing. Packets that were taken
+//! off the cable and did not fit the budget are kept here, first in line; a plug that is out keeps nothing.
 //! Locks: `kept` (IFQUEUE); never with the cable's.
 
 use std::io;
@@ -36,7 +36,7 @@ pub struct Plug {
     /// itself, or was told by the one that has.
     keeps: AtomicBool,
     /// Set under `kept`, so that nothing is kept after it. Relaxed elsewhere: a transmitter that is
-    /// late sends what it might have sent before.
+    /// late sends packets that it might have sent before.
     out: AtomicBool,
 }
 
@@ -88,7 +88,7 @@ impl Plug {
         }
     }
 
-    /// Keeps what did not fit; a plug that went out meanwhile can't, and gives it out at once.
+    /// Keeps packets that did not fit; a plug that went out meanwhile can't, and gives them out at once.
     fn keep(&self, mut rest: Mbufq, rx: &mut Mbufq) {
         let mut kept = self.kept.lock();
         if self.out.load(Ordering::Relaxed) && !planted(Bug::KeptOutside) {

@@ -113,8 +113,8 @@ fn what_a_budget_leaves_comes_next() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a reader that rests is not woken for what comes while it is at work, or is not told to come back for
-/// what came behind packets that it kept.
+/// Breaks if a reader that rests is not woken for packets that come while it is at work, or is not told to come back
+/// for packets behind those that it kept.
 #[test]
 fn who_rests_is_woken_or_comes_back() {
     let pool = pool();
@@ -167,7 +167,7 @@ fn wakes_who_sleeps() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a queue grows past its bound, or does not count what it refuses and how full it was.
+/// Breaks if a queue grows past its bound, or does not count refused packets and how full it was.
 #[test]
 fn a_full_queue_leaves_the_rest() {
     let pool = pool();
@@ -219,7 +219,7 @@ fn a_plug_that_is_out_is_void() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if what one end sent before it went is lost, or its absence goes unnoticed.
+/// Breaks if packets that one end sent before it went are lost, or its absence goes unnoticed.
 #[test]
 fn destroying() {
     let pool = pool();
@@ -366,7 +366,7 @@ fn stacks_end_though_they_are_joined() {
 }
 
 /// Breaks if an end that moves keeps a route, a neighbour's queue or a packet in the stack that it
-/// left, if what waited is not counted there, or if an index is given twice.
+/// left, if waiting packets are not counted there, or if an index is given twice.
 #[test]
 fn moving_to_another_stack() {
     let clock = clock();

@@ -1,4 +1,4 @@
-//! What is under way: values that come out at their times.
+//! Values under way, which come out at their times.
 //!
 //! A pure value. Invariants: values come out in order of their times, and those of one time in the order in which they
 //! were put in. The owner bounds how many there are.

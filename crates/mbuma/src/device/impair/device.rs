@@ -1,4 +1,4 @@
-//! A device around another that does to frames what a bad link does, in both directions.
+//! A device around another that treats frames as a bad link does, in both directions.
 //!
 //! ```text
 //!   the other device --receive--> [emulator, delay queue] --receive--> stack
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! Frames wait here until their times. The stack asks for the next of these times ([`Device::next_deadline`]) with its other
-//! deadlines, and then receives and transmits again: so whatever drives the stack drives the link, and time is the
+//! deadlines, and then receives and transmits again: so the stack's driver drives the link, and time is the
 //! stack's clock.
 //!
 //! Queue and loss are meant for frames of the MTU. So the stack is told that this device has no offloads, and large
 //! segments that the other device receives are cut, and their checksums finished, before they enter the link.
 //!
 //! Invariants: each direction holds at most [`HELD_MAX`] bytes of buffers; a frame beyond is dropped as
-//! if the queue were full. What the link loses is counted by the link ([`Impaired::counts`]), not by the stack: the stack
-//! never received it.
+//! if the queue were full. The link counts lost frames ([`Impaired::counts`]); the stack does not, for it never
+//! received them.
 //!
 //! Locks: one for each direction (IFQUEUE), held while frames are put in and taken out, with nothing called under it but
 //! zones. [`Device::next_deadline`] takes none.
@@ -91,7 +91,7 @@ struct Carried<'p> {
 }
 
 impl<D: Device> Impaired<D> {
-    /// Puts a link around `device`: the first of `links` is for what it receives, the second for what it transmits. `clock`
+    /// Puts a link around `device`: the first of `links` is for receiving, the second for transmitting. `clock`
     /// is that of the stack; `random` decides which frames meet a fault.
     pub fn new(
         device: D,
@@ -118,17 +118,17 @@ impl<D: Device> Impaired<D> {
         self.outward.under_way.lock().emulator.set_link(outward);
     }
 
-    /// What the links are like now, in the order of [`Impaired::new`].
+    /// The links' present properties, in the order of [`Impaired::new`].
     pub fn links(&self) -> [LinkConfig; 2] {
         [&self.inward, &self.outward].map(|way| way.under_way.lock().emulator.link())
     }
 
-    /// What the links did to frames, in the order of [`Impaired::new`].
+    /// The links' counts of events, in the order of [`Impaired::new`].
     pub fn counts(&self) -> [LinkCounts; 2] {
         [&self.inward, &self.outward].map(|way| way.under_way.lock().emulator.counts())
     }
 
-    /// Cuts what the device merged, and finishes checksums that it trusts.
+    /// Cuts frames that the device merged, and finishes checksums that it trusts.
     fn finish(&self, frame: Packet, ready: &mut Mbufq) {
         let caps = self.capabilities();
         if offload::prepare(&self.pool, frame, caps, ready).is_err() {
@@ -184,7 +184,7 @@ impl OneWay {
         }
     }
 
-    /// Drops what is under way, and says how many frames that was.
+    /// Drops the frames under way, and says how many there were.
     fn clear(&self) -> usize {
         let mut under_way = self.under_way.lock();
         let dropped = std::mem::take(&mut under_way.frames);
@@ -257,7 +257,7 @@ impl<D: Device> Device for Impaired<D> {
         let now = self.clock.now();
         self.outward.pass(now, tx, &self.pool, usize::MAX, &mut due);
         let refused = self.device.transmit(&mut due);
-        // What the device has no room for now is lost, as on a link.
+        // Frames that a full device leaves are lost, as on a link.
         tx.append(&mut due);
         refused
     }

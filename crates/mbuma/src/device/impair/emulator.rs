@@ -5,8 +5,8 @@
 //!   frame --> | MTU | queue (drop-tail) | ECN mark | rate | --> | lost? damaged? cut? twice? | delay, jitter, late | -->
 //! ```
 //!
-//! A pure value: what comes out depends on the [`LinkConfig`], on the seed, and on the frames with their times, and on nothing
-//! else. The fate of a frame is decided when it enters, because the queue is first in, first out: so the time at which it
+//! A pure value: its output depends only on the [`LinkConfig`], on the seed, and on the frames with their times.
+//! The fate of a frame is decided when it enters, because the queue is first in, first out: so the time at which it
 //! comes out is known at once, and the owner keeps it until then, in a [`DelayQueue`](super::DelayQueue) or among other
 //! events.
 //!
@@ -42,7 +42,7 @@ pub trait LinkFrame: Sized {
     /// Inverts one bit, counted from the first; false if it must be lost instead.
     fn flip_bit(&mut self, bit: u64) -> bool;
 
-    /// Removes what is behind the first `len` bytes.
+    /// Removes the bytes behind the first `len`.
     fn cut_to(&mut self, len: usize);
 
     /// Marks it with "congestion experienced" (RFC 3168) if it is ECN-capable; says whether it was.
@@ -54,7 +54,7 @@ pub trait LinkFrame: Sized {
 pub struct LinkEmulator {
     link: LinkConfig,
     random: Random,
-    /// When the last bit of what is queued leaves. With a token bucket this may lie in the past.
+    /// When the last queued bit leaves. With a token bucket this may lie in the past.
     busy_until: Time,
     /// When the last frame in order arrives.
     last_arrival: Time,
@@ -81,12 +81,12 @@ impl LinkEmulator {
         self.link = link;
     }
 
-    /// What it is like.
+    /// Its properties.
     pub fn link(&self) -> LinkConfig {
         self.link
     }
 
-    /// What it did.
+    /// The events so far.
     pub fn counts(&self) -> LinkCounts {
         self.counts
     }
@@ -101,7 +101,7 @@ impl LinkEmulator {
         self.link.bytes_in(self.wait(now))
     }
 
-    /// Sends a frame at `now`: tells `out` what comes out of it, each with its time, and `log` what happened.
+    /// Sends a frame at `now`: gives `out` the resulting copies, each with its time, and `log` the events.
     pub fn send<F: LinkFrame>(
         &mut self,
         now: Time,

@@ -1,6 +1,6 @@
-//! What a link did to frames, and how often.
+//! The effects of a link on frames, and their numbers.
 
-/// What happened to a frame, or to a copy of it.
+/// An event of a frame, or of a copy of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum LinkEvent {

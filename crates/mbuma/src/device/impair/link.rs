@@ -1,4 +1,4 @@
-//! What one direction of a link is like: its rate, its length, its queue and its faults.
+//! The properties of one direction of a link: its rate, its length, its queue and its faults.
 //!
 //! Plain values, without state: a [`LinkEmulator`](super::LinkEmulator) is the state of one direction.
 
@@ -56,7 +56,7 @@ pub struct Burst {
 /// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// What goes wrong.
+    /// Its faults.
     pub faults: Faults,
     /// How long a frame travels, behind its last bit.
     pub delay: Duration,

@@ -27,7 +27,7 @@ use super::link::{Burst, Lateness, LinkConfig};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSpecError(String);
 
-/// What a reordered packet's delay is unless it is said.
+/// The default delay of a reordered packet.
 const LATE: Duration = Duration::from_millis(5);
 /// The longest delay: a minute.
 const DELAY_MAX: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ const QUEUE_MIN: u64 = 20;
 /// The packet size that a queue in packets counts in, unless an MTU is said.
 const MTU: u16 = 1500;
 
-/// A length of queue, before it is known what rate and delay it is for.
+/// A length of queue, before its rate and delay are known.
 #[derive(Debug, Clone, Copy)]
 enum Length {
     Bytes(usize),
@@ -127,7 +127,7 @@ impl LinkConfig {
     }
 }
 
-/// As it can be read again, with what differs from a perfect link; `perfect` if nothing does.
+/// As it can be read again, with the differences from a perfect link; `perfect` if there are none.
 impl fmt::Display for LinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = &self.faults;
@@ -196,7 +196,7 @@ fn refuse<T>(why: String) -> Result<T, LinkSpecError> {
     Err(LinkSpecError(why))
 }
 
-/// A number and its unit, which is what follows the digits.
+/// A number and its unit, the text behind the digits.
 fn number(text: &str) -> Option<(f64, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -204,7 +204,7 @@ fn number(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, unit))
 }
 
-/// A number in one of the units, times what the unit stands for.
+/// A number in one of the units, times the unit's factor.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, unit) = number(text)?;
     let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;

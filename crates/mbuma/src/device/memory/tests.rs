@@ -77,7 +77,7 @@ fn wakes_the_reader() {
     assert_eq!(count.0.load(Ordering::Relaxed), 3, "the other end went");
 }
 
-/// Breaks if a full queue grows, or loses what it does not take.
+/// Breaks if a full queue grows, or loses packets that it does not take.
 #[test]
 fn full_queue_leaves_the_rest() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -89,7 +89,7 @@ fn full_queue_leaves_the_rest() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if what one end sent before it went is lost, or its absence goes unnoticed.
+/// Breaks if packets that one end sent before it went are lost, or its absence goes unnoticed.
 #[test]
 fn closing() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();

@@ -73,7 +73,7 @@ fn large(pool: &MbufPool, data: &[u8], segsz: u16, timestamps: bool) -> Packet {
     packet
 }
 
-/// What TCP would have sent, had it cut the data itself.
+/// The segments that TCP would have sent, had it cut the data itself.
 fn reference(data: &[u8], segsz: usize, timestamps: bool) -> Vec<Vec<u8>> {
     let count = data.len().div_ceil(segsz);
     let segment = |(i, piece): (usize, &[u8])| {
@@ -93,7 +93,7 @@ fn data(len: usize) -> Vec<u8> {
 }
 
 proptest! {
-    /// Breaks if one byte of a cut segment differs from what TCP would have sent itself.
+    /// Breaks if one byte of a cut segment differs from TCP's own segment.
     #[test]
     fn cut_equals_the_reference(len in 1..65_000usize, segsz in 200..9000u16, timestamps: bool) {
         let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -154,7 +154,7 @@ fn devices_get_what_they_can_take() {
         expected[34 + 16..][..2].copy_from_slice(&partial.to_be_bytes());
         assert_eq!(piece.to_vec(), expected);
     }
-    // One segment is no large one, whatever its header says.
+    // One segment is no large one, even if its header says so.
     let single = run(Capabilities::whole(1500), 1000);
     assert_eq!((single.len(), single[0].header().tso_segsz), (1, 0));
     assert_eq!(

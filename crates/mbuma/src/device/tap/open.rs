@@ -25,7 +25,7 @@ impl Tap {
     /// programs that open it.
     ///
     /// # Errors
-    /// [`Error::Device`], which says what to do.
+    /// [`Error::Device`], which names the remedy.
     pub fn open(name: &str) -> Result<OpenTap, Error> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self::open_queues(name, cpus)

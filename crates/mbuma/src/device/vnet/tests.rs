@@ -13,7 +13,7 @@ fn describe(header: VnetHeader, len: usize) -> Result<(u16, bool), BadVnetHeader
     Ok((meta.tso_segsz, meta.csum.contains(Csum::L4_VALID)))
 }
 
-/// Breaks if what the kernel vouches for is verified again, or what it does not is trusted.
+/// Breaks if a checksum that the kernel vouches for is verified again, or any other is trusted.
 #[test]
 fn inward() {
     let csum = VnetHeader {
@@ -78,7 +78,7 @@ fn what_was_left_undone_can_be_left_again() {
         assert_eq!(frame.header().csum, csum | Csum::L4_VALID);
         assert_eq!(VnetHeader::of(&frame), header);
     }
-    // What is no such packet is not touched afterwards.
+    // Any other packet is not touched afterwards.
     for (csum_start, csum_offset) in [(34, 17), (13, 16), (33, 16), (75, 6)] {
         let header = VnetHeader {
             flags: NEEDS_CSUM,

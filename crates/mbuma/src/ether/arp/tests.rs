@@ -79,8 +79,8 @@ fn station(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a01_0000 + n)
 }
 
-/// Breaks if a link full of stations, or of liars, makes the table grow without limit, or if what is
-/// pushed out leaks the packets that wait in it.
+/// Breaks if a link full of stations, or of liars, makes the table grow without limit, or if an
+/// evicted entry leaks the packets that wait in it.
 #[test]
 fn table_is_bounded() {
     let b = Bench::new();

@@ -25,8 +25,8 @@ fn put(
     (put, packets.len())
 }
 
-/// Breaks if what an owner puts back makes a queue longer than it may be (seen with threads), or gets behind what came
-/// meanwhile.
+/// Breaks if packets that an owner puts back make a queue longer than it may be (seen with threads), or get behind
+/// packets that came meanwhile.
 #[test]
 fn there_is_room_for_what_is_put_back() {
     let (work, active) = (Workstream::new(), AtomicUsize::new(0));

@@ -161,7 +161,7 @@ impl Pair {
     fn run(&self, by: Duration) {
         let end = self.clock.now() + by;
         loop {
-            // What one sends, the other receives, and answers.
+            // Each receives the other's frames, and answers.
             for (stack, index) in self.stacks.iter().cycle().take(8) {
                 let more = stack.poll_interface(*index, ALL);
                 assert!(!more.expect("it is there"));

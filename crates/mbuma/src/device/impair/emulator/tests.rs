@@ -1,4 +1,4 @@
-//! One direction of a link: what every choice of its parameters must keep, and what single ones do.
+//! One direction of a link: rules for every choice of its parameters, and the effects of single ones.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl LinkFrame for Dummy {
     }
 }
 
-/// Sends frames of these lengths, each so much later than the one before, and gives what comes out, in order of time.
+/// Sends frames of these lengths, each so much later than the one before, and gives those that come out, by time.
 fn run(emulator: &mut LinkEmulator, frames: &[(usize, Duration)]) -> Vec<(Time, Dummy)> {
     let (mut now, mut queue) = (Time::ZERO, DelayQueue::new());
     for (number, (len, gap)) in frames.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is typed is what is emulated.
+//! The emulator obeys the typed text.
 
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn every_word_sets_what_it_names() {
 
 #[test]
 fn what_is_not_said_is_perfect() {
-    // Breaks when a word has an effect on what it does not name, or a rate comes without a bounded queue.
+    // Breaks when a word has an effect on a field that it does not name, or a rate comes without a bounded queue.
     let late = Lateness::By(LATE);
     let mut want = LinkConfig::delay(Duration::from_millis(5));
     want.faults.late = late;

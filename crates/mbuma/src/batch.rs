@@ -1,14 +1,14 @@
 //! One entry into the stack: when it began, the connections and interfaces it touched, the wakers to call.
 //!
-//! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
-//! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
+//! Every public operation and every batch of frames runs inside of a [`Batch`]. It collects
+//! work that would hold a lock over a call outwards, and does it at the end, without any lock but Giant:
 //!
-//! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that a batch of
-//!    segments is answered by one acknowledgement;
-//! 2. packets that were collected for other CPUs are handed over, and packets to ourselves handled, if
-//!    no other thread does;
-//! 3. interfaces with frames queued are told to transmit;
-//! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
+//! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that one
+//!    acknowledgement answers a batch of segments;
+//! 2. the batch hands packets for other CPUs over, and handles packets to ourselves, if no other thread
+//!    does;
+//! 3. interfaces with queued frames transmit;
+//! 4. the batch wakes CPUs that it gave work to, and calls the wakers of sockets that became ready.
 //!
 //! `StackState::enter` makes a batch and ends it. Locks: Giant, if that is over the stack, which it has from before the
 //! beginning to step 4, but for MP-safe devices.
@@ -26,8 +26,8 @@ use crate::one_or_many::OneOrMany;
 use crate::state::StackState;
 use crate::waiters::Wakes;
 
-/// Work that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
-/// send. It may defer more work, transmit and wake; each is done before the batch ends.
+/// Work that a batch puts off to its end, and runs there with no lock held but, at most, Giant: a connection's turn to
+/// send. It may defer more work, transmit and wake; the batch does all of that before it ends.
 pub(crate) trait Deferred: Send + Sync {
     fn run(self: Arc<Self>, batch: &mut Batch<'_>);
 }
@@ -42,7 +42,7 @@ pub(crate) struct Batch<'s> {
     pub(crate) deferred: OneOrMany<Arc<dyn Deferred>>,
     pub(crate) transmits: OneOrMany<(Arc<Ifnet>, usize)>,
     pub(crate) wakes: OneOrMany<Wakes>,
-    /// CPUs that were given something to do, and are not the caller.
+    /// CPUs that this batch gave work to, and that are not the caller.
     pub(crate) kicks: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
     pub(crate) netisr: netisr::BatchQueues<Mbufq>,
@@ -91,8 +91,7 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// CPU `cpu` has something to do: it is woken at the end of the batch, unless the caller is that CPU
-    /// and will see it.
+    /// CPU `cpu` has work: the batch wakes it at its end, unless the caller is that CPU and will see it.
     pub(crate) fn kick(&mut self, cpu: usize) {
         let own = self.cpu.is_own && self.cpu.index == cpu;
         if !own && !self.kicks.contains(&cpu) {

@@ -59,8 +59,8 @@ pub(crate) fn dispatch(
     }
 }
 
-/// A datagram that was put together belongs to another flow than its fragments: it may have another
-/// CPU. It is given back if it is to be handled here and now.
+/// A reassembled datagram belongs to another flow than its fragments: it may have another CPU. The caller gets
+/// it back if it must handle it at once.
 pub(crate) fn redispatch(
     batch: &mut Batch<'_>,
     mut packet: Packet,

@@ -130,7 +130,7 @@ impl IfAddr {
 pub struct IfConfig {
     /// A name for people, such as `tap0`.
     pub name: String,
-    /// Its Ethernet address; if none is given and the device has none, one is drawn at random.
+    /// Its Ethernet address. Without one here or in the device, the stack draws one at random.
     pub mac: Option<MacAddr>,
     /// Its addresses of IPv4.
     pub addrs: Vec<IfAddr>,
@@ -143,7 +143,7 @@ pub struct IfConfig {
     /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it
     /// elsewhere.)
     pub route_localnet: bool,
-    /// The device may be called by several threads at once. If not, it receives and transmits under the
+    /// Several threads may call the device at once. If not, it receives and transmits under the
     /// stack's Giant, one thread at a time, which also keeps out all else that needs Giant.
     #[doc(alias = "IFF_NEEDSGIANT")]
     #[doc(alias = "INTR_MPSAFE")]

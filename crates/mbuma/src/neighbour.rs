@@ -38,7 +38,7 @@ static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) lifetime: Duration,
-    /// A check begins with waiting so long for an answer to what was sent; none: with a question.
+    /// A check begins with a wait of this length for an answer to the packet; none: with a question.
     delay: Option<Duration>,
 }
 
@@ -110,11 +110,11 @@ impl Hop {
 pub(crate) enum Resolution {
     /// It goes to this address.
     Known(MacAddr, Packet),
-    /// The same; that station is to be asked whether it is still there.
+    /// The same; the caller asks that station whether it is still there.
     Check(MacAddr, Packet),
     /// It waits for an answer.
     Waits,
-    /// The same; all stations are to be asked. An older question made room for this one: these waited for it.
+    /// The same; the caller asks all stations. An older question made room for this one: these waited for it.
     Ask(Mbufq),
     /// Too many wait for the same answer.
     Full(Packet),
@@ -134,7 +134,7 @@ pub(crate) struct Learnt {
 /// The actions that a table's timers ask for.
 #[derive(Debug)]
 pub(crate) struct Overdue<A> {
-    /// Stations to be asked for once more: all stations, or the one that had the address so far.
+    /// Addresses to ask for once more: all stations, or the one that had the address so far.
     pub(crate) ask: Vec<(A, Option<MacAddr>)>,
     /// These waited for stations that do not answer.
     pub(crate) lost: Vec<Mbufq>,
@@ -181,9 +181,9 @@ impl<A: Copy + Ord> Neighbours<A> {
         hop.filter(fresh).map(|hop| hop.mac)
     }
 
-    /// Finds out where a packet for `addr` goes, for the sender to keep, or keeps the packet until that is known.
-    /// `is_gone` says whether the link was taken away; it is asked under the table's lock, which the thread that takes the
-    /// link away takes later, to empty the table.
+    /// Finds the Ethernet address for packets to `addr`, for the sender to keep, or keeps the packet until a station
+    /// answers. `is_gone` says whether the link is gone. The sender calls it under the table's lock; the thread that
+    /// takes the link away takes that lock later, to empty the table.
     #[doc(alias = "arpresolve")]
     pub(crate) fn resolve(
         &self,

@@ -102,7 +102,7 @@ impl RouteCache {
         }
     }
 
-    /// The peer answered what went this way at `now`: the neighbour is there, and need not be asked. Only IPv6's neighbours
+    /// The peer answered packets sent so at `now`: the neighbour is there: no need to ask it. Only IPv6's neighbours
     /// are doubted so soon that it matters.
     #[doc(alias = "nd6_nud_hint")]
     pub(crate) fn reached(&self, now: Time) {
@@ -160,12 +160,12 @@ pub(crate) enum Refusal {
     /// Packets vanish.
     #[doc(alias = "RTF_BLACKHOLE")]
     Blackhole,
-    /// Their senders are told.
+    /// Their senders get an error.
     #[doc(alias = "RTF_REJECT")]
     Reject,
 }
 
-/// What the table must know of a version's addresses.
+/// The properties of a version's addresses that the table needs.
 pub(crate) trait RouteAddr: Copy + Eq + Debug {
     /// Bits of an address.
     const BITS: u8;

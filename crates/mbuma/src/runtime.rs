@@ -207,7 +207,7 @@ impl Runtime {
 
     /// Takes in the frames of queue `queue` of an interface whenever `fd`, its device's, is readable.
     ///
-    /// A queue that has failed, or whose interface was detached, is let go of when `fd` is readable next. Its device
+    /// A worker drops a queue that has failed, or whose interface was detached, when `fd` is readable next. Its device
     /// lives until then, or until [`Runtime::remove_interface`].
     ///
     /// # Errors

@@ -122,7 +122,7 @@ struct Cut {
     flags: TcpFlags,
 }
 
-/// Which version of IP a packet is of, and what changes in its header from piece to piece.
+/// A packet's version of IP, and the fields of its header that change from piece to piece.
 #[derive(Clone, Copy)]
 enum Version {
     /// With the id of the first piece.

@@ -1,7 +1,7 @@
 //! Neighbour discovery: asks which Ethernet address has an IPv6 address on a link, and answers such questions.
 //!
-//! What is learnt, and for how long, is in the table of [`neighbour`](crate::neighbour). Icmp6 has checked the sum and hands
-//! in the messages.
+//! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. Icmp6 has checked the sum and hands in
+//! the messages.
 //!
 //! Invariants: a message is taken only from the link itself (hop limit 255), and whole: one bad option voids it. Only our
 //! own addresses are answered for.
@@ -171,7 +171,7 @@ fn advertised(
     Ok(())
 }
 
-/// Forgets all neighbours; what waited for them is dropped.
+/// Forgets all neighbours; packets that waited for them are dropped.
 pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
     let waiting = ifp.neighbours6.flush();
     waiting.for_each(|packets| drop_all(batch, packets, DropReason::InterfaceGone));

@@ -1,4 +1,4 @@
-//! What neighbour discovery does to a table: the rules of RFC 4861 appendix C, on the states that ARP has too.
+//! The effects of neighbour discovery on a table: the rules of RFC 4861 appendix C, on the states that ARP has too.
 //!
 //! | RFC 4861 | here |
 //! |---|---|
@@ -40,8 +40,8 @@ impl Neighbours<Ipv6Addr> {
         learnt
     }
 
-    /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns what waited for that, and
-    /// where it goes. A station that we did not ask about is not worth an entry.
+    /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns the packets that
+    /// waited for that, and their address. A station that we did not ask about is not worth an entry.
     pub(crate) fn advertised(
         &self,
         now: Time,
@@ -68,7 +68,7 @@ impl Neighbours<Ipv6Addr> {
         Some((mac, mem::replace(entry, known).into_waiting()))
     }
 
-    /// What is known may be wrong: the next packet starts a check.
+    /// A known address may be wrong: the next packet starts a check.
     fn doubt(&self, entry: &mut Entry, now: Time) {
         if let Entry::Known { until, .. } = entry
             && now < *until
@@ -78,7 +78,7 @@ impl Neighbours<Ipv6Addr> {
         }
     }
 
-    /// A protocol above heard an answer to what went by this neighbour: it is there.
+    /// A protocol above heard an answer to packets by this neighbour: it is there.
     pub(crate) fn confirm(&self, now: Time, addr: Ipv6Addr) {
         let mut table = self.table.write();
         let Some(entry) = table.get_mut(&addr) else {

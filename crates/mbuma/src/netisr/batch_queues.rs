@@ -109,9 +109,9 @@ impl<Q: Items> BatchQueues<Q> {
         self.at_once[protocol as usize][owned] += 1;
     }
 
-    /// Hands over collected packets, and lets go of owned workstreams: but packets to ourselves that wait in
-    /// an owned workstream are given to the batch, one queue at a time, to be handled before it comes
-    /// again. `all` are those of all protocols.
+    /// Hands over collected packets, and lets go of owned workstreams: but the batch gets packets to
+    /// ourselves that wait in an owned workstream, one queue at a time, and handles them before it comes again.
+    /// `all` are the queues of all protocols.
     pub(crate) fn settle(
         &mut self,
         all: &[ProtocolQueues<Q>],

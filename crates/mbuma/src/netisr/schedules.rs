@@ -266,7 +266,7 @@ impl Model {
         }
     }
 
-    /// Sleeps unless it was kicked, works, until it is told to stop.
+    /// Sleeps unless another thread kicked it, works, until a thread tells it to stop.
     fn worker(&self, cpu: usize) {
         loop {
             let mut state = self.state.lock();

@@ -25,8 +25,8 @@
 //! - **One thread at a time.** The thread that has made the state `Running` owns the queue. No other thread takes
 //!   packets from it, or handles packets of its flows directly, until the owner releases it.
 //! - **No packet overtakes another.** The state becomes `Idle` after the last packet taken was handled. So a thread
-//!   that reads `Idle` (acquire; written with release) may handle a packet at once: all that was put before it is
-//!   done. "Before" means that the put had returned before the read began: the source of a flow's packets
+//!   that reads `Idle` (acquire; written with release) may handle a packet at once: all packets put before it are
+//!   handled. "Before" means that the put had returned before the read began: the source of a flow's packets
 //!   (a device's queue, a connection) brings them in one after the other.
 //!
 //! A thread that owns the queue without having taken packets (`own`) need not read the state, only check whether the
@@ -125,7 +125,7 @@ impl<Q: Items> Workstream<Q> {
         }
     }
 
-    /// Whether everything that was put before is done.
+    /// Whether all packets that were put before are handled.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == IDLE
     }

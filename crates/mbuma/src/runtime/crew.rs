@@ -277,7 +277,7 @@ impl Crew {
         }
     }
 
-    /// The runtime has ended: no worker is to be woken for these stacks.
+    /// The runtime has ended: these stacks wake no worker any more.
     pub(super) fn release(&self) {
         let stacks = std::mem::take(&mut self.roster.lock().roster);
         for stack in &stacks.stacks {

@@ -118,7 +118,7 @@ impl Stack {
     }
 }
 
-/// Drops what waits for neighbours of either version.
+/// Drops packets that wait for neighbours of either version.
 fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
     arp::flush(batch, ifp);
     nd::flush(batch, ifp);

@@ -2,8 +2,8 @@
 //!
 //! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in
 //! ten thousand calls inside of each other. That also holds where a program's own objects are links of the
-//! row: a socket that is closed by something that a close drops waits until that close is done. The list
-//! of those that wait belongs to the thread.
+//! row: an object that a close drops may close a socket, which waits until that close is done. The list
+//! of waiting sockets belongs to the thread.
 //!
 //! Called by: `pcb.rs` (the last handle), `listener.rs`. Calls: everything that a socket must leave.
 //! Locks: none held. Source: POSIX.1-2024, close(); soclose() and unp_dispose() of 4.4BSD.

@@ -110,7 +110,7 @@ impl Connection {
         self.tx.is_writable(None)
     }
 
-    /// The reset that waits to be told.
+    /// The pending reset.
     pub(super) fn take_reset(&self) -> bool {
         self.rx.take_reset()
     }

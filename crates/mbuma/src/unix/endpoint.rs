@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Whether it takes a message now, or none ever again; if not, `waiter` is told when it does.
+    /// Whether it takes a message now, or none ever again; if not, the change wakes `waiter`.
     pub(super) fn is_writable(&self, waiter: &Waker) -> bool {
         self.rcv.is_writable(Some(waiter))
     }
@@ -85,7 +85,7 @@ impl Endpoint {
         self.peer.lock().clone()
     }
 
-    /// From now on, datagrams go to `target`, and only its are taken.
+    /// From now on, datagrams go to `target`, and the socket takes only those of `target`.
     fn set_peer(&self, target: Target) {
         self.rx.only_from(Some(target.rcv.owner));
         let old = self.peer.lock().replace(target);

@@ -127,7 +127,7 @@ impl Listening {
         Some(handle)
     }
 
-    /// Whether there is a connection; if there is none, `waiter` is told when there is.
+    /// Whether there is a connection; if there is none, the next one wakes `waiter`.
     fn is_ready(&self, waiter: Option<&Waker>) -> bool {
         let mut q = self.queue.lock();
         let ready = !q.ready.is_empty();

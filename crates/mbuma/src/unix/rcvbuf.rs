@@ -116,7 +116,7 @@ impl Rcvbuf {
         }
     }
 
-    /// Takes a message over, whole. If the buffer is full, `waiter` is told when it is not.
+    /// Takes a message over, whole. If the buffer is full, the thread that makes room or closes wakes `waiter`.
     ///
     /// # Errors
     /// Why not; the message comes back.
@@ -161,7 +161,7 @@ impl Rcvbuf {
     }
 
     /// Takes up to `max` bytes of the first message, and all their rights; `None` at the end. If the
-    /// buffer is empty, `waiter` is told when it fills.
+    /// buffer is empty, the thread that sends or closes wakes `waiter`.
     ///
     /// # Errors
     /// `WouldBlock`; `Reset`, once; `NoBufs`, and nothing has changed.
@@ -198,7 +198,7 @@ impl Rcvbuf {
         Ok(Some(received))
     }
 
-    /// Whether a read would not wait; if it would, `waiter` is told when not.
+    /// Whether a read would not wait; if it would, the change wakes `waiter`.
     pub(super) fn is_readable(&self, waiter: Option<&Waker>) -> bool {
         let mut inner = self.inner.lock();
         let ready = inner.is_readable();
@@ -208,7 +208,7 @@ impl Rcvbuf {
         ready
     }
 
-    /// Whether a write would not wait; if it would, `waiter` is told when not.
+    /// Whether a write would not wait; if it would, the change wakes `waiter`.
     pub(super) fn is_writable(&self, waiter: Option<&Waker>) -> bool {
         let mut inner = self.inner.lock();
         let ready = inner.is_writable();
@@ -278,7 +278,7 @@ impl Rcvbuf {
         records
     }
 
-    /// The reset that waits to be told, if there is one: it is told once.
+    /// The pending reset, if there is one: the owner gets it once.
     #[doc(alias = "SO_ERROR")]
     pub(super) fn take_reset(&self) -> bool {
         std::mem::take(&mut self.inner.lock().reset)

@@ -2,8 +2,8 @@
 //!
 //! Called by: [`Bridge::poll`](super::Bridge::poll). Calls: offload, the devices of other ports.
 //!
-//! The addresses are locked once a batch; then frames are put into a row a port, and each port that has
-//! one is given it, in the order of ports. So frames of one flow keep their order.
+//! The thread locks the addresses once a batch; then it puts frames into a row a port, and gives each port its row,
+//! in the order of ports. So frames of one flow keep their order.
 //!
 //! Locks: the addresses (ARP), not while a device is called.
 

@@ -20,12 +20,12 @@ pub enum Input {
     Task(Arc<Taskqueue>),
     /// The embedding program calls [`Stack::poll_interface`](crate::Stack::poll_interface), or
     /// [`Bridge::poll`](crate::device::bridge::Bridge::poll), as long as that says that there is more,
-    /// whenever this waker was called; on one thread, which may be told again while it is at work.
+    /// whenever a sender called this waker; on one thread. A sender may call it again while that thread works.
     Polled(Waker),
 }
 
 impl Input {
-    /// Whether the receiving thread need not check again before it is woken.
+    /// Whether the receiving thread need not check again before a sender wakes it.
     pub(super) fn rests(&self) -> bool {
         matches!(self, Self::Polled(_))
     }

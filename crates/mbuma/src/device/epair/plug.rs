@@ -28,12 +28,12 @@ pub struct Plug {
     cable: Arc<Cable>,
     side: Side,
     receiver: Receiver,
-    /// A receiver that took all packets need not check again before the waker is called: cheaper if one thread
-    /// receives, and the waker only wakes it. If several were woken, they would overtake each other.
+    /// A receiver that took all packets need not check again before a sender calls the waker: cheaper if one thread
+    /// receives, and the waker only wakes it. Several woken threads would overtake each other.
     rests: bool,
     kept: Mutex<Mbufq>,
     /// Whether packets are kept; changed under `kept`. Relaxed: the thread that asks for packets has kept them
-    /// itself, or was told by the one that has.
+    /// itself, or the one that has told it.
     keeps: AtomicBool,
     /// Set under `kept`, so that nothing is kept after it. Relaxed elsewhere: a transmitter that is
     /// late sends packets that it might have sent before.

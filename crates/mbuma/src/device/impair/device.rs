@@ -9,8 +9,8 @@
 //! deadlines, and then receives and transmits again: so the stack's driver drives the link, and time is the
 //! stack's clock.
 //!
-//! Queue and loss are meant for frames of the MTU. So the stack is told that this device has no offloads, and large
-//! segments that the other device receives are cut, and their checksums finished, before they enter the link.
+//! Queue and loss are meant for frames of the MTU. So this device tells the stack that it has no offloads. It
+//! cuts large segments that the other device receives, and finishes their checksums, before they enter the link.
 //!
 //! Invariants: each direction holds at most [`HELD_MAX`] bytes of buffers; a frame beyond is dropped as
 //! if the queue were full. The link counts lost frames ([`Impaired::counts`]); the stack does not, for it never

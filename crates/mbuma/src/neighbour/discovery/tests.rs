@@ -11,7 +11,7 @@ const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const NOW: Time = Time::from_secs(100);
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// What is known, and whether it is believed now.
+/// The known address, and whether the table trusts it now.
 fn state(table: &Neighbours<Ipv6Addr>) -> Option<(MacAddr, bool)> {
     match *table.table.read().get(&ADDR)? {
         Entry::Known { mac, until } => Some((mac, NOW < until)),

@@ -35,7 +35,7 @@ const LISTENER: u64 = 0;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// All of them.
-pub(super) struct Connections {
+pub(super) struct RelayedConnections {
     stack: Stack,
     listener: TcpListener,
     to: SocketAddrV4,
@@ -93,7 +93,7 @@ impl Wake for Nudge {
     }
 }
 
-impl Connections {
+impl RelayedConnections {
     /// Relays clients of `listener` to `to`, `max` at once.
     pub(super) fn new(
         stack: &Stack,
@@ -101,8 +101,8 @@ impl Connections {
         to: SocketAddrV4,
         idle: Option<Duration>,
         max: usize,
-    ) -> Connections {
-        Connections {
+    ) -> RelayedConnections {
+        RelayedConnections {
             stack: stack.clone(),
             listener,
             to,

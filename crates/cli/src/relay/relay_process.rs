@@ -20,7 +20,7 @@ use mbuma::runtime::{Runtime, RuntimeConfig};
 use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
 
 use super::MadeInterface;
-use super::connections::Connections;
+use super::connections::RelayedConnections;
 use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
 use crate::channel::{Channel, ChannelMessage};
@@ -82,7 +82,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     let listener = listener.map_err(|e| failed("listening", e))?;
     let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle));
     let mut connections =
-        Connections::new(&stack, listener, args.connect.to, idle, args.connections);
+        RelayedConnections::new(&stack, listener, args.connect.to, idle, args.connections);
     let said = monitor.send(&ChannelMessage::Up, None);
     said.map_err(Error::io("telling the monitor that clients may connect"))?;
     connections.run(monitor)?;

@@ -60,7 +60,7 @@ pub(crate) fn open_from(
             libc::IP_BIND_ADDRESS_NO_PORT,
             &1_i32,
         )?;
-        let name = SocketName::from(SocketAddr::from((source, 0)));
+        let name = SocketAddress::from(SocketAddr::from((source, 0)));
         let (at, len) = name.as_ptr();
         // SAFETY: `at` points at `len` bytes of an initialized socket address.
         cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
@@ -70,7 +70,7 @@ pub(crate) fn open_from(
 
 /// Connects; false while it is under way. Asking again tells how it went.
 pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> {
-    let name = SocketName::from(peer);
+    let name = SocketAddress::from(peer);
     let (at, len) = name.as_ptr();
     // SAFETY: `at` points at `len` bytes of an initialized socket address.
     match cvt(unsafe { libc::connect(fd.as_raw_fd(), at, len) }) {
@@ -152,7 +152,7 @@ pub(crate) fn send(
     pieces: &[IoSlice<'_>],
     peer: Option<SocketAddr>,
 ) -> io::Result<usize> {
-    let mut name = peer.map(SocketName::from);
+    let mut name = peer.map(SocketAddress::from);
     let mut msg = message();
     // An IoSlice has the layout of an iovec, and sendmsg only reads through it.
     msg.msg_iov = pieces.as_ptr().cast_mut().cast();
@@ -178,7 +178,7 @@ pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
 ) -> io::Result<(usize, SocketAddr)> {
-    let mut name = SocketName::empty();
+    let mut name = SocketAddress::empty();
     let mut msg = message();
     msg.msg_iov = pieces.as_mut_ptr().cast();
     msg.msg_iovlen = pieces.len() as _;
@@ -266,15 +266,15 @@ fn message() -> libc::msghdr {
 
 /// A socket address as the kernel takes and gives it.
 #[repr(C)]
-union SocketName {
+union SocketAddress {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
-impl SocketName {
+impl SocketAddress {
     /// Room for any address.
-    fn empty() -> SocketName {
-        SocketName {
+    fn empty() -> SocketAddress {
+        SocketAddress {
             // SAFETY: integers, for which zero is a value.
             v6: unsafe { MaybeUninit::zeroed().assume_init() },
         }
@@ -321,9 +321,9 @@ impl SocketName {
     }
 }
 
-impl From<SocketAddr> for SocketName {
-    fn from(addr: SocketAddr) -> SocketName {
-        let mut name = SocketName::empty();
+impl From<SocketAddr> for SocketAddress {
+    fn from(addr: SocketAddr) -> SocketAddress {
+        let mut name = SocketAddress::empty();
         match addr {
             SocketAddr::V4(a) => {
                 name.v4 = libc::sockaddr_in {

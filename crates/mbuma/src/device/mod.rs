@@ -3,8 +3,9 @@
 //! The thread that drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) receives, the interface
 //! transmits. A device calls the system, or another stack.
 //!
-//! A frame begins with its Ethernet header, or, on a device without Ethernet ([`Medium::Ip`]), with its IP header. Its packet header says what is left to do: a device that
-//! offers an offload in its [`Capabilities`] gets packets with that work undone and finishes it (or
+//! A frame begins with its Ethernet header, or, on a device without Ethernet ([`Medium::Ip`]), with its IP header. Its
+//! packet header names the work left to do: a device that offers an offload in its [`Capabilities`] gets packets with that
+//! work undone and finishes it (or
 //! passes it on); for the others the stack does it in software first.
 
 use std::fmt::Debug;
@@ -29,7 +30,7 @@ pub mod tunnel;
 pub mod under_giant;
 mod vnet;
 
-/// What a device's frames begin with.
+/// The first header of a device's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Medium {
     /// An Ethernet header. Neighbours are found by ARP.
@@ -39,7 +40,7 @@ pub enum Medium {
     Ip,
 }
 
-/// What a device can do, and how large its frames are.
+/// A device's offloads and frame sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Largest IP packet in one frame, in bytes.

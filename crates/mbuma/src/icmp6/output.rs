@@ -24,8 +24,8 @@ use crate::route::Route;
 
 /// Bytes of the offending packet that an error quotes: the whole message fits the smallest MTU.
 const QUOTE_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - Icmp6Header::LEN;
-/// Bytes of a packet in which the protocol is looked for behind extension headers.
-const LOOK_MAX: usize = 256;
+/// Bytes of a packet in which the protocol is looked for behind extension headers: more than an input accepts.
+const LOOK_MAX: usize = 2304;
 
 /// Tells the sender of `original`, which begins with its IP header, why it could not be delivered.
 #[doc(alias = "icmp6_error")]
@@ -108,9 +108,11 @@ fn may_tell(
 fn is_error(bytes: &[u8], first: IpProto) -> bool {
     let named_at = Ipv6Header::NEXT_OFFSET;
     let mut chain = Ipv6ExtHeaders::new(bytes, first, Ipv6Header::LEN, named_at);
-    let broken = chain.any(|header| header.is_err());
-    if broken || chain.upper() != IpProto::ICMPV6 {
-        return broken && chain.upper() == IpProto::ICMPV6;
+    if chain.any(|header| header.is_err()) {
+        return true;
+    }
+    if chain.upper() != IpProto::ICMPV6 {
+        return false;
     }
     let message = bytes.get(chain.upper_at()..).unwrap_or(&[]);
     Icmp6Header::parse(message).map_or(true, |(header, _)| header.message().is_error())

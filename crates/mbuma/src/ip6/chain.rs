@@ -29,7 +29,7 @@ pub(super) struct Upper {
 
 /// Why a packet goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ChainFault {
     /// It is dropped.
     Drop(DropReason),
     /// The same, and its sender is told which byte is wrong (ICMPv6 type 4).
@@ -41,10 +41,10 @@ pub(super) enum Fault {
     },
 }
 
-const TRUNCATED: Fault = Fault::Drop(DropReason::IpTruncated);
+const TRUNCATED: ChainFault = ChainFault::Drop(DropReason::IpTruncated);
 
 /// Walks the chain of a packet whose IPv6 header is contiguous and names `first`.
-pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<Upper, Fault> {
+pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<Upper, ChainFault> {
     let direct = Upper {
         proto: first,
         header_len: Ipv6Header::LEN,
@@ -60,12 +60,12 @@ pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<Upper, Fault> 
     let upper = examine(bytes, first)?;
     packet.pullup(upper.header_len).map_err(|e| match e {
         PullupError::TooShort => TRUNCATED,
-        PullupError::NoBufs => Fault::Drop(DropReason::NoBufs),
+        PullupError::NoBufs => ChainFault::Drop(DropReason::NoBufs),
     })?;
     Ok(upper)
 }
 
-fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, Fault> {
+fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, ChainFault> {
     let mut chain = Ipv6ExtHeaders::new(bytes, first, Ipv6Header::LEN, Ipv6Header::NEXT_OFFSET);
     for count in 0.. {
         let named_at = chain.named_at();
@@ -73,7 +73,7 @@ fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, Fault> {
             break;
         };
         if count == HEADERS_MAX {
-            return Err(Fault::Drop(DropReason::IpBadOptions));
+            return Err(ChainFault::Drop(DropReason::IpBadOptions));
         }
         examine_header(header.map_err(|_| TRUNCATED)?, named_at)?;
     }
@@ -84,18 +84,18 @@ fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, Fault> {
     })
 }
 
-fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), Fault> {
+fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), ChainFault> {
     match header.kind {
         IpProto::HOP_BY_HOP if header.at != Ipv6Header::LEN => Err(tell(1, named_at)),
         IpProto::HOP_BY_HOP | IpProto::DEST_OPTIONS => examine_options(header),
         IpProto::ROUTING => examine_routing(header),
-        IpProto::FRAGMENT => Err(Fault::Drop(DropReason::FragmentUnsupported)),
+        IpProto::FRAGMENT => Err(ChainFault::Drop(DropReason::FragmentUnsupported)),
         _ => Ok(()),
     }
 }
 
 /// A route that ends here is passed over; any other asks this host for a router's work.
-fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), Fault> {
+fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
     const TYPE: usize = 2;
     const SEGMENTS_LEFT: usize = 3;
     match header.bytes.get(SEGMENTS_LEFT) {
@@ -104,7 +104,7 @@ fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), Fault> {
     }
 }
 
-fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), Fault> {
+fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
     for option in Ipv6Options::new(header.bytes) {
         let option = option.map_err(|at| tell(0, header.at + at))?;
         if option.kind == Ipv6Option::ROUTER_ALERT {
@@ -113,11 +113,11 @@ fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), Fault> {
         let pointer = (header.at + option.at) as u32;
         let to_many = match option.if_unknown() {
             UnknownOption::Skip => continue,
-            UnknownOption::Drop => return Err(Fault::Drop(DropReason::IpBadOptions)),
+            UnknownOption::Drop => return Err(ChainFault::Drop(DropReason::IpBadOptions)),
             UnknownOption::Tell => true,
             UnknownOption::TellUnlessMulticast => false,
         };
-        return Err(Fault::Tell {
+        return Err(ChainFault::Tell {
             code: 2,
             pointer,
             to_many,
@@ -126,8 +126,8 @@ fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn tell(code: u8, pointer: usize) -> Fault {
-    Fault::Tell {
+fn tell(code: u8, pointer: usize) -> ChainFault {
+    ChainFault::Tell {
         code,
         // At most `BYTES_MAX`.
         pointer: pointer as u32,

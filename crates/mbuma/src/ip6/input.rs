@@ -15,7 +15,7 @@ use wire::{
     is_martian_destination6, is_martian_source6, solicited_node,
 };
 
-use super::chain::{self, Fault, Upper};
+use super::chain::{self, ChainFault, Upper};
 use super::forward;
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -62,8 +62,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     }
     match chain::walk(&mut packet, facts.next) {
         Ok(upper) => hand_on(batch, ifp, packet, &facts, upper, scope),
-        Err(Fault::Drop(reason)) => batch.drop(packet, reason),
-        Err(Fault::Tell {
+        Err(ChainFault::Drop(reason)) => batch.drop(packet, reason),
+        Err(ChainFault::Tell {
             code,
             pointer,
             to_many,

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A packet's bytes: the IPv6 header, which is not looked at, and what follows.
-fn examined(first: IpProto, headers: &[&[u8]]) -> Result<Upper, Fault> {
+fn examined(first: IpProto, headers: &[&[u8]]) -> Result<Upper, ChainFault> {
     let mut bytes = vec![0; Ipv6Header::LEN];
     headers.iter().for_each(|header| bytes.extend(*header));
     examine(&bytes, first)
@@ -43,7 +43,7 @@ fn h3_too_many_headers_are_refused() {
     assert!(examined(IpProto::DEST_OPTIONS, &headers).is_ok());
     headers.insert(0, one);
     let fault = examined(IpProto::DEST_OPTIONS, &headers);
-    assert_eq!(fault, Err(Fault::Drop(DropReason::IpBadOptions)));
+    assert_eq!(fault, Err(ChainFault::Drop(DropReason::IpBadOptions)));
 }
 
 #[test]
@@ -51,14 +51,14 @@ fn h4_unknown_options_are_treated_as_they_ask() {
     // Breaks if an option's two highest bits are read wrongly.
     let with = |kind| examined(IpProto::DEST_OPTIONS, &[&[TCP, 0, kind, 4, 0, 0, 0, 0]]);
     let told = |to_many| {
-        Err(Fault::Tell {
+        Err(ChainFault::Tell {
             code: 2,
             pointer: 42,
             to_many,
         })
     };
     assert!(with(0x1e).is_ok());
-    assert_eq!(with(0x5e), Err(Fault::Drop(DropReason::IpBadOptions)));
+    assert_eq!(with(0x5e), Err(ChainFault::Drop(DropReason::IpBadOptions)));
     assert_eq!(with(0x9e), told(true));
     assert_eq!(with(0xde), told(false));
     assert_eq!(with(Ipv6Option::JUMBO), told(false));

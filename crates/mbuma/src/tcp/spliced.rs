@@ -3,7 +3,7 @@
 //! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
 //! of room, in the place of the program: see [`socket::splice`](crate::socket).
 //!
-//! Locks: the connection's (CONN) over [`Attached`]; [`IdleSplices`] has its own (CALLOUT).
+//! Locks: the connection's (CONN) over [`AttachedLayers`]; [`IdleSplices`] has its own (CALLOUT).
 //! Source: SO_SPLICE of OpenBSD and FreeBSD.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
 
 /// What stands between a connection and its program: splices, and TLS. One box, because an idle connection has none.
 #[derive(Debug, Default)]
-pub(crate) struct Attached {
+pub(crate) struct AttachedLayers {
     /// What takes its received data.
     #[doc(alias = "so_splice")]
     pub(crate) as_source: Option<Arc<dyn SpliceTurn>>,
@@ -49,7 +49,7 @@ pub(crate) struct Attached {
     pub(crate) tls: Option<Box<TlsSession>>,
 }
 
-impl Attached {
+impl AttachedLayers {
     /// Gives the splices that `due` is about a turn; returns what they are told in the place of the program.
     pub(super) fn queue(&self, batch: &mut Batch<'_>, due: Due) -> Due {
         let ends = [

@@ -16,7 +16,7 @@ use super::ecn::Ecn;
 use super::recv_state::RecvState;
 use super::send_state::SendState;
 use super::sent::SentMap;
-use super::spliced::Attached;
+use super::spliced::AttachedLayers;
 use super::state::State;
 use super::timer::Timers;
 use super::timestamps::TimestampClock;
@@ -68,7 +68,7 @@ pub(crate) struct ConnState {
     /// What the program asked for beyond the stack's defaults.
     pub(crate) options: Option<Box<UserOptions>>,
     /// The splices that it is an end of, and TLS.
-    pub(crate) attached: Option<Box<Attached>>,
+    pub(crate) attached: Option<Box<AttachedLayers>>,
     /// Where the connection goes once it is established.
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.

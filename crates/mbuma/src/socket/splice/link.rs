@@ -16,7 +16,7 @@ use crate::error::SocketError;
 use crate::socket::tcp_stream;
 use crate::state::{SHARED_TIMERS_CPU, StackState};
 use crate::tcp::pcb::Inpcb;
-use crate::tcp::spliced::{Attached, SpliceTurn};
+use crate::tcp::spliced::{AttachedLayers, SpliceTurn};
 use crate::tcp::visit;
 use crate::waiters::{WaiterSet, Wakes, Want};
 
@@ -73,7 +73,7 @@ impl SpliceState {
 }
 
 /// One of a connection's two places for a splice.
-type SplicePlace = fn(&mut Attached) -> &mut Option<Arc<dyn SpliceTurn>>;
+type SplicePlace = fn(&mut AttachedLayers) -> &mut Option<Arc<dyn SpliceTurn>>;
 
 /// What is to be done after a turn, without the splice's lock.
 #[derive(Default)]

@@ -79,7 +79,7 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
     let enough = forced || window >= all.min(t.send.mss);
     // RFC 5682 3.1: after a timeout that may have come too early, new data tells more.
     let later = t.send.recovery.prefers_new_data()
-        && (t.data_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
+        && (t.ready_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
     // A FIN takes no room.
     let in_window = range.start.before(t.send.una + t.send.wnd) || range.start == t.data_end();
     if !t.conn.state.sends_data() || !enough || (later && !forced) || !in_window {

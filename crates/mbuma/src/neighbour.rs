@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
@@ -84,6 +84,9 @@ pub(crate) struct Neighbours<A> {
     table: RmLock<BTreeMap<A, Entry>>,
     /// Counts changes: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
+    /// A station was ever looked for or heard here. Until then, as with IPv6 where no guest speaks it, the thread that runs
+    /// timers takes no lock.
+    is_used: AtomicBool,
     queue_max: usize,
     timing: Timing,
 }
@@ -145,6 +148,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         Self {
             table: RmLock::new(&TABLE, BTreeMap::new()),
             generation: AtomicU64::new(0),
+            is_used: AtomicBool::new(false),
             queue_max,
             timing,
         }
@@ -153,6 +157,10 @@ impl<A: Copy + Ord> Neighbours<A> {
     /// Voids the senders' kept hops. Under the table's lock, before it is changed.
     fn changes(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: the thread that adds an entry wakes the thread that runs timers later, and that thread then sees it.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The neighbour's address, if nothing is to be done to find it: nearly always.
@@ -279,6 +287,9 @@ impl<A: Copy + Ord> Neighbours<A> {
 
     /// When [`Neighbours::overdue`] has something to do next.
     pub(crate) fn deadline(&self) -> Option<Time> {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return None;
+        }
         self.table.read().values().filter_map(Entry::deadline).min()
     }
 }

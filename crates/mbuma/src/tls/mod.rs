@@ -17,7 +17,7 @@
 //! | `messages.rs` | handshake messages behind the handshake |
 //! | `session.rs`, `incoming.rs`, `assembly.rs` | both directions together; what is received; records put together |
 //!
-//! Invariants: a record number is used once under a key, in either direction ([`DirectionKeys::advance`]). Sealing and opening
+//! Invariants: a record number is used once under a key, in either direction (`DirectionKeys::advance`). Sealing and opening
 //! write to storage taken for them, never to their source. Nothing is delivered behind a record that fails.
 //!
 //! Locks: none; the owner locks. Sources: RFC 8446 5 and 4.6, RFC 5246 6, RFC 5288, RFC 7905.

@@ -430,7 +430,7 @@ fn blocking_calls_sleep_without_giant() {
     });
     assert_eq!(
         right.recv_blocking(&mut [0; 4], Some(Duration::ZERO)),
-        Err(UnixError::WouldBlock)
+        Err(UnixError::TimedOut)
     );
     stack.detach(index);
 }
@@ -554,7 +554,7 @@ fn the_statistics_say_who_needs_it() {
     assert_eq!(
         stats.to_string(),
         "not over the stack; device pipe0: MP-safe; protocol ip4: MP-safe; \
-         protocol arp: Giant, 1 times under it; protocol loopback: MP-safe"
+         protocol arp: Giant, 1 times under it; protocol loopback: MP-safe; protocol ip6: MP-safe"
     );
     lab.stack.set_mp_safe(Protocol::Arp, true);
     lab.introduce();

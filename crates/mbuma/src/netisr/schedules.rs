@@ -74,7 +74,7 @@ impl Items for Packets {
 }
 
 struct Model {
-    all: [ProtocolQueues<Packets>; 3],
+    all: [ProtocolQueues<Packets>; Protocol::ALL.len()],
     mistake: Mistake,
     cpus: usize,
     /// Sources change policies between packets.

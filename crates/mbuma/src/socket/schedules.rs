@@ -41,7 +41,7 @@ use crate::tcp::due::Due;
 use crate::tcp::pcb::{Inpcb, State, Tcb};
 use crate::tcp::visit;
 use crate::udp::pcb::UdpPcb;
-use crate::udp::{self, Arrived};
+use crate::udp::{self, Arrived, Datagram};
 use crate::waiters::{WaitBy, Want};
 use crate::{Config, batch::Batch};
 
@@ -163,7 +163,8 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
         })
     });
     let inner = &stack.0;
-    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, LOCAL, PEER));
+    let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
+    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, &ends));
     join(readers);
     join(sources);
     assert!(pcb.queue.is_empty());

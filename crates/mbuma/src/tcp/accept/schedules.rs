@@ -71,7 +71,12 @@ impl Listening {
                 BACKLOG,
             )
             .expect("the port is free");
-        let queue = stack.0.tcp.listeners.find(LOCAL, true).expect("it listens");
+        let queue = stack
+            .0
+            .tcp
+            .listeners
+            .find(LOCAL.into(), true)
+            .expect("it listens");
         let model = Self {
             stack: stack.clone(),
             queue,

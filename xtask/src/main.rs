@@ -17,7 +17,7 @@ cargo xtask <COMMAND>
   tidy checks beyond lints: layer order, places of unsafe, texts
   doc      documentation builds without a warning
   test     all tests; those that this machine can't run are counted as skipped
-  tokio    the stack's sockets under tokio
+  features the stack's sockets under tokio, and TLS: features that are off by default
   giant    tests of the stack with Giant over every stack
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control

@@ -49,7 +49,7 @@ pub(crate) fn all() -> Vec<Step> {
         }),
         step("test", test),
         step("engines", engines),
-        step("tokio", tokio),
+        step("features", features),
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
@@ -135,12 +135,15 @@ fn test() -> bool {
     ok
 }
 
-/// The stack's sockets under tokio, a feature that is off by default.
-fn tokio() -> bool {
+/// The stack's sockets under tokio, and TLS with rustls and aws-lc-rs: features that are off by default.
+fn features() -> bool {
     cargo(
-        "clippy -q -p mbuma --all-targets --features tokio -- -D warnings",
+        "clippy -q -p mbuma --all-targets --features tokio,tls -- -D warnings",
         &[],
-    ) && cargo("test -q -p mbuma --features tokio --test tokio", &[])
+    ) && cargo(
+        "test -q -p mbuma --features tokio,tls --lib --test tokio --test tls",
+        &[],
+    )
 }
 
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.

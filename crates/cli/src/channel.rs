@@ -145,9 +145,15 @@ impl Channel {
     /// The same, for a message that several descriptors come along with.
     pub(crate) fn recv_all(&self) -> io::Result<Option<(ChannelMessage, Vec<OwnedFd>)>> {
         let mut bytes = [0; MESSAGE_LEN_MAX];
-        let (len, fds) = match scm::recv(self.0.as_fd(), &mut bytes) {
-            // The other end closed with something of ours unread: it ended, no more and no less.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+        let is_reset = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
+        let mut received = scm::recv(self.0.as_fd(), &mut bytes);
+        // The other end closed with a message of ours unread. The kernel reports that once, before the messages that the
+        // other end had sent.
+        if received.as_ref().is_err_and(is_reset) {
+            received = scm::recv(self.0.as_fd(), &mut bytes);
+        }
+        let (len, fds) = match received {
+            Err(e) if is_reset(&e) => return Ok(None),
             other => other?,
         };
         match bytes.get(..len) {

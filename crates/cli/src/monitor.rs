@@ -243,7 +243,8 @@ impl<'a> Monitor<'a> {
     /// Handles the guest's events, and tells the gateway process of changes.
     fn attend(&mut self) -> Result<(), Error> {
         let state = self.lifecycle.check()?;
-        if state == self.told {
+        // After a request to stop there is nothing to add.
+        if state == self.told || self.told == GuestState::StopRequested {
             return Ok(());
         }
         self.told = state;

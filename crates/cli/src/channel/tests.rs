@@ -51,3 +51,15 @@ fn a_lost_peer_is_the_end_and_not_a_signal() {
     assert!(b.send(&ChannelMessage::Go, None).is_err());
     assert!(b.recv().expect("recv").is_none());
 }
+
+#[test]
+fn the_last_message_arrives_though_one_to_its_sender_was_not_read() {
+    // Breaks when a process that announced its exit code counts as killed, because a message to it crossed that one.
+    let (a, b) = Channel::pair().expect("a socket pair");
+    b.send(&ChannelMessage::Done(6), None).expect("send");
+    a.send(&ChannelMessage::Ended, None).expect("send");
+    drop(b);
+    let heard = a.recv().expect("receive").map(|(message, _)| message);
+    assert_eq!(heard, Some(ChannelMessage::Done(6)));
+    assert!(a.recv().expect("receive").is_none());
+}

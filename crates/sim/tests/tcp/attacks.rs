@@ -76,11 +76,7 @@ fn inject(count: u32, seed: u64) {
     let acknowledgement = hand.ack(&answer);
     b.say(&acknowledgement);
     assert_eq!(stream.info().send_queue, 0);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -105,11 +101,7 @@ fn acknowledgements_of_single_bytes_open_no_larger_window() {
     }
     let grown = stream.info().cwnd - before;
     assert!(grown <= 200, "{grown} bytes for 200");
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -132,11 +124,7 @@ fn acknowledgements_of_the_future_open_no_window() {
     let info = stream.info();
     assert_eq!((info.cwnd, info.send_queue), (before, queued));
     assert!(answers <= 10, "{answers} answers");
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -172,11 +160,7 @@ fn false_and_repeated_blocks_empty_no_pipe() {
     // No time passes: each byte of the peer's window goes once, and if blocks make it look lost, once more.
     assert!(out <= 2 * 65_535, "{out} bytes were sent");
     assert_eq!(stream.state(), State::Established);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]

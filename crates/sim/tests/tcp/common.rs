@@ -199,6 +199,16 @@ impl Bench {
         hand
     }
 
+    /// Ends a test whose connection is open: aborts it, and then as [`Bench::finish`].
+    #[track_caller]
+    pub fn abort_and_finish(mut self, stream: TcpStream) {
+        stream.abort();
+        drop(stream);
+        self.run(ms(0));
+        self.seen();
+        self.finish();
+    }
+
     /// Ends the test: once nothing is in use any more, nothing is left.
     #[track_caller]
     pub fn finish(mut self) {

@@ -147,11 +147,7 @@ fn the_first_two_duplicates_let_new_segments_out() {
     hand.rcv += 12 * MSS as u32;
     b.say(&hand.segment(ACK));
     assert_eq!(b.seen().len(), 5);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
@@ -162,11 +158,7 @@ fn the_first_two_duplicates_let_new_segments_out() {
     assert_eq!(b.seen().len(), 3, "the peer's window");
     b.say(&hand.segment(ACK));
     b.nothing();
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]

@@ -36,11 +36,7 @@ fn a_repair_that_is_lost_is_repaired() {
     let second = b.seen();
     assert_eq!(second[0].seq, seen[0].seq);
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]

@@ -150,11 +150,7 @@ fn a_repeated_block_delivers_nothing() {
         b.say(&block);
         b.nothing();
     }
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]

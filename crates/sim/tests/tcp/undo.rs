@@ -21,11 +21,7 @@ fn a_report_of_each_repair_as_a_duplicate_undoes_the_recovery() {
     assert_eq!(info.ssthresh, None);
     assert!(info.reordering, "it waits longer from now on");
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -38,11 +34,7 @@ fn a_report_of_what_was_never_repeated_undoes_nothing() {
     b.say(&with_blocks(&hand, &[span(&seen, 0, 1)]));
     assert!(!stream.info().reordering);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 0);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -65,11 +57,7 @@ fn a_report_about_an_earlier_recovery_undoes_nothing() {
     b.say(&with_blocks(&hand, &[span(&seen, 0, 1), span(&more, 1, 5)]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.fast_retransmits, stats.spurious_recoveries), (2, 0));
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -113,11 +101,7 @@ fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
     assert!(info.cwnd >= before && !info.in_recovery, "{info:?}");
     assert!(info.reordering);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -135,11 +119,7 @@ fn what_waited_behind_a_repair_gives_no_sample() {
     b.seen();
     b.say(&hand.ack(&seen[9]));
     assert_eq!(stream.info().rtt, known, "of what waited");
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -161,9 +141,5 @@ fn a_timeout_that_came_too_early_is_undone() {
     assert_eq!((info.lost, info.in_recovery), (0, false));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.timeouts, stats.spurious_recoveries), (1, 1));
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }

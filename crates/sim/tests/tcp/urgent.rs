@@ -198,11 +198,7 @@ fn an_end_far_away_is_as_far_as_the_field_can_say() {
         }
         b.say(&hand.segment(ACK));
     }
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }
 
 #[test]
@@ -293,9 +289,5 @@ fn urgent_data_is_heard_of_while_the_window_is_closed() {
     b.say(&probe);
     assert_eq!(stream.info().recv_queue, 4 * MSS, "no room for it");
     assert_eq!(stream.urgent_unread(), Some(4 * MSS + 1));
-    stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.abort_and_finish(stream);
 }

@@ -1,6 +1,6 @@
-//! What time makes happen to a connection.
+//! A connection's timers, and the work that each does when it is due.
 //!
-//! Each timer is a field that says when; a wheel ([`wheels`](super::wheels)) holds one entry a connection,
+//! Each timer is a field with its time; a wheel ([`wheels`](super::wheels)) holds one entry a connection,
 //! never later than the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
 //! where it is: it comes early, finds nothing due, and is set again.
 //!
@@ -20,7 +20,7 @@ use super::{ack, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 
-/// The wheel's entry has come: run what is due.
+/// Runs the timers that are due when the wheel's entry has come.
 pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     let pcb = &entry.pcb;
     let mut t = visit::begin(pcb);
@@ -49,7 +49,7 @@ fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// What was overtaken did not arrive in time.
+/// Marks ranges lost that later ones overtook, and whose reordering window is over.
 fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::Reorder, batch.now) {
         let outcome = t.send.on_reorder_timer(batch.now);
@@ -57,7 +57,8 @@ fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// Sends something that the peer answers with what it has. Then the retransmission timer has its time (RFC 8985 7.3).
+/// Sends a segment that the peer acknowledges with all that it received. Then the retransmission timer runs (RFC 8985
+/// 7.3).
 fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::Probe, batch.now) && t.send.sent.in_flight() > 0 {
         t.due |= Due::TAIL_PROBE;
@@ -66,7 +67,7 @@ fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// After a transmission of new data or an acknowledgement of some: a tail loss probe in two round trips, but not after the
+/// Sets a tail loss probe in two round trips, after new data was sent or data was acknowledged, but not after the
 /// retransmission timer (RFC 8985 7.2).
 pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     let s = &t.send;
@@ -88,8 +89,8 @@ pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     t.timers.set(TcpTimer::Probe, at);
 }
 
-/// The peer stayed silent for too long (RFC 9293 3.8.3, R2). It may live and hear better than it
-/// speaks, so it is told.
+/// Ends a connection whose peer stayed silent for too long (RFC 9293 3.8.3, R2). The peer may still receive, so it is
+/// sent a reset.
 fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
     let tell = t.conn.state.is_synchronized();
@@ -100,7 +101,7 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     }
 }
 
-/// RFC 5482: the program does not want to wait longer.
+/// Whether the program's user timeout is over (RFC 5482).
 fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
     let deadline = t
         .conn
@@ -110,7 +111,7 @@ fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
     deadline.is_some_and(|at| at <= batch.now) && t.conn.state != State::Closed
 }
 
-/// The peer has acknowledged something, or opened its window.
+/// Begins the user timeout anew: the peer has acknowledged data, or opened its window.
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     let waits = t.waits();
     if let Some(options) = &mut t.conn.options {
@@ -118,7 +119,7 @@ pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// A timer that asks for something wakes the connection in time to be given up.
+/// Lets no retransmission or persist timer end after the user timeout, so that the connection is given up in time.
 pub(crate) fn keep_deadline(t: &mut Tcb) {
     let options = t.conn.options.as_ref();
     let Some(deadline) = options.and_then(|o| o.deadline(t.conn.state)) else {
@@ -130,8 +131,8 @@ pub(crate) fn keep_deadline(t: &mut Tcb) {
     }
 }
 
-/// RFC 6298 (5.4) to (5.7): the earliest unacknowledged segment again, and all after it in turn.
-/// True if it was sent often enough.
+/// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn.
+/// True if the connection is to be given up: it was sent as often as the configuration allows.
 fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Rexmit, batch.now) {
         return false;
@@ -139,14 +140,14 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     let tcp = &batch.stack.tcp;
     let unsent_or_lost = t.data_end().after(t.send.una);
     if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
-        // The peer closed its window over what was sent: that is not a loss.
+        // The peer closed its window over sent data: that is not a loss.
         t.send.sent.mark_all_lost();
         t.timers.set(TcpTimer::Persist, batch.now);
         return false;
     }
     tcp.counters.timeouts.inc();
     if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at {
-        // A FIN at a closed window that not every peer takes: it answers, so it is not gone.
+        // A FIN at a closed window, which some peers do not take: the peer answers, so it is there.
         t.send.retransmits = 0;
     }
     t.send.retransmits = t.send.retransmits.saturating_add(1);
@@ -178,10 +179,10 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// Asks whether a closed window has opened, less and less often, for as long as the peer answers.
-/// True if it does not; and if nobody is left who could decide to wait longer, when it has answered for
-/// [nine minutes](PERSIST_SHIFT_MAX) that there is no room (RFC 6429 3: or who opens many connections and reads
-/// nothing has the memory of all of them).
+/// Probes a closed window, less and less often, for as long as the peer answers.
+/// True if the connection is to be given up: the peer does not answer; or no program holds the connection, and the peer
+/// has answered for [nine minutes](PERSIST_SHIFT_MAX) that it has no room. Otherwise a peer that opens many connections
+/// and reads nothing would hold the memory of all of them (RFC 6429 3).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
@@ -207,8 +208,8 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// Far enough for any timeout to reach its upper bound. From a round trip of some ms on, and with the bound at a minute,
-/// it is reached after nine.
+/// Doublings after which any timeout has reached its upper bound. From a round trip of some ms on, and with the bound at a
+/// minute, it is reached after nine.
 const PERSIST_SHIFT_MAX: u8 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
@@ -218,7 +219,7 @@ fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
         .min(config.rto_max)
 }
 
-/// RFC 1122 4.2.3.6. True if the peer did not answer often enough.
+/// Sends keepalives (RFC 1122 4.2.3.6). True if the peer left as many unanswered as the configuration allows.
 fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
         return false;
@@ -237,7 +238,7 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if silent || t.conn.probes_unanswered >= tcp.config.keepalive_probes {
         return true;
     }
-    // With data under way, retransmission does the asking.
+    // With data under way, retransmissions probe the peer.
     if t.flight() == 0 {
         tcp.counters.keepalive_probes.inc();
         t.conn.probes_unanswered += 1;
@@ -251,7 +252,7 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// TIME-WAIT is over, or an orphan waited long enough for the peer's FIN.
+/// Closes a connection whose TIME-WAIT is over, or an orphan that waited long enough for the peer's FIN.
 fn wait(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::Wait, batch.now) {
         t.close(None);

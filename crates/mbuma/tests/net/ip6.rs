@@ -284,6 +284,43 @@ fn h2_an_unknown_next_header_is_told_with_its_place() {
     lab.done();
 }
 
+/// A destination options header of 320 bytes, with an option that its receiver must know or tell about.
+fn long_options(next: u8) -> Vec<u8> {
+    let mut bytes = vec![next, 39, 0x9e, 0];
+    for pad in [253, 59] {
+        bytes.extend([1, pad]);
+        bytes.resize(bytes.len() + usize::from(pad), 0);
+    }
+    bytes
+}
+
+#[test]
+fn i2_an_error_behind_long_options_is_not_answered() {
+    // Breaks if a stack looks at too few bytes to see that a packet is an ICMPv6 error and answers it, or answers no packet
+    // whose options are that long (RFC 4443 section 2.4 e.1).
+    let lab = lab();
+    introduce6(&lab);
+    let fields = Ipv6Fields {
+        next: IpProto::DEST_OPTIONS,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    };
+    lab.give(&frame6(&fields, &long_options(6)));
+    let (header, _) = parse_icmp6(&parse6(&lab.frame()));
+    let problem = Icmp6Message::ParamProblem {
+        code: 2,
+        pointer: 42,
+    };
+    assert_eq!(header.message(), problem);
+    let mut error = long_options(58);
+    let unreachable = Icmp6Message::DestUnreachable(Unreachable6::Port);
+    error.extend(icmp6(PEER6, US6, unreachable, &[0; 48]));
+    lab.give(&frame6(&fields, &error));
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
 #[test]
 fn h8_impossible_sources_and_strange_destinations_are_dropped() {
     // Breaks if a packet from a group, from this host itself, or for the loopback address comes in from a link.

@@ -34,7 +34,7 @@ if [ -z "${KERNEL:-}" ] || [ -z "${BUSYBOX:-}" ]; then
 fi
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-cargo test -q --release -p uma --features stretched --target $TARGET --no-run \
+cargo test -q --release -p mbuma-uma --features stretched --target $TARGET --no-run \
     --lib --test storm --test sleepers --test strand --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' >"$OUT/tests"
 

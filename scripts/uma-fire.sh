@@ -26,14 +26,14 @@ one() {
     printf '%-22s %-8s %s\n' "$name" "$verdict" "$line" | tee -a "$LOG"
 }
 
-cargo build -q --release -p uma --features stretched --example storm || exit 1
+cargo build -q --release -p mbuma-uma --features stretched --example storm || exit 1
 # The same with nothing left of the knobs: what users get.
 PLAIN=${CARGO_TARGET_DIR:-target}/plain
-cargo build -q --release -p uma --example storm --target-dir "$PLAIN" || exit 1
+cargo build -q --release -p mbuma-uma --example storm --target-dir "$PLAIN" || exit 1
 STRETCHED=${CARGO_TARGET_DIR:-target}/release/examples/storm
 PLAIN=$PLAIN/release/examples/storm
 
-one 'every instruction' 0 cargo test -q --release -p uma --test abort -- --nocapture
+one 'every instruction' 0 cargo test -q --release -p mbuma-uma --test abort -- --nocapture
 one 'stretched, 64 threads' 0 "$STRETCHED" --seconds 15 --threads 64 --stretch 3000
 one 'stretched, 16 threads' 0 "$STRETCHED" --seconds 15 --threads 16 --stretch 300
 one 'plain' 0 "$PLAIN" --seconds 30 --threads 16 --ops "$OPS"

@@ -82,12 +82,13 @@ impl Tree {
         })
     }
 
-    /// Builds a program and returns its path.
-    fn build(&self, args: &[&str], program: &str) -> Option<PathBuf> {
+    /// Builds a program of a crate and returns its path. Names the crate by its directory: packages had other names before.
+    fn build(&self, krate: &str, args: &[&str], program: &str) -> Option<PathBuf> {
         let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let mut build = Command::new(cargo);
         build
-            .args(["build", "-q", "--release"])
+            .args(["build", "-q", "--release", "--manifest-path"])
+            .arg(format!("crates/{krate}/Cargo.toml"))
             .args(args)
             .current_dir(&self.source)
             .env("CARGO_TARGET_DIR", &self.target);
@@ -100,7 +101,7 @@ fn same_hashes(before: &Tree, after: &Tree) -> bool {
     [&[][..], &["--cpus"]].iter().all(|options| {
         let hashes = |tree: &Tree| {
             // Before packet scripts the program was called `sim`.
-            let old = tree.build(&["-p", "sim"], "sim")?;
+            let old = tree.build("sim", &[], "sim")?;
             let new = old.with_file_name("mbuma-sim");
             let sim = if new.exists() { new } else { old };
             let seeds = ["--seeds", SEEDS, "--hashes"];
@@ -130,8 +131,8 @@ fn same_hashes(before: &Tree, after: &Tree) -> bool {
 /// No load costs more than it may.
 fn few_instructions(before: &Tree, after: &Tree) -> bool {
     let build = |tree: &Tree| {
-        let example = ["-p", "mbuma", "--example", "instructions"];
-        tree.build(&example, "examples/instructions")
+        let example = ["--example", "instructions"];
+        tree.build("mbuma", &example, "examples/instructions")
     };
     let (Some(old), Some(new)) = (build(before), build(after)) else {
         return false;

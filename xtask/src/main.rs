@@ -16,6 +16,7 @@ cargo xtask <COMMAND>
   clippy   lints, warnings denied
   tidy checks beyond lints: layer order, places of unsafe, texts
   doc      documentation builds without a warning
+  package  the crates are packages that a registry takes
   test     all tests; those that this machine can't run are counted as skipped
   features the stack's sockets under tokio, and TLS: features that are off by default
   giant    tests of the stack with Giant over every stack

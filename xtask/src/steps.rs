@@ -47,6 +47,7 @@ pub(crate) fn all() -> Vec<Step> {
                 &[("RUSTDOCFLAGS", "-D warnings")],
             )
         }),
+        step("package", package),
         step("test", test),
         step("engines", engines),
         step("features", features),
@@ -117,6 +118,14 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
     }
 }
 
+/// Each crate is a package that a registry takes: names, versions and files. It builds none of them.
+fn package() -> bool {
+    cargo(
+        "package -q --workspace --exclude mbuma-lab --exclude xtask --no-verify --allow-dirty",
+        &[],
+    )
+}
+
 /// All tests. A test that this machine can't run writes a line to the file that `MBUMA_SKIPS` names.
 fn test() -> bool {
     let skips = target_dir().join("skipped-tests");
@@ -157,9 +166,9 @@ fn loom() -> bool {
     under(
         "loom",
         &[
-            "-p kern --test models",
-            "-p kern --lib -- loom_tests",
-            "-p uma -p mbuf --lib -- loom_tests schedules",
+            "-p mbuma-kern --test models",
+            "-p mbuma-kern --lib -- loom_tests",
+            "-p mbuma-uma -p mbuma-mbuf --lib -- loom_tests schedules",
         ],
     )
 }
@@ -170,15 +179,15 @@ fn shuttle() -> bool {
     under(
         "shuttle",
         &[
-            "-p uma -p mbuf -p mbuma --lib -- schedules",
-            "-p kern --test models",
+            "-p mbuma-uma -p mbuma-mbuf -p mbuma --lib -- schedules",
+            "-p mbuma-kern --test models",
         ],
     )
 }
 
 /// Random orders of the hand-offs of seed 003, which must be found wrong.
 fn schemes() -> bool {
-    under("shuttle", &["-p lab --lib -- epair::schedules"])
+    under("shuttle", &["-p mbuma-lab --lib -- epair::schedules"])
 }
 
 /// Models by a checker, in a directory of its own: the flag rebuilds everything.
@@ -200,9 +209,9 @@ fn under(checker: &str, tests: &[&str]) -> bool {
 /// that cost.
 fn uma() -> bool {
     programs::run("uma", &[], &[("UMA_PERCPU", "locked")])
-        && cargo("test -q -p uma --features invariants", &[])
+        && cargo("test -q -p mbuma-uma --features invariants", &[])
         && cargo(
-            "test -q -p mbuf --features invariants --lib --test fail",
+            "test -q -p mbuma-mbuf --features invariants --lib --test fail",
             &[],
         )
 }
@@ -211,7 +220,7 @@ fn uma() -> bool {
 /// unannounced, when the same test must see them break.
 fn storm() -> bool {
     cargo(
-        "test -q -p uma --release --features stretched --test storm",
+        "test -q -p mbuma-uma --release --features stretched --test storm",
         &[],
     )
 }
@@ -227,7 +236,7 @@ fn invariants() -> bool {
     ];
     ["", " --features invariants"].iter().all(|feature| {
         let test = |name| format!("test -q --release --lib -p {name}{feature} --");
-        cargo(&format!("{} invariant", test("kern")), &vars)
+        cargo(&format!("{} invariant", test("mbuma-kern")), &vars)
             && cargo(&format!("{} tcp::reass", test("mbuma")), &vars)
     })
 }
@@ -240,7 +249,7 @@ fn asan() -> bool {
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo(
-        "test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu",
+        "test -q -p mbuma-uma -p mbuma-mbuf --lib --tests --target x86_64-unknown-linux-gnu",
         &vars,
     ) && cargo(
         "test -q -p mbuma --test epair --test churn --target x86_64-unknown-linux-gnu",
@@ -251,7 +260,7 @@ fn asan() -> bool {
 /// Container engines with the tool in the place of slirp4netns; names the parts that it skips.
 fn engines() -> bool {
     // Its debug build is there since the tests.
-    cargo("build -q -p cli", &[]) && run_command(&mut Command::new("scripts/engines.sh"))
+    cargo("build -q -p mbuma-cli", &[]) && run_command(&mut Command::new("scripts/engines.sh"))
 }
 
 /// The README's first command: a page from inside the stack.

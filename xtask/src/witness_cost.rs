@@ -42,7 +42,7 @@ fn functions(dir: &Path, features: &[&str]) -> Option<[Vec<String>; 2]> {
     let assembly = dir.join("witness_cost.s");
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
-        .args(["rustc", "-q", "--release", "-p", "kern"])
+        .args(["rustc", "-q", "--release", "-p", "mbuma-kern"])
         .args(["--example", "witness_cost"])
         .args(features)
         .arg("--")

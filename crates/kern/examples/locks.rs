@@ -1,6 +1,6 @@
 //! The time of our locks beside std's: alternating rounds in one process, the median of the ratios.
 //!
-//! `cargo run --release -p kern --example locks`
+//! `cargo run --release -p mbuma-kern --example locks`
 //!
 //! Below 1.00 ours is faster. Figures of different runs, or of a machine that does other things meanwhile, cannot be
 //! compared.

@@ -1,6 +1,6 @@
 //! A packet's life: built, shared with a send buffer, split, freed; with the pool's figures after each step.
 //!
-//! `cargo run -p mbuf --example packet`
+//! `cargo run -p mbuma-mbuf --example packet`
 
 use mbuf::{Chain, Csum, Live, MbufPool, NoBufs, Packet, PoolConfig, PoolStats};
 

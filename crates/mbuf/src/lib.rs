@@ -44,7 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `cargo run -p mbuf --example packet` builds a packet, shares, splits and frees it, says what is in use
+//! `cargo run -p mbuma-mbuf --example packet` builds a packet, shares, splits and frees it, says what is in use
 //! after each step, and prints what `netstat -m` would.
 //!
 //! # The three faces of 256 bytes

@@ -13,8 +13,8 @@
 //! | `schedules/packets.rs` | the packet zone: frees beside sharers, drains, clusters at the limit |
 //! | `schedules/operations.rs` | three threads copym, split, pullup, append and free shared packets |
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib schedules`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuf --lib schedules`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-mbuf --lib schedules`
 
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};

@@ -9,11 +9,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kern::{MonotonicClock, Random};
-use mbuf::{Chain, MbufPool};
+use mbuma::buf::{Chain, MbufPool};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, TcpStream};
+use mbuma::{Config, IfAddr, IfConfig, IfIndex, MonotonicClock, Random, Stack, TcpStream};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -11,11 +11,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kern::{Clock, MonotonicClock, Random};
-use mbuf::{MbufPool, PoolConfig};
+use mbuma::buf::{MbufPool, PoolConfig};
 use mbuma::device::bridge::{Bridge, BridgeConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack, TcpStream};
+use mbuma::{
+    Clock, Config, IfAddr, IfConfig, IfIndex, MonotonicClock, Random, RouteKind, Stack, TcpStream,
+};
 
 const PICTURE: &str = r"
       web              db                              job

@@ -53,9 +53,8 @@
 //! ```
 //! use std::net::{Ipv4Addr, SocketAddrV4};
 //! use std::sync::Arc;
-//! use kern::{Random, Time, VirtualClock};
 //! use mbuma::device::{Budget, Capabilities, memory::Pipe};
-//! use mbuma::{Config, IfConfig, Stack};
+//! use mbuma::{Config, IfConfig, Random, Stack, Time, VirtualClock};
 //!
 //! let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
 //! let (a_end, b_end) = Pipe::pair(Capabilities::whole(1500));
@@ -175,3 +174,14 @@ pub use tcp::Planted;
 pub use tcp::cc as congestion;
 pub use tcp::{State, TcpSocketOptions, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};
+
+// Types of other crates in this crate's signatures, so that a program depends on this crate alone.
+pub use kern::{
+    Clock, Cpu, Cpus, Figure, Giant, MonotonicClock, OneCpu, Random, Taskqueue, Time, Unit,
+    VirtualClock, VirtualCpus, Workers,
+};
+/// Network buffers: the whole crate of [`Chain`](mbuf::Chain), [`Packet`](mbuf::Packet) and
+/// [`MbufPool`](mbuf::MbufPool).
+pub use mbuf as buf;
+pub use uma::ZoneError;
+pub use wire::MacAddr;

@@ -1,4 +1,4 @@
-//! Replays one seed, runs many, or runs packet scripts: `cargo run -p sim --release -- --seed N`.
+//! Replays one seed, runs many, or runs packet scripts: `cargo run -p mbuma-sim --release -- --seed N`.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -135,7 +135,7 @@ fn many(seeds: Range<u64>, args: &Args) -> ExitCode {
 fn report(outcome: &Outcome, args: &Args) {
     println!("{outcome}");
     println!(
-        "  replay: cargo run -p sim --release -- {}--seed {}",
+        "  replay: cargo run -p mbuma-sim --release -- {}--seed {}",
         if args.cpus { "--cpus " } else { "" },
         outcome.seed
     );

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sim::scenario::{Scenario, Topology};
 
-/// Seeds a CI run looks at. `cargo run -p sim --release -- --cpus --seeds A..B` looks at more.
+/// Seeds a CI run looks at. `cargo run -p mbuma-sim --release -- --cpus --seeds A..B` looks at more.
 const SEEDS: u64 = 200;
 
 #[test]
@@ -22,7 +22,9 @@ fn every_seed_keeps_the_rules_on_several_cpus() {
         turns += outcome.turns;
         datagrams += outcome.datagrams;
         if !outcome.violations.is_empty() {
-            println!("{outcome}\n  replay: cargo run -p sim --release -- --cpus --seed {seed}");
+            println!(
+                "{outcome}\n  replay: cargo run -p mbuma-sim --release -- --cpus --seed {seed}"
+            );
             failed.push(seed);
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sim::scenario::Scenario;
 
-/// Seeds a CI run looks at. `cargo run -p sim --release -- --seeds A..B` looks at more.
+/// Seeds a CI run looks at. `cargo run -p mbuma-sim --release -- --seeds A..B` looks at more.
 const SEEDS: u64 = 200;
 
 #[test]
@@ -26,7 +26,7 @@ fn every_seed_keeps_the_rules() {
             slowest
         };
         if !outcome.violations.is_empty() {
-            println!("{outcome}\n  replay: cargo run -p sim --release -- --seed {seed}");
+            println!("{outcome}\n  replay: cargo run -p mbuma-sim --release -- --seed {seed}");
             failed.push(seed);
         }
     }

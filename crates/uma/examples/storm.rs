@@ -1,7 +1,7 @@
 //! The storm, as long as one likes: `storm --help`.
 //!
 //! ```text
-//! cargo run --release -p uma --features stretched --example storm -- --seconds 30 --stretch 3000
+//! cargo run --release -p mbuma-uma --features stretched --example storm -- --seconds 30 --stretch 3000
 //! ```
 //!
 //! It ends with 0 when every item was counted exactly once, else with 3: so does the negative

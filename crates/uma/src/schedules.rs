@@ -17,8 +17,8 @@
 //! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all. Each is enough to
 //! find the mistakes of its scenario, and takes seconds; `MODEL_MORE_SWITCHES` widens the search by hand.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib schedules`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
 use crate::planted::{ZoneBug, free_buckets, plant};

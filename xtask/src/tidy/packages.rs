@@ -14,7 +14,14 @@ pub(super) fn check(complaints: &mut Vec<String>) {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let tree = Command::new(cargo)
         .args([
-            "tree", "--locked", "-p", "cli", "-e", "normal", "--prefix", "none",
+            "tree",
+            "--locked",
+            "-p",
+            "mbuma-cli",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
         ])
         .output();
     let tree = match tree {
@@ -48,8 +55,8 @@ mod tests {
     #[test]
     fn a_package_counts_once_and_ours_do_not() {
         // Breaks if a repeated line counts twice, or a crate of this workspace counts.
-        let tree = "cli v0.1.0 (/src/crates/cli)\nsyn v2.0.1\nserde_derive v1.0.2 (proc-macro)\nsyn v2.0.1 (*)\n\
-                    kern v0.1.0 (/src/crates/kern) (*)\nsyn v3.0.0\n";
+        let tree = "mbuma-cli v0.1.0 (/src/crates/cli)\nsyn v2.0.1\nserde_derive v1.0.2 (proc-macro)\nsyn v2.0.1 (*)\n\
+                    mbuma-kern v0.1.0 (/src/crates/kern) (*)\nsyn v3.0.0\n";
         let names: Vec<_> = external(tree).into_iter().collect();
         assert_eq!(names, ["serde_derive v1.0.2", "syn v2.0.1", "syn v3.0.0"]);
     }

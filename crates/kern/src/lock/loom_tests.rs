@@ -3,7 +3,7 @@
 //! `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers are loom's. A lost wakeup ends in a
 //! deadlock, which loom reports. The planted bugs show that the models would see.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --lib -- loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-kern --lib -- loom_tests`
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};

@@ -29,7 +29,7 @@
 //! **Why two locked instructions a read, and not a restartable section.** In a section a reader would need no locked
 //! instruction, but a writer would have to interrupt all CPUs (membarrier) before it reads the slots. That saves a
 //! read a third of its four nanoseconds; it makes a write three hundred times as long as its ten, and interrupts every
-//! busy CPU. Connects and closes write. `cargo run --release -p kern --example locks` measures both.
+//! busy CPU. Connects and closes write. `cargo run --release -p mbuma-kern --example locks` measures both.
 //!
 //! Locks: this is a lock itself.
 //! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.

@@ -2,8 +2,8 @@
 //! found. All are run by both checkers: loom, every order and every value that the atomics' orderings allow; and
 //! shuttle, 100,000 random orders each, with every ordering taken for the strongest.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --test models`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p kern --test models`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-kern --test models`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-kern --test models`
 #![cfg(any(loom, shuttle))]
 
 mod handoff;

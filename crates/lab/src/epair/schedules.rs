@@ -2,7 +2,7 @@
 //!
 //! Locks: the checker's.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p lab --lib epair::schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-lab --lib epair::schedules`
 
 use super::scheme::{Line, Scheme};
 use super::schemes::{Always, MutexState, TwoRings, TwoRingsFlags};

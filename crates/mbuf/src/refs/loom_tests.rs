@@ -2,7 +2,7 @@
 //! the orderings allow. Each scenario is run again with each mistake that it is there to find
 //! ([`RefsBug`]), and must then fail.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib loom_tests`
 //!
 //! Locks: none.
 

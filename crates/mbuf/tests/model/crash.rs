@@ -39,7 +39,7 @@ extern "C" fn last_word(signal: c_int) {
         Some(seed) => writeln!(
             rest,
             "model: signal {signal} in sequence {seed}; to replay it: MBUF_MODEL_SEED={seed} cargo \
-             test -p mbuf --test model -- --nocapture"
+             test -p mbuma-mbuf --test model -- --nocapture"
         ),
         None => writeln!(rest, "model: signal {signal} outside of a sequence"),
     };

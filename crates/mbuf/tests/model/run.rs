@@ -75,7 +75,7 @@ pub(crate) fn running() -> Option<u64> {
 
 /// How one gets to see a sequence again.
 pub(crate) fn how_to_replay(seed: u64) -> String {
-    format!("MBUF_MODEL_SEED={seed} cargo test -p mbuf --test model -- --nocapture")
+    format!("MBUF_MODEL_SEED={seed} cargo test -p mbuma-mbuf --test model -- --nocapture")
 }
 
 /// Has every panic, and every signal that ends the process, say which sequence it is in.

@@ -28,7 +28,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kern::handoff::{Handoff, HandoffStats};
+use kern::handoff::Handoff;
 use kern::{LockClass, order};
 use mbuf::Mbufq;
 use wire::MacAddr;
@@ -36,6 +36,7 @@ use wire::MacAddr;
 use super::bridge::{Bridge, BridgeError, PortId, WeakBridge};
 
 pub use input::Input;
+pub use kern::handoff::HandoffStats;
 pub use plug::Plug;
 
 mod input;

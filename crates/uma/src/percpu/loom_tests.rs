@@ -2,7 +2,7 @@
 //! on one CPU or two, with exchanges, migrations and a drain. Each test is run once more with
 //! interrupted sections that go on, and must then fail.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib loom`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib loom`
 
 use super::section::{blind, migrate_after, point, run_on};
 use super::*;

@@ -2,6 +2,7 @@
 
 mod compare;
 mod programs;
+mod retest;
 mod steps;
 mod tidy;
 mod witness_cost;

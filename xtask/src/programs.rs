@@ -11,6 +11,16 @@ use crate::steps::run_command;
 
 /// Runs a crate's test programs, all or those of these names, in its directory.
 pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool {
+    run_with(package, names, vars, &[])
+}
+
+/// The same, with arguments for each of the programs.
+pub(crate) fn run_with(
+    package: &str,
+    names: &[&str],
+    vars: &[(&str, &str)],
+    args: &[&str],
+) -> bool {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
         .args(["test", "-q", "--workspace", "--no-run"])
@@ -29,7 +39,7 @@ pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool 
         eprintln!("{} programs of {package}", found.len());
         return false;
     }
-    found.iter().all(|program| program.run(vars))
+    found.iter().all(|program| program.run(vars, args))
 }
 
 struct Program<'a> {
@@ -63,10 +73,11 @@ impl Program<'_> {
         self.directory.file_name()?.to_str()
     }
 
-    fn run(&self, vars: &[(&str, &str)]) -> bool {
+    fn run(&self, vars: &[(&str, &str)], args: &[&str]) -> bool {
         let mut command = Command::new(self.file);
         command
             .arg("-q")
+            .args(args)
             .current_dir(self.directory)
             .envs(vars.iter().copied());
         run_command(&mut command)

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
 
-use crate::{programs, tidy, witness_cost};
+use crate::{programs, retest, tidy, witness_cost};
 
 /// One step.
 pub(crate) struct Step {
@@ -130,10 +130,7 @@ fn package() -> bool {
 fn test() -> bool {
     let skips = target_dir().join("skipped-tests");
     let _ = fs::remove_file(&skips);
-    let ok = cargo(
-        "test -q --workspace --no-fail-fast",
-        &[("MBUMA_SKIPS", &skips.to_string_lossy())],
-    );
+    let ok = retest::run(&[("MBUMA_SKIPS", &skips.to_string_lossy())]);
     let text = fs::read_to_string(&skips).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
     lines.iter().for_each(|line| println!("skipped: {line}"));

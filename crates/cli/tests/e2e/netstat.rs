@@ -2,7 +2,8 @@
 //! killed ones left behind, and with one that hangs.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -214,6 +215,11 @@ fn what_a_killed_one_left_is_removed() {
         kill("KILL", &running.id().to_string());
         assert_eq!(running.finish().signal, Some(9));
         assert!(socket.exists(), "no process could remove it");
+        // The kernel ends the gateway process, which listens, some time after the monitor.
+        wait_until("the end of the listener", || {
+            let refused = UnixStream::connect(&socket).map_err(|e| e.kind());
+            matches!(refused, Err(ErrorKind::ConnectionRefused))
+        });
         socket
     };
     let socket = stale(&home);

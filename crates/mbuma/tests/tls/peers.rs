@@ -1,5 +1,7 @@
 //! One side is ours, the other one rustls with records of its own, over a plain connection.
 
+use std::sync::mpsc;
+
 use super::*;
 
 /// A rustls connection that reads and writes a connection of the stack.
@@ -136,6 +138,59 @@ fn rustls_reads_what_we_send_and_we_read_what_it_sends() {
             wire.done();
         }
     }
+}
+
+#[test]
+fn handshake_messages_may_come_in_many_records() {
+    // Breaks if a side takes the first record of a message for the next one: it would look at it for ever.
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut config = client_config(&[]);
+        config.max_fragment_size = Some(64);
+        let mut wire = Wire::new();
+        let (client, stream) = with_client(&mut wire, config);
+        drop((client, stream));
+        wire.done();
+        let mut config = server_config();
+        config.max_fragment_size = Some(64);
+        let mut wire = Wire::new();
+        let client = Arc::new(client_config(&[]));
+        let (stream, server) = with_server(&mut wire, &client, &Arc::new(config));
+        drop((stream, server));
+        wire.done();
+        done.send(()).expect("the test waits");
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(120));
+    assert_eq!(ended, Ok(()), "neither handshake goes on");
+}
+
+#[test]
+fn a_message_that_never_ends_is_refused() {
+    // Breaks if a client fills this side's memory with small pieces of one message.
+    let mut wire = Wire::new();
+    let client = wire.client.take().expect("a connection");
+    let tcp = wire.server.take().expect("a connection");
+    let mut server = TlsHandshake::server(tcp, Arc::new(server_config())).expect("a server");
+    // A ClientHello of 65,000 bytes, a byte in each record.
+    let hello = [1, 0, 0xfd, 0xe8].into_iter().chain(std::iter::repeat(0));
+    let pieces: Vec<u8> = hello
+        .take(30_000)
+        .flat_map(|byte| [22, 3, 1, 0, 1, byte])
+        .collect();
+    let (mut sent, mut failed) = (0, None);
+    until(&wire, || {
+        sent += client.send(&pieces[sent..]).unwrap_or(0);
+        failed = server.advance().err();
+        failed.is_some()
+    });
+    let too_large = rustls::InvalidMessage::HandshakePayloadTooLarge;
+    let is_it = matches!(
+        &failed,
+        Some(HandshakeError::Tls(rustls::Error::InvalidMessage(why))) if *why == too_large
+    );
+    assert!(is_it, "{failed:?}");
+    drop((client, server));
+    wire.done();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Handshakes by rustls, which hands the keys over at their end.
 //!
 //! Bytes go to rustls one record at a time, so that at the end none is left in it: what the peer sent early is still in the
-//! receive buffer. Tickets of a server are in the send buffer before the keys change hands.
+//! receive buffer. A message may come in several records, which stay here until rustls has all of it. Tickets of a server are in the send buffer before the keys change hands.
 //!
 //! The interface for handing keys over is rustls 0.23's; 0.24 has another one. This file alone knows it.
 //!
@@ -29,13 +29,18 @@ use crate::waiters::{PollingTask, WaitBy};
 
 /// Bytes of a record in a handshake, at most, its header included.
 const RECORD_MAX: usize = 5 + (1 << 14) + 2048;
+/// Bytes of records that wait for the end of a message, at most. The longest message that rustls takes has 64 KiB; its records
+/// are to be half full at least.
+const INCOMING_MAX: usize = 128 << 10;
 
 /// A handshake under way. Dropping it closes the connection.
 pub struct TlsHandshake {
     tcp: TcpStream,
     side: HandshakeSide,
-    /// The beginning of the next record.
+    /// Records that rustls needs still, and the beginning of the next one.
     incoming: Vec<u8>,
+    /// Where that begins.
+    next_at: usize,
     outgoing: Vec<u8>,
     /// The handshake has failed; the alert that says so is still to be sent.
     failed: Option<rustls::Error>,
@@ -141,6 +146,7 @@ impl TlsHandshake {
             tcp,
             side,
             incoming: Vec::new(),
+            next_at: 0,
             outgoing: Vec::new(),
             failed: None,
         }
@@ -245,22 +251,21 @@ impl TlsHandshake {
             if let Some(e) = self.failed.take() {
                 return Err(e.into());
             }
-            let next = match &mut self.side {
+            let (next, discard) = match &mut self.side {
                 HandshakeSide::Server(conn) => {
                     let UnbufferedStatus { discard, state } =
                         conn.process_tls_records(&mut self.incoming);
-                    let next = react(state, &mut self.outgoing);
-                    self.incoming.drain(..discard.min(self.incoming.len()));
-                    next
+                    (react(state, &mut self.outgoing), discard)
                 }
                 HandshakeSide::Client(conn) => {
                     let UnbufferedStatus { discard, state } =
                         conn.process_tls_records(&mut self.incoming);
-                    let next = react(state, &mut self.outgoing);
-                    self.incoming.drain(..discard.min(self.incoming.len()));
-                    next
+                    (react(state, &mut self.outgoing), discard)
                 }
             };
+            let discard = discard.min(self.next_at);
+            self.incoming.drain(..discard);
+            self.next_at -= discard;
             match next {
                 Ok(NextStep::Again) => {}
                 Ok(NextStep::Done) => return self.flush(waiting),
@@ -298,16 +303,22 @@ impl TlsHandshake {
 
     /// Receives one record, or its rest.
     fn read_record(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
+        if self.next_at > INCOMING_MAX {
+            let error = rustls::InvalidMessage::HandshakePayloadTooLarge;
+            return Err(rustls::Error::InvalidMessage(error).into());
+        }
         loop {
-            let wanted = match self.incoming.get(3..5) {
+            // Not the length of a record before: rustls has joined those to a message.
+            let wanted = match self.incoming.get(self.next_at + 3..self.next_at + 5) {
                 Some(&[high, low]) => 5 + usize::from(u16::from_be_bytes([high, low])),
                 _ => 5,
             };
-            let have = self.incoming.len();
-            if have >= wanted.min(RECORD_MAX) && have >= 5 {
+            let (have, end) = (self.incoming.len(), self.next_at + wanted.min(RECORD_MAX));
+            if have >= end {
+                self.next_at = end;
                 return Ok(());
             }
-            self.incoming.resize(wanted.min(RECORD_MAX), 0);
+            self.incoming.resize(end, 0);
             let room = self.incoming.get_mut(have..).unwrap_or_default();
             let read = self.tcp.read_to(room, waiting);
             self.incoming.truncate(have + *read.as_ref().unwrap_or(&0));

@@ -1,5 +1,7 @@
 //! Streams that end as they should not.
 
+use mbuf::{Blank, ClusterSize};
+
 use super::*;
 
 #[test]
@@ -88,4 +90,34 @@ fn a_dropped_stream_delivers_its_data_and_says_its_end() {
     });
     drop(client);
     wire.done();
+}
+
+#[test]
+fn a_record_that_waits_for_a_buffer_is_not_the_end() {
+    // Breaks if a reader takes the bytes behind a whole record, or the peer's end, for a stream that was cut off, because the
+    // record found no buffer at first.
+    for more in [true, false] {
+        let mut wire = Wire::new();
+        let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+        let data = pattern(16_000);
+        client.send(&data).expect("room");
+        if more {
+            client.send(&data).expect("room");
+        }
+        client.shutdown(Shutdown::Write).expect("buffers");
+        wire.poll();
+        let pool = wire.stacks[1].pool();
+        let taken = std::iter::from_fn(|| Blank::new(pool, ClusterSize::K16).ok());
+        let taken: Vec<_> = taken.collect();
+        let no_bufs = TlsError::Socket(SocketError::NoBufs);
+        for _ in 0..2 {
+            assert_eq!(server.recv_chain(1).map(|_| ()), Err(no_bufs));
+        }
+        drop(taken);
+        let len = data.len() * (1 + usize::from(more));
+        assert_eq!(receive(&wire, &server, len).len(), len);
+        assert!(server.recv_chain(1).is_ok_and(|end| end.is_empty()));
+        drop((client, server));
+        wire.done();
+    }
 }

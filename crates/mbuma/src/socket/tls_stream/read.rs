@@ -9,7 +9,6 @@ use std::time::Duration;
 use mbuf::{Chain, MbufPool};
 
 use super::{TlsStream, blocking, close_send, flush, session, should_reopen, wait_for};
-use crate::error::SocketError;
 use crate::socket::tcp_stream::take_received;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};
@@ -19,7 +18,7 @@ impl TlsStream {
     /// Takes up to `max` bytes of content. An empty chain is the peer's close_notify.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
+    /// [`SocketError::WouldBlock`](crate::SocketError::WouldBlock) if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
     /// connection ended, if it did. Nothing comes behind an error.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
         self.take(max, None)
@@ -28,7 +27,7 @@ impl TlsStream {
     /// As [`TlsStream::recv_chain`], waiting for something to come.
     ///
     /// # Errors
-    /// As there; [`SocketError::TimedOut`] when the time is over.
+    /// As there; [`SocketError::TimedOut`](crate::SocketError::TimedOut) when the time is over.
     pub fn recv_chain_blocking(
         &self,
         max: usize,
@@ -117,11 +116,14 @@ fn content(pool: &MbufPool, t: &mut Tcb, max: usize) -> Result<Chain, TlsError> 
             None => {}
         }
         let wanted = tls.bytes_wanted();
+        if wanted == 0 {
+            // The record is whole, and has waited for a buffer; more may have come behind it, or the peer's FIN.
+            tls.push(pool, Chain::new())?;
+            continue;
+        }
         match take_received(t, wanted) {
             Ok(bytes) if bytes.is_empty() => session(t)?.stream_cut(pool),
             Ok(bytes) => session(t)?.push(pool, bytes)?,
-            // The record below is whole and waits for a buffer.
-            Err(SocketError::WouldBlock) if wanted == 0 => session(t)?.push(pool, Chain::new())?,
             Err(e) => return Err(e.into()),
         }
     }

@@ -121,3 +121,20 @@ fn a_record_that_waits_for_a_buffer_is_not_the_end() {
         wire.done();
     }
 }
+
+#[test]
+fn a_side_that_reads_no_more_sees_the_end() {
+    // Breaks if `shutdown(Read)` looks like an attack: the peer has cut nothing off.
+    let mut wire = Wire::new();
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    client.shutdown(Shutdown::Read).expect("it takes no buffer");
+    server.send(b"late").expect("room");
+    wire.poll();
+    for _ in 0..2 {
+        assert!(client.recv_chain(1).is_ok_and(|end| end.is_empty()));
+    }
+    client.send(b"the other direction is open").expect("room");
+    assert_eq!(receive(&wire, &server, 27).len(), 27);
+    drop((client, server));
+    wire.done();
+}

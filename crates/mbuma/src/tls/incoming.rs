@@ -7,7 +7,7 @@
 //! | NewSessionTicket, of a client | to the handshake library |
 //! | close_notify | the end of the stream |
 //! | another alert | the end of the connection, or nothing where RFC 5246 and RFC 8446 6.1 say so |
-//! | TLS 1.2: a second handshake | refused by a warning |
+//! | TLS 1.2: a second handshake | refused by a warning; asked for again, an alert and the end |
 //! | anything else | an alert to the peer, and the end |
 //!
 //! Invariants: nothing is delivered behind the end. At most [`IDLE_RECORDS_MAX`] records without data come in succession, so
@@ -126,7 +126,8 @@ impl TlsSession {
         Ok(())
     }
 
-    /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is.
+    /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is. Once: each refusal waits in the send buffer, and a
+    /// peer that asks in each four bytes, and reads nothing, would fill the memory with them.
     fn on_message12(
         &mut self,
         pool: &MbufPool,
@@ -134,7 +135,10 @@ impl TlsSession {
     ) -> Result<(), TlsError> {
         match (message.kind, self.role) {
             (messages::HELLO_REQUEST, TlsRole::Client)
-            | (messages::CLIENT_HELLO, TlsRole::Server) => {
+            | (messages::CLIENT_HELLO, TlsRole::Server)
+                if !self.has_refused =>
+            {
+                self.has_refused = true;
                 self.alert(pool, TlsAlert::NO_RENEGOTIATION)
             }
             _ => Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE)),

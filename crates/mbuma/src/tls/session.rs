@@ -39,6 +39,8 @@ pub(crate) struct TlsSession {
     pub(super) assembly: RecordAssembly,
     /// Records without data since the last data.
     pub(super) idle_records: u8,
+    /// TLS 1.2: a second handshake was refused.
+    pub(super) has_refused: bool,
     /// How the peer's stream ended.
     pub(super) end: Option<StreamEnd>,
     /// This side has said that it ends, or why.
@@ -92,6 +94,7 @@ impl TlsSession {
             messages: HandshakeMessages::default(),
             assembly: RecordAssembly::default(),
             idle_records: 0,
+            has_refused: false,
             end: None,
             closed: false,
             outbox: Vec::new(),

@@ -601,6 +601,23 @@ fn a_second_handshake_of_tls_1_2_is_refused_by_a_warning() {
 }
 
 #[test]
+fn further_handshakes_of_tls_1_2_are_no_stream_of_warnings() {
+    // Breaks if a peer that reads nothing fills the send buffer with refusals: a record has room for 4,096 requests, and data
+    // between the records makes them count as no idle ones.
+    let mut world = World::new(TlsVersion::Tls12, 1 << 24);
+    let mut forge = Forge::client(TlsVersion::Tls12);
+    let requests = [1, 0, 0, 0].repeat(4096);
+    for _ in 0..3 {
+        world.server.take(&world.pool, &forge.record(23, b"data"));
+        world.server.take(&world.pool, &forge.record(22, &requests));
+    }
+    // The refusal, and the reason of the end.
+    assert_eq!(world.server.session.take_outbox().len(), 2);
+    let bad = TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE);
+    assert_eq!(world.server.error, Some(bad));
+}
+
+#[test]
 fn records_under_the_old_key_fail_behind_a_key_update() {
     // Breaks if the key to open with does not change at once.
     let mut world = World::v13();

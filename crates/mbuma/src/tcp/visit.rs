@@ -77,7 +77,11 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) 
     if t.conn.is_watched(due) {
         tell(batch, &mut t, due);
     }
+    // Nothing is sealed or opened any more: the keys do not stay through TIME-WAIT. Their drop is an embedder's code, too.
+    let is_over = t.conn.orphan && matches!(t.conn.state, State::Closed | State::TimeWait);
+    let layers = t.conn.attached.take_if(|_| is_over);
     drop(t);
+    drop(layers);
     if due.contains(Due::TIME_WAIT) {
         time_wait::remember(batch, pcb);
     }

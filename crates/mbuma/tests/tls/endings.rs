@@ -1,6 +1,10 @@
 //! Streams that end as they should not.
 
 use mbuf::{Blank, ClusterSize};
+use mbuma::State;
+use mbuma::tls::{
+    AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsKeys, TlsRole, TlsVersion,
+};
 
 use super::*;
 
@@ -137,4 +141,57 @@ fn a_side_that_reads_no_more_sees_the_end() {
     assert_eq!(receive(&wire, &server, 27).len(), 27);
     drop((client, server));
     wire.done();
+}
+
+/// Has no next keys. The count tells whether it is there.
+struct Counted(#[expect(dead_code, reason = "its count is looked at")] Arc<()>);
+
+impl KeySource for Counted {
+    fn next_tx(&mut self) -> Result<DirectionKeys, TlsError> {
+        Err(TlsError::Keys)
+    }
+
+    fn next_rx(&mut self) -> Result<DirectionKeys, TlsError> {
+        Err(TlsError::Keys)
+    }
+}
+
+#[test]
+fn the_keys_go_when_the_connection_is_done() {
+    // Breaks if the keys of a connection stay in memory through TIME-WAIT, whichever comes first: TIME-WAIT or the drop.
+    for drop_first in [true, false] {
+        let mut wire = Wire::new();
+        let key = |byte| {
+            let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, &[byte; 16]).expect("16 bytes");
+            DirectionKeys::new(Box::new(aead), [byte; NONCE_LEN], 0)
+        };
+        let count = Arc::new(());
+        let keys = |role, tx, rx| TlsKeys {
+            version: TlsVersion::Tls13,
+            role,
+            tx: key(tx),
+            rx: key(rx),
+            source: Box::new(Counted(Arc::clone(&count))),
+        };
+        let tcp = wire.client.take().expect("a connection");
+        let client = TlsStream::new(tcp, keys(TlsRole::Client, 1, 2), Default::default());
+        let tcp = wire.server.take().expect("a connection");
+        let server = TlsStream::new(tcp, keys(TlsRole::Server, 2, 1), Default::default());
+        assert_eq!(Arc::strong_count(&count), 3);
+        client.shutdown(Shutdown::Write).expect("buffers");
+        let mut client = Some(client);
+        if drop_first {
+            client = None;
+        }
+        until(&wire, || {
+            server.recv_chain(1).is_ok_and(|end| end.is_empty())
+        });
+        drop(server);
+        if let Some(client) = &client {
+            until(&wire, || client.connection().state() == State::TimeWait);
+        }
+        drop(client);
+        until(&wire, || Arc::strong_count(&count) == 1);
+        wire.done();
+    }
 }

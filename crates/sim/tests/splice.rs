@@ -248,6 +248,36 @@ fn a_relay_moves_both_ways() {
 }
 
 #[test]
+fn a_relay_is_not_idle_while_one_direction_moves() {
+    // Breaks when a long answer ends the direction of the requests: the next request would never arrive.
+    let mut b = Bench::new(1, 0.0);
+    let Chain {
+        client,
+        source,
+        sink,
+        server,
+    } = b.chain(PROXY);
+    let relay = source.relay(sink, Some(Duration::from_millis(500)));
+    let relay = relay.expect("both are free");
+    for _ in 0..10 {
+        server.send(b"x").expect("room");
+        b.run(300);
+        assert!(relay.wait_blocking(Some(Duration::ZERO)).is_none());
+    }
+    client.send(b"request").expect("room");
+    b.run(100);
+    assert_eq!(b.read(&server), b"request");
+    // It is found idle at the second look at the latest.
+    b.run(1100);
+    let ends = relay.wait_blocking(Some(Duration::ZERO));
+    let ends = ends.expect("it has ended").map(|outcome| outcome.end);
+    assert!(ends.contains(&SpliceEnd::Idle), "{ends:?}");
+    assert_eq!(relay.moved(), [7, 10]);
+    drop((relay, client, server));
+    b.done();
+}
+
+#[test]
 fn the_maximum_is_exact() {
     // Breaks when a splice moves more than its maximum, or keeps what comes after it.
     for max in [0, 1, 1000, 100_000] {

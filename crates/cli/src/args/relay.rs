@@ -55,7 +55,7 @@ pub(crate) struct RelayArgs {
     #[arg(value_name = "CONNECT")]
     pub(crate) connect: ConnectSide,
 
-    /// End a direction in which nothing moves for so many seconds; 0: never
+    /// End a connection on which nothing moves in either direction for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = IDLE)]
     pub(crate) idle: u64,
 

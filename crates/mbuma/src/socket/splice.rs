@@ -121,7 +121,7 @@ pub fn splice(
     to: &TcpStream,
     options: SpliceOptions,
 ) -> Result<Splice, SpliceError> {
-    let link = Link::start(from.end(), to.end(), options)?;
+    let link = Link::start(from.end(), to.end(), options, None)?;
     Ok(Splice { link })
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
-use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::prim::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kern::{LockClass, Time, order};
 use mbuf::Chain;
 
@@ -47,6 +47,8 @@ pub(super) struct Link {
     from: End,
     to: End,
     options: SpliceOptions,
+    /// Of a relay: bytes that both directions have moved. Relaxed: a look that misses a move is followed by another one.
+    relayed: Option<Arc<AtomicU64>>,
     /// Both ends are in one stack: turns are part of its batches.
     one_stack: bool,
     /// A turn is put off. It will find all that was changed before: it clears this first.
@@ -57,8 +59,10 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct SpliceState {
     moved: u64,
-    /// When something was moved last.
+    /// When something was moved last; of a relay, or seen to have been moved by the other direction.
     moved_at: Time,
+    /// Of a relay: bytes of both directions that are known here.
+    relayed: u64,
     /// The idle time is over.
     expired: bool,
     end: Option<SpliceEnd>,
@@ -98,8 +102,9 @@ impl Link {
         from: End,
         to: End,
         options: SpliceOptions,
+        relayed: Option<Arc<AtomicU64>>,
     ) -> Result<Arc<Self>, SpliceError> {
-        let link = Arc::new(Self::new(from, to, options));
+        let link = Arc::new(Self::new(from, to, options, relayed));
         link.attach()?;
         link.begin();
         Ok(link)
@@ -113,9 +118,10 @@ impl Link {
         self.state.lock().outcome()
     }
 
-    fn new(from: End, to: End, options: SpliceOptions) -> Self {
+    fn new(from: End, to: End, options: SpliceOptions, relayed: Option<Arc<AtomicU64>>) -> Self {
         let state = SpliceState {
             moved: 0,
+            relayed: 0,
             moved_at: to.stack.clock.now(),
             expired: false,
             end: None,
@@ -126,6 +132,7 @@ impl Link {
             from,
             to,
             options,
+            relayed,
             queued: AtomicBool::new(false),
             state: Mutex::new(&SPLICE, state),
         }
@@ -287,6 +294,10 @@ impl Link {
             return Some(SpliceEnd::Sink(e));
         }
         (p.moved, p.moved_at) = (p.moved + len, now);
+        if let Some(relayed) = &self.relayed {
+            relayed.fetch_add(len, Ordering::Relaxed);
+            p.relayed += len;
+        }
         (touched.to, touched.again) = (true, more);
         (len == left).then_some(SpliceEnd::Max)
     }
@@ -401,6 +412,12 @@ impl SpliceTurn for Link {
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time> {
         let mut state = self.state.lock();
         let idle = self.options.idle.filter(|_| state.end.is_none())?;
+        if let Some(relayed) = &self.relayed {
+            let relayed = relayed.load(Ordering::Relaxed);
+            if state.relayed != relayed {
+                (state.relayed, state.moved_at) = (relayed, batch.now);
+            }
+        }
         let at = state.moved_at + idle;
         if at > batch.now {
             return Some(at);

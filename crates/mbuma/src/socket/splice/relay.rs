@@ -1,9 +1,17 @@
 //! A relay: two connections, each spliced to the other.
+//!
+//! A direction is not idle while the other one moves: a client that receives for an hour says nothing meanwhile, and then asks
+//! for more. So the directions count together what they move, and one that ends as idle ends the relay.
 
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::{Splice, SpliceError, SpliceOptions, SpliceOutcome, splice};
+use kern::prim::AtomicU64;
+
+use super::link::Link;
+use super::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
+use crate::park::{Wait, retry};
 use crate::socket::TcpStream;
 
 /// Two connections, each of which sends what the other receives: what is between the two sides of a proxy. Ends and resets
@@ -19,7 +27,8 @@ pub struct TcpRelay {
 impl TcpStream {
     /// Relays between this connection and `other`, inside of the stack.
     ///
-    /// A direction in which nothing moves for `idle` ends; the other goes on.
+    /// If nothing moves in either direction for `idle`, and at most for twice as long, the relay ends: one direction
+    /// by [`SpliceEnd::Idle`], and the other by [`SpliceEnd::Stopped`] unless it has ended before.
     ///
     /// # Errors
     /// See [`SpliceError`]; both connections are closed.
@@ -29,9 +38,14 @@ impl TcpStream {
             pass_end: true,
             ..SpliceOptions::default()
         };
+        let relayed = Arc::new(AtomicU64::new(0));
+        let begin = |from: &TcpStream, to: &TcpStream| {
+            let relayed = Some(Arc::clone(&relayed));
+            Link::start(from.end(), to.end(), options, relayed).map(|link| Splice { link })
+        };
         Ok(TcpRelay {
-            there: splice(&self, &other, options)?,
-            back: splice(&other, &self, options)?,
+            there: begin(&self, &other)?,
+            back: begin(&other, &self)?,
             _ends: [self, other],
         })
     }
@@ -45,16 +59,26 @@ impl TcpRelay {
 
     /// Waits for the end of both directions.
     pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<[SpliceOutcome; 2]> {
-        // Both are asked, so that each knows the waker.
-        match (self.there.poll_ended(cx), self.back.poll_ended(cx)) {
-            (Poll::Ready(there), Poll::Ready(back)) => Poll::Ready([there, back]),
-            _ => Poll::Pending,
-        }
+        self.poll(Some(cx.waker()))
     }
 
-    /// Waits for the end of both directions, each for `timeout` at most; `None` when the time is over.
+    /// Waits for the end of both directions; `None` when the time is over.
     pub fn wait_blocking(&self, timeout: Option<Duration>) -> Option<[SpliceOutcome; 2]> {
-        let there = self.there.wait_blocking(timeout)?;
-        Some([there, self.back.wait_blocking(timeout)?])
+        retry(Wait::Yes(timeout), |waiter| self.poll(waiter))
+    }
+
+    fn poll(&self, waiter: Option<&Waker>) -> Poll<[SpliceOutcome; 2]> {
+        let is_idle = |outcome: &SpliceOutcome| outcome.end == SpliceEnd::Idle;
+        // Both are asked, so that each knows the waker.
+        match (self.there.link.poll(waiter), self.back.link.poll(waiter)) {
+            (Poll::Ready(there), Poll::Ready(back)) => Poll::Ready([there, back]),
+            (Poll::Ready(there), Poll::Pending) if is_idle(&there) => {
+                Poll::Ready([there, self.back.stop()])
+            }
+            (Poll::Pending, Poll::Ready(back)) if is_idle(&back) => {
+                Poll::Ready([self.there.stop(), back])
+            }
+            _ => Poll::Pending,
+        }
     }
 }

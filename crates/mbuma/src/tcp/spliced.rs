@@ -32,8 +32,8 @@ pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
     /// The program of a connection at one of its ends has dropped that.
     fn end_dropped(&self);
 
-    /// It may have been idle for too long. Returns when to ask again; never, once it has ended.
-    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time>;
+    /// It may have been idle for too long. If not, it has itself looked at again.
+    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>);
 }
 
 /// What stands between a connection and its program: splices, and TLS. One box, because an idle connection has none.
@@ -78,13 +78,16 @@ impl AttachedLayers {
 }
 
 /// The splices with a bound on their idle time, by when they are looked at next. A move does not touch this list: a splice
-/// that has moved something since is put off when its time comes.
+/// that has moved something since is put off when its time comes. One that ends leaves it.
 #[derive(Debug)]
 pub(crate) struct IdleSplices(Mutex<IdleList>);
 
+/// The place of a splice in the list: when it is looked at, and a number.
+pub(crate) type IdleKey = (Time, u64);
+
 #[derive(Debug)]
 struct IdleList {
-    by_time: BTreeMap<(Time, u64), Weak<dyn SpliceTurn>>,
+    by_time: BTreeMap<IdleKey, Weak<dyn SpliceTurn>>,
     number: u64,
 }
 
@@ -98,21 +101,25 @@ impl IdleSplices {
     }
 
     /// Looks at a splice at `at`. The CPU of the shared timers must be told.
-    pub(crate) fn watch(&self, at: Time, splice: Weak<dyn SpliceTurn>) {
+    pub(crate) fn watch(&self, at: Time, splice: Weak<dyn SpliceTurn>) -> IdleKey {
         let mut watched = self.0.lock();
         watched.number += 1;
         let key = (at, watched.number);
         watched.by_time.insert(key, splice);
+        key
+    }
+
+    /// Looks at it no more: the list keeps the memory of a splice that has ended.
+    pub(crate) fn forget(&self, key: IdleKey) {
+        let splice = self.0.lock().by_time.remove(&key);
+        drop(splice);
     }
 
     /// Looks at those whose time has come.
     pub(crate) fn run(&self, batch: &mut Batch<'_>) {
         while let Some(splice) = self.pop_due(batch.now) {
-            let Some(splice) = splice.upgrade() else {
-                continue;
-            };
-            if let Some(at) = Arc::clone(&splice).check_idle(batch) {
-                self.watch(at, Arc::downgrade(&splice));
+            if let Some(splice) = splice.upgrade() {
+                splice.check_idle(batch);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::error::SocketError;
 use crate::socket::tcp_stream;
 use crate::state::{SHARED_TIMERS_CPU, StackState};
 use crate::tcp::pcb::Inpcb;
-use crate::tcp::spliced::{AttachedLayers, SpliceTurn};
+use crate::tcp::spliced::{AttachedLayers, IdleKey, SpliceTurn};
 use crate::tcp::visit;
 use crate::waiters::{WaiterSet, Wakes, Want};
 
@@ -63,6 +63,8 @@ struct SpliceState {
     moved_at: Time,
     /// Of a relay: bytes of both directions that are known here.
     relayed: u64,
+    /// Where it is in the list of those with an idle time.
+    watched: Option<IdleKey>,
     /// The idle time is over.
     expired: bool,
     end: Option<SpliceEnd>,
@@ -123,6 +125,7 @@ impl Link {
             moved: 0,
             relayed: 0,
             moved_at: to.stack.clock.now(),
+            watched: None,
             expired: false,
             end: None,
             waiters: WaiterSet::new(),
@@ -216,13 +219,20 @@ impl Link {
     fn begin(self: &Arc<Self>) {
         self.to.stack.enter(|batch| {
             if let Some(idle) = self.options.idle {
-                let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
-                let idle_splices = &batch.stack.tcp.idle_splices;
-                idle_splices.watch(batch.now + idle, Arc::downgrade(&link));
+                self.watch(&mut self.state.lock(), batch.now + idle);
                 batch.kick(SHARED_TIMERS_CPU);
             }
             Arc::clone(self).queue(batch);
         });
+    }
+
+    /// Has its idle time looked at, unless it has ended.
+    fn watch(self: &Arc<Self>, p: &mut SpliceState, at: Time) {
+        if p.end.is_none() {
+            let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
+            let idle_splices = &self.to.stack.tcp.idle_splices;
+            p.watched = Some(idle_splices.watch(at, Arc::downgrade(&link)));
+        }
     }
 
     pub(super) fn poll(&self, waiter: Option<&Waker>) -> Poll<SpliceOutcome> {
@@ -348,6 +358,9 @@ impl Link {
             return;
         }
         p.end = Some(end);
+        if let Some(key) = p.watched.take() {
+            self.to.stack.tcp.idle_splices.forget(key);
+        }
         touched.wakes = p.waiters.take(Want::Read);
         self.leave_places();
         match end {
@@ -409,9 +422,11 @@ impl SpliceTurn for Link {
         self.stop();
     }
 
-    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time> {
+    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) {
         let mut state = self.state.lock();
-        let idle = self.options.idle.filter(|_| state.end.is_none())?;
+        let Some(idle) = self.options.idle.filter(|_| state.end.is_none()) else {
+            return;
+        };
         if let Some(relayed) = &self.relayed {
             let relayed = relayed.load(Ordering::Relaxed);
             if state.relayed != relayed {
@@ -420,12 +435,11 @@ impl SpliceTurn for Link {
         }
         let at = state.moved_at + idle;
         if at > batch.now {
-            return Some(at);
+            return self.watch(&mut state, at);
         }
-        state.expired = true;
+        (state.watched, state.expired) = (None, true);
         drop(state);
         self.queue(batch);
-        None
     }
 }
 

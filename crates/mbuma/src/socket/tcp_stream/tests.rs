@@ -288,3 +288,21 @@ fn a_claim_may_outlive_its_connection() {
     assert_eq!(claim.fill(late), Err(SocketError::Reset));
     pair.done();
 }
+
+/// Breaks if a relay of many short connections remembers each until its idle time would have been over.
+#[test]
+fn a_splice_that_ended_is_not_looked_at() {
+    let (one, other) = (Pair::new(), Pair::new());
+    let options = splice::SpliceOptions {
+        idle: Some(Duration::from_secs(300)),
+        ..Default::default()
+    };
+    let splice = splice::splice(&one.served, &other.client, options).unwrap();
+    let splices = &other.stacks[0].0.tcp.idle_splices;
+    assert!(splices.deadline().is_some());
+    splice.stop();
+    assert_eq!(splices.deadline(), None);
+    drop(splice);
+    one.done();
+    other.done();
+}

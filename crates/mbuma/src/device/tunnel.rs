@@ -37,9 +37,20 @@ pub struct TunnelDevice {
 /// The program's end. Dropping it ends the device.
 #[derive(Debug)]
 pub struct TunnelEnd {
+    // Dropped before the signal, so that the thread that it wakes finds the end.
     pipe: Pipe,
-    given: Arc<EventFd>,
+    given: GivenSignal,
     pool: MbufPool,
+}
+
+/// Makes the stack's descriptor readable: when packets were given, and at the end.
+#[derive(Debug)]
+struct GivenSignal(Arc<EventFd>);
+
+impl Drop for GivenSignal {
+    fn drop(&mut self) {
+        self.0.signal();
+    }
 }
 
 /// Makes a tunnel's two ends, for IP packets of up to `mtu` bytes. `pool` is [that of the stack](crate::Stack::pool).
@@ -51,14 +62,14 @@ pub fn pair(pool: &MbufPool, mtu: u16) -> io::Result<(TunnelDevice, TunnelEnd)> 
     let (inner, outer) = Pipe::pair(Capabilities::plain(mtu));
     let end = TunnelEnd {
         pipe: outer,
-        given: Arc::clone(&given),
+        given: GivenSignal(Arc::clone(&given)),
         pool: pool.clone(),
     };
     Ok((TunnelDevice { pipe: inner, given }, end))
 }
 
 impl TunnelDevice {
-    /// What becomes readable when packets were given.
+    /// What becomes readable when packets were given, and when the program's end is gone.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -87,7 +98,7 @@ impl TunnelEnd {
         let mut one = Mbufq::new();
         one.enqueue(packet);
         self.pipe.transmit(&mut one)?;
-        self.given.signal();
+        self.given.0.signal();
         Ok(one.is_empty())
     }
 

@@ -179,6 +179,16 @@ fn what_is_no_packet_is_dropped_and_counted() {
 }
 
 #[test]
+fn the_thread_that_receives_is_told_of_the_end() {
+    // Breaks if a runtime keeps the descriptor of a tunnel whose other end is gone: nothing else would wake it.
+    let pool = MbufPool::new(mbuf::PoolConfig::default()).expect("address space");
+    let (device, end) = pair(&pool, MTU).expect("a descriptor");
+    drop(end);
+    assert!(device.given.clear(), "the descriptor is readable");
+    assert!(device.receive(&mut Mbufq::new(), ALL).is_err());
+}
+
+#[test]
 fn the_program_is_woken_and_told_of_the_end() {
     // Breaks if a task sleeps on over a packet, or over the end of the device.
     let tunnel = Tunnel::new(HERE);

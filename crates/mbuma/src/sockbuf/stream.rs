@@ -41,6 +41,10 @@ pub(crate) struct StreamBuf {
     last_claim: u32,
 }
 
+/// Bytes that a buffer may be set to hold, and fewer than which may be added at once: what goes over the room by one addition is
+/// still less than the 2^31 bytes whose order sequence numbers tell.
+pub(crate) const BYTES_MAX: usize = 1 << 30;
+
 /// Names a claim. It can be filled once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what is behind the claim is not ready until the claim is filled"]
@@ -83,10 +87,10 @@ impl StreamBuf {
         self.hiwat as usize
     }
 
-    /// Sets how many bytes it may hold. What it holds stays.
+    /// Sets how many bytes it may hold, [`BYTES_MAX`] at most. What it holds stays.
     #[doc(alias = "sbreserve")]
     pub(crate) fn set_hiwat(&mut self, hiwat: usize) {
-        self.hiwat = u32::try_from(hiwat).unwrap_or(u32::MAX);
+        self.hiwat = hiwat.min(BYTES_MAX) as u32;
     }
 
     /// Bytes at the front that may be sent or read.

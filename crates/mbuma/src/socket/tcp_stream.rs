@@ -19,6 +19,7 @@ use super::send_file::{FileRoom, FileSink, SendFileError};
 use super::splice::{self, End};
 use crate::network;
 use crate::park::{Wait, retry};
+use crate::sockbuf::BYTES_MAX;
 use crate::state::StackState;
 use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
@@ -151,7 +152,8 @@ impl TcpStream {
     }
 
     /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
-    /// still taken; nothing more is until there is room again. The receive buffer keeps this size from now on.
+    /// still taken; nothing more is until there is room again. The receive buffer keeps this size from now on. A GiB each at
+    /// most.
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
@@ -402,9 +404,12 @@ impl TcpStream {
     /// and may go over by less than one chain.
     ///
     /// # Errors
-    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, or with why
-    /// nothing can be sent.
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it has a
+    /// GiB or more, or with why nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
+        if data.len() >= BYTES_MAX {
+            return Err((SocketError::NoBufs, data));
+        }
         self.with(|t| match room(t) {
             Ok(_) => {
                 t.send.buf.append(&self.stack.pool, data);

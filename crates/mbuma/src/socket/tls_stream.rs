@@ -21,6 +21,7 @@ use super::SocketError;
 use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use super::tcp_stream::{TcpStream, close_send, may_send, should_reopen, wait_for};
 use crate::park::{Wait, retry};
+use crate::sockbuf::BYTES_MAX;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
 use crate::waiters::{PollingTask, WaitBy, Want};
@@ -150,9 +151,14 @@ impl TlsStream {
     /// [`TcpStream::send_chain`], the caller asks for room first and may go over it by less than one chain.
     ///
     /// # Errors
-    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, or with why nothing can be sent.
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it has half a
+    /// GiB or more, or with why nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (TlsError, Chain)> {
         let pool = self.tcp.pool();
+        // Small content would double its length as records; so large a chain is cut into full ones.
+        if data.len() >= BYTES_MAX / 2 {
+            return Err((SocketError::NoBufs.into(), data));
+        }
         self.tcp.with(|t| {
             let mut data = data;
             if let Err(e) = room(t, 1, None) {

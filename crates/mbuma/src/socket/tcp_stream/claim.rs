@@ -11,7 +11,7 @@ use mbuf::Chain;
 use super::super::SocketError;
 use super::super::splice::End;
 use super::{TcpStream, may_write};
-use crate::sockbuf::ClaimId;
+use crate::sockbuf::{BYTES_MAX, ClaimId};
 use crate::tcp::{reset, visit};
 
 /// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection, because what
@@ -30,8 +30,11 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if the buffer is full, or why nothing can be sent. A claim may go over the room by less
-    /// than its length, as a chain may.
+    /// than its length, as a chain may. [`SocketError::NoBufs`] for a GiB or more.
     pub fn claim(&self, len: u32) -> Result<SendClaim, SocketError> {
+        if len as usize >= BYTES_MAX {
+            return Err(SocketError::NoBufs);
+        }
         let id = self.with(|t| {
             may_write(t)?;
             match t.send.buf.space() {

@@ -250,6 +250,34 @@ fn a_claim_takes_room() {
     pair.done();
 }
 
+/// Breaks if a program fills a send buffer with more than sequence numbers tell apart: its end would lie before its begin.
+#[test]
+fn a_buffer_ends_where_sequence_numbers_do() {
+    let pair = Pair::new();
+    let Pair { client, stacks, .. } = &pair;
+    let too_much = SocketError::NoBufs;
+    for len in [1 << 30, 3 << 30, u32::MAX] {
+        assert_eq!(client.claim(len).map(|_| ()), Err(too_much));
+    }
+    let pool = stacks[0].pool();
+    let mut piece = Chain::from_owner(pool, vec![0; 1 << 20]).unwrap();
+    let mut all = Chain::new();
+    for _ in 0..1 << 10 {
+        all.append(piece.share_all().unwrap());
+    }
+    let (error, mut all) = client.send_chain(all).unwrap_err();
+    assert_eq!((error, all.len()), (too_much, 1 << 30));
+    client.set_buffers(usize::MAX, 10_000);
+    assert_eq!(client.send_space(), 1 << 30);
+    all.truncate((1 << 30) - 1);
+    client.send_chain(all).unwrap();
+    let over = client.claim((1 << 30) - 1).unwrap();
+    assert!(client.info().send_queue < 1 << 31);
+    client.abort();
+    drop((piece, over));
+    pair.done();
+}
+
 /// Breaks if a peer waits for ever for what can't be had any more, or is sent something else in its place.
 #[test]
 fn a_claim_that_is_dropped_or_filled_wrongly_ends_the_connection() {

@@ -7,7 +7,7 @@
 //!
 //! Other files are never lent: a page that changes between a transmission and its repetition would be two versions of one
 //! stream, and a file that is cut short would be a signal to the program. A file that is shorter than it was said to be, or
-//! can't be read, ends the connection: nothing is put in the place of what is missing.
+//! can't be read, ends a connection that a part of the job has gone into: nothing is put in the place of what is missing.
 //!
 //! A [`SendFile`] is a job that goes on where it stopped: [`SendFile::accepted`] is the one count of what is in the send
 //! buffer or was sent, header and trailer included. Bytes are counted and there, or neither.
@@ -84,6 +84,8 @@ pub struct SendFile {
     accepted: u64,
     /// Up to where the kernel was asked to read ahead.
     advised: u64,
+    /// Bytes that one call moves at most.
+    call_max: u64,
     resident_only: bool,
 }
 
@@ -106,6 +108,7 @@ impl SendFile {
             header: Vec::new(),
             trailer: Vec::new(),
             accepted: 0,
+            call_max: u64::MAX,
             resident_only: false,
         }
     }
@@ -122,6 +125,11 @@ impl SendFile {
     pub fn with_trailer(mut self, trailer: impl Into<Vec<u8>>) -> Self {
         self.trailer = trailer.into();
         self
+    }
+
+    /// Moves `bytes` in each call at most, for a thread with more to do. The calls that wait move all in any case.
+    pub fn set_call_max(&mut self, bytes: u64) {
+        self.call_max = bytes;
     }
 
     /// Reads only what is in the page cache, for a thread that must not wait for a disk: at the first byte that is not, the
@@ -163,7 +171,8 @@ pub enum SendFileError {
     Tls(TlsError),
     /// The next bytes are on a disk: see [`SendFile::set_resident_only`].
     NotResident,
-    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has ended.
+    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has ended,
+    /// unless nothing of the job was accepted: then the program may still say something else.
     Read(io::Error),
 }
 
@@ -258,12 +267,15 @@ pub(super) fn send(
     waiting: Option<WaitBy<'_>>,
 ) -> Result<u64, SendFileError> {
     let begin = job.accepted;
-    while !job.is_done() {
-        match turn(sink, job, waiting) {
+    while !job.is_done() && job.accepted - begin < job.call_max {
+        let max = job.call_max - (job.accepted - begin);
+        match turn(sink, job, max, waiting) {
             Ok(()) => {}
             Err(e) if job.accepted > begin && !ends(&e) => break,
             Err(e) => {
-                if let SendFileError::Read(_) = e {
+                if let SendFileError::Read(_) = e
+                    && job.accepted > 0
+                {
                     fail(&sink.tcp().end());
                 }
                 return Err(e);
@@ -285,9 +297,10 @@ fn ends(e: &SendFileError) -> bool {
 fn turn(
     sink: &impl FileSink,
     job: &mut SendFile,
+    max: u64,
     waiting: Option<WaitBy<'_>>,
 ) -> Result<(), SendFileError> {
-    let wanted = usize::try_from(job.left())
+    let wanted = usize::try_from(job.left().min(max))
         .unwrap_or(usize::MAX)
         .min(TURN_MAX);
     let room = sink.room(wanted, waiting)?;
@@ -324,7 +337,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`TcpStream::set_waker`]. After
-    /// [`SendFileError::Read`] the connection has ended.
+    /// [`SendFileError::Read`] the connection has ended, unless nothing of the job was accepted.
     #[doc(alias = "sendfile")]
     pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
         send(self, job, None)

@@ -138,7 +138,7 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    let unsent_or_lost = t.data_end().after(t.send.una);
+    let unsent_or_lost = t.ready_end().after(t.send.una);
     if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
         // The peer closed its window over sent data: that is not a loss.
         t.send.sent.mark_all_lost();

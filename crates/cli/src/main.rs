@@ -32,6 +32,7 @@ mod serve;
 mod signals;
 #[allow(unsafe_code)]
 mod sys;
+mod tls;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

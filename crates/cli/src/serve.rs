@@ -32,7 +32,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
         ifname,
         net,
         url,
-    } = args.into_place();
+    } = args.into_place()?;
     match inside {
         Some(target) => {
             let attach = AttachArgs {

@@ -6,8 +6,10 @@ use std::process::Command;
 
 /// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency:
 /// landlock and seccompiler, with what they derive from, shut the process that parses packets off; httpdate, mime_guess (with
-/// mime and unicase) and percent-encoding are the parts of HTTP that are lists and corner cases.
-const EXTERNAL_MAX: usize = 56;
+/// mime and unicase) and percent-encoding are the parts of HTTP that are lists and corner cases; rustls (with webpki, pki-types,
+/// subtle, zeroize, untrusted and once_cell) shakes hands for `serve --tls`, aws-lc-rs (with aws-lc-sys) has its ciphers, and
+/// rcgen (with yasna and time, which is five) makes its certificate.
+const EXTERNAL_MAX: usize = 72;
 
 /// Counts the packages of the tool, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>) {

@@ -9,12 +9,20 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::{AttachTarget, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default};
+use crate::errors::Error;
 use crate::guest::Addressing;
+
+mod tls;
+
+pub(crate) use tls::TlsIdentity;
+use tls::TlsOpts;
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;
 /// The port of the server.
 const PORT: u16 = 80;
+/// The same over TLS.
+const PORT_TLS: u16 = 443;
 /// The MTU of an interface of the host: what its neighbours on an Ethernet have. Large segments go to the host whole.
 pub(super) const MTU_OF_HOST: u16 = 1500;
 /// The server's address in another namespace.
@@ -41,6 +49,10 @@ pub(crate) struct ServeOpts {
     /// Serve no list of the files in a directory without an index.html
     #[arg(long = "serve-no-listing", requires = "dir")]
     pub(crate) no_listing: bool,
+
+    /// Clients speak TLS.
+    #[arg(skip)]
+    pub(crate) tls: Option<TlsIdentity>,
 
     /// The stack is a server and no gateway.
     #[arg(skip)]
@@ -92,6 +104,8 @@ Examples:
   mbuma serve ./public --in /run/netns/blue --tap eth1        by an interface of that name
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24          at http://192.0.2.2/ for this host, which is
                                                               192.0.2.1 there; as root
+  mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --tls=self-signed
+                                                              at https://192.0.2.2/, with a certificate of its own
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --gateway 192.0.2.1
                                                               srv0 is there, in a bridge for instance
 
@@ -125,9 +139,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     gateway: Option<Ipv4Addr>,
 
-    /// The server's port
-    #[arg(long, value_name = "N", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
+    /// The server's port [default: 80, or 443 with --tls]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+
+    #[command(flatten)]
+    tls: TlsOpts,
 
     /// Append a line to FILE for each request, in the combined log format
     #[arg(long, value_name = "FILE")]
@@ -177,15 +194,24 @@ pub(crate) struct ServePlace {
 
 impl ServeArgs {
     /// The same in the words of `attach`.
-    pub(crate) fn into_place(self) -> ServePlace {
+    ///
+    /// # Errors
+    /// A mistake in `--tls`.
+    pub(crate) fn into_place(self) -> Result<ServePlace, Error> {
+        let tls = self.tls.identity().map_err(Error::Usage)?;
         let address = self.address.unwrap_or(ADDRESS_INSIDE);
         let on_host = self.inside.is_none();
-        let url = match self.port {
-            PORT => format!("http://{}/", address.addr),
-            port => format!("http://{}:{port}/", address.addr),
+        let (scheme, usual) = match tls {
+            None => ("http", PORT),
+            Some(_) => ("https", PORT_TLS),
+        };
+        let port = self.port.unwrap_or(usual);
+        let url = match port == usual {
+            true => format!("{scheme}://{}/", address.addr),
+            false => format!("{scheme}://{}:{port}/", address.addr),
         };
         let alone = Alone {
-            port: self.port,
+            port,
             connections: self.connections,
             status: self.status,
             gateway: self.gateway,
@@ -202,16 +228,17 @@ impl ServeArgs {
                 dir: Some(self.dir),
                 log: self.log,
                 no_listing: self.no_listing,
+                tls,
                 alone: Some(alone),
             },
             ..NetOpts::default()
         };
-        ServePlace {
+        Ok(ServePlace {
             inside: self.inside,
             ifname: self.tap.unwrap_or_else(|| "tap0".to_owned()),
             net,
             url,
-        }
+        })
     }
 }
 

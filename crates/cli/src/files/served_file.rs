@@ -1,27 +1,23 @@
 //! A file that is being sent.
 //!
-//! Called by: gateway::web. Calls: preadv(2).
-//! Invariants: its length is that of the moment when it was opened; a file that has become shorter is an error, and no byte
-//! is made up in the place of one that is missing. A read waits for the disk, if the file is not in memory.
+//! Called by: gateway::web. Calls: [`SendFile`].
+//! Invariants: its length is that of the moment when it was opened. A read waits for the disk, if the file is not in memory.
 //! Locks: none.
 
-use std::io::{self, ErrorKind};
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mbuf::{Chain, Scatter};
+use mbuma::socket::SendFile;
 use rustix::fs::Stat;
-use rustix::io::{preadv, retry_on_intr};
 
 use crate::http::range::ByteRange;
-
-/// Pieces that a row of clusters has at most, usually.
-const ROW_MAX: usize = 8;
 
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct ServedFile {
-    fd: OwnedFd,
+    file: Arc<File>,
     len: u64,
     modified: SystemTime,
 }
@@ -35,7 +31,7 @@ impl ServedFile {
             false => UNIX_EPOCH.checked_add(seconds),
         };
         ServedFile {
-            fd,
+            file: Arc::new(File::from(fd)),
             len: stat.st_size.unsigned_abs(),
             modified: modified.unwrap_or(UNIX_EPOCH) + nanos,
         }
@@ -51,26 +47,9 @@ impl ServedFile {
         self.modified
     }
 
-    /// Reads from the start of `range` into the row of clusters, `max` bytes of it at most, and takes them off `range`.
-    ///
-    /// # Errors
-    /// The file can't be read, or has become shorter (`UnexpectedEof`).
-    pub(crate) fn read(
-        &self,
-        row: &mut Scatter,
-        range: &mut ByteRange,
-        max: usize,
-    ) -> io::Result<Chain> {
-        let wanted = usize::try_from(range.len).map_or(max, |len| len.min(max));
-        let mut pieces = Vec::with_capacity(ROW_MAX);
-        row.io_slices(wanted, &mut pieces);
-        let read = retry_on_intr(|| preadv(&self.fd, &mut pieces, range.start))?;
-        drop(pieces);
-        if read == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        range.start += read as u64;
-        range.len -= read as u64;
-        Ok(row.take(read))
+    /// The job that sends `range` of it.
+    pub(crate) fn send(&self, range: ByteRange) -> SendFile {
+        let end = range.start.saturating_add(range.len);
+        SendFile::new(Arc::clone(&self.file), range.start..end)
     }
 }

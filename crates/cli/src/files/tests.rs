@@ -2,10 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use mbuf::{MbufPool, PoolConfig, Scatter};
-
 use super::{DirectoryNames, FoundEntry, ServedTree};
-use crate::http::range::ByteRange;
 
 /// A directory with a served one inside, which goes away.
 struct Place(PathBuf);
@@ -65,32 +62,6 @@ fn nothing_outside_of_the_directory_is_opened() {
         ServedTree::open(&served.join("below/file")).is_err(),
         "a file is no directory"
     );
-}
-
-#[test]
-fn a_file_that_shrinks_is_an_error() {
-    // Breaks when the bytes that are missing are made up, or a turn waits for them for ever.
-    let place = Place::new("shrinks");
-    let Ok(FoundEntry::File(file)) = place.tree().find(b"below/file") else {
-        panic!("no file");
-    };
-    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let mut row = Scatter::for_len(&pool, 4096);
-    row.refill().expect("clusters");
-    let mut range = ByteRange::whole(file.len());
-    let chain = file.read(&mut row, &mut range, 4).expect("four bytes");
-    assert_eq!(
-        (chain.to_vec(), range),
-        (b"0123".to_vec(), ByteRange { start: 4, len: 6 })
-    );
-    fs::write(place.0.join("served/below/file"), "0123").expect("a shorter file");
-    row.refill().expect("clusters");
-    let error = file.read(&mut row, &mut range, 100).map(|c| c.len());
-    assert_eq!(
-        error.map_err(|e| e.kind()),
-        Err(std::io::ErrorKind::UnexpectedEof)
-    );
-    drop((row, chain));
 }
 
 #[test]

@@ -348,7 +348,7 @@ impl Worker {
         for token in round.due.drain(..) {
             match (token.kind(), &mut self.services) {
                 (Some(Kind::Connection), _) => self.connections.wake(token),
-                (Some(Kind::HttpConnection), _) => {
+                (Some(Kind::HttpConnection | Kind::TlsHandshake), _) => {
                     if let Some(web) = &mut self.web {
                         web.timer(&mut self.shared, token);
                     }
@@ -386,7 +386,7 @@ impl Worker {
                     web.accept(shared);
                 }
             }
-            (Some(Kind::HttpConnection), _) => {
+            (Some(Kind::HttpConnection | Kind::TlsHandshake), _) => {
                 if let Some(web) = &mut self.web {
                     web.turn(shared, token, gauges);
                 }

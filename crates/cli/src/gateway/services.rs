@@ -77,6 +77,7 @@ impl Services {
             | Kind::Inbox
             | Kind::HttpListener
             | Kind::HttpConnection
+            | Kind::TlsHandshake
             | Kind::Datagrams
             | Kind::Echoes
             | Kind::Ping => {}
@@ -106,6 +107,7 @@ impl Services {
             | Kind::Inbox
             | Kind::HttpListener
             | Kind::HttpConnection
+            | Kind::TlsHandshake
             | Kind::Datagrams
             | Kind::Inlet
             | Kind::Echoes
@@ -141,6 +143,7 @@ impl Services {
             | Kind::Inbox
             | Kind::HttpListener
             | Kind::HttpConnection
+            | Kind::TlsHandshake
             | Kind::Flow
             | Kind::Inlet
             | Kind::Ping

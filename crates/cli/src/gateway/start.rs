@@ -16,6 +16,7 @@ use mbuma::device::capture::Capture;
 use mbuma::device::impair::Impaired;
 use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
+use rustls::ServerConfig;
 use wire::MacAddr;
 
 use super::Sockets;
@@ -38,13 +39,15 @@ use super::table::{Kind, Token};
 use super::udp::GuestFlows;
 use super::web::{LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
-use crate::args::serve::{Alone, ServeOpts};
+use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, Outbound, TapUse};
 use crate::errors::Error;
 use crate::files::ServedTree;
 use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
+use crate::serve::announce;
 use crate::sys::limits;
+use crate::tls::ServerTls;
 
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
 /// is attached to again finds its neighbour where it was.
@@ -189,6 +192,7 @@ fn site(
         dir,
         log,
         no_listing,
+        tls,
         alone,
     } = &opts.serve;
     let files = |dir: &PathBuf| {
@@ -206,6 +210,7 @@ fn site(
         LogFile::open(path).map_err(Error::io(&doing))
     };
     let log = log.as_ref().map(open_log).transpose()?;
+    let tls = tls.as_ref().map(|identity| server_tls(identity, at));
     let listener = stack.tcp_listen(at, HTTP_BACKLOG);
     let listener = listener.map_err(|e| failed("listening for HTTP", e))?;
     let pages = match alone {
@@ -215,10 +220,20 @@ fn site(
     Ok(Arc::new(WebSite {
         listener,
         responder: Responder::new(fixed.clone(), pages, files),
+        tls: tls.transpose()?,
         log,
         connections_max: (opts.serve.connections_max() / workers).max(1),
         drains: alone.is_some(),
     }))
+}
+
+/// The configuration of TLS. Says the fingerprint of a certificate that no file has.
+fn server_tls(identity: &TlsIdentity, at: SocketAddrV4) -> Result<Arc<ServerConfig>, Error> {
+    let tls = ServerTls::of(identity, (*at.ip()).into())?;
+    if *identity == TlsIdentity::SelfSigned {
+        announce("the certificate's SHA-256 is", &tls.fingerprint());
+    }
+    Ok(tls.config)
 }
 
 /// Makes the workers; `services` are the first one's.

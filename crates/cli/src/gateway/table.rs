@@ -26,6 +26,8 @@ pub(super) enum Kind {
     HttpListener,
     /// A connection to it.
     HttpConnection,
+    /// A TLS handshake of a client of served files.
+    TlsHandshake,
     /// A connection between guest and host.
     Connection,
     /// A published TCP port.
@@ -55,12 +57,13 @@ pub(super) enum Kind {
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,
     Kind::HttpListener,
     Kind::HttpConnection,
+    Kind::TlsHandshake,
     Kind::Connection,
     Kind::Listener,
     Kind::Datagrams,

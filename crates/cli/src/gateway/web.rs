@@ -17,29 +17,37 @@
 //! Locks: `fixed` (STATS), with nothing called under it.
 
 mod connection;
+mod handshakes;
 mod log_file;
 mod respond;
 mod sending;
+mod stream;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
 use mbuma::TcpListener;
+use mbuma::tls::TlsError;
+use rustls::ServerConfig;
 
 use super::figures::{Fixed, Gauges};
 use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
 use connection::{WebConnection, WebNext};
+use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
 use log_file::LogLines;
 pub(super) use respond::{Responder, SiteFiles};
+use stream::WebStream;
 
 static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
 
 /// Connections that are taken in a turn at most, before those there are have theirs.
 const ACCEPT_MAX: usize = 64;
+/// One connection in so many may be in its handshake.
+const HANDSHAKE_SHARE: usize = 4;
 
 /// Facts that seldom change: worker 0 changes them, and each worker's status page shows them.
 #[derive(Clone)]
@@ -66,6 +74,8 @@ impl SharedFixed {
 pub(super) struct WebSite {
     pub(super) listener: TcpListener,
     pub(super) responder: Responder,
+    /// Clients speak TLS.
+    pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) log: Option<LogFile>,
     /// Connections of one worker at most.
     pub(super) connections_max: usize,
@@ -78,6 +88,7 @@ pub(super) struct Web {
     site: Arc<WebSite>,
     wake: Arc<Wake>,
     connections: Table<WebConnection>,
+    handshakes: Option<Handshakes>,
     log: LogLines,
     /// The server ends: no connection and no request is taken any more.
     drains: bool,
@@ -86,7 +97,10 @@ pub(super) struct Web {
 impl Web {
     /// Takes connections when [`Web::accept_wake`] is called.
     pub(super) fn new(shared: &Shared, site: &Arc<WebSite>) -> Web {
+        let handshakes_max = (site.connections_max / HANDSHAKE_SHARE).max(1);
+        let handshakes = |config| Handshakes::new(config, handshakes_max);
         Web {
+            handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),
             wake: shared.wake_for(Token::only(Kind::HttpListener)),
             connections: Table::new(Kind::HttpConnection),
@@ -110,19 +124,45 @@ impl Web {
                 stream.abort();
                 continue;
             }
-            if self.connections.len() >= self.site.connections_max {
-                self.end_most_due(shared);
+            match &mut self.handshakes {
+                Some(handshakes) => handshakes.begin(shared, stream),
+                None => {
+                    stream.set_nodelay(true);
+                    stream.keep_to_this_cpu();
+                    self.begin(shared, WebStream::Plain(stream));
+                }
             }
-            let token = self.connections.next_token();
-            let logs = self.site.log.is_some();
-            let connection = WebConnection::new(shared, stream, token, logs);
-            self.connections.insert(connection);
         }
         self.wake.wake();
     }
 
+    /// Begins to serve.
+    fn begin(&mut self, shared: &mut Shared, stream: WebStream) {
+        if self.connections.len() >= self.site.connections_max {
+            self.end_most_due(shared);
+        }
+        let token = self.connections.next_token();
+        let logs = self.site.log.is_some();
+        let connection = WebConnection::new(shared, stream, token, logs);
+        self.connections.insert(connection);
+    }
+
+    /// The turn of a handshake.
+    fn shake(&mut self, shared: &mut Shared, token: Token) {
+        let handshakes = self.handshakes.as_mut();
+        let done = handshakes.and_then(|handshakes| handshakes.turn(shared, token));
+        match done {
+            Some(stream) if self.drains => stream.abort(),
+            Some(stream) => self.begin(shared, WebStream::Tls(stream)),
+            None => {}
+        }
+    }
+
     /// A connection's turn. `gauges` are this worker's.
     pub(super) fn turn(&mut self, shared: &mut Shared, token: Token, gauges: Gauges) {
+        if token.kind() == Some(Kind::TlsHandshake) {
+            return self.shake(shared, token);
+        }
         let Some(connection) = self.connections.find(token) else {
             return;
         };
@@ -130,13 +170,17 @@ impl Web {
             Ok(WebNext::Wait) => {}
             Ok(WebNext::Again) => connection.wake(),
             Ok(WebNext::Close) => drop(self.remove(shared, token)),
-            Err(_) => self.abort(shared, token),
+            Err(e) => self.end(shared, token, e),
         }
         self.collect_log(token);
     }
 
     /// A connection's timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
+        if token.kind() == Some(Kind::TlsHandshake) {
+            let handshakes = self.handshakes.iter_mut();
+            return handshakes.for_each(|handshakes| handshakes.timer(shared, token));
+        }
         let Some(connection) = self.connections.find(token) else {
             return;
         };
@@ -144,7 +188,7 @@ impl Web {
             Ok(WebNext::Wait) => {}
             Ok(WebNext::Again) => connection.wake(),
             Ok(WebNext::Close) => drop(self.remove(shared, token)),
-            Err(_) => self.abort(shared, token),
+            Err(e) => self.end(shared, token, e),
         }
     }
 
@@ -169,6 +213,14 @@ impl Web {
         Some(connection)
     }
 
+    /// Ends a connection that failed. What the stack has to say to a client that broke TLS goes out.
+    fn end(&mut self, shared: &mut Shared, token: Token, e: TlsError) {
+        match e {
+            TlsError::Socket(_) => self.abort(shared, token),
+            _ => drop(self.remove(shared, token)),
+        }
+    }
+
     fn abort(&mut self, shared: &mut Shared, token: Token) {
         if let Some(connection) = self.remove(shared, token) {
             connection.abort();
@@ -189,6 +241,7 @@ impl Web {
     pub(super) fn drain(&mut self, shared: &mut Shared) -> bool {
         if self.site.drains && !self.drains {
             self.drains = true;
+            self.handshakes.iter_mut().for_each(Handshakes::close);
             let all = self.connections.iter().map(|(token, _)| token);
             for token in all.collect::<Vec<_>>() {
                 if self
@@ -205,7 +258,11 @@ impl Web {
 
     /// Responses that are waited for.
     pub(super) fn draining(&self) -> usize {
-        if self.drains { self.len() } else { 0 }
+        if self.drains {
+            self.connections.len()
+        } else {
+            0
+        }
     }
 
     /// The directory that is served, if there is one.
@@ -213,14 +270,16 @@ impl Web {
         self.site.responder.served()
     }
 
-    /// How many connections there are.
+    /// How many connections there are, those in their handshake too.
     pub(super) fn len(&self) -> usize {
-        self.connections.len()
+        let handshakes = self.handshakes.as_ref();
+        self.connections.len() + handshakes.map_or(0, Handshakes::len)
     }
 
     /// Ends all connections.
     pub(super) fn close(&mut self, shared: &mut Shared) {
         self.connections.drain().for_each(WebConnection::abort);
+        self.handshakes.iter_mut().for_each(Handshakes::close);
         self.flush_log(shared);
     }
 }

@@ -103,7 +103,8 @@ const WAITING: &[(c_long, &str)] = &[
 const SERVING: &[(c_long, &str)] = &[
     (libc::SYS_openat2, "a file below the directory"),
     (libc::SYS_fstat, "its length and time"),
-    (libc::SYS_preadv, "its bytes into clusters"),
+    (libc::SYS_pread64, "its bytes into clusters"),
+    (libc::SYS_fadvise64, "its next bytes are read ahead"),
     (libc::SYS_getdents64, "the names of a listing"),
 ];
 

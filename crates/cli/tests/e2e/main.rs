@@ -24,6 +24,7 @@ mod publish;
 mod relay;
 mod reports;
 mod serve;
+mod serve_tls;
 mod streams;
 mod user;
 mod workers;

@@ -81,6 +81,10 @@ figures! {
         "http_sent_bytes_total" Bytes "Responses of the status page and of served files, with heads." {
             http_bytes,
         }
+        "tls_handshakes_total" Count "TLS handshakes with clients of served files." { tls_handshakes, }
+        "tls_handshakes_failed_total" Count "TLS handshakes that failed, or took too long, or made room for others." {
+            tls_handshakes_failed,
+        }
         "log_lines_lost_total" Count "Lines of the access log that could not be written." { log_lines_lost, }
         "descriptors_exhausted_total" Count "Times that no descriptor was left for a socket." {
             descriptors_exhausted,

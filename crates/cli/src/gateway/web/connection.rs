@@ -14,16 +14,17 @@
 //! Invariants: one timer is set; nothing is read while a response is sent, so the client's window closes.
 //! Locks: none. Sources: RFC 9112 sections 9.3 to 9.6.
 
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kern::{CalloutId, Time};
-use mbuma::{SocketError, TcpStream};
+use mbuma::socket::SocketError;
+use mbuma::tls::TlsError;
 
 use super::log_file::LogLines;
 use super::respond::{self, Responder, Source};
 use super::sending::{Failed, SendProgress, Sending};
+use super::stream::WebStream;
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
 use crate::gateway::ready::Wake;
@@ -55,7 +56,7 @@ const RECV_BUFFER: usize = 128 << 10;
 
 /// A connection.
 pub(super) struct WebConnection {
-    stream: TcpStream,
+    stream: WebStream,
     token: Token,
     wake: Arc<Wake>,
     conversation: Conversation,
@@ -99,14 +100,12 @@ impl WebConnection {
     /// Begins to serve; its turn comes.
     pub(super) fn new(
         shared: &mut Shared,
-        stream: TcpStream,
+        stream: WebStream,
         token: Token,
         logs: bool,
     ) -> WebConnection {
         let wake = shared.wake_for(token);
-        stream.set_nodelay(true);
-        stream.keep_to_this_cpu();
-        stream.set_waker(Some(wake.waker()));
+        stream.set_waker(wake.waker());
         wake.wake();
         let deadline = shared.now() + HEAD_MAX_TIME;
         WebConnection {
@@ -167,7 +166,7 @@ impl WebConnection {
         shared: &mut Shared,
         responder: &Responder,
         gauges: Gauges,
-    ) -> Result<WebNext, SocketError> {
+    ) -> Result<WebNext, TlsError> {
         self.fit(shared);
         let mut budget = SEND_MAX;
         for _ in 0..=REQUESTS_MAX {
@@ -194,13 +193,13 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         budget: &mut usize,
-    ) -> Result<Option<WebNext>, SocketError> {
+    ) -> Result<Option<WebNext>, TlsError> {
         let Some(sending) = &mut self.sending else {
             return Ok(None);
         };
         match sending.push(&self.stream, shared, budget) {
             Ok(SendProgress::All) => {
-                self.finish(shared);
+                self.finish(shared)?;
                 Ok(None)
             }
             Ok(SendProgress::Part) => Ok(Some(WebNext::Again)),
@@ -222,17 +221,17 @@ impl WebConnection {
             Err(failed) => {
                 shared.counters.files_failed += u64::from(matches!(failed, Failed::File));
                 self.log();
-                Err(SocketError::Closed)
+                Err(SocketError::Closed.into())
             }
         }
     }
 
     /// The response is in the send buffer.
-    fn finish(&mut self, shared: &mut Shared) {
+    fn finish(&mut self, shared: &mut Shared) -> Result<(), TlsError> {
         self.log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
         if last {
-            self.stream.shutdown(Shutdown::Write);
+            self.stream.end()?;
             self.phase = WebPhase::Ends;
             self.taken = self.taken_now();
             let delivered = self.taken.1 == 0;
@@ -242,6 +241,7 @@ impl WebConnection {
             self.conversation.give_memory_back();
             self.set_deadline(shared, IDLE_MAX);
         }
+        Ok(())
     }
 
     /// Takes the next request, and begins to answer it; gives the next step if there is none.
@@ -250,7 +250,7 @@ impl WebConnection {
         shared: &mut Shared,
         responder: &Responder,
         gauges: Gauges,
-    ) -> Result<Option<WebNext>, SocketError> {
+    ) -> Result<Option<WebNext>, TlsError> {
         loop {
             let response = match self.conversation.front() {
                 Front::Request(request) => {
@@ -266,7 +266,7 @@ impl WebConnection {
                     respond::error(status, &Terms::of_none(SystemTime::now()))
                 }
                 Front::Over => {
-                    self.finish(shared);
+                    self.finish(shared)?;
                     return Ok(None);
                 }
                 Front::Incomplete => match self.receive(shared)? {
@@ -285,7 +285,7 @@ impl WebConnection {
     }
 
     /// Receives more of a request; false if nothing is there yet.
-    fn receive(&mut self, shared: &mut Shared) -> Result<bool, SocketError> {
+    fn receive(&mut self, shared: &mut Shared) -> Result<bool, TlsError> {
         let mut bytes = [0; 2048];
         let room = self.conversation.room().min(bytes.len());
         let (bytes, _) = bytes.split_at_mut(room);
@@ -298,7 +298,7 @@ impl WebConnection {
                 self.conversation.add(bytes.get(..n).unwrap_or_default());
                 Ok(true)
             }
-            Err(SocketError::WouldBlock) => {
+            Err(e) if e.is_would_block() => {
                 if self.phase == WebPhase::Idle && !self.conversation.is_idle() {
                     self.phase = WebPhase::Head;
                     self.set_deadline(shared, HEAD_MAX_TIME);
@@ -310,17 +310,17 @@ impl WebConnection {
     }
 
     /// Reads and forgets bytes until the client's end.
-    fn forget(&mut self) -> Result<WebNext, SocketError> {
+    fn forget(&mut self) -> Result<WebNext, TlsError> {
         let mut forgotten = 0;
         while forgotten < FORGET_MAX {
             match self.stream.recv_chain(FORGET_MAX) {
-                Ok(chain) if chain.is_empty() && self.stream.info().send_queue == 0 => {
+                Ok(chain) if chain.is_empty() && self.stream.send_queue() == 0 => {
                     return Ok(WebNext::Close);
                 }
                 // The stack wakes it when the client has taken all.
                 Ok(chain) if chain.is_empty() => return Ok(WebNext::Wait),
                 Ok(chain) => forgotten += chain.len(),
-                Err(SocketError::WouldBlock) => return Ok(WebNext::Wait),
+                Err(e) if e.is_would_block() => return Ok(WebNext::Wait),
                 Err(e) => return Err(e),
             }
         }
@@ -328,7 +328,7 @@ impl WebConnection {
     }
 
     /// The timer came.
-    pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, SocketError> {
+    pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
         let now = shared.now();
         if now < self.timer.1 {
             // A wait for clusters is over.
@@ -345,7 +345,7 @@ impl WebConnection {
     }
 
     /// Patience has ended.
-    fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, SocketError> {
+    fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
         match self.phase {
             WebPhase::Idle => Ok(WebNext::Close),
             WebPhase::Head => {
@@ -364,10 +364,10 @@ impl WebConnection {
                 self.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
-            WebPhase::Ends if self.stream.info().send_queue == 0 => Ok(WebNext::Close),
+            WebPhase::Ends if self.stream.send_queue() == 0 => Ok(WebNext::Close),
             WebPhase::Sends | WebPhase::Ends => {
                 self.log();
-                Err(SocketError::TimedOut)
+                Err(SocketError::TimedOut.into())
             }
         }
     }
@@ -379,7 +379,7 @@ impl WebConnection {
 
     fn taken_now(&self) -> (u64, usize) {
         let sent = self.sending.as_ref().map_or(0, Sending::sent);
-        (sent, self.stream.info().send_queue)
+        (sent, self.stream.send_queue())
     }
 
     /// Patience begins anew if the client has taken something.
@@ -427,7 +427,7 @@ impl WebConnection {
     /// Makes the line of the response that ends.
     fn log(&mut self) {
         if let (Some(logged), Some(sending)) = (self.logged.take(), &self.sending) {
-            let client = self.stream.peer_addr().ip();
+            let client = self.stream.client();
             let (status, bytes) = (sending.status.code(), sending.body_sent());
             let line = logged.line(client, status, bytes, SystemTime::now());
             self.lines.push(line);

@@ -1,23 +1,23 @@
 //! A response on its way: its parts, one after the other, into the send buffer.
 //!
 //! ```text
-//!   [ head | bytes of the file .......... ]     a chain: one packet's worth, with one read
-//!     copied   read into clusters, which stay its storage until they are acknowledged
+//!   [ head | bytes of the file .......... ]     one job of send_file
+//!     copied   read into clusters, which stay its storage until they are acknowledged; TLS seals them
 //! ```
 //!
-//! Called by: connection. Calls: [`TcpStream`], crate::files.
-//! Invariants: at most one packet's worth is in memory beside the send buffer; a file is read only when that has
-//! room for the bytes.
+//! Called by: connection. Calls: [`WebStream`], crate::files.
+//! Invariants: a file is read only when the send buffer has room for the bytes.
 //! Locks: none.
 
 use std::collections::VecDeque;
 
 use mbuf::Chain;
-use mbuma::{SocketError, TcpStream};
+use mbuma::socket::{SendFile, SendFileError, SocketError};
 
 use super::respond::{Response, Source};
+use super::stream::WebStream;
 use crate::files::DirectoryNames;
-use crate::gateway::shared::{READ_MAX, Shared};
+use crate::gateway::shared::Shared;
 use crate::http::listing;
 use crate::http::plan::BodyPart;
 use crate::http::status::HttpStatus;
@@ -35,6 +35,8 @@ pub(super) struct Sending {
     pub(super) last: bool,
     parts: VecDeque<BodyPart>,
     source: Source,
+    /// The file that is being sent.
+    job: Option<SendFile>,
     /// The page's beginning was made.
     has_begun: bool,
     head_len: u64,
@@ -54,6 +56,12 @@ pub(super) enum SendProgress {
     NoBufs,
 }
 
+/// The result of a step.
+enum Pushed {
+    Bytes(usize),
+    Stopped(SendProgress),
+}
+
 /// Why a response ends before its end.
 #[derive(Debug)]
 pub(super) enum Failed {
@@ -65,12 +73,6 @@ pub(super) enum Failed {
     NoBufs,
 }
 
-impl From<SocketError> for Failed {
-    fn from(_: SocketError) -> Failed {
-        Failed::Connection
-    }
-}
-
 impl Sending {
     /// Begins to send.
     pub(super) fn new((plan, source): Response) -> Sending {
@@ -80,6 +82,7 @@ impl Sending {
             head_len: plan.head_len as u64,
             parts: plan.parts.into(),
             source,
+            job: None,
             has_begun: false,
             sent: 0,
         }
@@ -98,49 +101,89 @@ impl Sending {
     /// Moves as many bytes into the send buffer as fit, and takes them off the turn's `budget`.
     pub(super) fn push(
         &mut self,
-        stream: &TcpStream,
+        stream: &WebStream,
         shared: &mut Shared,
         budget: &mut usize,
     ) -> Result<SendProgress, Failed> {
-        while !self.parts.is_empty() {
+        while self.job.is_some() || !self.parts.is_empty() {
             if *budget == 0 {
                 return Ok(SendProgress::Part);
             }
-            let room = stream.send_room();
-            if room.bytes < self.next_len().min(SPACE_MIN) || room.bytes == 0 {
-                // A connection that can take nothing more has no room either.
-                return match stream.error() {
-                    Some(e) => Err(e.into()),
-                    None => Ok(SendProgress::Full),
-                };
+            if self.job.is_none() {
+                self.job = self.next_file()?;
             }
-            let max = room.whole_segments().min(READ_MAX);
-            let chain = match self.gather(shared, max) {
-                Ok(chain) => chain,
-                Err(Failed::NoBufs) => return Ok(SendProgress::NoBufs),
+            let moved = match &mut self.job {
+                Some(job) => push_file(stream, job, *budget),
+                None => self.push_bytes(stream, shared, *budget),
+            };
+            let moved = match moved {
+                Ok(Pushed::Bytes(moved)) => moved,
+                Ok(Pushed::Stopped(progress)) => return Ok(progress),
                 Err(e) => return Err(e),
             };
-            let len = chain.len();
-            stream.send_chain(chain).map_err(|(e, _lost)| e)?;
-            self.sent += len as u64;
-            shared.counters.http_bytes += len as u64;
-            *budget = budget.saturating_sub(len);
+            self.job.take_if(|job| job.is_done());
+            self.sent += moved as u64;
+            shared.counters.http_bytes += moved as u64;
+            *budget = budget.saturating_sub(moved);
         }
         Ok(SendProgress::All)
     }
 
-    /// How much the next part is at least, as far as that matters.
+    /// The file that comes next, with the bytes before it, if there is one next.
+    fn next_file(&mut self) -> Result<Option<SendFile>, Failed> {
+        let mut parts = self.parts.iter();
+        let (count, range) = match (parts.next(), parts.next()) {
+            (Some(BodyPart::File(range)), _) => (1, *range),
+            (Some(BodyPart::Bytes(_)), Some(BodyPart::File(range))) => (2, *range),
+            _ => return Ok(None),
+        };
+        let Source::File(file) = &self.source else {
+            return Err(Failed::File);
+        };
+        let mut job = file.send(range);
+        if let Some(BodyPart::Bytes(bytes)) = self.parts.drain(..count).next() {
+            job = job.with_header(bytes);
+        }
+        Ok(Some(job))
+    }
+
+    /// Moves bytes that are not a file's.
+    fn push_bytes(
+        &mut self,
+        stream: &WebStream,
+        shared: &Shared,
+        max: usize,
+    ) -> Result<Pushed, Failed> {
+        let space = stream.send_space();
+        if space < self.next_len().min(SPACE_MIN) || space == 0 {
+            // A connection that can take nothing more has no room either.
+            return match stream.error() {
+                Some(_) => Err(Failed::Connection),
+                None => Ok(Pushed::Stopped(SendProgress::Full)),
+            };
+        }
+        let chain = match self.gather(shared, space.min(max)) {
+            Ok(chain) => chain,
+            Err(Failed::NoBufs) => return Ok(Pushed::Stopped(SendProgress::NoBufs)),
+            Err(e) => return Err(e),
+        };
+        let len = chain.len();
+        let sent = stream.send_chain(chain);
+        sent.map_err(|_| Failed::Connection)?;
+        Ok(Pushed::Bytes(len))
+    }
+
+    /// How much the next parts are at least, as far as that matters.
     fn next_len(&self) -> usize {
         let parts = self.parts.iter().map(|part| match part {
             BodyPart::Bytes(bytes) => bytes.len(),
-            BodyPart::File(range) => usize::try_from(range.len).unwrap_or(SPACE_MIN),
-            BodyPart::Names { .. } => SPACE_MIN,
+            BodyPart::File(_) | BodyPart::Names { .. } => SPACE_MIN,
         });
         parts.sum()
     }
 
-    /// The next `max` bytes of the response, with one read of the file at most.
-    fn gather(&mut self, shared: &mut Shared, max: usize) -> Result<Chain, Failed> {
+    /// The next `max` bytes of the response, up to the next file.
+    fn gather(&mut self, shared: &Shared, max: usize) -> Result<Chain, Failed> {
         let mut chain = Chain::new();
         while chain.len() < max {
             let Some(part) = self.parts.pop_front() else {
@@ -163,20 +206,9 @@ impl Sending {
                         return if_any(chain);
                     }
                 }
-                BodyPart::File(mut range) => {
-                    let Source::File(file) = &self.source else {
-                        return Err(Failed::File);
-                    };
-                    let Ok(row) = shared.scatter() else {
-                        self.parts.push_front(part);
-                        return if_any(chain);
-                    };
-                    let read = file.read(row, &mut range, max - chain.len());
-                    chain.append(read.map_err(|_| Failed::File)?);
-                    if range.len > 0 {
-                        self.parts.push_front(BodyPart::File(range));
-                        break;
-                    }
+                BodyPart::File(_) => {
+                    self.parts.push_front(part);
+                    break;
                 }
                 BodyPart::Names { chunked } => {
                     let Source::Names(path, names) = &mut self.source else {
@@ -193,6 +225,20 @@ impl Sending {
             }
         }
         Ok(chain)
+    }
+}
+
+/// Moves `max` bytes of a file at most.
+fn push_file(stream: &WebStream, job: &mut SendFile, max: usize) -> Result<Pushed, Failed> {
+    job.set_call_max(max.max(SPACE_MIN) as u64);
+    match stream.send_file(job) {
+        Ok(moved) => Ok(Pushed::Bytes(usize::try_from(moved).unwrap_or(usize::MAX))),
+        Err(SendFileError::Socket(SocketError::NoBufs)) => {
+            Ok(Pushed::Stopped(SendProgress::NoBufs))
+        }
+        Err(e) if e.is_would_block() => Ok(Pushed::Stopped(SendProgress::Full)),
+        Err(SendFileError::Read(_)) => Err(Failed::File),
+        Err(_) => Err(Failed::Connection),
     }
 }
 

@@ -1,0 +1,105 @@
+//! `--tls`: where a server's certificate and key come from.
+//!
+//! Called by: args::serve. Calls: clap.
+//! Locks: none.
+
+use std::path::PathBuf;
+
+/// The word for a certificate that is made at the start.
+const SELF_SIGNED: &str = "self-signed";
+
+/// The certificate of a server, and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TlsIdentity {
+    /// Made at the start, and forgotten at the end.
+    SelfSigned,
+    /// Of two files in PEM.
+    Files {
+        /// The certificate, and those that lead to one that clients know.
+        certificates: PathBuf,
+        key: PathBuf,
+    },
+}
+
+/// The option.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TlsOpts {
+    /// Speak TLS 1.2 and 1.3, with the certificate chain in the file CERT and its private key in KEY, both in PEM
+    ///
+    /// With --tls=self-signed, mbuma makes a key and a certificate for the server's address at the start, and prints the
+    /// certificate's SHA-256 fingerprint. They end with mbuma.
+    #[arg(long = "tls", value_names = ["CERT", "KEY"], num_args = 1..=2)]
+    tls: Vec<PathBuf>,
+}
+
+impl TlsOpts {
+    /// The certificate and key that the user named, if TLS is to be spoken.
+    ///
+    /// # Errors
+    /// One file alone, or a word and a file.
+    pub(crate) fn identity(&self) -> Result<Option<TlsIdentity>, String> {
+        match &*self.tls {
+            [] => Ok(None),
+            [word] if word.as_os_str() == SELF_SIGNED => Ok(Some(TlsIdentity::SelfSigned)),
+            [word, _] if word.as_os_str() == SELF_SIGNED => {
+                Err("--tls self-signed: write --tls=self-signed, in one word".to_owned())
+            }
+            [certificates, key] => Ok(Some(TlsIdentity::Files {
+                certificates: certificates.clone(),
+                key: key.clone(),
+            })),
+            _ => Err("--tls takes two files, CERT and KEY, or --tls=self-signed".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        tls: TlsOpts,
+        dir: PathBuf,
+    }
+
+    fn identity(words: &[&str]) -> Option<Result<Option<TlsIdentity>, String>> {
+        let line = Line::try_parse_from([&["serve"], words].concat()).ok()?;
+        assert_eq!(line.dir, PathBuf::from("dir"));
+        Some(line.tls.identity())
+    }
+
+    #[test]
+    fn the_forms_of_the_option_are_told_apart() {
+        // Breaks when the directory is taken for a key, or a server that was to speak TLS serves without.
+        let files = Some(TlsIdentity::Files {
+            certificates: "c.pem".into(),
+            key: "k.pem".into(),
+        });
+        assert_eq!(identity(&["dir"]), Some(Ok(None)));
+        assert_eq!(
+            identity(&["--tls=self-signed", "dir"]),
+            Some(Ok(Some(TlsIdentity::SelfSigned)))
+        );
+        assert_eq!(
+            identity(&["--tls", "c.pem", "k.pem", "dir"]),
+            Some(Ok(files.clone()))
+        );
+        assert_eq!(
+            identity(&["dir", "--tls", "c.pem", "k.pem"]),
+            Some(Ok(files))
+        );
+        assert_eq!(identity(&["--tls", "self-signed", "dir"]), None);
+        let wrong = [
+            &["dir", "--tls", "self-signed", "k.pem"][..],
+            &["dir", "--tls", "c.pem"],
+            &["--tls=c.pem", "dir"],
+        ];
+        for words in wrong {
+            assert!(matches!(identity(words), Some(Err(_))), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! TLS handshakes under way, of one worker.
+//!
+//! | a client | until | else |
+//! |---|---|---|
+//! | shakes hands | [`HANDSHAKE_MAX_TIME`] after it connected, however often it says something | a reset |
+//! | was refused, and told why | it closes, or [`LINGER_MAX`] | a reset |
+//!
+//! A client that was refused may have more to say: its bytes are read and forgotten, because a reset for them would overtake
+//! the alert.
+//!
+//! Called by: web. Calls: [`TlsHandshake`].
+//! Invariants: there are as many as the worker may have, at most: for one too many the oldest ends. One holds a record and
+//! rustls' state at most.
+//! Locks: none.
+
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{CalloutId, Time};
+use mbuma::TcpStream;
+use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
+use rustls::ServerConfig;
+
+use crate::gateway::ready::Wake;
+use crate::gateway::shared::Shared;
+use crate::gateway::table::{Kind, Table, Token};
+
+/// How long a handshake may take.
+const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
+/// How long the end of a client that was refused is waited for.
+const LINGER_MAX: Duration = Duration::from_secs(5);
+/// Bytes that a turn reads and forgets at most.
+const FORGET_MAX: usize = 64 << 10;
+/// How long to wait for buffers when there are none.
+const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
+
+/// Those of a worker.
+pub(super) struct Handshakes {
+    config: Arc<ServerConfig>,
+    table: Table<Handshake>,
+    max: usize,
+}
+
+/// One.
+struct Handshake {
+    tls: TlsHandshake,
+    wake: Arc<Wake>,
+    refused: bool,
+    deadline: Time,
+    timer: CalloutId,
+}
+
+/// What is next for one.
+enum HandshakeNext {
+    Wait,
+    Again,
+    Done,
+    Close,
+    Reset,
+}
+
+impl Handshakes {
+    /// For a worker that may have `max` of them.
+    pub(super) fn new(config: &Arc<ServerConfig>, max: usize) -> Handshakes {
+        Handshakes {
+            config: Arc::clone(config),
+            table: Table::new(Kind::TlsHandshake),
+            max,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Begins one; its turn comes.
+    pub(super) fn begin(&mut self, shared: &mut Shared, tcp: TcpStream) {
+        if self.table.len() >= self.max {
+            let oldest = self.table.iter().min_by_key(|(_, one)| one.deadline);
+            if let Some((token, _)) = oldest {
+                self.reset(shared, token);
+            }
+        }
+        let token = self.table.next_token();
+        let wake = shared.wake_for(token);
+        tcp.set_nodelay(true);
+        tcp.keep_to_this_cpu();
+        tcp.set_waker(Some(wake.waker()));
+        let Ok(tls) = TlsHandshake::server(tcp, Arc::clone(&self.config)) else {
+            shared.counters.tls_handshakes_failed += 1;
+            return;
+        };
+        wake.wake();
+        let deadline = shared.now() + HANDSHAKE_MAX_TIME;
+        self.table.insert(Handshake {
+            tls,
+            wake,
+            refused: false,
+            deadline,
+            timer: shared.timers.schedule(deadline, token),
+        });
+    }
+
+    /// Goes on with one; gives the stream once it is done.
+    pub(super) fn turn(&mut self, shared: &mut Shared, token: Token) -> Option<TlsStream> {
+        let one = self.table.find(token)?;
+        match one.advance(shared, token) {
+            HandshakeNext::Wait => None,
+            HandshakeNext::Again => {
+                one.wake.wake();
+                None
+            }
+            HandshakeNext::Done => {
+                let stream = self.remove(shared, token)?.tls.finish();
+                match stream {
+                    Ok(_) => shared.counters.tls_handshakes += 1,
+                    Err(_) => shared.counters.tls_handshakes_failed += 1,
+                }
+                stream.ok()
+            }
+            HandshakeNext::Close => {
+                drop(self.remove(shared, token));
+                None
+            }
+            HandshakeNext::Reset => {
+                self.reset(shared, token);
+                None
+            }
+        }
+    }
+
+    /// The timer of one came.
+    pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
+        let now = shared.now();
+        match self.table.find(token) {
+            Some(one) if now >= one.deadline => self.reset(shared, token),
+            // A wait for buffers is over.
+            Some(one) => one.wake.wake(),
+            None => {}
+        }
+    }
+
+    /// Ends one with a reset.
+    fn reset(&mut self, shared: &mut Shared, token: Token) {
+        if let Some(one) = self.remove(shared, token) {
+            shared.counters.tls_handshakes_failed += u64::from(!one.refused);
+            one.tls.tcp().abort();
+        }
+    }
+
+    fn remove(&mut self, shared: &mut Shared, token: Token) -> Option<Handshake> {
+        let one = self.table.remove(token)?;
+        shared.timers.cancel(one.timer);
+        Some(one)
+    }
+
+    /// Ends all.
+    pub(super) fn close(&mut self) {
+        self.table.drain().for_each(|one| one.tls.tcp().abort());
+    }
+}
+
+impl Handshake {
+    fn advance(&mut self, shared: &mut Shared, token: Token) -> HandshakeNext {
+        if self.refused {
+            return self.forget();
+        }
+        match self.tls.advance() {
+            Ok(true) => HandshakeNext::Done,
+            Ok(false) => HandshakeNext::Wait,
+            Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+                shared.after(NO_BUFS_WAIT, token);
+                HandshakeNext::Wait
+            }
+            Err(HandshakeError::Tls(_)) => {
+                shared.counters.tls_handshakes_failed += 1;
+                self.tls.tcp().shutdown(Shutdown::Write);
+                self.refused = true;
+                shared.timers.cancel(self.timer);
+                self.deadline = shared.now() + LINGER_MAX;
+                self.timer = shared.timers.schedule(self.deadline, token);
+                HandshakeNext::Again
+            }
+            Err(_) => HandshakeNext::Reset,
+        }
+    }
+
+    /// Reads and forgets bytes until the client's end.
+    fn forget(&mut self) -> HandshakeNext {
+        let mut forgotten = 0;
+        while forgotten < FORGET_MAX {
+            match self.tls.tcp().recv_chain(FORGET_MAX) {
+                Ok(chain) if chain.is_empty() => return HandshakeNext::Close,
+                Ok(chain) => forgotten += chain.len(),
+                Err(SocketError::WouldBlock) => return HandshakeNext::Wait,
+                Err(_) => return HandshakeNext::Reset,
+            }
+        }
+        HandshakeNext::Again
+    }
+}

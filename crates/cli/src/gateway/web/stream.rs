@@ -1,0 +1,130 @@
+//! The stream of an HTTP connection: plain, or TLS.
+//!
+//! | error | the connection |
+//! |---|---|
+//! | [`TlsError::Socket`] | is over, or ends with a reset |
+//! | the peer breaks TLS, or says that it gives up | ends as the stack has begun: an alert goes out before the FIN |
+//!
+//! The end of a client's bytes without close_notify is an end: a request says how long it is.
+//!
+//! Called by: connection, sending. Calls: [`TcpStream`], [`TlsStream`].
+//! Locks: none.
+
+use std::net::{IpAddr, Shutdown};
+
+use mbuf::Chain;
+use mbuma::TcpStream;
+use mbuma::socket::{SendFile, SendFileError, TlsStream};
+use mbuma::tls::TlsError;
+
+/// A stream.
+pub(super) enum WebStream {
+    Plain(TcpStream),
+    Tls(TlsStream),
+}
+
+impl WebStream {
+    /// Copies received bytes to `buf`; 0 at the end.
+    pub(super) fn recv(&self, buf: &mut [u8]) -> Result<usize, TlsError> {
+        match self {
+            WebStream::Plain(tcp) => Ok(tcp.recv(buf)?),
+            WebStream::Tls(tls) => match tls.recv(buf) {
+                Err(TlsError::Truncated) => Ok(0),
+                other => other,
+            },
+        }
+    }
+
+    /// Takes up to `max` received bytes; none at the end.
+    pub(super) fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
+        match self {
+            WebStream::Plain(tcp) => Ok(tcp.recv_chain(max)?),
+            WebStream::Tls(tls) => match tls.recv_chain(max) {
+                Err(TlsError::Truncated) => Ok(Chain::new()),
+                other => other,
+            },
+        }
+    }
+
+    /// Bytes that the send buffer has room for.
+    pub(super) fn send_space(&self) -> usize {
+        match self {
+            WebStream::Plain(tcp) => tcp.send_space(),
+            WebStream::Tls(tls) => tls.send_space(),
+        }
+    }
+
+    /// Moves all of `data` into the send buffer; it goes with a failure.
+    pub(super) fn send_chain(&self, data: Chain) -> Result<(), TlsError> {
+        match self {
+            WebStream::Plain(tcp) => tcp.send_chain(data).map_err(|(e, _lost)| e.into()),
+            WebStream::Tls(tls) => tls.send_chain(data).map_err(|(e, _lost)| e),
+        }
+    }
+
+    /// Moves as much of a file into the send buffer as it takes.
+    pub(super) fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
+        match self {
+            WebStream::Plain(tcp) => tcp.send_file(job),
+            WebStream::Tls(tls) => tls.send_file(job),
+        }
+    }
+
+    /// Ends our bytes.
+    pub(super) fn end(&self) -> Result<(), TlsError> {
+        match self {
+            WebStream::Plain(tcp) => tcp.shutdown(Shutdown::Write),
+            WebStream::Tls(tls) => tls.shutdown(Shutdown::Write)?,
+        }
+        Ok(())
+    }
+
+    /// Ends both directions with a reset.
+    pub(super) fn abort(&self) {
+        match self {
+            WebStream::Plain(tcp) => tcp.abort(),
+            WebStream::Tls(tls) => tls.abort(),
+        }
+    }
+
+    /// Why nothing more can be sent, if that is so.
+    pub(super) fn error(&self) -> Option<TlsError> {
+        let error = match self {
+            WebStream::Plain(tcp) => tcp.error(),
+            WebStream::Tls(tls) => tls.connection().error(),
+        };
+        error.map(TlsError::Socket)
+    }
+
+    /// Bytes that the client has not acknowledged.
+    pub(super) fn send_queue(&self) -> usize {
+        match self {
+            WebStream::Plain(tcp) => tcp.info().send_queue,
+            WebStream::Tls(tls) => tls.connection().info().send_queue,
+        }
+    }
+
+    /// The client.
+    pub(super) fn client(&self) -> IpAddr {
+        match self {
+            WebStream::Plain(tcp) => tcp.peer_addr().ip(),
+            WebStream::Tls(tls) => tls.connection().peer_addr().ip(),
+        }
+    }
+
+    /// Gives its buffers their sizes.
+    pub(super) fn set_buffers(&self, send: usize, receive: usize) {
+        match self {
+            WebStream::Plain(tcp) => tcp.set_buffers(send, receive),
+            WebStream::Tls(tls) => tls.connection().set_buffers(send, receive),
+        }
+    }
+
+    /// Sets the waker for any change.
+    pub(super) fn set_waker(&self, waker: std::task::Waker) {
+        match self {
+            WebStream::Plain(tcp) => tcp.set_waker(Some(waker)),
+            WebStream::Tls(tls) => tls.set_waker(Some(waker)),
+        }
+    }
+}

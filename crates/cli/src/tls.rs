@@ -1,0 +1,160 @@
+//! The certificate and the key of a server, and how the handshake library uses them.
+//!
+//! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 % more
+//! bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
+//!
+//! Called by: gateway::start, relay. Calls: rustls, rcgen.
+//! Invariants: a key is in the process that speaks TLS and in no other; nothing prints it. Files are read before that process
+//! gives up the file system.
+//! Locks: none.
+
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::digest;
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs as provider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::args::serve::TlsIdentity;
+use crate::errors::Error;
+
+/// The only protocol above (RFC 7301).
+const ALPN: &[u8] = b"http/1.1";
+/// How long a certificate that is made at the start is good for, and how far a client's clock may be behind.
+const VALID: Duration = Duration::from_secs(365 * DAY);
+const CLOCK_SLACK: Duration = Duration::from_secs(DAY);
+/// Seconds.
+const DAY: u64 = 24 * 60 * 60;
+
+/// The configuration of all connections of a server, and the bytes of its certificate.
+pub(crate) struct ServerTls {
+    pub(crate) config: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
+}
+
+impl ServerTls {
+    /// A server at `addr`, which speaks HTTP.
+    ///
+    /// # Errors
+    /// A file can't be read, or has no certificate or key; the two do not belong together.
+    pub(crate) fn of(identity: &TlsIdentity, addr: IpAddr) -> Result<ServerTls, Error> {
+        let (chain, key, doing) = match identity {
+            TlsIdentity::SelfSigned => {
+                let doing = "making a certificate".to_owned();
+                let made = self_signed(addr).map_err(other);
+                let (certificate, key) = made.map_err(Error::io(&doing))?;
+                (vec![certificate], key, doing)
+            }
+            TlsIdentity::Files { certificates, key } => {
+                let doing = format!("using the certificate {}", certificates.display());
+                (chain(certificates)?, private_key(key)?, doing)
+            }
+        };
+        let certificate = chain.first().cloned();
+        let config = config(chain, key).map_err(other);
+        Ok(ServerTls {
+            config: Arc::new(config.map_err(Error::io(&doing))?),
+            certificate: certificate.unwrap_or_else(|| CertificateDer::from(Vec::new())),
+        })
+    }
+
+    /// The SHA-256 digest of the certificate, as browsers and `openssl x509 -fingerprint` show it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let digest = digest::digest(&digest::SHA256, &self.certificate);
+        let mut text = String::with_capacity(96);
+        for (n, byte) in digest.as_ref().iter().enumerate() {
+            let colon = if n == 0 { "" } else { ":" };
+            // Writing to a string can't fail.
+            let _ = write!(text, "{colon}{byte:02X}");
+        }
+        text
+    }
+}
+
+/// A key, and a certificate for `addr` that it signs itself.
+fn self_signed(
+    addr: IpAddr,
+) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new([addr.to_string()])?;
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, "mbuma");
+    params.distinguished_name = name;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = rcgen::date_time_ymd(1970, 1, 1) + now.unwrap_or_default();
+    (params.not_before, params.not_after) = (now - CLOCK_SLACK, now + VALID);
+    let certificate = params.self_signed(&key)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((certificate.der().clone(), PrivateKeyDer::from(key)))
+}
+
+/// The certificates in a file.
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = || {
+        let all = CertificateDer::pem_file_iter(path)?;
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        if all.is_empty() {
+            Err(pem::Error::NoItemsFound)
+        } else {
+            Ok(all)
+        }
+    };
+    let doing = format!("reading the certificate {}", path.display());
+    let chain = read().map_err(|e| unreadable(e, "certificate"));
+    chain.map_err(Error::io(&doing))
+}
+
+/// The first key in a file.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let doing = format!("reading the key {}", path.display());
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|e| unreadable(e, "private key"));
+    key.map_err(Error::io(&doing))
+}
+
+/// Why a file is of no use, without any of its bytes: it may be a damaged key.
+fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
+    match e {
+        pem::Error::Io(e) => e,
+        pem::Error::NoItemsFound => io::Error::other(format!("there is no {wanted} in PEM in it")),
+        _ => io::Error::other("it is damaged, or not PEM"),
+    }
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut provider = provider::default_provider();
+    // Stable: what is equal stays in rustls' order, TLS 1.3 first.
+    provider.cipher_suites.sort_by_key(|suite| {
+        let name = format!("{:?}", suite.suite());
+        (
+            suite.version().version != rustls::ProtocolVersion::TLSv1_3,
+            !name.contains("AES_128_GCM"),
+        )
+    });
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth();
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.ignore_client_order = true;
+    // The stack seals.
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+fn other(e: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::other(e)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use rcgen::PublicKeyData;
+
+use super::*;
+
+const ADDR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+
+/// A file that goes with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str, content: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("mbuma-tls-{}-{name}", std::process::id()));
+        fs::write(&path, content).expect("the temporary directory can be written");
+        Place(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The error of these two files.
+fn refused(certificate: &str, key: &str) -> String {
+    let (c, k) = (Place::new("c", certificate), Place::new("k", key));
+    let identity = TlsIdentity::Files {
+        certificates: c.0.clone(),
+        key: k.0.clone(),
+    };
+    match ServerTls::of(&identity, ADDR) {
+        Ok(_) => panic!("taken"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn the_first_suites_are_those_that_seal_fastest() {
+    // Breaks when rustls' order changes, and each server seals a sixth less.
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, ADDR).expect("a certificate");
+    let suites = &tls.config.crypto_provider().cipher_suites;
+    let names: Vec<_> = suites.iter().map(|s| format!("{:?}", s.suite())).collect();
+    assert_eq!(
+        names.first().map(String::as_str),
+        Some("TLS13_AES_128_GCM_SHA256")
+    );
+    let of12 = names.iter().find(|name| !name.starts_with("TLS13"));
+    assert!(
+        of12.is_some_and(|name| name.contains("AES_128_GCM")),
+        "{names:?}"
+    );
+    assert_eq!(names.len(), 9);
+}
+
+#[test]
+fn each_certificate_is_new_and_its_fingerprint_tells_it() {
+    // Breaks when a key is built in, or the fingerprint is not that of the certificate that clients get.
+    let made = || ServerTls::of(&TlsIdentity::SelfSigned, ADDR).expect("a certificate");
+    let (a, b) = (made(), made());
+    assert_ne!(a.fingerprint(), b.fingerprint());
+    assert_eq!(a.fingerprint().len(), 32 * 3 - 1);
+    assert_eq!(a.fingerprint(), a.fingerprint());
+}
+
+#[test]
+fn files_that_are_of_no_use_are_named_and_not_shown() {
+    // Breaks when a mistake shows bytes of a key, or comes up at a client's first connection.
+    let key = KeyPair::generate().expect("a key");
+    let other = KeyPair::generate().expect("a key");
+    assert_ne!(key.der_bytes(), other.der_bytes());
+    let params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
+    let pem = |der: &[u8], kind: &str| {
+        use std::io::Write as _;
+        let mut child = std::process::Command::new("base64")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("base64");
+        child
+            .stdin
+            .take()
+            .expect("a pipe")
+            .write_all(der)
+            .expect("a pipe");
+        let out = child.wait_with_output().expect("base64").stdout;
+        let out = String::from_utf8(out).expect("letters");
+        format!("-----BEGIN {kind}-----\n{out}-----END {kind}-----\n")
+    };
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let certificate = pem(certificate.der(), "CERTIFICATE");
+    let (good, wrong) = (
+        pem(&key.serialize_der(), "PRIVATE KEY"),
+        pem(&other.serialize_der(), "PRIVATE KEY"),
+    );
+    let cut = good.replace("-----END PRIVATE KEY-----", "-----END");
+    for (c, k) in [
+        (&*certificate, ""),
+        (&*certificate, &*cut),
+        (&*certificate, &*wrong),
+        (&*certificate, &*certificate),
+        ("", &*good),
+        (&*good, &*good),
+        ("text", "text"),
+    ] {
+        let error = refused(c, k);
+        let shown = good
+            .lines()
+            .chain(cut.lines())
+            .filter(|line| line.len() > 20);
+        assert!(
+            !shown.into_iter().any(|line| error.contains(line)),
+            "{error}"
+        );
+        assert!(error.contains("mbuma-tls-"), "{error}");
+    }
+    let (c, k) = (
+        Place::new("good-c", &certificate),
+        Place::new("good-k", &good),
+    );
+    let identity = TlsIdentity::Files {
+        certificates: c.0.clone(),
+        key: k.0.clone(),
+    };
+    assert!(ServerTls::of(&identity, ADDR).is_ok());
+}

@@ -235,7 +235,7 @@ fn a_range_beyond_the_end_ends_the_connection() {
         assert_eq!(pair.client.error(), Some(SocketError::Io));
         got.extend(pair.received());
         assert!(got == content(1_000..1_000 + got.len()));
-        assert_eq!(job.accepted(), got.len() as u64);
+        assert!(job.accepted() >= got.len() as u64);
         assert_eq!(pair.served.recv(&mut [0]), Err(SocketError::Reset));
         pair.done();
     }

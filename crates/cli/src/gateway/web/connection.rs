@@ -160,8 +160,23 @@ impl WebConnection {
         self.stream.abort();
     }
 
-    /// Answers requests, and sends.
+    /// Answers requests, and sends. Without buffers it goes on where it was, a little later.
     pub(super) fn turn(
+        &mut self,
+        shared: &mut Shared,
+        responder: &Responder,
+        gauges: Gauges,
+    ) -> Result<WebNext, TlsError> {
+        match self.advance(shared, responder, gauges) {
+            Err(TlsError::Socket(SocketError::NoBufs)) => {
+                shared.after(NO_BUFS_WAIT, self.token);
+                Ok(WebNext::Wait)
+            }
+            other => other,
+        }
+    }
+
+    fn advance(
         &mut self,
         shared: &mut Shared,
         responder: &Responder,

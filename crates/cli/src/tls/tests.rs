@@ -9,17 +9,17 @@ use super::*;
 const ADDR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 
 /// A file that goes with the test.
-struct Place(PathBuf);
+struct PemFile(PathBuf);
 
-impl Place {
-    fn new(name: &str, content: &str) -> Place {
+impl PemFile {
+    fn new(name: &str, content: &str) -> PemFile {
         let path = std::env::temp_dir().join(format!("mbuma-tls-{}-{name}", std::process::id()));
         fs::write(&path, content).expect("the temporary directory can be written");
-        Place(path)
+        PemFile(path)
     }
 }
 
-impl Drop for Place {
+impl Drop for PemFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -27,7 +27,7 @@ impl Drop for Place {
 
 /// The error of these two files.
 fn refused(certificate: &str, key: &str) -> String {
-    let (c, k) = (Place::new("c", certificate), Place::new("k", key));
+    let (c, k) = (PemFile::new("c", certificate), PemFile::new("k", key));
     let identity = TlsIdentity::Files {
         certificates: c.0.clone(),
         key: k.0.clone(),
@@ -118,8 +118,8 @@ fn files_that_are_of_no_use_are_named_and_not_shown() {
         assert!(error.contains("mbuma-tls-"), "{error}");
     }
     let (c, k) = (
-        Place::new("good-c", &certificate),
-        Place::new("good-k", &good),
+        PemFile::new("good-c", &certificate),
+        PemFile::new("good-k", &good),
     );
     let identity = TlsIdentity::Files {
         certificates: c.0.clone(),

@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TlsLine {
         #[command(flatten)]
         tls: TlsOpts,
         dir: PathBuf,
     }
 
     fn identity(words: &[&str]) -> Option<Result<Option<TlsIdentity>, String>> {
-        let line = Line::try_parse_from([&["serve"], words].concat()).ok()?;
+        let line = TlsLine::try_parse_from([&["serve"], words].concat()).ok()?;
         assert_eq!(line.dir, PathBuf::from("dir"));
         Some(line.tls.identity())
     }

@@ -57,7 +57,7 @@ pub(super) enum SendProgress {
 }
 
 /// The result of a step.
-enum Pushed {
+enum PushStep {
     Bytes(usize),
     Stopped(SendProgress),
 }
@@ -117,8 +117,8 @@ impl Sending {
                 None => self.push_bytes(stream, shared, *budget),
             };
             let moved = match moved {
-                Ok(Pushed::Bytes(moved)) => moved,
-                Ok(Pushed::Stopped(progress)) => return Ok(progress),
+                Ok(PushStep::Bytes(moved)) => moved,
+                Ok(PushStep::Stopped(progress)) => return Ok(progress),
                 Err(e) => return Err(e),
             };
             self.job.take_if(|job| job.is_done());
@@ -153,24 +153,24 @@ impl Sending {
         stream: &WebStream,
         shared: &Shared,
         max: usize,
-    ) -> Result<Pushed, Failed> {
+    ) -> Result<PushStep, Failed> {
         let space = stream.send_space();
         if space < self.next_len().min(SPACE_MIN) || space == 0 {
             // A connection that can take nothing more has no room either.
             return match stream.error() {
                 Some(_) => Err(Failed::Connection),
-                None => Ok(Pushed::Stopped(SendProgress::Full)),
+                None => Ok(PushStep::Stopped(SendProgress::Full)),
             };
         }
         let chain = match self.gather(shared, space.min(max)) {
             Ok(chain) => chain,
-            Err(Failed::NoBufs) => return Ok(Pushed::Stopped(SendProgress::NoBufs)),
+            Err(Failed::NoBufs) => return Ok(PushStep::Stopped(SendProgress::NoBufs)),
             Err(e) => return Err(e),
         };
         let len = chain.len();
         let sent = stream.send_chain(chain);
         sent.map_err(|_| Failed::Connection)?;
-        Ok(Pushed::Bytes(len))
+        Ok(PushStep::Bytes(len))
     }
 
     /// How much the next parts are at least, as far as that matters.
@@ -229,14 +229,16 @@ impl Sending {
 }
 
 /// Moves `max` bytes of a file at most.
-fn push_file(stream: &WebStream, job: &mut SendFile, max: usize) -> Result<Pushed, Failed> {
+fn push_file(stream: &WebStream, job: &mut SendFile, max: usize) -> Result<PushStep, Failed> {
     job.set_call_max(max.max(SPACE_MIN) as u64);
     match stream.send_file(job) {
-        Ok(moved) => Ok(Pushed::Bytes(usize::try_from(moved).unwrap_or(usize::MAX))),
+        Ok(moved) => Ok(PushStep::Bytes(
+            usize::try_from(moved).unwrap_or(usize::MAX),
+        )),
         Err(SendFileError::Socket(SocketError::NoBufs)) => {
-            Ok(Pushed::Stopped(SendProgress::NoBufs))
+            Ok(PushStep::Stopped(SendProgress::NoBufs))
         }
-        Err(e) if e.is_would_block() => Ok(Pushed::Stopped(SendProgress::Full)),
+        Err(e) if e.is_would_block() => Ok(PushStep::Stopped(SendProgress::Full)),
         Err(SendFileError::Read(_)) => Err(Failed::File),
         Err(_) => Err(Failed::Connection),
     }

@@ -128,7 +128,8 @@ fn every_suite_serves_with_either_kind_of_key() {
         shell(&format!(
             "ask() {{
                  printf 'GET /big HTTP/1.0\\r\\n\\r\\n' |
-                     openssl s_client -connect 192.0.2.2:443 -CAfile {cert} -verify_return_error -quiet -ign_eof \"$@\" \
+                     openssl s_client -connect 192.0.2.2:443 -CAfile {cert} -verify_return_error -quiet \
+                         -ign_eof \"$@\" \
                          2>/dev/null | tail -c {len} | cmp - {big}
              }}
              for suite in {modern}; do ask -tls1_3 -ciphersuites $suite; done
@@ -220,7 +221,8 @@ def hello():
     return outgoing.read()
 # Plain HTTP, noise, lengths that lie, and a record that no handshake has: an alert, and the end.
 draw = random.Random(7)
-for garbage in (b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', draw.randbytes(4000), b'\\x16\\x03\\x01\\xff\\xff' + b'x' * 70000,
+for garbage in (b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', draw.randbytes(4000),
+                b'\\x16\\x03\\x01\\xff\\xff' + b'x' * 70000,
                 b'\\x17\\x03\\x03\\x00\\x05hello', b'\\x16\\x03\\x01\\x00\\x04\\x01\\xff\\xff\\xff' * 1000):
     s = connect()
     try:

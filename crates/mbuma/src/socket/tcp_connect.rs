@@ -2,7 +2,7 @@
 //!
 //! Called by: programs. Calls: routes, the connection table, and, inside of a batch, the connection's output.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::SocketError;
@@ -23,7 +23,8 @@ impl Stack {
     /// that the route uses. On an `accept_any` interface the address may be anyone's.
     ///
     /// # Errors
-    /// No route, no free port, or the address pair is in use.
+    /// No route, no free port, or the address pair is in use. [`SocketError::Unreachable`] also for an address that is no host's
+    /// (a group's, a broadcast address), and for port 0.
     pub fn tcp_connect(
         &self,
         local: impl Into<SocketAddr>,
@@ -46,6 +47,9 @@ impl Stack {
         let stack = &self.0;
         let giant = stack.look();
         let way = network::way_to(stack, peer).ok_or(SocketError::Unreachable)?;
+        if !is_a_host(peer, &way.ifp) {
+            return Err(SocketError::Unreachable);
+        }
         // 0.0.0.0 and :: both mean any address, of whichever version reaches the peer.
         if local.ip().is_unspecified() {
             local = SocketAddr::new(way.src, local.port());
@@ -60,6 +64,16 @@ impl Stack {
         stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
+}
+
+/// Whether a connection can have this other end, which `ifp` leads to (RFC 9293 3.9.2.3).
+fn is_a_host(peer: SocketAddr, ifp: &Ifnet) -> bool {
+    let ip = peer.ip();
+    let to_many = match ip {
+        IpAddr::V4(ip) => ip.is_multicast() || ifp.is_broadcast(ip),
+        IpAddr::V6(ip) => ip.is_multicast(),
+    };
+    !to_many && !ip.is_unspecified() && peer.port() != 0
 }
 
 fn open(

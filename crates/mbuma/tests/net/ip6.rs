@@ -669,7 +669,7 @@ fn s9_link_local_addresses_need_their_zone() {
 
 #[test]
 fn a_closed_port_refuses_and_no_route_is_told() {
-    // Breaks if a refusal over IPv6 is not believed, or an address without a way is waited for.
+    // Breaks if a refusal over IPv6 is not believed, or an address without a way, or a group, is waited for.
     let two = Two::new(Capabilities::plain(1500));
     let left = &two.ends[0].0;
     let refused = left.tcp_connect(at6(LEFT, 0), at6(RIGHT, 81)).unwrap();
@@ -678,6 +678,12 @@ fn a_closed_port_refuses_and_no_route_is_told() {
     let stranger = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     let unreachable = left.tcp_connect(at6(LEFT, 0), at6(stranger, 80));
     assert_eq!(unreachable.err(), Some(SocketError::Unreachable));
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let zone = two.ends[0].1.number();
+    for group in [at6(group, 80), SocketAddrV6::new(group, 80, 0, zone).into()] {
+        let to_many = left.tcp_connect(at6(LEFT, 0), group);
+        assert_eq!(to_many.err(), Some(SocketError::Unreachable));
+    }
     drop(refused);
     two.done();
 }

@@ -1,6 +1,6 @@
 //! Opening a connection.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::common::*;
 use mbuma::{SocketError, State};
@@ -62,6 +62,26 @@ fn the_stack_accepts() {
         drop((stream, listener));
         b.finish();
     });
+}
+
+#[test]
+fn no_connection_is_opened_to_an_address_that_is_no_hosts() {
+    // RFC 9293 3.9.2.3 (MUST-46): breaks when a SYN goes to all stations of a link, or waits minutes for an answer that no
+    // station may give.
+    let mut b = Bench::new();
+    let stack = b.stack();
+    for (addr, port) in [
+        (Ipv4Addr::new(224, 0, 0, 1), PORT),
+        (Ipv4Addr::BROADCAST, PORT),
+        (Ipv4Addr::new(10, 0, 0, 255), PORT),
+        (Ipv4Addr::UNSPECIFIED, PORT),
+        (THEM, 0),
+    ] {
+        let opened = stack.tcp_connect(SocketAddrV4::new(US, 0), SocketAddrV4::new(addr, port));
+        assert_eq!(opened.err(), Some(SocketError::Unreachable), "{addr}");
+    }
+    assert!(b.seen().is_empty());
+    b.finish();
 }
 
 #[test]

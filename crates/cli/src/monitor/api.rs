@@ -46,10 +46,11 @@ pub(super) struct Api {
     next: u64,
 }
 
-/// A client, and the part of its request that has come.
+/// A client, and the part of its request that has come; then the part of the answer that it has not taken.
 struct ApiClient {
     stream: UnixStream,
     received: Vec<u8>,
+    answer: Option<Vec<u8>>,
 }
 
 /// The arguments of `add_hostfwd`.
@@ -89,13 +90,18 @@ impl Api {
     /// Attends to everything that there is to accept and to read.
     pub(super) fn attend(&mut self, set: &Epoll, ports: &mut Ports, gateway: &Channel) {
         self.accept(set);
-        self.clients.retain(|_, client| match client.receive() {
-            Heard::Part => true,
-            Heard::Gone => false,
-            Heard::Whole(request) => {
-                client.answer(&answer(request, ports, gateway));
-                false
+        self.clients.retain(|number, client| {
+            let answered = client.answer.is_some();
+            if !answered {
+                match client.receive() {
+                    Heard::Part => return true,
+                    Heard::Gone => return false,
+                    Heard::Whole(request) => client.begin(&answer(request, ports, gateway)),
+                }
             }
+            // For a list of many ports a socket has no room at once.
+            let waits = client.give();
+            waits && (answered || client.wait_for_room(set, *number).is_ok())
         });
     }
 
@@ -106,9 +112,7 @@ impl Api {
                     .set_nonblocking(true)
                     .and_then(|()| set.add(fd(&stream), epoll::IN, self.next));
                 if watched.is_ok() {
-                    let received = Vec::new();
-                    self.clients
-                        .insert(self.next, ApiClient { stream, received });
+                    self.clients.insert(self.next, ApiClient::new(stream));
                     self.next += 1;
                 }
             }
@@ -134,6 +138,14 @@ enum Heard {
 }
 
 impl ApiClient {
+    fn new(stream: UnixStream) -> ApiClient {
+        ApiClient {
+            stream,
+            received: Vec::new(),
+            answer: None,
+        }
+    }
+
     fn receive(&mut self) -> Heard {
         let mut bytes = [0; REQUEST_MAX];
         let ended = loop {
@@ -159,9 +171,29 @@ impl ApiClient {
         }
     }
 
-    /// A client that takes no answer of this size, which its socket's buffer has room for, gets none.
-    fn answer(&mut self, answer: &Value) {
-        let _ = self.stream.write_all(answer.to_string().as_bytes());
+    fn begin(&mut self, answer: &Value) {
+        self.answer = Some(answer.to_string().into_bytes());
+    }
+
+    /// Writes as much of the answer as the client's socket has room for; true if there is more.
+    fn give(&mut self) -> bool {
+        let Some(rest) = &mut self.answer else {
+            return false;
+        };
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(n) => drop(rest.drain(..n)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+
+    /// From now on it is called when there is room: more of a request says nothing.
+    fn wait_for_room(&self, set: &Epoll, number: u64) -> io::Result<()> {
+        set.remove(fd(&self.stream))?;
+        set.add(fd(&self.stream), epoll::OUT, number)
     }
 }
 

@@ -101,9 +101,12 @@ impl SendFile {
     }
 
     fn of(source: FileSource, range: Range<u64>) -> Self {
+        // No file is larger: what is left can then be told with header and trailer.
+        const FILE_MAX: u64 = i64::MAX as u64;
+        let start = range.start.min(FILE_MAX);
         Self {
-            advised: range.start,
-            range: range.start..range.end.max(range.start),
+            advised: start,
+            range: start..range.end.clamp(start, FILE_MAX),
             source,
             header: Vec::new(),
             trailer: Vec::new(),

@@ -133,6 +133,19 @@ fn jobs(len: usize, range: Range<u64>) -> [SendFile; 2] {
     ]
 }
 
+/// Breaks if a range "to the end", with bytes around it, is longer than a number tells: then nothing would be left to send.
+#[test]
+fn a_range_without_an_end_leaves_bytes_to_send() {
+    for job in jobs(1, 0..u64::MAX) {
+        let job = job.with_header("HTTP").with_trailer("0");
+        assert_eq!(job.left(), i64::MAX as u64 + 5);
+        assert!(!job.is_done());
+    }
+    for job in jobs(1, u64::MAX..u64::MAX) {
+        assert!(job.is_done());
+    }
+}
+
 /// Breaks if a byte of two MiB is lost, doubled or another one, with header and trailer around them.
 #[test]
 fn a_file_arrives_between_its_header_and_trailer() {

@@ -123,6 +123,19 @@ pub(crate) struct Original<'a> {
     pub(crate) front: &'a [u8],
 }
 
+impl Original<'_> {
+    /// `len` as bytes behind an IP header, if one packet can have so many.
+    pub(crate) fn len_of(ends: &Ends, len: usize) -> Option<u16> {
+        let len = u16::try_from(len).ok()?;
+        let ip = match ends {
+            Ends::V4(_) => Ipv4Header::LEN as u16,
+            // It does not count its own header.
+            Ends::V6(..) => 0,
+        };
+        len.checked_add(ip).map(|_| len)
+    }
+}
+
 /// Tells the sender of a packet of which only the ends and the protocol's header are known.
 pub(crate) fn error_about(
     batch: &mut Batch<'_>,

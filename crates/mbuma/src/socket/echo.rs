@@ -104,14 +104,16 @@ impl EchoSocket {
         }
     }
 
-    /// Tells the sender of `echo` that the host can't be reached, quoting it.
+    /// Tells the sender of `echo` that the host can't be reached, quoting it. Nobody is told of one that can't have arrived:
+    /// between addresses of two versions, or too large.
     pub fn refuse(&self, echo: &Echo, kind: IcmpError) {
         let at = |ip| SocketAddr::new(ip, 0);
-        // Both came in one packet.
         let Some(ends) = Ends::between(at(echo.dst), at(echo.src)) else {
             return;
         };
-        let (front, len) = quote(echo);
+        let Some((front, len)) = quote(echo, &ends) else {
+            return;
+        };
         let original = Original {
             ends,
             proto: match ends {
@@ -147,14 +149,13 @@ impl fmt::Debug for EchoSocket {
 }
 
 /// The ping as it arrived, as far as an error quotes it, and its length with the header.
-fn quote(echo: &Echo) -> (Vec<u8>, u16) {
-    // It arrived in one IP packet, so its length fits one.
-    let len = (IcmpHeader::LEN + echo.payload.len()) as u16;
+fn quote(echo: &Echo, ends: &Ends) -> Option<(Vec<u8>, u16)> {
+    let len = Original::len_of(ends, IcmpHeader::LEN + echo.payload.len())?;
     let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
     let (header_bytes, data) = bytes.split_at_mut(IcmpHeader::LEN);
     emit_header(echo, len, header_bytes);
     echo.payload.copy_to(0, data);
-    (bytes, len)
+    Some((bytes, len))
 }
 
 /// Writes the header that the ping had, as long in both versions.

@@ -275,13 +275,15 @@ impl UdpSocket {
         ip_fits && src.port() == pcb.local.port()
     }
 
-    /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792).
+    /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792). Nobody is told of one that can't
+    /// have arrived: between addresses of two versions, or too large.
     pub fn refuse(&self, datagram: &Datagram, kind: IcmpError) {
-        // Both came in one packet.
         let Some(ends) = Ends::between(datagram.dst, datagram.src) else {
             return;
         };
-        let (front, len) = quote(datagram, &ends);
+        let Some((front, len)) = quote(datagram, &ends) else {
+            return;
+        };
         let original = Original {
             ends,
             proto: IpProto::UDP,
@@ -331,10 +333,9 @@ fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvErro
 }
 
 /// The datagram as it arrived, as far as an error quotes it, and its length with the header. The
-/// header is rebuilt, and the data copied: errors are rare.
-fn quote(datagram: &Datagram, ends: &Ends) -> (Vec<u8>, u16) {
-    // It arrived in one IP packet, so its length fits one.
-    let len = (UdpHeader::LEN + datagram.payload.len()) as u16;
+/// header is rebuilt, and the data copied: errors are rare. `None` if it is larger than any that arrives.
+fn quote(datagram: &Datagram, ends: &Ends) -> Option<(Vec<u8>, u16)> {
+    let len = Original::len_of(ends, UdpHeader::LEN + datagram.payload.len())?;
     let mut header = UdpHeader::new(ends.peer_port(), ends.local_port(), len);
     let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
     let mut sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));
@@ -345,7 +346,7 @@ fn quote(datagram: &Datagram, ends: &Ends) -> (Vec<u8>, u16) {
     header.set_checksum(sum.finish_nonzero());
     header.emit(header_bytes);
     datagram.payload.copy_to(0, data);
-    (bytes, len)
+    Some((bytes, len))
 }
 
 /// Races for a free port that one bind may lose.

@@ -62,7 +62,7 @@ fn foreign_pings_go_to_the_interceptor() {
         IcmpMessage::EchoReply { id: 5, seq: 3 }
     );
 
-    let echo = echoes.recv().unwrap();
+    let mut echo = echoes.recv().unwrap();
     assert!(echoes.recv().is_none());
     assert_eq!(
         (echo.src, echo.dst, echo.id, echo.seq, echo.ttl),
@@ -87,6 +87,12 @@ fn foreign_pings_go_to_the_interceptor() {
         IcmpMessage::DestUnreachable(Unreachable::HostUnreachable)
     );
     assert_eq!(quote, ping_frame(FOREIGN, 5, 2, b"answer me")[14..]);
+    // Larger than any that arrives: nobody is told.
+    for len in [65_508, 65_530, 131_071] {
+        echo.payload = lab.chain(&pattern_bytes(len));
+        echoes.refuse(&echo, IcmpError::Host);
+    }
+    assert!(lab.frames().is_empty());
 
     drop((echo, echoes));
     lab.give(&ping_frame(FOREIGN, 5, 4, b"nobody again"));

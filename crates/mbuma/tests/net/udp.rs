@@ -205,6 +205,22 @@ fn refusing_a_large_datagram() {
     lab.done();
 }
 
+/// Breaks if a program that refuses a datagram of its own making, larger than any that arrives, panics.
+#[test]
+fn refusing_what_can_not_have_arrived() {
+    let lab = Lab::gateway();
+    let any = lab.stack.udp_bind_any(lab.iface).unwrap();
+    lab.give(&udp_frame(4000, at(FOREIGN, 53), b"a datagram"));
+    let mut datagram = any.recv().unwrap();
+    for len in [65_508, 65_530, 131_071] {
+        datagram.payload = lab.chain(&pattern_bytes(len));
+        any.refuse(&datagram, IcmpError::Port);
+    }
+    assert!(lab.frames().is_empty());
+    drop((any, datagram));
+    lab.done();
+}
+
 /// Breaks if a client without an address can't reach a DHCP server, or if it can reach more.
 #[test]
 fn from_no_address() {

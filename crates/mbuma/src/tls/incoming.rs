@@ -18,13 +18,29 @@
 use mbuf::{Chain, MbufPool};
 
 use super::keys::{TlsRole, TlsVersion};
-use super::messages::{self, HandshakeMessage};
+use super::messages::{self, HandshakeMessage, HandshakeMessages};
 use super::session::{StreamEnd, TlsSession};
 use super::{ContentType, HEADER_LEN, RecordHeader, TlsAlert, TlsError, opening};
 use crate::error::SocketError;
 
 /// Records without data in succession, at most.
 const IDLE_RECORDS_MAX: u8 = 32;
+/// Bytes of a ClientHello that is refused, at most: more than any has.
+const CLIENT_HELLO_MAX: usize = 1 << 14;
+/// Bytes of a NewSessionTicket at most: a ticket of 65,535, and what goes with it.
+const TICKET_MAX: usize = (1 << 16) + 1024;
+
+/// Bytes of the body of a message of this kind, at most; `None` if none may come. All that this side keeps of the peer's
+/// messages is bounded by it.
+fn body_max(version: TlsVersion, role: TlsRole, kind: u8) -> Option<usize> {
+    match (version, role, kind) {
+        (TlsVersion::Tls12, TlsRole::Client, messages::HELLO_REQUEST) => Some(0),
+        (TlsVersion::Tls12, TlsRole::Server, messages::CLIENT_HELLO) => Some(CLIENT_HELLO_MAX),
+        (TlsVersion::Tls13, _, messages::KEY_UPDATE) => Some(1),
+        (TlsVersion::Tls13, TlsRole::Client, messages::NEW_SESSION_TICKET) => Some(TICKET_MAX),
+        _ => None,
+    }
+}
 
 impl TlsSession {
     /// Parses a record's first bytes. If they can't begin one, the connection ends.
@@ -117,7 +133,12 @@ impl TlsSession {
 
     fn on_handshake(&mut self, pool: &MbufPool, text: &Chain) -> Result<(), TlsError> {
         text.segments().for_each(|s| self.messages.push(s));
-        while let Some(message) = self.messages.pop().map_err(TlsError::Protocol)? {
+        let (version, role) = (self.version, self.role);
+        let next = |messages: &mut HandshakeMessages| {
+            let message = messages.pop(|kind| body_max(version, role, kind));
+            message.map_err(TlsError::Protocol)
+        };
+        while let Some(message) = next(&mut self.messages)? {
             match self.version {
                 TlsVersion::Tls12 => self.on_message12(pool, &message)?,
                 TlsVersion::Tls13 => self.on_message13(pool, &message)?,

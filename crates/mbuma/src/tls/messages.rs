@@ -6,8 +6,6 @@ use super::TlsAlert;
 
 /// Bytes of a message's type and length.
 const HEAD: usize = 4;
-/// Bytes of a message's body, at most: more than a NewSessionTicket with a ticket of 65,535 bytes takes.
-const BODY_MAX: usize = (1 << 16) + 1024;
 
 pub(super) const HELLO_REQUEST: u8 = 0;
 pub(super) const CLIENT_HELLO: u8 = 1;
@@ -45,13 +43,17 @@ impl HandshakeMessages {
         !self.bytes.is_empty()
     }
 
-    /// The next message that is complete.
-    pub(super) fn pop(&mut self) -> Result<Option<HandshakeMessage>, TlsAlert> {
+    /// The next message that is complete. `body_max`: how long one of its kind may be, if there may be one; a message that is
+    /// not to be is refused at its head, before its body is kept.
+    pub(super) fn pop(
+        &mut self,
+        body_max: impl FnOnce(u8) -> Option<usize>,
+    ) -> Result<Option<HandshakeMessage>, TlsAlert> {
         let Some(&[kind, a, b, c]) = self.bytes.first_chunk::<HEAD>() else {
             return Ok(None);
         };
         let len = u32::from_be_bytes([0, a, b, c]) as usize;
-        if len > BODY_MAX {
+        if len > body_max(kind).ok_or(TlsAlert::UNEXPECTED_MESSAGE)? {
             return Err(TlsAlert::DECODE_ERROR);
         }
         let Some(body) = self.bytes.get(HEAD..HEAD + len) else {

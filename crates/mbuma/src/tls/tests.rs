@@ -618,6 +618,26 @@ fn further_handshakes_of_tls_1_2_are_no_stream_of_warnings() {
 }
 
 #[test]
+fn a_message_that_is_not_taken_is_refused_at_its_head() {
+    // Breaks if a client has a server keep 64 KiB a connection, beside its receive buffer, of a message that is refused later.
+    use TlsVersion::{Tls12, Tls13};
+    let cases = [
+        (Tls13, 1, TlsAlert::UNEXPECTED_MESSAGE),
+        (Tls13, 4, TlsAlert::UNEXPECTED_MESSAGE),
+        (Tls13, 24, TlsAlert::DECODE_ERROR),
+        (Tls12, 1, TlsAlert::DECODE_ERROR),
+        (Tls12, 11, TlsAlert::UNEXPECTED_MESSAGE),
+    ];
+    for (version, kind, alert) in cases {
+        let mut world = World::new(version, 1 << 24);
+        let head = Forge::client(version).record(22, &[kind, 0, 0xff, 0xff]);
+        world.server.take(&world.pool, &head);
+        let refused = Some(TlsError::Protocol(alert));
+        assert_eq!(world.server.error, refused, "{version:?}, {kind}");
+    }
+}
+
+#[test]
 fn records_under_the_old_key_fail_behind_a_key_update() {
     // Breaks if the key to open with does not change at once.
     let mut world = World::v13();

@@ -78,6 +78,9 @@ impl Chain {
 
     /// Shows the bytes that `owner` holds, without a copy; `owner` is dropped with the last
     /// reference, or on failure (which 4 GiB of bytes are too). They are never written.
+    ///
+    /// The last reference may go in any thread, with locks of a stack held: when the peer acknowledges the bytes, its
+    /// connection is locked. So the drop of `owner` must not wait, nor call the stack; it may wake a task that does.
     #[doc(alias = "m_extadd")]
     #[track_caller]
     pub fn from_owner<T>(pool: &MbufPool, owner: T) -> Result<Self, NoBufs>

@@ -48,6 +48,7 @@ drop_reasons! {
     Inward NoBufs => "no_buffers",
     Outward TxNoBufs => "transmit_no_buffers",
     Inward BadVnetHeader => "bad_vnet_header",
+    Inward BadFrameLength => "bad_frame_length",
     Outward DeviceError => "device_error",
     Outward TxQueueFull => "transmit_queue_full",
     Outward InterfaceGone => "interface_gone",

@@ -21,6 +21,7 @@ use crate::drops::DropReason;
 pub mod bridge;
 pub mod capture;
 pub mod epair;
+pub mod frame_stream;
 pub mod impair;
 pub mod memory;
 pub(crate) mod offload;

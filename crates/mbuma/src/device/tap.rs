@@ -339,7 +339,7 @@ fn put_back(tx: &mut Mbufq, packet: Packet) {
 
 /// Empties the list and keeps its storage: nothing is left that could outlive its borrows, and
 /// elements of the same layout are collected in place.
-fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
+pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
     slices.clear();
     slices
         .into_iter()

@@ -1,0 +1,162 @@
+//! Frames from the peer: reads of its stream into clusters, and the frames in them.
+//!
+//! A read takes all that is there, up to the longest frame. Frames that it took and the caller has no budget for stay
+//! here. Where there are no clusters, a few frames are read into a spare buffer: acknowledgements among them free clusters.
+//!
+//! Called by: frame_stream, under its lock. Calls: deframer. Locks: none.
+
+use std::io::{self, IoSliceMut, Read};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use mbuf::{Chain, MbufPool, Packet, Scatter};
+
+use super::FRAME_MAX;
+use super::deframer::{Deframer, FrameEnd, LENGTH_LEN, Lost, SpareBytes};
+use crate::device::tap::recycle;
+
+/// Bytes of a read without clusters.
+const SPARE_LEN: usize = 4096;
+
+/// The receiving half of a connection, and the storage of reads.
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    pool: MbufPool,
+    row: Scatter,
+    /// Storage for the list of buffers, empty between reads.
+    slices: Vec<IoSliceMut<'static>>,
+    spare: Vec<u8>,
+    peer: Option<Arc<UnixStream>>,
+    /// Bytes that were read, and whose frames were not taken.
+    unread: Chain,
+    /// The same in the spare buffer, behind those.
+    spare_unread: Range<usize>,
+    deframer: Deframer,
+    /// The last read had room for more than there was.
+    is_drained: bool,
+}
+
+/// The result of a look for a frame.
+pub(super) enum NextFrame {
+    Whole(Packet),
+    /// It was dropped.
+    NoBufs,
+    /// It was dropped.
+    BadLength,
+    /// All that was there was taken.
+    Drained,
+    /// Nothing was there.
+    Idle,
+    /// The connection with this peer has ended.
+    End(Arc<UnixStream>),
+    /// The same, because of a frame of an impossible length.
+    TooLong(Arc<UnixStream>),
+}
+
+impl FrameReader {
+    pub(super) fn new(pool: &MbufPool) -> Self {
+        Self {
+            pool: pool.clone(),
+            row: Scatter::for_len(pool, FRAME_MAX + LENGTH_LEN),
+            slices: Vec::new(),
+            spare: Vec::new(),
+            peer: None,
+            unread: Chain::new(),
+            spare_unread: 0..0,
+            deframer: Deframer::default(),
+            is_drained: false,
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Reads from this peer from now on.
+    pub(super) fn join(&mut self, peer: Arc<UnixStream>) {
+        self.forget();
+        self.peer = Some(peer);
+    }
+
+    /// Drops all that a connection left.
+    fn forget(&mut self) {
+        self.unread = Chain::new();
+        self.spare_unread = 0..0;
+        self.deframer = Deframer::default();
+        self.is_drained = false;
+    }
+
+    /// The next frame.
+    pub(super) fn next_frame(&mut self) -> NextFrame {
+        loop {
+            if let Some(end) = self.deframe() {
+                return self.ended(end);
+            }
+            let Some(peer) = self.peer.clone() else {
+                return NextFrame::Idle;
+            };
+            if std::mem::take(&mut self.is_drained) {
+                return NextFrame::Drained;
+            }
+            match self.fill(&peer) {
+                Ok(0) => return self.part(NextFrame::End),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return NextFrame::Idle,
+                Err(_) => return self.part(NextFrame::End),
+            }
+        }
+    }
+
+    /// The end of a frame in bytes that were read.
+    fn deframe(&mut self) -> Option<FrameEnd> {
+        if let Some(end) = self.deframer.next(&mut self.unread, &self.pool) {
+            return Some(end);
+        }
+        let mut spare = SpareBytes {
+            bytes: self.spare.get(self.spare_unread.clone())?,
+            pool: &self.pool,
+        };
+        let end = self.deframer.next(&mut spare, &self.pool);
+        self.spare_unread.start = self.spare_unread.end - spare.bytes.len();
+        end
+    }
+
+    fn ended(&mut self, end: FrameEnd) -> NextFrame {
+        match end {
+            FrameEnd::Whole(bytes) => match bytes.into_packet(&self.pool) {
+                Ok(packet) => NextFrame::Whole(packet),
+                Err(_) => NextFrame::NoBufs,
+            },
+            FrameEnd::Lost(Lost::NoBufs) => NextFrame::NoBufs,
+            FrameEnd::Lost(Lost::BadLength) => NextFrame::BadLength,
+            FrameEnd::TooLong => self.part(NextFrame::TooLong),
+        }
+    }
+
+    /// Lets go of the peer.
+    fn part(&mut self, end: fn(Arc<UnixStream>) -> NextFrame) -> NextFrame {
+        self.forget();
+        self.peer.take().map_or(NextFrame::Idle, end)
+    }
+
+    /// Reads; gives the number of bytes.
+    fn fill(&mut self, peer: &UnixStream) -> io::Result<usize> {
+        let mut peer = peer;
+        if self.row.refill().is_err() {
+            self.spare.resize(SPARE_LEN, 0);
+            let n = peer.read(&mut self.spare)?;
+            self.spare_unread = 0..n;
+            return Ok(n);
+        }
+        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
+        self.row.io_slices(usize::MAX, &mut slices);
+        let read = peer.read_vectored(&mut slices);
+        self.slices = recycle(slices);
+        let n = read?;
+        self.is_drained = n < self.row.capacity();
+        self.unread = self.row.take(n);
+        Ok(n)
+    }
+}

@@ -4,7 +4,10 @@
 //! and lengths. The tests also check the results of the parsers: views must lie inside the input.
 
 use proptest::prelude::*;
-use wire::{ArpPacket, EtherHeader, IcmpHeader, Ipv4Header, ParseError, TcpHeader, UdpHeader};
+use wire::{
+    ArpPacket, Dhcp4Header, EtherHeader, IcmpHeader, Ipv4Header, MacAddr, ParseError, TcpHeader,
+    UdpHeader,
+};
 
 const LEN_MAX: usize = 80;
 
@@ -106,5 +109,22 @@ proptest! {
         for len in 0..=LEN_MAX {
             parse_all(&bytes[..len]);
         }
+    }
+
+    #[test]
+    fn random_options_of_dhcp_never_panic(
+        options in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        // Breaks if an option's length can point a reader behind the message.
+        let request = Dhcp4Header::request(7, MacAddr([2, 0, 0, 0, 0, 1]));
+        let mut message = vec![0; Dhcp4Header::LEN + 1];
+        wire::Dhcp4Writer::new(&mut message, &request).finish();
+        message.truncate(Dhcp4Header::LEN);
+        message.extend(&options);
+        let (header, options) = Dhcp4Header::parse_request(&message).expect("a request");
+        prop_assert_eq!(header, &request);
+        let bytes: usize = options.map(|(_, value)| value.len() + 2).sum();
+        prop_assert!(bytes <= message.len() - Dhcp4Header::LEN);
+        let _ = (options.message_type(), options.addr(50), options.u16(57));
     }
 }

@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use mbuf::{Chain, Csum, NoBufs, Packet};
-use wire::{IpProto, Ipv4Header, UdpHeader};
+use wire::{Checksum, IpProto, Ipv4Header, UdpHeader};
 
 use super::pcb::UdpPcb;
 use crate::batch::Batch;
@@ -79,8 +79,13 @@ fn build(batch: &Batch<'_>, pcb: &UdpPcb, payload: Chain, ends: &Ends) -> Result
     // The socket checked it against `payload_max`.
     let len = (UdpHeader::LEN + payload.len()) as u16;
     let mut header = UdpHeader::new(ends.local_port(), ends.peer_port(), len);
-    let sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));
-    header.set_checksum(sum.partial());
+    let mut sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));
+    // Clients of DHCP read raw frames, and some know of no sum that a device is to finish.
+    let is_whole = is_for_many(ends.peer().ip());
+    header.set_checksum(match is_whole {
+        true => whole_sum(&mut sum, &header, &payload),
+        false => sum.partial(),
+    });
     let mut packet = Packet::before_chain(&batch.stack.pool, payload)?;
     header.emit(packet.prepend(UdpHeader::LEN)?);
     let netisr = &batch.stack.netisr;
@@ -90,7 +95,18 @@ fn build(batch: &Batch<'_>, pcb: &UdpPcb, payload: Chain, ends: &Ends) -> Result
     if netisr.flows_matter() && pcb.any.is_none() {
         meta.flow = netisr.flows().between(ends);
     }
-    meta.csum = Csum::UDP;
+    if !is_whole {
+        meta.csum = Csum::UDP;
+    }
     meta.l4_len = UdpHeader::LEN as u8;
     Ok(packet)
+}
+
+/// The checksum over all of the datagram; `sum` has the pseudo header.
+fn whole_sum(sum: &mut Checksum, header: &UdpHeader, payload: &Chain) -> u16 {
+    let mut bytes = [0; UdpHeader::LEN];
+    header.emit(&mut bytes);
+    sum.add_bytes(&bytes);
+    payload.segments().for_each(|piece| sum.add_bytes(piece));
+    sum.finish_nonzero()
 }

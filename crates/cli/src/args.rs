@@ -13,6 +13,7 @@ pub(crate) mod publish;
 pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod slirp4netns;
+pub(crate) mod vm;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -125,6 +126,14 @@ pub(crate) enum Verb {
         Each side is words with commas between them; an interface is in a network namespace or on this host."
     )]
     Relay(relay::RelayArgs),
+    /// Give a network to a virtual machine, by a socket that QEMU connects to
+    #[command(
+        long_about = "Give a network to a virtual machine, as passt does: QEMU connects to a UNIX-domain socket \
+        (`-netdev stream`), and sends and receives Ethernet frames there.\n\n\
+        Behind it is the same network as that of `mbuma run`, without root and without an interface of this host. \
+        One machine is served at a time."
+    )]
+    Vm(vm::VmArgs),
     /// Do what slirp4netns does, by its command line: for container engines
     #[command(
         name = "slirp4netns",
@@ -258,6 +267,10 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) no_dns: bool,
 
+    /// For guests that ask.
+    #[arg(skip)]
+    pub(crate) dhcp: vm::DhcpOpts,
+
     /// The Ethernet address of the guest's interface; the kernel's choice if none is given.
     #[arg(skip)]
     pub(crate) mac: Option<[u8; 6]>,
@@ -386,6 +399,7 @@ impl Default for NetOpts {
             dns: Vec::new(),
             outbound_addr: None,
             no_dns: false,
+            dhcp: vm::DhcpOpts::default(),
             maps: None,
             detaches: false,
             mac: None,

@@ -8,6 +8,7 @@
 
 mod addressing;
 mod files;
+mod link;
 
 use std::fs::{self, File};
 use std::io;
@@ -28,6 +29,7 @@ use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use addressing::Addressing;
+pub(crate) use link::GuestLink;
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
 /// of a guest that opens a thousand connections at once; the sender retries after a second. An entry is a pointer, and
@@ -39,9 +41,8 @@ const PING_GID_MAX: u32 = u32::MAX >> 1;
 /// A guest, as the gateway serves it.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// Frames from and to the guest's kernel, without blocking: a descriptor a queue, at least one. Keeps
-    /// the guest's network alive.
-    pub(crate) taps: Vec<OwnedFd>,
+    /// Frames from and to the guest's kernel.
+    pub(crate) link: GuestLink,
     /// The offloads that those frames may use.
     pub(crate) offloads: Offloads,
     /// Servers on the guest's 127.0.0.1 can be reached.
@@ -57,8 +58,8 @@ pub(crate) struct Guest {
 pub(crate) struct GuestEnd {
     /// The interface's name in the guest.
     pub(crate) ifname: String,
-    /// The guest's Ethernet address.
-    #[serde(serialize_with = "mac_text")]
+    /// The guest's Ethernet address; zero where only its frames tell it.
+    #[serde(serialize_with = "mac_text", skip_serializing_if = "is_unknown")]
     pub(crate) mac: [u8; 6],
     /// The guest's address.
     pub(crate) addr: Ipv4Addr,
@@ -76,6 +77,10 @@ pub(crate) struct GuestEnd {
 /// An Ethernet address as people and programs write it.
 fn mac_text<S: Serializer>(mac: &[u8; 6], to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&MacAddr(*mac))
+}
+
+fn is_unknown(mac: &[u8; 6]) -> bool {
+    *mac == [0; 6]
 }
 
 impl GuestEnd {

@@ -31,7 +31,7 @@ use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
-use crate::guest::{self, Guest, GuestEnd};
+use crate::guest::{self, Guest, GuestEnd, GuestLink};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
@@ -110,7 +110,7 @@ pub(crate) fn receive_guest(
                 .iter()
                 .for_each(|warning| say(&format!("warning: {warning}")));
             Ok(Guest {
-                taps,
+                link: GuestLink::Taps(taps),
                 offloads,
                 loopback,
                 mtu: net.mtu(),

@@ -33,6 +33,7 @@ mod signals;
 #[allow(unsafe_code)]
 mod sys;
 mod tls;
+mod vm;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Relay(args) => relay::run(&args),
         Verb::Serve(args) => serve::run(args),
         Verb::Slirp4netns(args) => slirp4netns(args),
+        Verb::Vm(args) => vm::run(&args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {
         say(&error.to_string());

@@ -18,13 +18,11 @@
 mod api;
 mod gateway_process;
 mod ports;
+mod socket_name;
 
-use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::args::NetOpts;
@@ -41,6 +39,7 @@ use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
 use ports::Ports;
+pub(crate) use socket_name::SocketName;
 
 /// How long the gateway process may take to its end once it has said that it is done.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -97,37 +96,19 @@ impl Socket {
 /// Opens a socket for mbuma's other verbs, where there is a place for it.
 fn own_socket(kind: SocketKind) -> Option<Socket> {
     let (listener, path) = instances::open(kind).ok()?;
-    let name = SocketName(path);
+    let name = SocketName::of(path);
     Some(Socket { listener, name })
 }
 
-/// Opens the socket that `--api-socket` asks for, in the place of one that was left there.
+/// Opens the socket that `--api-socket` asks for.
 fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
     let Some(path) = &net.api_socket else {
         return Ok(None);
     };
-    let opened = || {
-        let left = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-        if left {
-            fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
-        let name = SocketName(path.clone());
-        listener.set_nonblocking(true)?;
-        Ok(Socket { listener, name })
-    };
     let doing = format!("opening --api-socket {}", path.display());
-    opened().map(Some).map_err(Error::io(&doing))
-}
-
-/// The name of a socket, which goes with this.
-struct SocketName(PathBuf);
-
-impl Drop for SocketName {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = fs::remove_file(&self.0);
-    }
+    let (listener, name) = SocketName::listen(path).map_err(Error::io(&doing))?;
+    listener.set_nonblocking(true).map_err(Error::io(&doing))?;
+    Ok(Some(Socket { listener, name }))
 }
 
 /// The gateway process, as the monitor sees it. It does not outlive this.

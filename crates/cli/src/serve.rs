@@ -58,10 +58,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
 fn on_host(mut place: ServePlace) -> Result<u8, Error> {
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let guest = interface_here(&place.ifname, &mut place.net)?;
-    let mut lifecycle = UntilAsked {
-        signals,
-        url: Some(place.url),
-    };
+    let mut lifecycle = UntilAsked::new(signals, "serving at", place.url);
     monitor::serve(guest, &place.net, &mut lifecycle)
 }
 
@@ -85,17 +82,28 @@ fn helper_main(ifname: &str, net: &NetOpts, channel: &Channel) -> u8 {
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }
 
-/// A server on the host lasts until a signal asks.
-struct UntilAsked {
+/// A server without a namespace lasts until a signal asks.
+pub(crate) struct UntilAsked {
     signals: SignalFd,
-    /// Not announced yet.
-    url: Option<String>,
+    /// A verb and a place, to be announced when it serves.
+    announcement: Option<(&'static str, String)>,
+}
+
+impl UntilAsked {
+    /// Announces `place` when it serves.
+    pub(crate) fn new(signals: SignalFd, verb: &'static str, place: String) -> UntilAsked {
+        UntilAsked {
+            signals,
+            announcement: Some((verb, place)),
+        }
+    }
 }
 
 impl Lifecycle for UntilAsked {
     fn up(&mut self) -> Result<(), Error> {
-        let url = self.url.take();
-        url.iter().for_each(|url| announce("serving at", url));
+        if let Some((verb, place)) = self.announcement.take() {
+            announce(verb, &place);
+        }
         Ok(())
     }
 

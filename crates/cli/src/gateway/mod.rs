@@ -7,6 +7,7 @@
 //!                        |    |   services: only the first worker             |
 //!                        |    |------ udp ---------- flows --- host sockets   |
 //!                        |    |------ echo --------- pings --- host socket    |
+//!                        |    |------ dhcp4                                   |
 //!                        |    |------ publish -- accepted host sockets        |
 //!                        |    web: the status page, served files              |
 //!                         '---------------------------------------------------'
@@ -30,6 +31,8 @@ mod capture_file;
 mod client_quota;
 mod connections;
 mod control;
+mod devices;
+mod dhcp4;
 mod echo;
 mod event_loop;
 mod figures;
@@ -121,7 +124,7 @@ pub(crate) fn serve(
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
     let worker_pool =
-        WorkerPool::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
+        WorkerPool::new(guest.link.queues()).map_err(Error::io("making descriptors to wake by"))?;
     let _first = worker_pool.bind(0);
     let (mut first, others) = start::start(guest, opts, sockets, &worker_pool)?;
     first.watch(lifecycle)?;

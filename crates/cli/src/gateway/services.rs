@@ -1,11 +1,11 @@
-//! The services that worker 0 runs for all workers: datagrams, pings, published ports, the control socket, and giving
-//! memory back.
+//! The services that worker 0 runs for all workers: datagrams, pings, DHCP, published ports, the control socket, and
+//! giving memory back.
 //!
 //! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
 //!
 //! The matches over [`Kind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
-//! Called by: the first worker's loop. Calls: udp, echo, publish, control, figures.
+//! Called by: the first worker's loop. Calls: udp, echo, dhcp4, publish, control, figures.
 //! Locks: none.
 
 use std::io;
@@ -16,6 +16,7 @@ use kern::Time;
 use super::client_quota::ClientQuota;
 use super::connections::Connections;
 use super::control::Control;
+use super::dhcp4::Dhcp4Server;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
 use super::poller::Readiness;
@@ -33,6 +34,8 @@ use crate::ports::{PortChange, PublishedId, PublishedPort};
 pub(super) struct Services {
     pub(super) flows: GuestFlows,
     pub(super) pings: Pings,
+    /// Where the stack is a gateway.
+    pub(super) dhcp4: Option<Dhcp4Server>,
     /// By the index in their tokens; nothing where one is published no more.
     pub(super) listeners: Vec<Option<Listener>>,
     pub(super) client_quota: ClientQuota,
@@ -80,6 +83,7 @@ impl Services {
             | Kind::TlsHandshake
             | Kind::Datagrams
             | Kind::Echoes
+            | Kind::Dhcp4
             | Kind::Ping => {}
         }
     }
@@ -111,6 +115,7 @@ impl Services {
             | Kind::Datagrams
             | Kind::Inlet
             | Kind::Echoes
+            | Kind::Dhcp4
             | Kind::PingSocket
             | Kind::Control => {}
         }
@@ -132,6 +137,11 @@ impl Services {
             }
             Kind::Datagrams => self.flows.forward(shared),
             Kind::Echoes => self.pings.forward(shared),
+            Kind::Dhcp4 => {
+                if let Some(server) = &self.dhcp4 {
+                    server.answer(shared);
+                }
+            }
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
             // The loop's, or never on the ready list.

@@ -5,26 +5,24 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kern::{Clock, Giant, MonotonicClock, Random, Time};
+use kern::{Clock, Giant, MonotonicClock, Random};
 use mbuma::device::Device;
-use mbuma::device::capture::Capture;
 use mbuma::device::impair::Impaired;
-use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use rustls::ServerConfig;
 use wire::MacAddr;
 
 use super::Sockets;
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
-use super::capture_file::CaptureFile;
 use super::client_quota::ClientQuota;
 use super::connections::Connections;
 use super::control::Control;
+use super::devices::GuestDevices;
+use super::dhcp4::{Dhcp4Server, LeaseTerms};
 use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
@@ -100,8 +98,11 @@ pub(super) fn start(
         true => Resolvers::of_host(),
         false => Resolvers::of(&opts.dns),
     };
+    let mtu = guest.mtu;
+    let devices = GuestDevices::open(guest.link, mtu, guest.offloads, stack.pool());
+    let devices = devices.map_err(Error::io("making descriptors for virtual machines"))?;
     let shared = |worker| {
-        let poller = poller(worker_pool, worker, &guest.taps[worker])?;
+        let poller = poller(worker_pool, worker, devices.fd(worker))?;
         let (policy, resolvers) = (policy.clone(), resolvers.clone());
         let stack = stack.clone();
         Ok(Shared::new(
@@ -118,7 +119,7 @@ pub(super) fn start(
         .collect::<Result<_, Error>>()?;
     let fixed = Fixed {
         guest: guest.ends.clone(),
-        mtu: guest.mtu,
+        mtu,
         offloads: guest.offloads,
         workers_asked: opts.workers(),
         published: Vec::new(),
@@ -126,7 +127,7 @@ pub(super) fn start(
         link: None,
         isolation: Isolation::default(),
     };
-    let (index, link) = attach(&stack, guest, opts, &clock)?;
+    let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock)?;
     let fixed = Fixed { link, ..fixed };
     if fixed.guest.routed {
         let guest = IfAddr {
@@ -152,7 +153,7 @@ pub(super) fn start(
     let fixed = SharedFixed::new(fixed);
     // A gateway of the host's network may have a page of its own.
     let site = (!routed).then(|| site(&stack, at, opts, worker_pool.len(), &fixed));
-    let services = services(&all[0], index, fixed, sockets)?;
+    let services = services(&all[0], index, fixed, sockets, opts)?;
     workers(all, index, services, site.transpose()?, worker_pool, &clock)
 }
 
@@ -171,10 +172,10 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
 }
 
 /// The poller of worker `index`: its queue, and the wakeups by other workers.
-fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
+fn poller(worker_pool: &WorkerPool, index: usize, queue: BorrowedFd<'_>) -> Result<Poller, Error> {
     let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
-    let watched = poller.add_reader(tap, Token::only(Kind::Tap));
-    watched.map_err(Error::io("watching the TAP"))?;
+    let watched = poller.add_reader(&queue, Token::only(Kind::Tap));
+    watched.map_err(Error::io("watching the guest's interface"))?;
     let watched = worker_pool.watch(index, &poller);
     watched.map_err(Error::io("watching for other workers"))?;
     Ok(poller)
@@ -308,6 +309,7 @@ fn services(
     index: IfIndex,
     fixed: SharedFixed,
     sockets: Sockets,
+    opts: &NetOpts,
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
     let datagrams = stack.udp_bind_any(index);
@@ -315,7 +317,13 @@ fn services(
     let echoes = stack.icmp_echo_any(index);
     let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
 
+    let dhcp4 = lease_terms(&fixed, opts).map(|terms| {
+        let socket = Dhcp4Server::bind(stack);
+        let socket = socket.map_err(|e| failed("binding the port of DHCP", e))?;
+        Ok::<_, Error>(Dhcp4Server::new(shared, socket, terms))
+    });
     let mut services = Services {
+        dhcp4: dhcp4.transpose()?,
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
         control: Control::new(shared, sockets.control),
@@ -332,27 +340,33 @@ fn services(
     Ok(services)
 }
 
-/// Gives the stack its interface: the TAP, captured if that was asked for.
+/// What a guest that asks by DHCP is given: the values that [`crate::guest`] would configure. Nothing by a server that is no
+/// gateway, nor in a guest with an address of the host's, whose network may have a DHCP server.
+fn lease_terms(fixed: &SharedFixed, opts: &NetOpts) -> Option<LeaseTerms> {
+    let fixed = fixed.get();
+    let guest = &fixed.guest;
+    let leases = opts.serve.alone.is_none() && !guest.routed;
+    leases.then(|| LeaseTerms {
+        addr: guest.addr,
+        prefix_len: guest.prefix_len,
+        server: guest.gateway,
+        dns: (!opts.no_dns).then_some(guest.dns),
+        mtu: fixed.mtu,
+        hostname: opts.dhcp.hostname.clone(),
+        search: opts.dhcp.search.clone(),
+    })
+}
+
+/// Gives the stack its interface.
 fn attach(
     stack: &Stack,
-    guest: Guest,
+    ends: &GuestEnd,
+    devices: GuestDevices,
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
 ) -> Result<(IfIndex, Option<Arc<ImpairedLink>>), Error> {
-    let config = interface(&guest.ends, opts.serve.alone.as_ref());
-    let options = TapOptions {
-        mtu: guest.mtu,
-        vnet_hdr: guest.offloads.vnet_hdr,
-        csum: guest.offloads.csum,
-        tso4: guest.offloads.tso4,
-    };
-    let taps = guest.taps.into_iter();
-    let taps = taps.map(|fd| Tap::from_fd(fd, options, stack.pool()));
-    let mut queues: Vec<Arc<dyn Device>> = match &opts.pcap {
-        None => taps.map(|tap| Arc::new(tap) as _).collect(),
-        // Within the link: frames are captured as the guest's kernel has them.
-        Some(path) => captured(taps, &config.name, path, clock)?,
-    };
+    let config = interface(ends, opts.serve.alone.as_ref());
+    let mut queues = devices.queues(&config.name, opts.pcap.as_deref(), clock)?;
     let link = opts
         .impair
         .map(|wanted| impaired(queues.remove(0), wanted, stack, clock));
@@ -402,33 +416,6 @@ fn own_addrs(ends: &GuestEnd) -> Vec<Ipv4Addr> {
     let mut addrs = vec![ends.gateway, ends.dns];
     addrs.dedup();
     addrs
-}
-
-/// Writes every frame of all queues to one file as well.
-fn captured(
-    mut taps: impl Iterator<Item = Tap>,
-    name: &str,
-    path: &Path,
-    clock: &Arc<dyn Clock>,
-) -> Result<Vec<Arc<dyn Device>>, Error> {
-    let doing = format!("writing {}", path.display());
-    let file = CaptureFile::create(path).map_err(Error::io(&doing))?;
-    let Some(first) = taps.next() else {
-        return Ok(Vec::new());
-    };
-    let first = Capture::new(first, name, file, Arc::clone(clock), epoch(&**clock));
-    let first = first.map_err(Error::io(&doing))?;
-    let others: Vec<_> = taps.map(|tap| first.with_queue(tap)).collect();
-    let all = std::iter::once(first).chain(others);
-    Ok(all.map(|queue| Arc::new(queue) as _).collect())
-}
-
-/// The time of day at which `clock` read zero.
-fn epoch(clock: &dyn Clock) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    // A machine without a clock of its own lives in 1970.
-    now.unwrap_or_default()
-        .saturating_sub(clock.now() - Time::ZERO)
 }
 
 /// How many clients the published ports may have.

@@ -54,6 +54,8 @@ pub(super) enum Kind {
     Inbox,
     /// Memory that is not needed any more.
     Reclaim,
+    /// Questions to the DHCP server.
+    Dhcp4,
 }
 
 /// Every kind, at the index of its number.
@@ -77,6 +79,7 @@ const KINDS: [Kind; 19] = [
     Kind::Wakeup,
     Kind::Inbox,
     Kind::Reclaim,
+    Kind::Dhcp4,
 ];
 
 const _: () = {

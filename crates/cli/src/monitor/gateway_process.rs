@@ -34,10 +34,10 @@ pub(super) struct Handed {
 
 impl Handed {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let taps = self.guest.taps.iter().map(AsFd::as_fd);
         let control = self.control.iter().map(AsFd::as_fd);
         let ports = self.ports.iter().map(|port| port.socket.as_fd());
-        let given = taps.chain(control).chain(ports);
+        let link = self.guest.link.fds().into_iter();
+        let given = link.chain(control).chain(ports);
         given.chain([self.monitor.as_fd()]).collect()
     }
 }

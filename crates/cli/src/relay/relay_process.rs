@@ -25,7 +25,7 @@ use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::guest::GuestEnd;
+use crate::guest::{GuestEnd, GuestLink};
 use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::sys::{fd, process};
@@ -52,8 +52,8 @@ pub(super) fn main(made: Vec<MadeInterface>, args: &RelayArgs, monitor: Channel)
 }
 
 fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Result<(), Error> {
-    let taps = made.iter().flat_map(|made| made.guest.taps.iter());
-    let kept: Vec<BorrowedFd<'_>> = taps.map(AsFd::as_fd).chain([monitor.as_fd()]).collect();
+    let links = made.iter().flat_map(|made| made.guest.link.fds());
+    let kept: Vec<BorrowedFd<'_>> = links.chain([monitor.as_fd()]).collect();
     fd::close_all_but(&kept).map_err(Error::io("closing descriptors"))?;
     drop(kept);
     process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
@@ -115,7 +115,10 @@ fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), E
         tso4: guest.offloads.tso4,
     };
     let config = IfConfig::new(ifname).with_addr(gateway, prefix_len);
-    let added = runtime.add_tap(stack, guest.taps, options, config);
+    let GuestLink::Taps(taps) = guest.link else {
+        unreachable!("a relay's interfaces are TAPs");
+    };
+    let added = runtime.add_tap(stack, taps, options, config);
     let index = added.map_err(Error::io("attaching an interface"))?;
     if let Some(gateway) = wanted.gateway {
         let anywhere = IfAddr {

@@ -27,4 +27,5 @@ mod serve;
 mod serve_tls;
 mod streams;
 mod user;
+mod vm;
 mod workers;

@@ -18,7 +18,7 @@ mod tests;
 pub const DEV_NET_TUN: &str = "/dev/net/tun";
 
 /// What the kernel may leave to the program, and the program to the kernel, in the header before each frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.
     pub vnet_hdr: bool,

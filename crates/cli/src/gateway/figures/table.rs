@@ -75,6 +75,7 @@ figures! {
         "pings_total" Count "Pings of the guest to other hosts." { pings, }
         "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
         "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }
+        "dhcp_replies_total" Count "Replies to DHCP clients." { dhcp_replies, }
         "status_requests_total" Count "Requests for the status page." { status_requests, }
         "file_requests_total" Count "Requests for served files." { file_requests, }
         "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }

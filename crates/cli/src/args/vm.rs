@@ -1,0 +1,65 @@
+//! The command line of `mbuma vm`.
+//!
+//! Called by: the command line ([`super`]), [`crate::vm`]. Calls: clap.
+//! Locks: none.
+
+use std::path::PathBuf;
+
+use super::{NetOpts, names};
+
+/// Values that only a guest learns which asks by DHCP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DhcpOpts {
+    /// The guest's name.
+    pub(crate) hostname: Option<String>,
+    /// Domains to search in.
+    pub(crate) search: Vec<String>,
+}
+
+/// The command line of `mbuma vm`.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Frames come one after the other, by one connection.
+    mut_arg("workers", |arg| arg.hide(true).default_value("1").value_parser(clap::value_parser!(u8).range(1..=1))),
+    after_help = "\
+Examples:
+  mbuma vm --socket /run/user/1000/vm.sock
+  mbuma vm --socket vm.sock --publish 2222:22 --hostname web
+  qemu-system-x86_64 ... -device virtio-net-pci,netdev=n -netdev stream,id=n,addr.type=unix,addr.path=vm.sock
+
+The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU. If it ends, another one may
+connect, or the same one again.
+
+Exit status:
+  0 after a signal; 125 if mbuma failed; 2 for a mistake in the options."
+)]
+pub(crate) struct VmArgs {
+    /// Listen at PATH, a new UNIX-domain socket, for the machine
+    #[arg(short = 's', long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+
+    /// Give the machine this name
+    #[arg(long, value_name = "NAME", value_parser = names::host_name)]
+    pub(crate) hostname: Option<String>,
+
+    /// Have the machine search names in this domain. May be repeated.
+    #[arg(long, value_name = "DOMAIN", value_parser = names::domain)]
+    pub(crate) search: Vec<String>,
+
+    /// Options that `run` has too.
+    #[command(flatten)]
+    net: NetOpts,
+}
+
+impl VmArgs {
+    /// The options of its network.
+    pub(crate) fn net(&self) -> NetOpts {
+        NetOpts {
+            dhcp: DhcpOpts {
+                hostname: self.hostname.clone(),
+                search: self.search.clone(),
+            },
+            ..self.net.clone()
+        }
+    }
+}

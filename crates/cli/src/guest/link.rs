@@ -1,0 +1,34 @@
+//! The wire between the guest and the stack.
+//!
+//! Called by: guest, gateway. Calls: nothing.
+//! Locks: none.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+
+/// Where the guest's frames come from and go to, without blocking.
+#[derive(Debug)]
+pub(crate) enum GuestLink {
+    /// A TAP: a descriptor a queue, at least one. Keeps the guest's network alive.
+    Taps(Vec<OwnedFd>),
+    /// Virtual machines, which connect to this one after the other.
+    Machines(UnixListener),
+}
+
+impl GuestLink {
+    /// How many threads can take frames from it at once.
+    pub(crate) fn queues(&self) -> usize {
+        match self {
+            GuestLink::Taps(taps) => taps.len(),
+            GuestLink::Machines(_) => 1,
+        }
+    }
+
+    /// Its descriptors.
+    pub(crate) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            GuestLink::Taps(taps) => taps.iter().map(AsFd::as_fd).collect(),
+            GuestLink::Machines(listener) => vec![listener.as_fd()],
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A socket's name in the file system.
+//!
+//! Called by: monitor, vm. Calls: the file system.
+//! Invariants: the name goes with its owner; that of a socket that a process listens at stays that process's.
+//! Locks: none.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The name of a socket, which goes with this.
+pub(crate) struct SocketName(PathBuf);
+
+impl SocketName {
+    /// Removes the name at the end of this.
+    pub(super) fn of(path: PathBuf) -> SocketName {
+        SocketName(path)
+    }
+
+    /// Listens at `path`, in the place of a socket that an ended process left there.
+    ///
+    /// # Errors
+    /// As bind(2): something else is there, or another process listens.
+    pub(crate) fn listen(path: &Path) -> io::Result<(UnixListener, SocketName)> {
+        let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        if is_socket && UnixStream::connect(path).is_err() {
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        Ok((listener, SocketName(path.to_owned())))
+    }
+}
+
+impl Drop for SocketName {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = fs::remove_file(&self.0);
+    }
+}

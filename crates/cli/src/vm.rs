@@ -1,0 +1,41 @@
+//! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket.
+//!
+//! There is no interface and no namespace: the machine's kernel asks by DHCP for what `run` configures.
+//!
+//! Called by: main. Calls: monitor, serve.
+//! Invariants: the socket's name goes when mbuma goes.
+//! Locks: none.
+
+use crate::args::vm::VmArgs;
+use crate::errors::Error;
+use crate::guest::{Guest, GuestEnd, GuestLink};
+use crate::monitor::{self, SocketName};
+use crate::serve::UntilAsked;
+use crate::signals::SignalFd;
+use crate::sys::tap::Offloads;
+
+/// The interface's name in captures and figures.
+const IFNAME: &str = "vm0";
+
+/// Serves until a signal asks.
+pub(crate) fn run(args: &VmArgs) -> Result<u8, Error> {
+    let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let net = args.net();
+    let doing = format!("listening at {}", args.socket.display());
+    let (listener, name) = SocketName::listen(&args.socket).map_err(Error::io(&doing))?;
+    let guest = Guest {
+        link: GuestLink::Machines(listener),
+        // Each frame is whole.
+        offloads: Offloads::default(),
+        // No kernel was told to take packets for its 127.0.0.1.
+        loopback: false,
+        mtu: net.mtu(),
+        // The machine has an Ethernet address of its own choice.
+        ends: GuestEnd::new(IFNAME, [0; 6], &net.cidr),
+    };
+    let place = args.socket.display().to_string();
+    let mut lifecycle = UntilAsked::new(signals, "listening at", place);
+    let served = monitor::serve(guest, &net, &mut lifecycle);
+    drop(name);
+    served
+}

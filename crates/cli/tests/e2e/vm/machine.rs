@@ -1,0 +1,218 @@
+//! A virtual machine, played: its DHCP client by hand, then a stack of its own.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use kern::{MonotonicClock, Random};
+use mbuf::Live;
+use mbuma::device::frame_stream::FrameStream;
+use mbuma::runtime::Runtime;
+use mbuma::socket::SocketError;
+use mbuma::{Config, IfConfig, Stack, TcpListener, TcpStream};
+use wire::dhcp4_option as option;
+use wire::{
+    Dhcp4Header, Dhcp4Type, Dhcp4Writer, EtherHeader, EtherType, IpProto, Ipv4Fields, Ipv4Header,
+    MacAddr, UdpHeader, pseudo_header_v4,
+};
+
+use crate::common::PATIENCE;
+
+const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+/// The headers before a message.
+const HEADERS: usize = EtherHeader::LEN + Ipv4Header::LEN + UdpHeader::LEN;
+
+/// The machine's end of the socket.
+pub(super) struct Wire(UnixStream);
+
+/// What DHCP gave.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) addr: Ipv4Addr,
+    pub(super) router: Ipv4Addr,
+    pub(super) dns: Ipv4Addr,
+    pub(super) mtu: u16,
+    pub(super) hostname: String,
+    pub(super) domain: String,
+}
+
+impl Wire {
+    pub(super) fn connect(path: &Path) -> Wire {
+        // One that ended a moment ago may still be there: then this one is refused.
+        let stream = UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Wire(stream)
+    }
+
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.0
+    }
+
+    /// Asks for an address and takes it, as a client that knows nothing does.
+    pub(super) fn lease(&mut self) -> Lease {
+        let offer = self.ask(&self.discover());
+        let (offered, server) = read(&offer, |header, options| {
+            assert_eq!(options.message_type(), Some(Dhcp4Type::Offer));
+            let server = options.addr(option::SERVER_ID).expect("a server");
+            (header.your_addr(), server)
+        });
+        let request = message(&[
+            (option::MESSAGE_TYPE, &[Dhcp4Type::Request as u8]),
+            (option::REQUESTED_ADDRESS, &offered.octets()),
+            (option::SERVER_ID, &server.octets()),
+        ]);
+        let acknowledged = self.ask(&request);
+        read(&acknowledged, |header, options| {
+            assert_eq!(options.message_type(), Some(Dhcp4Type::Ack));
+            assert_eq!(header.your_addr(), offered);
+            let text =
+                |number| String::from_utf8_lossy(options.get(number).unwrap_or(b"")).into_owned();
+            Lease {
+                addr: offered,
+                router: options.addr(option::ROUTER).expect("a router"),
+                dns: options.addr(option::DNS).expect("a name server"),
+                mtu: options.u16(option::INTERFACE_MTU).expect("an MTU"),
+                hostname: text(option::HOST_NAME),
+                domain: text(option::DOMAIN_NAME),
+            }
+        })
+    }
+
+    /// A DISCOVER as it goes through the socket.
+    pub(super) fn discover(&self) -> Vec<u8> {
+        message(&[(option::MESSAGE_TYPE, &[Dhcp4Type::Discover as u8])])
+    }
+
+    /// Sends a message and gives the reply.
+    fn ask(&mut self, message: &[u8]) -> Vec<u8> {
+        self.0.write_all(message).expect("it is connected");
+        loop {
+            let frame = self.read_frame();
+            // The gateway may ask who has an address.
+            if frame.len() > HEADERS + Dhcp4Header::LEN {
+                check_sums(&frame);
+                return frame[HEADERS..].to_vec();
+            }
+        }
+    }
+
+    fn read_frame(&mut self) -> Vec<u8> {
+        let mut len = [0; 4];
+        self.0.read_exact(&mut len).expect("a frame");
+        let mut frame = vec![0; u32::from_be_bytes(len) as usize];
+        self.0.read_exact(&mut frame).expect("a frame");
+        frame
+    }
+}
+
+/// Looks at a reply.
+fn read<T>(reply: &[u8], look: impl FnOnce(&Dhcp4Header, wire::Dhcp4Options<'_>) -> T) -> T {
+    let (header, options) = Dhcp4Header::parse_reply(reply).expect("a reply");
+    assert_eq!(header.client_mac(), MAC);
+    look(header, options)
+}
+
+/// The machine reads raw frames: their sums are whole.
+fn check_sums(frame: &[u8]) {
+    let packet = &frame[EtherHeader::LEN..];
+    let ip = Ipv4Header::parse(packet).expect("IPv4");
+    assert!(ip.checksum_ok());
+    let udp = &packet[ip.header_len()..ip.total_len()];
+    let mut sum = pseudo_header_v4(ip.src(), ip.dst(), IpProto::UDP, udp.len() as u32);
+    sum.add_bytes(udp);
+    assert!(sum.is_valid(), "a UDP checksum that is not whole");
+    assert!(UdpHeader::parse(udp).expect("UDP").0.has_checksum());
+}
+
+/// A client's message, in a frame behind its length.
+fn message(options: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut payload = [0; 600];
+    let mut writer = Dhcp4Writer::new(&mut payload, &Dhcp4Header::request(7, MAC));
+    for (number, value) in options {
+        assert!(writer.put(*number, value));
+    }
+    let len = writer.finish();
+    let mut frame = vec![0; HEADERS + len];
+    EtherHeader::new(MacAddr::BROADCAST, MAC, EtherType::IPV4).emit(&mut frame);
+    let ip = Ipv4Fields {
+        payload_len: (UdpHeader::LEN + len) as u16,
+        protocol: IpProto::UDP,
+        dst: Ipv4Addr::BROADCAST,
+        ..Ipv4Fields::default()
+    };
+    ip.emit(&mut frame[EtherHeader::LEN..]);
+    let udp = UdpHeader::new(68, 67, (UdpHeader::LEN + len) as u16);
+    udp.emit(&mut frame[HEADERS - UdpHeader::LEN..]);
+    frame[HEADERS..].copy_from_slice(&payload[..len]);
+    [&(frame.len() as u32).to_be_bytes()[..], &frame].concat()
+}
+
+/// A stack at the machine's end of the socket.
+pub(super) struct Machine {
+    runtime: Runtime,
+    stack: Stack,
+    index: mbuma::IfIndex,
+}
+
+impl Machine {
+    pub(super) fn start(wire: Wire, lease: &Lease) -> Machine {
+        let runtime = Runtime::with_workers(1).expect("descriptors");
+        let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
+        config.cpus = runtime.cpus();
+        let stack = Stack::new(config).expect("address space");
+        let device = FrameStream::connected(wire.0, lease.mtu, stack.pool()).expect("descriptors");
+        let device = Arc::new(device);
+        let config = IfConfig {
+            mac: Some(MAC),
+            ..IfConfig::new("eth0").with_addr(lease.addr, 24)
+        };
+        let index = stack.attach(Arc::clone(&device) as _, config);
+        let watched = runtime.add_queue(&stack, index, 0, device.as_fd());
+        watched.expect("descriptors");
+        Machine {
+            runtime,
+            stack,
+            index,
+        }
+    }
+
+    pub(super) fn connect(&self, to: SocketAddr) -> Result<TcpStream, SocketError> {
+        let stream = self.stack.tcp_connect((Ipv4Addr::UNSPECIFIED, 0), to)?;
+        stream.connected_blocking(Some(PATIENCE))?;
+        Ok(stream)
+    }
+
+    pub(super) fn listen(&self, at: SocketAddr) -> TcpListener {
+        self.stack.tcp_listen(at, 8).expect("a port of ours")
+    }
+
+    pub(super) fn send(&self, stream: &TcpStream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let sent = stream.send_blocking(bytes, Some(PATIENCE));
+            bytes = &bytes[sent.expect("it is connected")..];
+        }
+    }
+
+    pub(super) fn receive(&self, stream: &TcpStream, len: usize) -> Vec<u8> {
+        let mut all = vec![0; len];
+        let mut at = 0;
+        while at < len {
+            let n = stream.recv_blocking(&mut all[at..], Some(PATIENCE));
+            at += n.expect("more to come");
+        }
+        all
+    }
+
+    /// Ends it; all its buffers are given back.
+    pub(super) fn end(self) {
+        let pool = self.stack.pool().clone();
+        self.runtime.remove_interface(&self.stack, self.index);
+        self.stack.detach(self.index);
+        self.runtime.shutdown();
+        drop(self.stack);
+        assert_eq!(pool.live(), Live::NONE);
+    }
+}

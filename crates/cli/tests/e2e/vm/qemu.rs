@@ -1,0 +1,183 @@
+//! A real kernel: QEMU without hardware help boots a kernel of the system's with busybox as all its programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::vm;
+use crate::common::needs::programs;
+use crate::common::server::TcpServer;
+use crate::common::{Running, Scratch, alone, program};
+
+/// A machine without hardware help boots for long, beside other tests longer.
+const BOOT: Duration = Duration::from_secs(300);
+/// Modules of virtio's network card, in the order of their dependencies.
+const MODULES: [&str; 7] = [
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "failover",
+    "net_failover",
+];
+
+/// The newest kernel in /boot whose modules are there, and their directory.
+fn kernel() -> Result<(PathBuf, PathBuf), String> {
+    let mut found = Vec::new();
+    for file in fs::read_dir("/boot").into_iter().flatten().flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let Some(release) = name.strip_prefix("vmlinuz-") else {
+            continue;
+        };
+        let modules = Path::new("/lib/modules").join(release).join("kernel");
+        if modules.is_dir() {
+            found.push((file.path(), modules));
+        }
+    }
+    found.sort();
+    found
+        .pop()
+        .ok_or_else(|| "no kernel with modules in /boot".to_owned())
+}
+
+/// busybox, linked statically.
+fn busybox() -> Result<PathBuf, String> {
+    let path = PathBuf::from("/bin/busybox");
+    let linked = Command::new("ldd").arg(&path).output();
+    let is_static = linked.is_ok_and(|out| !out.status.success());
+    match path.is_file() && is_static {
+        true => Ok(path),
+        false => Err("no static /bin/busybox".to_owned()),
+    }
+}
+
+/// The machine's first program. udhcpc sets the address itself; the script that it runs does so.
+const INIT: &str = "#!/bin/sh
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
+for m in /modules/*.ko; do insmod $m; done
+ip link set lo up; ip link set eth0 up
+udhcpc -n -q -t 20 -i eth0 -s /udhcpc.sh -O mtu && echo LEASE $(ip -4 -o addr show eth0 | tr -s ' ' | cut -d' ' -f4)
+echo HOSTNAME $(hostname)
+wget -q -O - http://10.0.2.2:PORT/ && echo
+ping -c 1 -W 10 10.0.2.2 > /dev/null && echo PONG
+poweroff -f
+";
+const UDHCPC: &str = "#!/bin/sh
+[ \"$1\" = bound ] || exit 0
+ip addr add $ip/$mask dev $interface
+ip route add default via $router
+ip link set $interface mtu $mtu
+hostname $hostname
+";
+
+/// An initial file system with busybox, the modules and the script.
+fn initramfs(scratch: &Scratch, busybox: &Path, modules: &Path, port: u16) -> String {
+    let root = scratch.path("root");
+    for dir in ["bin", "proc", "sys", "dev", "modules"] {
+        fs::create_dir_all(root.join(dir)).expect("ours");
+    }
+    fs::copy(busybox, root.join("bin/busybox")).expect("ours");
+    for name in [
+        "sh", "mount", "insmod", "ip", "udhcpc", "wget", "ping", "poweroff", "hostname", "tr",
+        "cut", "echo",
+    ] {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("ours");
+    }
+    for (n, name) in MODULES.iter().chain(&["virtio_net"]).enumerate() {
+        // A module that is built in has no file.
+        if let Some(file) = find(modules, &format!("{name}.ko")) {
+            fs::copy(file, root.join(format!("modules/{n:02}-{name}.ko"))).expect("ours");
+        }
+    }
+    let init = INIT.replace("PORT", &port.to_string());
+    for (name, text) in [("init", &*init), ("udhcpc.sh", UDHCPC)] {
+        let path = root.join(name);
+        fs::write(&path, text).expect("ours");
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    let archive = scratch.text("initramfs");
+    let script = format!(
+        "cd {} && find . | cpio -o -H newc --quiet > {archive}",
+        root.display()
+    );
+    let packed = program("sh").args(["-c", &script]).status();
+    assert!(packed.expect("sh is there").success());
+    archive
+}
+
+/// A file of this name below a directory.
+fn find(dir: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(dir).ok()?;
+    entries.flatten().find_map(|entry| {
+        let path = entry.path();
+        match path.is_dir() {
+            true => find(&path, name),
+            false => (entry.file_name().to_str() == Some(name)).then_some(path),
+        }
+    })
+}
+
+#[test]
+fn a_kernel_boots_and_fetches_a_page() {
+    // Breaks when QEMU does not connect, a real client gets no lease, or a machine's kernel does not reach the host.
+    needs!(
+        programs(&["qemu-system-x86_64", "cpio"]),
+        kernel(),
+        busybox()
+    );
+    let _alone = alone();
+    let (Ok((kernel, modules)), Ok(busybox)) = (kernel(), busybox()) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let server = TcpServer::start(|mut stream| {
+        use std::io::{Read, Write};
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nFETCHED IT");
+    });
+    let archive = initramfs(&scratch, &busybox, &modules, server.port());
+    let vm = vm(
+        &scratch,
+        &["--host-loopback", "--hostname", "web", "--mtu", "4000"],
+    );
+    let mut qemu = program("qemu-system-x86_64");
+    qemu.args([
+        "-machine",
+        "q35,accel=tcg",
+        "-cpu",
+        "max",
+        "-m",
+        "256",
+        "-nodefaults",
+        "-display",
+        "none",
+    ])
+    .args([
+        "-serial",
+        "stdio",
+        "-no-reboot",
+        "-device",
+        "virtio-net-pci,netdev=n,romfile=",
+    ])
+    .args([
+        "-append",
+        "console=ttyS0 quiet panic=-1",
+        "-initrd",
+        &archive,
+    ])
+    .arg("-netdev")
+    .arg(format!(
+        "stream,id=n,addr.type=unix,addr.path={}",
+        scratch.text("vm.sock")
+    ))
+    .arg("-kernel")
+    .arg(kernel);
+    let ended = Running::start(qemu).with_patience(BOOT).finish();
+    for words in ["LEASE 10.0.2.100/24", "HOSTNAME web", "FETCHED IT", "PONG"] {
+        assert!(ended.out.contains(words), "no {words}: {ended:#?}");
+    }
+    super::end(vm);
+}

@@ -65,12 +65,12 @@ pub struct FrameStream {
     /// Frames wait for room in the socket. Written under `tx`; a reader that misses a change is called again, because
     /// the set is watched by level.
     blocked: AtomicBool,
-    drops: Drops,
+    drops: StreamDrops,
 }
 
 /// Frames dropped since they were last reported. Relaxed: numbers that order nothing.
 #[derive(Debug, Default)]
-struct Drops {
+struct StreamDrops {
     no_bufs: AtomicU64,
     bad_length: AtomicU64,
 }
@@ -108,7 +108,7 @@ impl FrameStream {
             rx: Mutex::new(&RX, FrameReader::new(pool)),
             tx: Mutex::new(&TX, SendQueue::default()),
             blocked: AtomicBool::new(false),
-            drops: Drops::default(),
+            drops: StreamDrops::default(),
         })
     }
 
@@ -133,6 +133,8 @@ impl FrameStream {
             return;
         };
         while let Ok((peer, _)) = listener.accept() {
+            let before = self.rx.lock().lose_ended_peer();
+            before.iter().for_each(|before| self.part(before));
             if !self.rx.lock().is_connected() {
                 // Without a descriptor for it the peer finds its connection closed.
                 let _ = self.join(peer);
@@ -170,7 +172,7 @@ impl FrameStream {
     }
 
     /// Takes frames from the peer within `budget`.
-    fn read(&self, rx: &mut Mbufq, budget: Budget) -> Ended {
+    fn read(&self, rx: &mut Mbufq, budget: Budget) -> ReadEnd {
         let mut reader = self.rx.lock();
         let mut bytes = 0;
         for _ in 0..budget.frames {
@@ -184,21 +186,21 @@ impl FrameStream {
                 }
                 NextFrame::NoBufs => count(&self.drops.no_bufs),
                 NextFrame::BadLength => count(&self.drops.bad_length),
-                NextFrame::Drained => return Ended::Drained,
-                NextFrame::Idle => return Ended::Idle,
-                NextFrame::End(peer) => return Ended::Peer(peer),
+                NextFrame::Drained => return ReadEnd::Drained,
+                NextFrame::Idle => return ReadEnd::Idle,
+                NextFrame::End(peer) => return ReadEnd::Peer(peer),
                 NextFrame::TooLong(peer) => {
                     count(&self.drops.bad_length);
-                    return Ended::Peer(peer);
+                    return ReadEnd::Peer(peer);
                 }
             }
         }
-        Ended::Budget
+        ReadEnd::Budget
     }
 }
 
 /// Why frames are taken no more.
-enum Ended {
+enum ReadEnd {
     /// More may wait.
     Budget,
     /// All were taken.
@@ -219,11 +221,11 @@ impl Device for FrameStream {
             self.send(|_| ());
         }
         match self.read(rx, budget) {
-            Ended::Budget => return Ok(true),
-            Ended::Drained => return Ok(false),
+            ReadEnd::Budget => return Ok(true),
+            ReadEnd::Drained => return Ok(false),
             // Something else than a frame made the descriptor readable.
-            Ended::Idle => {}
-            Ended::Peer(peer) => self.part(&peer),
+            ReadEnd::Idle => {}
+            ReadEnd::Peer(peer) => self.part(&peer),
         }
         self.accept();
         match self.listener.is_some() || self.rx.lock().is_connected() {

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use kern::{MonotonicClock, Random};
 use mbuf::Live;
@@ -26,7 +27,11 @@ const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 const HEADERS: usize = EtherHeader::LEN + Ipv4Header::LEN + UdpHeader::LEN;
 
 /// The machine's end of the socket.
-pub(super) struct Wire(UnixStream);
+pub(super) struct Wire {
+    stream: UnixStream,
+    /// Of its questions. Replies to those of another machine may still come.
+    xid: u32,
+}
 
 /// What DHCP gave.
 #[derive(Debug)]
@@ -44,29 +49,29 @@ impl Wire {
         // One that ended a moment ago may still be there: then this one is refused.
         let stream = UnixStream::connect(path).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Wire(stream)
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        let xid = COUNT.fetch_add(1, Ordering::Relaxed);
+        Wire { stream, xid }
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
-        &self.0
+        &self.stream
     }
 
     /// Asks for an address and takes it, as a client that knows nothing does.
     pub(super) fn lease(&mut self) -> Lease {
-        let offer = self.ask(&self.discover());
+        let offer = self.ask(&self.discover(), Dhcp4Type::Offer);
         let (offered, server) = read(&offer, |header, options| {
-            assert_eq!(options.message_type(), Some(Dhcp4Type::Offer));
             let server = options.addr(option::SERVER_ID).expect("a server");
             (header.your_addr(), server)
         });
-        let request = message(&[
+        let request = self.message(&[
             (option::MESSAGE_TYPE, &[Dhcp4Type::Request as u8]),
             (option::REQUESTED_ADDRESS, &offered.octets()),
             (option::SERVER_ID, &server.octets()),
         ]);
-        let acknowledged = self.ask(&request);
+        let acknowledged = self.ask(&request, Dhcp4Type::Ack);
         read(&acknowledged, |header, options| {
-            assert_eq!(options.message_type(), Some(Dhcp4Type::Ack));
             assert_eq!(header.your_addr(), offered);
             let text =
                 |number| String::from_utf8_lossy(options.get(number).unwrap_or(b"")).into_owned();
@@ -83,27 +88,57 @@ impl Wire {
 
     /// A DISCOVER as it goes through the socket.
     pub(super) fn discover(&self) -> Vec<u8> {
-        message(&[(option::MESSAGE_TYPE, &[Dhcp4Type::Discover as u8])])
+        self.message(&[(option::MESSAGE_TYPE, &[Dhcp4Type::Discover as u8])])
     }
 
-    /// Sends a message and gives the reply.
-    fn ask(&mut self, message: &[u8]) -> Vec<u8> {
-        self.0.write_all(message).expect("it is connected");
+    /// Sends a message and gives the reply of this kind.
+    fn ask(&mut self, message: &[u8], kind: Dhcp4Type) -> Vec<u8> {
+        self.stream.write_all(message).expect("it is connected");
         loop {
             let frame = self.read_frame();
-            // The gateway may ask who has an address.
-            if frame.len() > HEADERS + Dhcp4Header::LEN {
+            // The gateway may also ask for the owner of an address.
+            let reply = frame.get(HEADERS..).unwrap_or_default();
+            if self.is_reply(reply, kind) {
                 check_sums(&frame);
-                return frame[HEADERS..].to_vec();
+                return reply.to_vec();
             }
         }
     }
 
+    fn is_reply(&self, reply: &[u8], kind: Dhcp4Type) -> bool {
+        Dhcp4Header::parse_reply(reply).is_ok_and(|(header, options)| {
+            header.xid() == self.xid && options.message_type() == Some(kind)
+        })
+    }
+
+    /// A client's message, in a frame behind its length.
+    fn message(&self, options: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut payload = [0; 600];
+        let mut writer = Dhcp4Writer::new(&mut payload, &Dhcp4Header::request(self.xid, MAC));
+        for (number, value) in options {
+            assert!(writer.put(*number, value));
+        }
+        let len = writer.finish();
+        let mut frame = vec![0; HEADERS + len];
+        EtherHeader::new(MacAddr::BROADCAST, MAC, EtherType::IPV4).emit(&mut frame);
+        let ip = Ipv4Fields {
+            payload_len: (UdpHeader::LEN + len) as u16,
+            protocol: IpProto::UDP,
+            dst: Ipv4Addr::BROADCAST,
+            ..Ipv4Fields::default()
+        };
+        ip.emit(&mut frame[EtherHeader::LEN..]);
+        let udp = UdpHeader::new(68, 67, (UdpHeader::LEN + len) as u16);
+        udp.emit(&mut frame[HEADERS - UdpHeader::LEN..]);
+        frame[HEADERS..].copy_from_slice(&payload[..len]);
+        [&(frame.len() as u32).to_be_bytes()[..], &frame].concat()
+    }
+
     fn read_frame(&mut self) -> Vec<u8> {
         let mut len = [0; 4];
-        self.0.read_exact(&mut len).expect("a frame");
+        self.stream.read_exact(&mut len).expect("a frame");
         let mut frame = vec![0; u32::from_be_bytes(len) as usize];
-        self.0.read_exact(&mut frame).expect("a frame");
+        self.stream.read_exact(&mut frame).expect("a frame");
         frame
     }
 }
@@ -127,29 +162,6 @@ fn check_sums(frame: &[u8]) {
     assert!(UdpHeader::parse(udp).expect("UDP").0.has_checksum());
 }
 
-/// A client's message, in a frame behind its length.
-fn message(options: &[(u8, &[u8])]) -> Vec<u8> {
-    let mut payload = [0; 600];
-    let mut writer = Dhcp4Writer::new(&mut payload, &Dhcp4Header::request(7, MAC));
-    for (number, value) in options {
-        assert!(writer.put(*number, value));
-    }
-    let len = writer.finish();
-    let mut frame = vec![0; HEADERS + len];
-    EtherHeader::new(MacAddr::BROADCAST, MAC, EtherType::IPV4).emit(&mut frame);
-    let ip = Ipv4Fields {
-        payload_len: (UdpHeader::LEN + len) as u16,
-        protocol: IpProto::UDP,
-        dst: Ipv4Addr::BROADCAST,
-        ..Ipv4Fields::default()
-    };
-    ip.emit(&mut frame[EtherHeader::LEN..]);
-    let udp = UdpHeader::new(68, 67, (UdpHeader::LEN + len) as u16);
-    udp.emit(&mut frame[HEADERS - UdpHeader::LEN..]);
-    frame[HEADERS..].copy_from_slice(&payload[..len]);
-    [&(frame.len() as u32).to_be_bytes()[..], &frame].concat()
-}
-
 /// A stack at the machine's end of the socket.
 pub(super) struct Machine {
     runtime: Runtime,
@@ -163,7 +175,8 @@ impl Machine {
         let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
         config.cpus = runtime.cpus();
         let stack = Stack::new(config).expect("address space");
-        let device = FrameStream::connected(wire.0, lease.mtu, stack.pool()).expect("descriptors");
+        let device =
+            FrameStream::connected(wire.stream, lease.mtu, stack.pool()).expect("descriptors");
         let device = Arc::new(device);
         let config = IfConfig {
             mac: Some(MAC),

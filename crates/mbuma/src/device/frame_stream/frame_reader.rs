@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use mbuf::{Chain, MbufPool, Packet, Scatter};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::FRAME_MAX;
 use super::deframer::{Deframer, FrameEnd, LENGTH_LEN, Lost, SpareBytes};
@@ -71,6 +72,16 @@ impl FrameReader {
 
     pub(super) fn is_connected(&self) -> bool {
         self.peer.is_some()
+    }
+
+    /// Lets go of a peer that has ended, though its end was not read yet: the same machine, started again, may be here
+    /// before that.
+    pub(super) fn lose_ended_peer(&mut self) -> Option<Arc<UnixStream>> {
+        let ended = self.peer.take_if(|peer| has_ended(peer));
+        if ended.is_some() {
+            self.forget();
+        }
+        ended
     }
 
     /// Reads from this peer from now on.
@@ -159,4 +170,11 @@ impl FrameReader {
         self.unread = self.row.take(n);
         Ok(n)
     }
+}
+
+/// Whether the other end of a connection is closed.
+fn has_ended(peer: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(peer, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    polled.is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }

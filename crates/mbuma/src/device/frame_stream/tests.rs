@@ -209,6 +209,27 @@ fn one_peer_after_the_other() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
+/// Breaks if a machine that is started again is refused because the end of its last connection was not read yet.
+#[test]
+fn a_peer_takes_the_place_of_one_that_has_ended() {
+    let pool = pool();
+    let (device, path) = listening(&pool, "again");
+    let first = UnixStream::connect(&path).unwrap();
+    assert!(received(&device).is_empty());
+    drop(first);
+    let mut second = UnixStream::connect(&path).unwrap();
+    // As if the second came between a read and the look for peers.
+    device.accept();
+    second.write_all(&on_wire(&pattern(60))).unwrap();
+    assert_eq!(received(&device).len(), 1);
+    assert_eq!(transmit(&device, &[pattern(61)], &pool), 0);
+    let mut bytes = [0; 65];
+    second.read_exact(&mut bytes).unwrap();
+    std::fs::remove_file(path).unwrap();
+    drop(device);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if a peer that reads nothing makes the queue grow without bound, or frames that waited are lost, torn or out
 /// of order once it reads.
 #[test]

@@ -59,7 +59,7 @@ pub(super) enum Kind {
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,

@@ -71,8 +71,7 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
         "--stats=json",
     ];
     let vm = vm(&scratch, &options);
-    let mut wire = Wire::connect(&scratch.path("vm.sock"));
-    let lease = wire.lease();
+    let (wire, lease) = Wire::with_lease(&scratch.path("vm.sock"));
     let network = (lease.addr, lease.router, lease.dns);
     assert_eq!(
         network,
@@ -132,8 +131,7 @@ fn a_machine_that_starts_again_finds_its_network() {
     let vm = vm(&scratch, &[]);
     let path = scratch.path("vm.sock");
     for _ in 0..3 {
-        let mut wire = Wire::connect(&path);
-        let lease = wire.lease();
+        let (wire, lease) = Wire::with_lease(&path);
         let mut second = UnixStream::connect(&path).expect("it listens");
         assert_eq!(second.read(&mut [0]).expect("it is closed"), 0);
         // It ends in the middle of a frame.
@@ -177,8 +175,8 @@ fn a_hostile_machine_harms_itself_alone() {
         let _ = stream.write(&flood);
     }
     drop(wire);
-    let mut wire = Wire::connect(&path);
-    assert_eq!(wire.lease().addr.octets(), [10, 0, 2, 100]);
+    let (_, lease) = Wire::with_lease(&path);
+    assert_eq!(lease.addr.octets(), [10, 0, 2, 100]);
     let status = fs::read_to_string(format!("/proc/{}/status", vm.gateway())).expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = number(peak.expect("a line").trim_end_matches("kB"));
@@ -209,7 +207,7 @@ fn an_ordinary_user_serves_a_machine_without_rights() {
     );
     assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
     assert_eq!(
-        Wire::connect(socket.as_ref()).lease().addr.octets(),
+        Wire::with_lease(socket.as_ref()).1.addr.octets(),
         [10, 0, 2, 100]
     );
     end(vm);
@@ -230,10 +228,7 @@ fn the_place_of_another_socket_is_not_taken() {
     assert_eq!(first.finish().signal, Some(9));
     let third = vm_again(&socket);
     assert_eq!(
-        Wire::connect(&scratch.path("vm.sock"))
-            .lease()
-            .addr
-            .octets(),
+        Wire::with_lease(&scratch.path("vm.sock")).1.addr.octets(),
         [10, 0, 2, 100]
     );
     end(third);

@@ -1,6 +1,6 @@
 //! A virtual machine, played: its DHCP client by hand, then a stack of its own.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use wire::{
     MacAddr, UdpHeader, pseudo_header_v4,
 };
 
-use crate::common::PATIENCE;
+use crate::common::{PATIENCE, wait_until};
 
 const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 /// The headers before a message.
@@ -45,8 +45,19 @@ pub(super) struct Lease {
 }
 
 impl Wire {
+    /// Connects and gets a lease. A process that another test starts has a copy of its sockets for a moment; so the machine
+    /// before may seem to be there, and this one is refused.
+    pub(super) fn with_lease(path: &Path) -> (Wire, Lease) {
+        let mut leased = None;
+        wait_until("a connection that is not refused", || {
+            let mut wire = Wire::connect(path);
+            leased = wire.lease().ok().map(|lease| (wire, lease));
+            leased.is_some()
+        });
+        leased.expect("it was waited for")
+    }
+
     pub(super) fn connect(path: &Path) -> Wire {
-        // One that ended a moment ago may still be there: then this one is refused.
         let stream = UnixStream::connect(path).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         static COUNT: AtomicU32 = AtomicU32::new(1);
@@ -59,8 +70,8 @@ impl Wire {
     }
 
     /// Asks for an address and takes it, as a client that knows nothing does.
-    pub(super) fn lease(&mut self) -> Lease {
-        let offer = self.ask(&self.discover(), Dhcp4Type::Offer);
+    fn lease(&mut self) -> io::Result<Lease> {
+        let offer = self.ask(&self.discover(), Dhcp4Type::Offer)?;
         let (offered, server) = read(&offer, |header, options| {
             let server = options.addr(option::SERVER_ID).expect("a server");
             (header.your_addr(), server)
@@ -70,8 +81,8 @@ impl Wire {
             (option::REQUESTED_ADDRESS, &offered.octets()),
             (option::SERVER_ID, &server.octets()),
         ]);
-        let acknowledged = self.ask(&request, Dhcp4Type::Ack);
-        read(&acknowledged, |header, options| {
+        let acknowledged = self.ask(&request, Dhcp4Type::Ack)?;
+        Ok(read(&acknowledged, |header, options| {
             assert_eq!(header.your_addr(), offered);
             let text =
                 |number| String::from_utf8_lossy(options.get(number).unwrap_or(b"")).into_owned();
@@ -83,7 +94,7 @@ impl Wire {
                 hostname: text(option::HOST_NAME),
                 domain: text(option::DOMAIN_NAME),
             }
-        })
+        }))
     }
 
     /// A DISCOVER as it goes through the socket.
@@ -92,15 +103,15 @@ impl Wire {
     }
 
     /// Sends a message and gives the reply of this kind.
-    fn ask(&mut self, message: &[u8], kind: Dhcp4Type) -> Vec<u8> {
-        self.stream.write_all(message).expect("it is connected");
+    fn ask(&mut self, message: &[u8], kind: Dhcp4Type) -> io::Result<Vec<u8>> {
+        self.stream.write_all(message)?;
         loop {
-            let frame = self.read_frame();
+            let frame = self.read_frame()?;
             // The gateway may also ask for the owner of an address.
             let reply = frame.get(HEADERS..).unwrap_or_default();
             if self.is_reply(reply, kind) {
                 check_sums(&frame);
-                return reply.to_vec();
+                return Ok(reply.to_vec());
             }
         }
     }
@@ -134,12 +145,12 @@ impl Wire {
         [&(frame.len() as u32).to_be_bytes()[..], &frame].concat()
     }
 
-    fn read_frame(&mut self) -> Vec<u8> {
+    fn read_frame(&mut self) -> io::Result<Vec<u8>> {
         let mut len = [0; 4];
-        self.stream.read_exact(&mut len).expect("a frame");
+        self.stream.read_exact(&mut len)?;
         let mut frame = vec![0; u32::from_be_bytes(len) as usize];
-        self.stream.read_exact(&mut frame).expect("a frame");
-        frame
+        self.stream.read_exact(&mut frame)?;
+        Ok(frame)
     }
 }
 

@@ -1,0 +1,130 @@
+//! DHCP clients of the system get their lease from the gateway, the first time that they ask.
+//!
+//! Each runs in a namespace that `mbuma attach` serves, after the address that mbuma configured was taken away.
+
+use std::process::Command;
+
+use crate::common::island::{ip, shell};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::{MBUMA, PATIENCE, Running, Scratch, Stats, program};
+
+/// A script that udhcpc and dhclient call with what they were given; each has other names for it.
+const SCRIPT: &str = "#!/bin/sh
+mask=${mask:-$new_subnet_mask}
+case \"${1:-$reason}\" in
+bound|renew|BOUND|REBOOT|RENEW)
+    ip addr replace ${ip:-$new_ip_address}/24 dev $interface
+    ip link set $interface mtu ${mtu:-$new_interface_mtu}
+    ip route replace default via ${router:-$new_routers}
+    echo \"LEASE ${ip:-$new_ip_address} $mask ${router:-$new_routers} \
+${dns:-$new_domain_name_servers} ${mtu:-$new_interface_mtu}\"
+    ;;
+esac
+exit 0
+";
+
+/// A namespace that is served, without an address.
+struct Place {
+    attached: Running,
+    scratch: Scratch,
+}
+
+impl Place {
+    fn new() -> Place {
+        ip("netns add blue");
+        let mut command = program("sh");
+        let line = format!(
+            "exec {MBUMA} attach /run/netns/blue --mtu 4000 --stats=json --ready-fd 3 3>&1 1>&2"
+        );
+        command.args(["-c", &line]);
+        let attached = Running::start(command);
+        assert_eq!(attached.wait_for_end_of_output(), "1");
+        ip("-n blue addr flush dev tap0");
+        let scratch = Scratch::new();
+        let script = scratch.write("script", SCRIPT.as_bytes());
+        shell(&format!("chmod 755 {script}"));
+        Place { attached, scratch }
+    }
+
+    /// Runs a client there to its end, and gives what it said.
+    fn run(&self, line: &str) -> String {
+        let mut client: Command = program("ip");
+        client.args(["netns", "exec", "blue", "sh", "-c", line]);
+        let ended = Running::start(client).with_patience(PATIENCE * 4).finish();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.out + &ended.err
+    }
+
+    /// The client's address and route are there, and the gateway has replied as often.
+    fn end(self, replies: u64) {
+        let addr = self.run("ip -4 addr show tap0; ip -4 route; cat /sys/class/net/tap0/mtu");
+        assert!(addr.contains("inet 10.0.2.100/24"), "{addr}");
+        assert!(addr.contains("default via 10.0.2.2"), "{addr}");
+        self.run("ping -c 1 -W 20 10.0.2.2 > /dev/null");
+        self.attached.signal("TERM");
+        let stats = Stats::checked(&self.attached.finish().err);
+        assert_eq!(stats.number("dhcp_replies"), replies);
+    }
+}
+
+const LEASE: &str = "LEASE 10.0.2.100 255.255.255.0 10.0.2.2 10.0.2.3 4000";
+
+#[test]
+fn udhcpc_gets_its_lease() {
+    // Breaks when busybox's client is not answered, or told something else than `run` configures.
+    needs!(guests(), root(), an_island(), programs(&["udhcpc", "ping"]));
+    on_an_island!();
+    let place = Place::new();
+    let script = place.scratch.text("script");
+    let said = place.run(&format!(
+        "udhcpc -f -n -q -t 20 -T 5 -i tap0 -O mtu -s {script}"
+    ));
+    // It writes the mask in another form too.
+    assert!(
+        said.contains(LEASE) || said.contains(&LEASE.replace("255.255.255.0", "24")),
+        "{said}"
+    );
+    place.end(2);
+}
+
+#[test]
+fn dhclient_gets_its_lease() {
+    // Breaks when ISC's client is not answered, or told something else than `run` configures.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["dhclient", "ping"])
+    );
+    on_an_island!();
+    let place = Place::new();
+    let [script, leases, pid] = ["script", "leases", "pid"].map(|name| place.scratch.text(name));
+    let said = place.run(&format!(
+        "dhclient -4 -1 -v -sf {script} -lf {leases} -pf {pid} tap0 2>&1 | cat; cat {leases}"
+    ));
+    for words in [
+        "fixed-address 10.0.2.100",
+        "routers 10.0.2.2",
+        "interface-mtu 4000",
+        "server-identifier 10.0.2.2",
+    ] {
+        assert!(said.contains(words), "no {words}: {said}");
+    }
+    place.run(&format!("kill $(cat {pid})"));
+    place.end(2);
+}
+
+#[test]
+fn dhcpcd_gets_its_lease() {
+    // Breaks when dhcpcd, which asks whether its address is taken, is not answered, or is told that it is.
+    needs!(guests(), root(), an_island(), programs(&["dhcpcd", "ping"]));
+    on_an_island!();
+    let place = Place::new();
+    let config = place.scratch.write(
+        "dhcpcd.conf",
+        b"option interface_mtu\noption domain_name_servers, host_name\n",
+    );
+    let said = place.run(&format!("dhcpcd -4 -1 -B -t 60 -f {config} tap0 2>&1"));
+    assert!(said.contains("leased 10.0.2.100"), "{said}");
+    place.end(2);
+}

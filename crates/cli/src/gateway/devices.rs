@@ -25,7 +25,7 @@ use crate::sys::tap::Offloads;
 /// Devices that are open and belong to no stack yet.
 pub(super) enum GuestDevices {
     Taps(Vec<Tap>),
-    Machines(FrameStream),
+    Machines(Box<FrameStream>),
 }
 
 impl GuestDevices {
@@ -49,7 +49,8 @@ impl GuestDevices {
                 Ok(GuestDevices::Taps(taps.collect()))
             }
             GuestLink::Machines(listener) => {
-                FrameStream::listen(listener, mtu, pool).map(GuestDevices::Machines)
+                let device = FrameStream::listen(listener, mtu, pool)?;
+                Ok(GuestDevices::Machines(Box::new(device)))
             }
         }
     }
@@ -71,7 +72,7 @@ impl GuestDevices {
     ) -> Result<Vec<Arc<dyn Device>>, Error> {
         match self {
             GuestDevices::Taps(taps) => queues(taps.into_iter(), name, pcap, clock),
-            GuestDevices::Machines(device) => queues(iter::once(device), name, pcap, clock),
+            GuestDevices::Machines(device) => queues(iter::once(*device), name, pcap, clock),
         }
     }
 }

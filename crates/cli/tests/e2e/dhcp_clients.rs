@@ -55,7 +55,8 @@ impl Place {
         ended.out + &ended.err
     }
 
-    /// The client's address and route are there, and the gateway has replied as often.
+    /// The client's address and route are there, and the gateway has replied that often at least: a client that waits too
+    /// long asks again.
     fn end(self, replies: u64) {
         let addr = self.run("ip -4 addr show tap0; ip -4 route; cat /sys/class/net/tap0/mtu");
         assert!(addr.contains("inet 10.0.2.100/24"), "{addr}");
@@ -63,7 +64,7 @@ impl Place {
         self.run("ping -c 1 -W 20 10.0.2.2 > /dev/null");
         self.attached.signal("TERM");
         let stats = Stats::checked(&self.attached.finish().err);
-        assert_eq!(stats.number("dhcp_replies"), replies);
+        assert!(stats.number("dhcp_replies") >= replies);
     }
 }
 
@@ -119,6 +120,8 @@ fn dhcpcd_gets_its_lease() {
     // Breaks when dhcpcd, which asks whether its address is taken, is not answered, or is told that it is.
     needs!(guests(), root(), an_island(), programs(&["dhcpcd", "ping"]));
     on_an_island!();
+    // It asks for the address that it had here last.
+    shell("[ ! -d /var/lib/dhcpcd ] || mount -t tmpfs none /var/lib/dhcpcd");
     let place = Place::new();
     let config = place.scratch.write(
         "dhcpcd.conf",

@@ -19,7 +19,7 @@ mod stream;
 pub(crate) use records::{Ancillary, Record, RecordBuf};
 pub(crate) use recv_side::RecvSide;
 pub(crate) use sealer::{PlainRecord, SealError, Sealer};
-pub(crate) use stream::{BYTES_MAX, ClaimId, StreamBuf};
+pub(crate) use stream::{BYTES_MAX, ClaimId, Flushed, StreamBuf};
 
 /// Bytes that data takes of a buffer's limit: its length, or a fraction of the memory that it pins, whichever is more.
 ///

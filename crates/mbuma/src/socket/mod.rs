@@ -34,7 +34,10 @@ mod udp;
 pub use by_addr::IntoEndpoint;
 pub use echo::{Echo, EchoSocket};
 pub use send_file::{SealedFile, SendFile, SendFileError};
-pub use splice::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, TcpRelay, splice};
+pub use splice::{
+    RelayEnd, Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome,
+    TcpRelay, splice,
+};
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
 pub use tcp_stream::{SendClaim, SendRoom, TcpStream};

@@ -18,6 +18,10 @@
 //! | what the sink has room for | half of its buffer is free |
 //! | nothing | else; room for half makes the next turn |
 //!
+//! A connection with TLS ([`TlsStream`]) is an end as others are: its records are opened where they leave the source, and content
+//! is framed where it enters the sink, so a splice with TLS at one end terminates it. The stack handles all other records, key
+//! changes too.
+//!
 //! Between two stacks of one process a turn is no part of either's batch: it runs as a waker does, without locks.
 //!
 //! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it, and after
@@ -32,13 +36,15 @@ use std::time::Duration;
 use self::link::Link;
 use super::SocketError;
 use super::tcp_stream::TcpStream;
+use super::tls_stream::TlsStream;
 use crate::park::{Wait, retry};
+use crate::tls::TlsError;
 
 mod link;
 mod relay;
 
 pub(super) use link::{End, end_dropped};
-pub use relay::TcpRelay;
+pub use relay::{RelayEnd, TcpRelay};
 
 /// How a splice works, and when it ends by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,8 +71,44 @@ pub enum SpliceEnd {
     Stopped,
     /// The source failed.
     Source(SocketError),
+    /// The source's TLS failed, or its stream was cut off.
+    SourceTls(TlsError),
     /// The sink failed, or its program has shut it down. What was moved and not sent is lost.
     Sink(SocketError),
+    /// The sink's TLS takes nothing more.
+    SinkTls(TlsError),
+}
+
+impl SpliceEnd {
+    fn of_source(e: TlsError) -> Self {
+        match e {
+            TlsError::Socket(e) => Self::Source(e),
+            e => Self::SourceTls(e),
+        }
+    }
+
+    fn of_sink(e: TlsError) -> Self {
+        match e {
+            TlsError::Socket(e) => Self::Sink(e),
+            e => Self::SinkTls(e),
+        }
+    }
+}
+
+/// A connection that becomes an end of a splice.
+#[derive(Debug, Clone, Copy)]
+pub struct SpliceEndpoint<'a>(&'a TcpStream);
+
+impl<'a> From<&'a TcpStream> for SpliceEndpoint<'a> {
+    fn from(tcp: &'a TcpStream) -> Self {
+        Self(tcp)
+    }
+}
+
+impl<'a> From<&'a TlsStream> for SpliceEndpoint<'a> {
+    fn from(tls: &'a TlsStream) -> Self {
+        Self(tls.tcp())
+    }
 }
 
 /// What a splice has done.
@@ -107,7 +149,7 @@ pub struct Splice {
     link: Arc<Link>,
 }
 
-/// Sends on `to` what `from` receives, until something ends it ([`SpliceEnd`]).
+/// Sends on `to` what `from` receives, until something ends it ([`SpliceEnd`]). Both are a [`TcpStream`] or a [`TlsStream`].
 ///
 /// Meanwhile `from` has nothing to read for a program and `to` takes nothing from one
 /// ([`SocketError::WouldBlock`]); their wakers are called when the splice has ended. The other direction of each is as
@@ -116,12 +158,13 @@ pub struct Splice {
 /// # Errors
 /// See [`SpliceError`].
 #[doc(alias = "SO_SPLICE")]
-pub fn splice(
-    from: &TcpStream,
-    to: &TcpStream,
+pub fn splice<'a, 'b>(
+    from: impl Into<SpliceEndpoint<'a>>,
+    to: impl Into<SpliceEndpoint<'b>>,
     options: SpliceOptions,
 ) -> Result<Splice, SpliceError> {
-    let link = Link::start(from.end(), to.end(), options, None)?;
+    let (from, to) = (from.into(), to.into());
+    let link = Link::start(from.0.end(), to.0.end(), options, None)?;
     Ok(Splice { link })
 }
 

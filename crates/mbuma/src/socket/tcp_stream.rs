@@ -611,7 +611,7 @@ pub(super) fn should_reopen(t: &Tcb) -> bool {
 }
 
 /// Whether a splice takes what the connection receives.
-fn is_source(t: &Tcb) -> bool {
+pub(super) fn is_source(t: &Tcb) -> bool {
     let splices = t.conn.attached.as_ref();
     splices.is_some_and(|splices| splices.as_source.is_some())
 }
@@ -636,7 +636,7 @@ pub(super) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketErro
 }
 
 /// Whether a program may send: not while a splice does.
-fn may_write(t: &Tcb) -> Result<(), SocketError> {
+pub(super) fn may_write(t: &Tcb) -> Result<(), SocketError> {
     let splices = t.conn.attached.as_ref();
     match splices.is_some_and(|splices| splices.as_sink.is_some()) {
         true => Err(SocketError::WouldBlock),

@@ -19,7 +19,9 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
 use super::SocketError;
 use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
-use super::tcp_stream::{TcpStream, close_send, may_send, should_reopen, wait_for};
+use super::tcp_stream::{
+    TcpStream, close_send, is_source, may_send, may_write, should_reopen, wait_for,
+};
 use crate::park::{Wait, retry};
 use crate::sockbuf::BYTES_MAX;
 use crate::tcp::pcb::Tcb;
@@ -30,6 +32,8 @@ use crate::waiters::{PollingTask, WaitBy, Want};
 mod handshake;
 mod read;
 mod std_io;
+
+pub(super) use read::{after_read, content};
 
 #[cfg(feature = "tls")]
 pub use handshake::{HandshakeError, TlsHandshake};
@@ -46,6 +50,8 @@ pub struct TlsStream {
 pub struct TlsAbout {
     /// The protocol above (RFC 7301).
     pub alpn: Option<Vec<u8>>,
+    /// The certificates that the peer showed, its own first, in DER. The handshake's configuration has judged them.
+    pub peer_certificates: Vec<Vec<u8>>,
 }
 
 impl TlsStream {
@@ -59,6 +65,11 @@ impl TlsStream {
         let session = Box::new(TlsSession::new(keys));
         tcp.with(|t| t.conn.attached.get_or_insert_default().tls = Some(session));
         Self { tcp, about }
+    }
+
+    /// The connection below, for a splice.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        &self.tcp
     }
 
     /// The results of the handshake, besides keys.
@@ -141,7 +152,7 @@ impl TlsStream {
     pub fn send_space(&self) -> usize {
         let space = |t: &mut Tcb| {
             let tls = t.conn.tls()?;
-            let open = may_send(t).is_ok() && tls.may_frame().is_ok();
+            let open = may_write(t).is_ok() && tls.may_frame().is_ok();
             open.then(|| tls.content_for(t.send.buf.space()))
         };
         self.tcp.peek_at(space).unwrap_or(0)
@@ -164,15 +175,7 @@ impl TlsStream {
             if let Err(e) = room(t, 1, None) {
                 return Err((e, data));
             }
-            let piece = t.conn.tls().map_or(1, TlsSession::content_max);
-            while !data.is_empty() {
-                let ready = session(t).and_then(|tls| tls.may_frame());
-                let record = ready.and_then(|()| Ok(data.take_front(piece)?));
-                if let Err(e) = record.and_then(|record| append(pool, t, record.into())) {
-                    return Err((e, data));
-                }
-            }
-            Ok(())
+            frame_chain(pool, t, &mut data).map_err(|e| (e, data))
         })
     }
 
@@ -232,13 +235,9 @@ impl TlsStream {
     pub fn shutdown(&self, how: Shutdown) -> Result<(), TlsError> {
         let pool = self.tcp.pool();
         if how != Shutdown::Read {
-            self.tcp.with(|t| {
-                if may_send(t).is_ok() {
-                    session(t)?.close(pool)?;
-                    flush(t);
-                    close_send(t, None);
-                }
-                Ok::<_, TlsError>(())
+            self.tcp.with(|t| match may_send(t) {
+                Ok(()) => say_end(pool, t),
+                Err(_) => Ok(()),
             })?;
         }
         if how != Shutdown::Write {
@@ -308,7 +307,7 @@ fn session(t: &mut Tcb) -> Result<&mut TlsSession, TlsError> {
 /// Bytes of content that fit, if that is worth a call with `wanted`. Else `waiting` is woken when it is: when half of the
 /// buffer is free.
 fn room(t: &mut Tcb, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {
-    may_send(t)?;
+    may_write(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
     let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
     let tls = session(t)?;
     tls.may_frame()?;
@@ -321,6 +320,29 @@ fn room(t: &mut Tcb, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<usize
         return Err(SocketError::WouldBlock.into());
     }
     Ok(room)
+}
+
+/// Puts records of all of `data` into the send buffer. After an error the rest is in `data`.
+pub(super) fn frame_chain(pool: &MbufPool, t: &mut Tcb, data: &mut Chain) -> Result<(), TlsError> {
+    let piece = session(t)?.content_max();
+    while !data.is_empty() {
+        session(t)?.may_frame()?;
+        let record = data.take_front(piece)?;
+        append(pool, t, record.into())?;
+    }
+    Ok(())
+}
+
+/// Says the end of our stream: close_notify, if there is TLS, and FIN.
+pub(super) fn say_end(pool: &MbufPool, t: &mut Tcb) -> Result<(), TlsError> {
+    if may_send(t).is_ok()
+        && let Some(tls) = t.conn.tls_mut()
+    {
+        tls.close(pool)?;
+        flush(t);
+    }
+    close_send(t, None);
+    Ok(())
 }
 
 /// Puts one record into the send buffer.

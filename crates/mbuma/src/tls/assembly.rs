@@ -29,6 +29,11 @@ impl TlsSession {
         head.is_some() || !bytes.is_empty() || !data.is_empty()
     }
 
+    /// Bytes of content that were opened and not taken.
+    pub(crate) fn opened(&self) -> usize {
+        self.assembly.data.len()
+    }
+
     /// Content that was opened, at most `max` bytes.
     pub(crate) fn take_data(&mut self, max: usize) -> Result<Option<Chain>, NoBufs> {
         let data = &mut self.assembly.data;

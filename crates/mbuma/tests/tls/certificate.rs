@@ -9,7 +9,7 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 
-const CERTIFICATE: &[u8] = include_bytes!("cert.der");
+pub(super) const CERTIFICATE: &[u8] = include_bytes!("cert.der");
 const KEY: &[u8] = include_bytes!("key.der");
 /// The same key for ECDSA alone: suites of TLS 1.2 with RSA can't be used with it.
 const ALGORITHMS: fn() -> crypto::WebPkiSupportedAlgorithms =

@@ -13,11 +13,13 @@ use mbuf::Chain;
 use super::{SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
 use crate::batch::{Batch, Deferred};
 use crate::error::SocketError;
-use crate::socket::tcp_stream;
+use crate::sockbuf::Flushed;
+use crate::socket::{tcp_stream, tls_stream};
 use crate::state::{SHARED_TIMERS_CPU, StackState};
-use crate::tcp::pcb::Inpcb;
+use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::spliced::{AttachedLayers, IdleKey, SpliceTurn};
 use crate::tcp::visit;
+use crate::tls::TlsError;
 use crate::waiters::{WaiterSet, Wakes, Want};
 
 static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
@@ -81,9 +83,14 @@ impl SpliceState {
 /// One of a connection's two places for a splice.
 type SplicePlace = fn(&mut AttachedLayers) -> &mut Option<Arc<dyn SpliceTurn>>;
 
+/// Content that a turn opens at most, of a source with TLS, before others have theirs.
+const CONTENT_MAX: usize = 256 << 10;
+
 /// What is to be done after a turn, without the splice's lock.
 #[derive(Default)]
 struct Touched {
+    /// Received bytes that are not delivered any more: dropped without a lock.
+    unread: Option<Flushed>,
     from: bool,
     to: bool,
     abort_to: bool,
@@ -297,11 +304,11 @@ impl Link {
             Ok(Taken::Data { data, more }) => (data, more),
             Ok(Taken::Nothing) => return None,
             Ok(Taken::End(end)) => return Some(end),
-            Err(e) => return Some(SpliceEnd::Sink(e)),
+            Err(e) => return Some(SpliceEnd::of_sink(e)),
         };
         let len = data.len() as u64;
         if let Err(e) = self.give(data) {
-            return Some(SpliceEnd::Sink(e));
+            return Some(SpliceEnd::of_sink(e));
         }
         (p.moved, p.moved_at) = (p.moved + len, now);
         if let Some(relayed) = &self.relayed {
@@ -313,13 +320,19 @@ impl Link {
     }
 
     /// Takes what the sink has room for out of the source, and tells the source's peer of the new window.
-    fn take(&self, left: u64, touched: &mut Touched) -> Result<Taken, SocketError> {
+    fn take(&self, left: u64, touched: &mut Touched) -> Result<Taken, TlsError> {
         let (space, hiwat) = self.room()?;
         let mut t = visit::begin(&self.from.pcb);
-        let ready = t.recv.buf.ready();
-        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(ready);
+        let ready = t.recv.buf.ready() + t.conn.tls().map_or(0, |tls| tls.opened());
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let wanted = left.min(ready);
         if wanted > space && space < (hiwat / 2).max(1) {
             return Ok(Taken::Nothing);
+        }
+        if t.conn.tls().is_some() {
+            // The records of a turn have less content than bytes.
+            let max = left.min(space).min(CONTENT_MAX);
+            return Ok(self.take_content(&mut t, max, touched));
         }
         let taken = match tcp_stream::take_received(&mut t, wanted.min(space)) {
             // To cut an mbuf takes another one; to take all of them does not, and the sink may go over by that.
@@ -337,18 +350,54 @@ impl Link {
         Ok(Taken::Data { data, more })
     }
 
+    /// Opens the source's records, up to `max` bytes of content. Those without content are handled as for a program that reads.
+    fn take_content(&self, t: &mut Tcb, max: usize, touched: &mut Touched) -> Taken {
+        let pool = &self.from.stack.pool;
+        let mut data = Chain::new();
+        let mut end = None;
+        while data.len() < max && end.is_none() {
+            match tls_stream::content(pool, t, max - data.len()) {
+                Ok(next) if next.is_empty() => end = Some(SpliceEnd::Eof),
+                Ok(next) => data.append(next),
+                Err(e) if e.is_would_block() => break,
+                Err(e) => end = Some(SpliceEnd::of_source(e)),
+            }
+        }
+        let after = tls_stream::after_read(t);
+        touched.from = after.tell;
+        touched.unread = after.unread;
+        match end {
+            // The end is there at the next turn again.
+            _ if !data.is_empty() => {
+                let more = end.is_some() || !t.recv.buf.is_empty() || !t.conn.state.receives_data();
+                Taken::Data { data, more }
+            }
+            Some(end) => Taken::End(end),
+            None => Taken::Nothing,
+        }
+    }
+
     /// The room in the sink's send buffer, and its size.
-    fn room(&self) -> Result<(usize, usize), SocketError> {
+    fn room(&self) -> Result<(usize, usize), TlsError> {
         let t = visit::begin(&self.to.pcb);
         tcp_stream::may_send(&t)?;
-        Ok((t.send.buf.space(), t.send.buf.hiwat()))
+        let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
+        let Some(tls) = t.conn.tls() else {
+            return Ok((space, hiwat));
+        };
+        tls.may_frame()?;
+        Ok((tls.content_for(space), tls.content_for(hiwat)))
     }
 
     /// Puts data into the sink's send buffer. It leaves in the sink's next turn.
-    fn give(&self, data: Chain) -> Result<(), SocketError> {
+    fn give(&self, mut data: Chain) -> Result<(), TlsError> {
+        let pool = &self.to.stack.pool;
         let mut t = visit::begin(&self.to.pcb);
         tcp_stream::may_send(&t)?;
-        t.send.buf.append(&self.to.stack.pool, data);
+        if t.conn.tls().is_some() {
+            return tls_stream::frame_chain(pool, &mut t, &mut data);
+        }
+        t.send.buf.append(pool, data);
         Ok(())
     }
 
@@ -365,9 +414,13 @@ impl Link {
         self.leave_places();
         match end {
             SpliceEnd::Eof if self.options.pass_end => {
-                tcp_stream::close_send(&mut visit::begin(&self.to.pcb), None);
+                let mut t = visit::begin(&self.to.pcb);
+                // Without a buffer for close_notify the sink's peer sees a stream that was cut off, and not a whole one.
+                touched.abort_to = tls_stream::say_end(&self.to.stack.pool, &mut t).is_err();
             }
-            SpliceEnd::Source(_) => touched.abort_to = self.options.pass_end,
+            SpliceEnd::Source(_) | SpliceEnd::SourceTls(_) => {
+                touched.abort_to = self.options.pass_end
+            }
             _ => {}
         }
         (touched.from, touched.to, touched.again) = (true, true, false);
@@ -375,6 +428,7 @@ impl Link {
 
     /// Gives the connections that a turn has changed a turn of their own, and wakes those that wait for the end.
     fn follow_up(&self, mut batch: Option<&mut Batch<'_>>, touched: Touched) {
+        drop(touched.unread);
         if touched.from {
             self.from.enter(batch.as_deref_mut(), visit::schedule);
         }

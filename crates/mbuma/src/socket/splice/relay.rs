@@ -10,9 +10,18 @@ use std::time::Duration;
 use kern::prim::AtomicU64;
 
 use super::link::Link;
-use super::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
+use super::{Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome};
 use crate::park::{Wait, retry};
-use crate::socket::TcpStream;
+use crate::socket::{TcpStream, TlsStream};
+
+/// A connection of a relay.
+#[derive(Debug)]
+pub enum RelayEnd {
+    /// Its bytes go as they come.
+    Tcp(TcpStream),
+    /// Its records are opened and sealed on the way.
+    Tls(TlsStream),
+}
 
 /// Two connections, each of which sends what the other receives: what is between the two sides of a proxy. Ends and resets
 /// are passed on. Dropping it closes both.
@@ -21,10 +30,27 @@ pub struct TcpRelay {
     // Dropped before the connections.
     there: Splice,
     back: Splice,
-    _ends: [TcpStream; 2],
+    _ends: [RelayEnd; 2],
 }
 
 impl TcpStream {
+    /// Relays between this connection and `other`: see [`RelayEnd::relay`].
+    ///
+    /// # Errors
+    /// See [`SpliceError`]; both connections are closed.
+    pub fn relay(self, other: TcpStream, idle: Option<Duration>) -> Result<TcpRelay, SpliceError> {
+        RelayEnd::Tcp(self).relay(RelayEnd::Tcp(other), idle)
+    }
+}
+
+impl RelayEnd {
+    fn endpoint(&self) -> SpliceEndpoint<'_> {
+        match self {
+            Self::Tcp(tcp) => tcp.into(),
+            Self::Tls(tls) => tls.into(),
+        }
+    }
+
     /// Relays between this connection and `other`, inside of the stack.
     ///
     /// If nothing moves in either direction for `idle`, and at most for twice as long, the relay ends: one direction
@@ -32,16 +58,17 @@ impl TcpStream {
     ///
     /// # Errors
     /// See [`SpliceError`]; both connections are closed.
-    pub fn relay(self, other: TcpStream, idle: Option<Duration>) -> Result<TcpRelay, SpliceError> {
+    pub fn relay(self, other: Self, idle: Option<Duration>) -> Result<TcpRelay, SpliceError> {
         let options = SpliceOptions {
             idle,
             pass_end: true,
             ..SpliceOptions::default()
         };
         let relayed = Arc::new(AtomicU64::new(0));
-        let begin = |from: &TcpStream, to: &TcpStream| {
+        let begin = |from: &Self, to: &Self| {
             let relayed = Some(Arc::clone(&relayed));
-            Link::start(from.end(), to.end(), options, relayed).map(|link| Splice { link })
+            let (from, to) = (from.endpoint().0.end(), to.endpoint().0.end());
+            Link::start(from, to, options, relayed).map(|link| Splice { link })
         };
         Ok(TcpRelay {
             there: begin(&self, &other)?,

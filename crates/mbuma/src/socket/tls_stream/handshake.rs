@@ -17,7 +17,7 @@ use rustls::kernel::KernelConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{ClientConfig, ConnectionTrafficSecrets, ProtocolVersion, ServerConfig};
+use rustls::{ClientConfig, CommonState, ConnectionTrafficSecrets, ProtocolVersion, ServerConfig};
 
 use super::{TlsAbout, TlsStream};
 use crate::park::{Wait, retry};
@@ -204,9 +204,9 @@ impl TlsHandshake {
     /// # Errors
     /// It is not done: [`HandshakeError::Tls`].
     pub fn finish(self) -> Result<TlsStream, HandshakeError> {
-        let (role, version, secrets, source, alpn) = match self.side {
+        let (role, version, secrets, source, about) = match self.side {
             HandshakeSide::Server(conn) => {
-                let alpn = conn.alpn_protocol().map(<[u8]>::to_vec);
+                let about = about(&conn);
                 let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
                 let version = kernel.protocol_version();
                 (
@@ -214,11 +214,11 @@ impl TlsHandshake {
                     version,
                     secrets,
                     KernelKeys::Server(kernel),
-                    alpn,
+                    about,
                 )
             }
             HandshakeSide::Client(conn) => {
-                let alpn = conn.alpn_protocol().map(<[u8]>::to_vec);
+                let about = about(&conn);
                 let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
                 let version = kernel.protocol_version();
                 (
@@ -226,7 +226,7 @@ impl TlsHandshake {
                     version,
                     secrets,
                     KernelKeys::Client(kernel),
-                    alpn,
+                    about,
                 )
             }
         };
@@ -241,7 +241,6 @@ impl TlsHandshake {
             rx: keys(secrets.rx).ok_or(HandshakeError::Suite)?,
             source: Box::new(source),
         };
-        let about = TlsAbout { alpn };
         Ok(TlsStream::new(self.tcp, keys, about))
     }
 
@@ -368,6 +367,15 @@ fn react<D>(
             ));
         }
     })
+}
+
+/// The results of a handshake, besides keys.
+fn about(conn: &CommonState) -> TlsAbout {
+    let certificates = conn.peer_certificates().unwrap_or_default();
+    TlsAbout {
+        alpn: conn.alpn_protocol().map(<[u8]>::to_vec),
+        peer_certificates: certificates.iter().map(|der| der.to_vec()).collect(),
+    }
 }
 
 /// rustls, after the handshake.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use mbuf::{Chain, MbufPool};
 
-use super::{TlsStream, blocking, close_send, flush, session, should_reopen, wait_for};
+use super::{TlsStream, blocking, close_send, flush, is_source, session, should_reopen, wait_for};
+use crate::error::SocketError;
+use crate::sockbuf::Flushed;
 use crate::socket::tcp_stream::take_received;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};
@@ -70,31 +72,48 @@ impl TlsStream {
 
     fn take(&self, max: usize, waiting: Option<WaitBy<'_>>) -> Result<Chain, TlsError> {
         let pool = self.tcp.pool();
-        let mut unread = None;
-        let (taken, tell) = self.tcp.peek_at(|t| {
-            let taken = content(pool, t, max);
+        let (taken, after) = self.tcp.peek_at(|t| {
+            let taken = match is_source(t) {
+                true => Err(SocketError::WouldBlock.into()),
+                false => content(pool, t, max),
+            };
             if let Err(TlsError::Socket(e)) = taken {
                 wait_for(t, Want::Read, e, waiting);
             }
-            let end = t.conn.tls().and_then(|tls| tls.end());
-            let said = flush(t);
-            if let Some(StreamEnd::Failed(e)) = end
-                && e != TlsError::Truncated
-                && !t.recv.read_closed
-            {
-                // Nothing is delivered behind it, so the rest need not come.
-                t.recv.read_closed = true;
-                unread = Some(t.recv.buf.flush());
-                close_send(t, None);
-            }
-            (taken, said || unread.is_some() || should_reopen(t))
+            (taken, after_read(t))
         });
-        drop(unread);
-        if tell {
+        drop(after.unread);
+        if after.tell {
             self.tcp.schedule();
         }
         taken
     }
+}
+
+/// Work that a read leaves.
+pub(in crate::socket) struct AfterRead {
+    /// The connection has something to send.
+    pub(in crate::socket) tell: bool,
+    /// Bytes that are not delivered: to be dropped without the connection's lock.
+    pub(in crate::socket) unread: Option<Flushed>,
+}
+
+/// Sends what records that were read have asked for; after an error nothing more is received.
+pub(in crate::socket) fn after_read(t: &mut Tcb) -> AfterRead {
+    let end = t.conn.tls().and_then(|tls| tls.end());
+    let said = flush(t);
+    let mut unread = None;
+    if let Some(StreamEnd::Failed(e)) = end
+        && e != TlsError::Truncated
+        && !t.recv.read_closed
+    {
+        // Nothing is delivered behind it, so the rest need not come.
+        t.recv.read_closed = true;
+        unread = Some(t.recv.buf.flush());
+        close_send(t, None);
+    }
+    let tell = said || unread.is_some() || should_reopen(t);
+    AfterRead { tell, unread }
 }
 
 fn copied(data: &Chain, buf: &mut [u8]) -> usize {
@@ -104,7 +123,11 @@ fn copied(data: &Chain, buf: &mut [u8]) -> usize {
 }
 
 /// The next bytes of content.
-fn content(pool: &MbufPool, t: &mut Tcb, max: usize) -> Result<Chain, TlsError> {
+pub(in crate::socket) fn content(
+    pool: &MbufPool,
+    t: &mut Tcb,
+    max: usize,
+) -> Result<Chain, TlsError> {
     loop {
         let tls = session(t)?;
         if let Some(data) = tls.take_data(max)? {

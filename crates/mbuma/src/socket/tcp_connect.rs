@@ -13,7 +13,6 @@ use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::pcb::{Inpcb, Tcb};
-use crate::tcp::user_options::{SEGMENT_MIN, UserOptions};
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 
@@ -96,11 +95,12 @@ fn open(
         let ends = ends.with_local_port(port);
         let iss = tcp.initial_sequence(&ends, now);
         let mss = (ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&ends));
-        let most = options.and_then(|o| o.segment_max);
-        let mss = mss.min(most.map_or(u32::MAX, |most| most.max(SEGMENT_MIN)));
+        let mss = options.map_or(mss, |asked| asked.segment_len(mss));
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
         tcb.conn.ts = tcp.timestamps(&ends);
-        tcb.conn.options = options.map(|asked| Box::new(UserOptions::new(*asked)));
+        if let Some(asked) = options {
+            tcb.conn.begin_with(&tcp.config, asked);
+        }
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(&ends, ifp, cpu);
         let pcb = Inpcb::new(ends, flow, tcb);

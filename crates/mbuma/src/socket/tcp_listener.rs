@@ -16,7 +16,7 @@ use crate::ip::IcmpError;
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::state::StackState;
-use crate::tcp::State;
+use crate::tcp::{State, TcpSocketOptions};
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::visit;
@@ -33,6 +33,20 @@ impl TcpListener {
     /// The address that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Asks this of all connections that begin from now on. The answer to a SYN has it already: the segment size that it
+    /// announces, its time to live, ECN.
+    #[doc(alias = "setsockopt")]
+    pub fn set_options(&self, options: &TcpSocketOptions) {
+        let _giant = self.stack.look();
+        self.queue.set_inherited(*options);
+    }
+
+    /// What connections are asked for.
+    pub fn options(&self) -> TcpSocketOptions {
+        let _giant = self.stack.look();
+        self.queue.inherited().unwrap_or_default()
     }
 
     /// The next established connection.

@@ -47,6 +47,17 @@ pub struct TcpStream {
     pcb: Arc<Inpcb>,
 }
 
+/// What follows bytes that are sent, as far as the program says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// It does not say.
+    Nothing,
+    /// More of the same message.
+    More,
+    /// Another record.
+    RecordEnd,
+}
+
 /// What a send buffer takes now, and in which units it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendRoom {
@@ -196,7 +207,17 @@ impl TcpStream {
     /// As [`send`](Self::send).
     #[doc(alias = "MSG_MORE")]
     pub fn send_more(&self, bytes: &[u8]) -> Result<usize, SocketError> {
-        self.copy_in(bytes, true, None)
+        self.copy_in(bytes, Behind::More, None)
+    }
+
+    /// Copies as much of `bytes` into the send buffer as it takes. If that is all, a record ends with it: no segment carries
+    /// bytes of before and behind, and what ends a record is pushed.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[doc(alias = "MSG_EOR")]
+    pub fn send_record(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.copy_in(bytes, Behind::RecordEnd, None)
     }
 
     /// Asks an idle peer whether it is still there, first after `idle`.
@@ -453,29 +474,36 @@ impl TcpStream {
         bytes: &[u8],
         waiting: Option<WaitBy<'_>>,
     ) -> Result<usize, SocketError> {
-        self.copy_in(bytes, false, waiting)
+        self.copy_in(bytes, Behind::Nothing, waiting)
     }
 
     fn copy_in(
         &self,
         bytes: &[u8],
-        more_follows: bool,
+        behind: Behind,
         waiting: Option<WaitBy<'_>>,
     ) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
             let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
             let fits = bytes.get(..room.min(bytes.len())).unwrap_or_default();
-            if more_follows {
+            if behind != Behind::Nothing {
                 t.conn.options.get_or_insert_default();
             }
             if let Some(options) = &mut t.conn.options {
-                options.more_follows = more_follows;
+                options.more_follows = behind == Behind::More;
             }
             t.send
                 .buf
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
+            let end = t.data_end();
+            if let Some(options) = &mut t.conn.options
+                && behind == Behind::RecordEnd
+                && fits.len() == bytes.len()
+            {
+                options.records.add(end);
+            }
             Ok(fits.len())
         })
     }

@@ -41,6 +41,7 @@ use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
 use super::segment::{self, Outgoing, Payload, Segment};
+use super::user_options::TcpSocketOptions;
 use super::{listen, output, steps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -186,12 +187,18 @@ fn slot_of(now: Time) -> u64 {
 
 /// Answers a SYN beyond the bound, and forgets it.
 #[doc(alias = "syncookie_generate")]
-pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip::Received<'_>) -> Verdict {
+pub(super) fn answer(
+    batch: &mut Batch<'_>,
+    seg: &Segment,
+    ip: &ip::Received<'_>,
+    asked: Option<TcpSocketOptions>,
+) -> Verdict {
     let tcp = &batch.stack.tcp;
     let iss = tcp
         .cookies
         .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
-    let mut t = listen::half_open(batch, seg, ip, State::SynReceived, iss);
+    let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
+    let (tos, ttl) = asked.map_or((0, 0), |asked| asked.ip_fields());
     let flags = TcpFlags::SYN | TcpFlags::ACK;
     let out = Outgoing {
         ends: seg.ends,
@@ -203,8 +210,8 @@ pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip::Received<'_>
         urgent: 0,
         options: options::of_syn(&t, flags, batch.now),
         segsz: 0,
-        tos: 0,
-        ttl: 0,
+        tos,
+        ttl,
         may_fragment: false,
     };
     tcp.counters.cookies_sent.inc();
@@ -242,8 +249,8 @@ pub(super) fn redeem(
         batch,
         &the_syn(seg, irs, opened.syn),
         ip,
-        State::SynReceived,
-        iss,
+        (State::SynReceived, iss),
+        queue.inherited(),
     );
     // As after the answer.
     output::syn_window(&mut t);

@@ -15,6 +15,7 @@ use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::time_wait;
+use super::user_options::TcpSocketOptions;
 use super::visit;
 use crate::batch::Batch;
 use crate::config::TcpConfig;
@@ -89,7 +90,7 @@ fn open(
     // A connection in TIME-WAIT has its place in the table, which the cookie's acknowledgement would meet.
     let cookies = batch.stack.tcp.config.syn_cookies && !intercepted && old.is_none();
     if cookies && queue.is_crowded() {
-        return cookies::answer(batch, seg, ip);
+        return cookies::answer(batch, seg, ip, queue.inherited());
     }
     let Some((place, oldest)) = queue.reserve(seg.ends) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
@@ -105,7 +106,7 @@ fn open(
         State::SynReceived
     };
     let iss = tcp.initial_sequence_after(&seg.ends, batch.now, predecessor.as_ref());
-    let mut t = half_open(batch, seg, ip, state, iss);
+    let mut t = half_open(batch, seg, ip, (state, iss), queue.inherited());
     t.conn.accept = Some(place);
     t.conn.predecessor = predecessor.map(Box::new);
     let Some(pcb) = admit(batch, seg.ends, ip, t) else {
@@ -127,19 +128,23 @@ pub(crate) fn default_mss(ends: &Ends) -> u32 {
     }
 }
 
-/// A connection that this SYN begins.
+/// A connection that this SYN begins, with the options that it inherits.
 pub(super) fn half_open(
     batch: &Batch<'_>,
     syn: &Segment,
     ip: &ip::Received<'_>,
-    state: State,
-    iss: SeqNum,
+    (state, iss): (State, SeqNum),
+    asked: Option<TcpSocketOptions>,
 ) -> Tcb {
     let tcp = &batch.stack.tcp;
     let mss = default_mss(&syn.ends);
     let mut t = Tcb::new(&tcp.config, state, iss, mss, batch.now);
     t.conn.ts = tcp.timestamps(&syn.ends);
-    let mss = (ip.ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&syn.ends));
+    let mut mss = (ip.ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&syn.ends));
+    if let Some(asked) = asked {
+        mss = asked.segment_len(mss);
+        t.conn.begin_with(&tcp.config, &asked);
+    }
     take_syn(&mut t, syn, mss, &tcp.config, batch.now);
     t
 }

@@ -60,6 +60,7 @@ mod planted;
 mod rack;
 mod rate;
 mod reass;
+mod record_ends;
 pub(crate) mod recovery;
 mod recv_state;
 mod recv_tuner;

@@ -122,7 +122,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
-    let (mut tos, ttl) = (t.conn.options.as_ref()).map_or((0, 0), |options| options.ip_fields());
+    let (mut tos, ttl) = (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
     if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;

@@ -132,6 +132,13 @@ impl ConnState {
         ]
     }
 
+    /// Has the connection begin with what its program, or its listener, asks for.
+    pub(crate) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
+        let active = self.state == State::SynSent;
+        self.ecn = Ecn::new(asked.ecn.unwrap_or(config.ecn), active);
+        self.options = Some(Box::new(UserOptions::new(*asked)));
+    }
+
     /// What the program asked for.
     pub(crate) fn asked(&self) -> TcpSocketOptions {
         self.options

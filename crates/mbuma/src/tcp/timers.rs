@@ -115,6 +115,7 @@ fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     let waits = t.waits();
     if let Some(options) = &mut t.conn.options {
+        options.records.forget_before(t.send.una);
         options.on_progress(waits, batch.now);
     }
 }
@@ -233,9 +234,10 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         t.timers.set(TcpTimer::Keepalive, t.conn.heard_at + idle);
         return false;
     }
-    let asked = t.conn.asked().user_timeout;
-    let silent = asked.is_some_and(|max| quiet >= max && t.conn.probes_unanswered > 0);
-    if silent || t.conn.probes_unanswered >= tcp.config.keepalive_probes {
+    let asked = t.conn.asked();
+    let silent = (asked.user_timeout).is_some_and(|max| quiet >= max && t.conn.probes_unanswered > 0);
+    let probes_max = (asked.keepalive_probes).unwrap_or(tcp.config.keepalive_probes);
+    if silent || t.conn.probes_unanswered >= probes_max {
         return true;
     }
     // With data under way, retransmissions probe the peer.
@@ -244,8 +246,9 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         t.conn.probes_unanswered += 1;
         t.due |= Due::PROBE;
     }
-    let mut next = batch.now + tcp.config.keepalive_interval;
-    if let Some(max) = asked {
+    let interval = (asked.keepalive_interval).unwrap_or(tcp.config.keepalive_interval);
+    let mut next = batch.now + interval.max(tcp.config.rto_min);
+    if let Some(max) = asked.user_timeout {
         next = next.min((t.conn.heard_at + max).max(batch.now + tcp.config.rto_min));
     }
     t.timers.set(TcpTimer::Keepalive, next);

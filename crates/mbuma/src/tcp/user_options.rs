@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use kern::Time;
 
+use super::record_ends::RecordEnds;
 use super::state::State;
+use crate::config::EcnMode;
 
 /// How long data that is held back to fill a segment waits at most: Linux's bound.
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
@@ -24,6 +26,9 @@ pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 pub(crate) const SEGMENT_MIN: u32 = 216;
 
 /// What a program may ask of one connection. The default is what the stack does anyhow.
+///
+/// A listener hands its options on to the connections that it makes, from the answer to the SYN on
+/// ([`TcpListener::set_options`](crate::TcpListener::set_options)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpSocketOptions {
     /// The connection is given up when data was not acknowledged, or the peer's window was closed, for so long without any
@@ -56,10 +61,35 @@ pub struct TcpSocketOptions {
     #[doc(alias = "TCP_CORK")]
     #[doc(alias = "TCP_NOPUSH")]
     pub cork: bool,
+    /// Explicit congestion notification (RFC 3168), in the place of the stack's [`ecn`](crate::TcpConfig::ecn). It is agreed
+    /// on in the handshake, so it must be set before.
+    pub ecn: Option<EcnMode>,
+    /// Time between two keepalives, in the place of the stack's
+    /// [`keepalive_interval`](crate::TcpConfig::keepalive_interval).
+    #[doc(alias = "TCP_KEEPINTVL")]
+    pub keepalive_interval: Option<Duration>,
+    /// Keepalives without an answer after which the connection is given up, in the place of the stack's
+    /// [`keepalive_probes`](crate::TcpConfig::keepalive_probes).
+    #[doc(alias = "TCP_KEEPCNT")]
+    pub keepalive_probes: Option<u8>,
+}
+
+impl TcpSocketOptions {
+    /// The size of a segment that takes `mss` bytes at most, as it is announced before the handshake.
+    pub(crate) fn segment_len(&self, mss: u32) -> u32 {
+        let most = self.segment_max.map(|most| most.max(SEGMENT_MIN));
+        most.map_or(mss, |most| most.min(mss))
+    }
+
+    /// The traffic class, and the time to live or 0, of what is sent.
+    pub(crate) fn ip_fields(&self) -> (u8, u8) {
+        let ttl = self.ttl.map_or(0, std::num::NonZeroU8::get);
+        (self.traffic_class & !0b11, ttl)
+    }
 }
 
 /// The same, and what the connection keeps for it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct UserOptions {
     pub(crate) asked: TcpSocketOptions,
     /// Since when something waits without progress.
@@ -68,6 +98,8 @@ pub(crate) struct UserOptions {
     pub(crate) more_follows: bool,
     /// As much was unsent as may be, after the last turn to send.
     pub(crate) is_over: bool,
+    /// Where the program's records end.
+    pub(crate) records: RecordEnds,
 }
 
 impl UserOptions {
@@ -100,12 +132,6 @@ impl UserOptions {
             _ => self.asked.user_timeout,
         };
         Some(self.waiting_since? + timeout?)
-    }
-
-    /// The traffic class, and the time to live or 0, of what is sent.
-    pub(crate) fn ip_fields(&self) -> (u8, u8) {
-        let ttl = self.asked.ttl.map_or(0, std::num::NonZeroU8::get);
-        (self.asked.traffic_class & !0b11, ttl)
     }
 
     /// Whether a segment that is not full is held back.

@@ -269,3 +269,28 @@ fn without_cookies_the_oldest_makes_room() {
     drop(listener);
     b.finish();
 }
+
+#[test]
+fn a_cookie_is_answered_with_the_options_of_the_listener() {
+    // RFC 9293 3.7.1: breaks when a handshake beyond the bound announces another segment size than the listener asks for, or
+    // the connection that comes of it does not have it.
+    let mut b = bench();
+    let listener = crowded(&mut b);
+    listener.set_options(&mbuma::TcpSocketOptions {
+        segment_max: Some(700),
+        ..mbuma::TcpSocketOptions::default()
+    });
+    let mut hand = Hand::from_port(5000);
+    b.say(&hand.segment(SYN));
+    let answer = b.one();
+    assert_eq!(answer.options.mss, Some(700));
+    (hand.snd, hand.rcv) = (hand.snd + 1, answer.seq + 1);
+    b.say(&hand.segment(ACK));
+    let stream = listener.accept().expect("established");
+    assert_eq!(stream.options().segment_max, Some(700));
+    stream.abort();
+    drop((stream, listener));
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}

@@ -130,3 +130,42 @@ fn an_offer_that_gets_no_answer_is_not_made_again() {
     drop(stream);
     b.finish();
 }
+
+#[test]
+fn a_program_chooses_ecn_for_its_own_connections() {
+    // RFC 3168 6.1.1: breaks when the choice of a connection or of a listener does not go before the stack's, in either
+    // direction.
+    let asked = |mode| mbuma::TcpSocketOptions {
+        ecn: Some(mode),
+        ..mbuma::TcpSocketOptions::default()
+    };
+    for (stacks, own, offered) in [
+        (EcnMode::Accept, EcnMode::Offer, SYN | ECE | CWR),
+        (EcnMode::Offer, EcnMode::Accept, SYN),
+    ] {
+        let mut b = Bench::tuned(|c| c.tcp.ecn = stacks);
+        let peer = std::net::SocketAddrV4::new(THEM, PORT);
+        let local = std::net::SocketAddrV4::new(US, 0);
+        let stream = b.stack().tcp_connect_with(local, peer, Some(&asked(own)));
+        b.run(ms(0));
+        assert_eq!(b.one().flags, offered, "{stacks:?}");
+        stream.expect("a route").abort();
+        b.finish();
+    }
+    for (stacks, own, answer) in [
+        (EcnMode::Off, EcnMode::Accept, SYN | ACK | ECE),
+        (EcnMode::Offer, EcnMode::Off, SYN | ACK),
+    ] {
+        let mut b = Bench::tuned(|c| c.tcp.ecn = stacks);
+        let local = std::net::SocketAddrV4::new(US, PORT);
+        let listener = b.stack().tcp_listen(local, 16).expect("the port is free");
+        listener.set_options(&asked(own));
+        assert_eq!(listener.options(), asked(own));
+        b.say(&Hand::from_port(5000).segment(SYN | ECE | CWR));
+        assert_eq!(b.one().flags, answer, "{stacks:?}");
+        drop(listener);
+        b.run(ms(0));
+        b.seen();
+        b.finish();
+    }
+}

@@ -25,6 +25,7 @@ use kern::prim::Mutex;
 use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::Inpcb;
+use super::user_options::TcpSocketOptions;
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
@@ -52,6 +53,8 @@ struct Queue {
     ready: VecDeque<Arc<Inpcb>>,
     syn_queue: Embryos,
     acceptors: WaiterSet,
+    /// What the connections inherit.
+    inherited: Option<Box<TcpSocketOptions>>,
     closed: bool,
 }
 
@@ -130,6 +133,16 @@ impl AcceptQueue {
             ticket,
         };
         Some((place, oldest))
+    }
+
+    /// What the connections to come are asked for from their first segment on.
+    pub(crate) fn set_inherited(&self, options: TcpSocketOptions) {
+        self.queue.lock().inherited = Some(Box::new(options));
+    }
+
+    /// What was set so.
+    pub(crate) fn inherited(&self) -> Option<TcpSocketOptions> {
+        self.queue.lock().inherited.as_deref().copied()
     }
 
     /// Whether there is no place for one more that is half open, though there would be one for it when it is ready.

@@ -111,6 +111,7 @@ fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
         };
         data = data.max(more.min(t.send.mss));
     }
+    let data = of_one_record(t, seq, data);
     let last = seq + data == end;
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, last && data > 0);
@@ -131,6 +132,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
     let right = (t.send.una + t.send.wnd).min(t.ready_end());
     if right.after(t.send.nxt) {
         let len = right.since(t.send.nxt).min(t.send.mss);
+        let len = of_one_record(t, t.send.nxt, len);
         return Some(Plan {
             seq: t.send.nxt,
             len,
@@ -191,18 +193,21 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     };
     let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
     let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
-    let mut len = whole_segments(t, waiting.min(window), waiting);
+    let record = of_one_record(t, t.send.nxt, waiting);
+    let mut len = whole_segments(t, record.min(window), record);
     if urgent::is_next(t) || t.conn.ecn.is_answer_due() {
         // The pointer counts from the segment that has it, and CWR is said once: one that a device cuts would have both
         // wrong.
         len = len.min(t.send.mss);
     }
-    if len == 0 || !worth_sending(t, len, waiting) {
+    // What ends a record can't be filled up.
+    let ends_record = len == record && record < waiting;
+    if len == 0 || !(ends_record || worth_sending(t, len, waiting)) {
         return None;
     }
     let last = len == waiting;
     let mut flags = TcpFlags::ACK;
-    flags.set(TcpFlags::PSH, last);
+    flags.set(TcpFlags::PSH, len == record);
     // Behind a claim that is not filled there is more to come.
     flags.set(
         TcpFlags::FIN,
@@ -214,6 +219,14 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
         flags,
         kind: Kind::Normal,
     })
+}
+
+/// Of `len` bytes from `seq` on, those of one record of the program's.
+fn of_one_record(t: &Tcb, seq: SeqNum, len: u32) -> u32 {
+    match &t.conn.options {
+        Some(options) => options.records.within(seq, len),
+        None => len,
+    }
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.

@@ -33,6 +33,16 @@ pub(super) fn name<'a>(arg: Option<&'a Expr>, what: &str) -> Result<&'a str, Pro
     }
 }
 
+/// A string, as it is or alone in a list.
+pub(super) fn text<'a>(arg: Option<&'a Expr>, what: &str) -> Result<&'a str, Problem> {
+    match arg {
+        Some(Expr::Text(text)) => Ok(text),
+        Some(Expr::List(all)) if all.len() == 1 => text(all.first(), what),
+        Some(other) => Problem::wrong(format!("{what} can't be {other}")),
+        None => Problem::wrong(format!("{what} is missing")),
+    }
+}
+
 /// The names of a set of flags; 0 is none.
 pub(super) fn flags(arg: Option<&Expr>) -> Result<Vec<&str>, Problem> {
     match arg {

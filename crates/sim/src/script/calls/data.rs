@@ -27,6 +27,7 @@ struct Request {
     peek: bool,
     urgent: bool,
     more: bool,
+    record_end: bool,
     dont_wait: bool,
     wait_all: bool,
     to: Option<SocketAddrV4>,
@@ -41,6 +42,7 @@ impl Request {
                 "MSG_WAITALL" => self.wait_all = true,
                 "MSG_OOB" => self.urgent = true,
                 "MSG_MORE" => self.more = true,
+                "MSG_EOR" => self.record_end = true,
                 // No signal is sent anyhow.
                 "MSG_NOSIGNAL" => {}
                 other => return Problem::unsupported(format!("the flag {other}")),
@@ -58,6 +60,7 @@ impl Sockets {
             peek: false,
             urgent: false,
             more: false,
+            record_end: false,
             dont_wait: false,
             wait_all: false,
             to: None,
@@ -252,6 +255,7 @@ impl Descriptor {
             (true, _) => return CallOutcome::fails("ENOTCONN").into(),
             (false, true) => stream.send_urgent(&data),
             (false, false) if request.more => stream.send_more(&data),
+            (false, false) if request.record_end => stream.send_record(&data),
             (false, false) => stream.send(&data),
         };
         let wait = !self.nonblocking && !request.dont_wait;

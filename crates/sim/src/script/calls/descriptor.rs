@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-use mbuma::{SocketError, TcpListener, TcpStream, UdpSocket};
+use mbuma::congestion::CongestionControl;
+use mbuma::{SocketError, TcpListener, TcpSocketOptions, TcpStream, UdpSocket};
 
 use super::poll::Interest;
 
@@ -44,6 +45,11 @@ impl ListenSocket {
             .or_else(|| self.listener.accept().ok())
     }
 
+    /// What the connections to come inherit.
+    pub(super) fn set_options(&self, options: &TcpSocketOptions) {
+        self.listener.set_options(options);
+    }
+
     /// Whether a connection is ready.
     pub(super) fn is_ready(&mut self) -> bool {
         if self.ready.is_empty() {
@@ -60,6 +66,8 @@ pub(in crate::script) struct Descriptor {
     pub(super) bound: Option<SocketAddrV4>,
     /// Values of options, as they were set; those that a connection inherits are applied when there is one.
     pub(super) options: BTreeMap<String, i64>,
+    /// TCP_CONGESTION, if it was set.
+    pub(super) congestion: Option<CongestionControl>,
     /// SO_LINGER: on, and for how many seconds.
     pub(super) linger: Option<i64>,
     /// Bytes that were read, and written.
@@ -78,6 +86,7 @@ impl Descriptor {
             nonblocking: false,
             bound: None,
             options: BTreeMap::new(),
+            congestion: None,
             linger: None,
             read: 0,
             written: 0,

@@ -27,7 +27,7 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 9] = [
+pub(super) const OF_CONNECTION: [&str; 11] = [
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
     "TCP_SYNCNT",
@@ -37,6 +37,8 @@ pub(super) const OF_CONNECTION: [&str; 9] = [
     "TCP_NOPUSH",
     "IP_TOS",
     "IP_TTL",
+    "TCP_KEEPINTVL",
+    "TCP_KEEPCNT",
 ];
 
 impl Sockets {
@@ -52,6 +54,14 @@ impl Sockets {
             let on = args::int(args::field(fields, "onoff"), "onoff")?;
             let secs = args::int(args::field(fields, "linger"), "linger")?;
             d.linger = (on != 0).then_some(secs);
+            return done(0);
+        }
+        if name == "TCP_CONGESTION" {
+            let Ok(congestion) = args::text(value, "an algorithm")?.parse() else {
+                return fails("ENOENT");
+            };
+            d.congestion = Some(congestion);
+            d.choose_congestion();
             return done(0);
         }
         let value = match value {

@@ -82,7 +82,10 @@ impl Sockets {
             (Object::Fresh, Some(addr)) => {
                 let backlog = usize::try_from(backlog).unwrap_or(0).max(1);
                 match stack.tcp_listen(addr, backlog) {
-                    Ok(listener) => d.object = Object::Listener(ListenSocket::new(listener)),
+                    Ok(listener) => {
+                        d.object = Object::Listener(ListenSocket::new(listener));
+                        d.apply_to_listener();
+                    }
                     Err(error) => return fails(errno(error)),
                 }
             }
@@ -174,6 +177,7 @@ impl Sockets {
         };
         let mut child = Descriptor::new(Object::Fresh);
         child.options = d.options.clone();
+        child.congestion = d.congestion;
         // BSD's accept inherits the listener's mode, Linux's does not.
         child.nonblocking = d.nonblocking && dialect == Dialect::Bsd;
         child.begin(stream);
@@ -228,6 +232,21 @@ impl Descriptor {
         for (name, value) in set {
             self.apply(&name, value);
         }
+        self.choose_congestion();
+    }
+
+    /// Chooses the algorithm of a connection, if the script has set one.
+    pub(super) fn choose_congestion(&self) {
+        if let (Object::Stream(stream), Some(congestion)) = (&self.object, self.congestion) {
+            stream.set_congestion(congestion);
+        }
+    }
+
+    /// Hands what was set on to the connections of a listener.
+    fn apply_to_listener(&self) {
+        if let (Object::Listener(listener), Some(asked)) = (&self.object, self.asked()) {
+            listener.set_options(&asked);
+        }
     }
 
     /// What was asked of the connection, if anything was.
@@ -249,6 +268,9 @@ impl Descriptor {
             traffic_class: small("IP_TOS").unwrap_or(0),
             ttl: small("IP_TTL").and_then(std::num::NonZeroU8::new),
             cork: positive("TCP_CORK").or(positive("TCP_NOPUSH")).is_some(),
+            ecn: None,
+            keepalive_interval: positive("TCP_KEEPINTVL").map(Duration::from_secs),
+            keepalive_probes: small("TCP_KEEPCNT"),
         })
     }
 
@@ -279,6 +301,7 @@ impl Descriptor {
     /// Applies an option to the connection. False if the stack does not have it.
     pub(super) fn apply(&self, name: &str, value: i64) -> bool {
         let Object::Stream(stream) = &self.object else {
+            self.apply_to_listener();
             return true;
         };
         let size = |name: &str, given: i64| {

@@ -76,9 +76,9 @@ pub(crate) fn run(
     time: Duration,
 ) -> Result<Figures, Absent> {
     let failed = |error: std::io::Error| Absent(error.to_string());
-    let mut ends = vec![receiver_end(receiver, senders.len()).map_err(failed)?];
+    let mut ends = vec![receiver_end(receiver, path).map_err(failed)?];
     for (flow, (who, algorithm)) in senders.iter().enumerate() {
-        ends.push(sender_end(*who, *algorithm, flow).map_err(failed)?);
+        ends.push(sender_end(*who, *algorithm, (path, flow)).map_err(failed)?);
     }
     let mut link = Link::new(path, ends, seed);
     if !link.run_until_received(PATIENCE) {
@@ -101,14 +101,19 @@ pub(crate) fn run(
     })
 }
 
-fn receiver_end(who: Who, flows: usize) -> std::io::Result<Box<dyn End>> {
+fn receiver_end(who: Who, path: &Path) -> std::io::Result<Box<dyn End>> {
     Ok(match who {
-        Who::Linux => Box::new(LinuxEnd::receiver(flows)?),
-        Who::Ours => Box::new(OurEnd::receiver(flows)?),
+        Who::Linux => Box::new(LinuxEnd::receiver(path)?),
+        Who::Ours => Box::new(OurEnd::receiver(path)?),
     })
 }
 
-fn sender_end(who: Who, algorithm: Algorithm, flow: usize) -> std::io::Result<Box<dyn End>> {
+/// The sender of the path's flow of this number.
+fn sender_end(
+    who: Who,
+    algorithm: Algorithm,
+    flow: (&Path, usize),
+) -> std::io::Result<Box<dyn End>> {
     Ok(match who {
         Who::Linux => Box::new(LinuxEnd::sender(algorithm, flow)?),
         Who::Ours => Box::new(OurEnd::sender(algorithm, flow)?),

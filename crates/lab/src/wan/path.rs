@@ -27,6 +27,8 @@ pub(crate) struct Path {
     jitter: Duration,
     /// The share of acknowledgements that are lost.
     ack_loss: f64,
+    /// The queue from which on packets are marked (RFC 3168), in bandwidth-delay products; both ends offer ECN then.
+    marked_bdp: Option<f64>,
     /// A second flow joins in the same queue: its measure.
     pub(crate) flows: usize,
 }
@@ -44,6 +46,7 @@ const CLEAN: Path = Path {
     faults: NONE,
     jitter: Duration::ZERO,
     ack_loss: 0.0,
+    marked_bdp: None,
     flows: 1,
 };
 
@@ -112,6 +115,12 @@ pub(crate) const PATHS: &[Path] = &[
         ..CLEAN
     },
     Path {
+        name: "ecn-2bdp",
+        queue_bdp: 2.0,
+        marked_bdp: Some(0.5),
+        ..CLEAN
+    },
+    Path {
         name: "fair-1bdp",
         flows: 2,
         ..CLEAN
@@ -122,9 +131,10 @@ impl Path {
     /// The link that data goes over.
     pub(crate) fn forward(&self) -> LinkConfig {
         let link = self.backward();
-        let queue = link.bytes_in(self.rtt) as f64 * self.queue_bdp;
+        let bytes = |bdp: f64| (link.bytes_in(self.rtt) as f64 * bdp) as usize;
         LinkConfig {
-            queue_bytes: queue as usize,
+            queue_bytes: bytes(self.queue_bdp),
+            ecn_bytes: self.marked_bdp.map(bytes),
             faults: self.faults,
             jitter: self.jitter,
             ..link
@@ -144,6 +154,11 @@ impl Path {
             mtu: MTU,
             ..LinkConfig::PERFECT
         }
+    }
+
+    /// Whether both ends offer ECN.
+    pub(crate) fn has_ecn(&self) -> bool {
+        self.marked_bdp.is_some()
     }
 
     /// The share of lost data frames.
@@ -182,6 +197,9 @@ impl fmt::Display for Path {
         }
         if self.ack_loss > 0.0 {
             write!(f, ", {} % of acknowledgements lost", self.ack_loss * 100.0)?;
+        }
+        if let Some(bdp) = self.marked_bdp {
+            write!(f, ", packets marked from {bdp} BDP on")?;
         }
         if self.flows > 1 {
             write!(f, ", {} flows: the share of the first", self.flows)?;

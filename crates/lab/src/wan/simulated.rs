@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use kern::Time;
-use mbuma::{Config, TcpListener, TcpStream};
+use mbuma::{Config, EcnMode, TcpListener, TcpStream};
 use sim::app::{App, Context};
 use sim::{Net, NodeId, PortConfig, WireId};
 
@@ -33,6 +33,7 @@ pub(crate) fn run(path: &Path, algorithm: Algorithm, seed: u64, time: Duration) 
         config.tcp.send_buffer = BUFFER;
         config.tcp.recv_buffer = BUFFER;
         algorithm.choose(config);
+        choose_ecn(path, config);
     };
     let (from, to) = (net.stack_with(tune), net.stack_with(tune));
     net.plug(from, wire, SENDER, &PortConfig::plain(MTU));
@@ -55,6 +56,13 @@ pub(crate) fn run(path: &Path, algorithm: Algorithm, seed: u64, time: Duration) 
         resent_percent: 100.0 * stats.retransmitted_segments as f64 / sent as f64,
         timeouts: stats.timeouts as f64,
         rtt_ms: (2 * path.backward().delay + waited).as_secs_f64() * 1e3,
+    }
+}
+
+/// Has a stack of ours offer ECN where the path marks.
+pub(super) fn choose_ecn(path: &Path, config: &mut Config) {
+    if path.has_ecn() {
+        config.tcp.ecn = EcnMode::Offer;
     }
 }
 

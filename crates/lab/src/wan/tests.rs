@@ -19,6 +19,11 @@ fn a_path_is_what_its_name_says() {
     assert_eq!(forward.delay, Duration::from_millis(25));
     assert_eq!(path("loss-0.1").forward().faults.loss, 0.001);
     assert_eq!(path("loss-0.1").backward().faults.loss, 0.0);
+    let marks = path("ecn-2bdp").forward();
+    assert_eq!(
+        marks.ecn_bytes.map(|bytes| 4 * bytes),
+        Some(marks.queue_bytes)
+    );
     let mathis = path("loss-1").mathis_mbps().expect("there is loss");
     assert!((mathis - 2.83).abs() < 0.01, "{mathis}");
 }

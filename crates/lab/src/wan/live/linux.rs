@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use sim::Frame;
 
 use super::super::designs::Algorithm;
-use super::super::path::MTU;
+use super::super::path::{MTU, Path};
 use super::End;
 use super::ours::{PORT, RECEIVER, sender};
 use crate::harness::{namespace, sys, tap};
@@ -37,8 +37,15 @@ struct Told {
 /// The work of the thread in its namespace.
 #[derive(Clone, Copy)]
 enum Role {
-    Receive { flows: usize },
-    Send { algorithm: Algorithm, flow: usize },
+    Receive {
+        flows: usize,
+        ecn: bool,
+    },
+    Send {
+        algorithm: Algorithm,
+        flow: usize,
+        ecn: bool,
+    },
 }
 
 /// A namespace with its thread.
@@ -50,17 +57,23 @@ pub(super) struct LinuxEnd {
 }
 
 impl LinuxEnd {
-    pub(super) fn receiver(flows: usize) -> io::Result<Self> {
-        Self::start(Role::Receive { flows })
+    pub(super) fn receiver(path: &Path) -> io::Result<Self> {
+        let (flows, ecn) = (path.flows, path.has_ecn());
+        Self::start(Role::Receive { flows, ecn })
     }
 
-    pub(super) fn sender(algorithm: Algorithm, flow: usize) -> io::Result<Self> {
-        Self::start(Role::Send { algorithm, flow })
+    pub(super) fn sender(algorithm: Algorithm, (path, flow): (&Path, usize)) -> io::Result<Self> {
+        let ecn = path.has_ecn();
+        Self::start(Role::Send {
+            algorithm,
+            flow,
+            ecn,
+        })
     }
 
     fn start(role: Role) -> io::Result<Self> {
         let flows = match role {
-            Role::Receive { flows } => flows,
+            Role::Receive { flows, .. } => flows,
             Role::Send { .. } => 0,
         };
         let told = Arc::new(Told {
@@ -92,9 +105,13 @@ impl LinuxEnd {
 /// Makes the namespace and its interface; for a receiver, its sockets too.
 fn prepare(role: Role) -> io::Result<(File, Vec<TcpListener>)> {
     sys::new_network()?;
-    let (addr, algorithm) = match role {
-        Role::Receive { .. } => (RECEIVER, None),
-        Role::Send { algorithm, flow } => (sender(flow), Some(algorithm)),
+    let (addr, algorithm, ecn) = match role {
+        Role::Receive { ecn, .. } => (RECEIVER, None, ecn),
+        Role::Send {
+            algorithm,
+            flow,
+            ecn,
+        } => (sender(flow), Some(algorithm), ecn),
     };
     let tap = File::from(tap::make("wan0")?);
     rustix::io::ioctl_fionbio(&tap, true)?;
@@ -108,6 +125,8 @@ fn prepare(role: Role) -> io::Result<(File, Vec<TcpListener>)> {
     for name in ["rmem", "wmem"] {
         fs::write(format!("/proc/sys/net/ipv4/tcp_{name}"), BUFFERS)?;
     }
+    // Offered, or neither offered nor accepted.
+    fs::write("/proc/sys/net/ipv4/tcp_ecn", if ecn { "1" } else { "0" })?;
     if let Some(algorithm) = algorithm {
         let there = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
         if !there.split_whitespace().any(|one| one == algorithm.name()) {
@@ -116,7 +135,7 @@ fn prepare(role: Role) -> io::Result<(File, Vec<TcpListener>)> {
         }
     }
     let sockets = match role {
-        Role::Receive { flows } => listen(flows)?,
+        Role::Receive { flows, .. } => listen(flows)?,
         Role::Send { .. } => Vec::new(),
     };
     Ok((tap, sockets))
@@ -137,7 +156,10 @@ fn serve(role: Role, sockets: Vec<TcpListener>, told: &Told) {
         for (listener, received) in sockets.into_iter().zip(&told.received) {
             scope.spawn(move || receive(&listener, received, &told.over));
         }
-        if let Role::Send { algorithm, flow } = role {
+        if let Role::Send {
+            algorithm, flow, ..
+        } = role
+        {
             scope.spawn(move || send(algorithm, flow, &told.over));
         }
         while !told.over.load(Ordering::Relaxed) {

@@ -12,8 +12,8 @@ use mbuma::{Config, IfConfig, IfIndex, Stack, TcpListener, TcpStream};
 use sim::{Frame, Shape};
 
 use super::super::designs::Algorithm;
-use super::super::path::MTU;
-use super::super::simulated::BUFFER;
+use super::super::path::{MTU, Path};
+use super::super::simulated::{BUFFER, choose_ecn};
 use super::End;
 
 pub(super) const PORT: u16 = 5001;
@@ -45,9 +45,9 @@ pub(super) struct OurEnd {
 }
 
 impl OurEnd {
-    pub(super) fn receiver(flows: usize) -> io::Result<Self> {
-        let mut end = Self::new(RECEIVER, Algorithm::Reno)?;
-        for flow in 0..flows {
+    pub(super) fn receiver(path: &Path) -> io::Result<Self> {
+        let mut end = Self::new(RECEIVER, Algorithm::Reno, path)?;
+        for flow in 0..path.flows {
             let at = SocketAddrV4::new(RECEIVER, PORT + flow as u16);
             let listener = end.stack.tcp_listen(at, 1);
             end.listeners.push(listener.map_err(io::Error::other)?);
@@ -56,8 +56,8 @@ impl OurEnd {
         Ok(end)
     }
 
-    pub(super) fn sender(algorithm: Algorithm, flow: usize) -> io::Result<Self> {
-        let mut end = Self::new(sender(flow), algorithm)?;
+    pub(super) fn sender(algorithm: Algorithm, (path, flow): (&Path, usize)) -> io::Result<Self> {
+        let mut end = Self::new(sender(flow), algorithm, path)?;
         let to = SocketAddrV4::new(RECEIVER, PORT + flow as u16);
         let here = SocketAddrV4::new(sender(flow), 0);
         let stream = end.stack.tcp_connect(here, to).map_err(io::Error::other)?;
@@ -66,12 +66,13 @@ impl OurEnd {
         Ok(end)
     }
 
-    fn new(addr: Ipv4Addr, algorithm: Algorithm) -> io::Result<Self> {
+    fn new(addr: Ipv4Addr, algorithm: Algorithm, path: &Path) -> io::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let mut config = Config::new(clock, Random::from_os());
         config.tcp.send_buffer = BUFFER;
         config.tcp.recv_buffer = BUFFER;
         algorithm.choose(&mut config);
+        choose_ecn(path, &mut config);
         let stack = Stack::new(config).map_err(io::Error::other)?;
         let (device, cable) = Pipe::pair(Capabilities::plain(MTU));
         let config = IfConfig::new("wan0").with_addr(addr, 24);

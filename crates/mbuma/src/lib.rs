@@ -172,7 +172,7 @@ pub use stack::{InterfaceBuilder, IntoInterface, RxQueue, Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
 pub use tcp::cc as congestion;
-pub use tcp::{State, TcpSocketOptions, TcpStats};
+pub use tcp::{State, TcpHistogram, TcpSocketOptions, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};
 
 // Types of other crates in this crate's signatures, so that a program depends on this crate alone.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mbuf::{PoolStats, SizeCounts};
-use mbuma::{GiantStats, StackStats, TcpStats};
+use mbuma::{GiantStats, StackStats, TcpHistogram, TcpStats};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -87,6 +87,8 @@ pub(super) struct Figures {
     /// TCP on the guest's side.
     #[serde(serialize_with = "tcp")]
     pub(super) tcp: TcpStats,
+    #[serde(skip)]
+    pub(super) tcp_histograms: Vec<TcpHistogram>,
     /// Giant: whether it covers the whole stack, and which components run under it.
     #[serde(serialize_with = "giant")]
     pub(super) giant: GiantStats,
@@ -181,6 +183,7 @@ impl Figures {
                 .flat_map(|link| LinkFigures::of(link))
                 .collect(),
             tcp: stack.tcp,
+            tcp_histograms: stack.tcp_histograms,
             giant: stack.giant,
             zones: zones(&stack.pool),
             pool: stack.pool,

@@ -5,6 +5,9 @@
 
 use std::fmt::Write;
 
+use kern::Unit;
+use mbuma::TcpHistogram;
+
 use super::figures::{Figures, MetricType, Sample};
 
 impl Figures {
@@ -19,8 +22,33 @@ impl Figures {
                 .for_each(|sample| head(&mut out, sample));
             series.iter().for_each(|sample| line(&mut out, sample));
         }
+        let histograms = self.tcp_histograms.iter();
+        histograms.for_each(|one| histogram(&mut out, one));
         out
     }
+}
+
+/// A histogram of TCP's: its buckets, then the sum and the number of all.
+fn histogram(out: &mut String, one: &TcpHistogram) {
+    let unit = match one.figure.unit {
+        Unit::Count => "",
+        Unit::Bytes => "_bytes",
+        Unit::Seconds => "_seconds",
+    };
+    let (name, help) = (
+        format!("mbuma_tcp_{}{unit}", one.figure.name),
+        one.figure.help,
+    );
+    // Writing to a string cannot fail.
+    let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} histogram\n");
+    for (bound, count) in &one.buckets {
+        let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {count}");
+    }
+    let (count, sum) = (one.count, one.sum);
+    let _ = write!(
+        out,
+        "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}\n"
+    );
 }
 
 fn head(out: &mut String, Sample { series, .. }: &Sample) {

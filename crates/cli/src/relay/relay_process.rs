@@ -95,7 +95,7 @@ fn stack(runtime: &Runtime) -> Result<Stack, Error> {
     let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
     config.cpus = runtime.cpus();
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (BUFFER, BUFFER);
-    config.tcp.send_buffer = BUFFER;
+    (config.tcp.send_buffer, config.tcp.send_buffer_max) = (BUFFER, BUFFER);
     Stack::new(config).map_err(|e| failed("making the network stack", e))
 }
 

@@ -95,6 +95,14 @@ pub struct TcpConfig {
     /// Send buffer in bytes. Default 1 MiB.
     #[doc(alias = "net.inet.tcp.sendspace")]
     pub send_buffer: usize,
+    /// Bytes up to which a send buffer grows, if its peer is a millisecond or more away and the window needs it. Not more
+    /// than `send_buffer`: it does not grow. Default 6 MiB.
+    #[doc(alias = "net.inet.tcp.sendbuf_max")]
+    #[doc(alias = "net.ipv4.tcp_wmem")]
+    pub send_buffer_max: usize,
+    /// Data leaves at the rate that the window stands for, if the peer is a millisecond or more away. Default true.
+    #[doc(alias = "SO_MAX_PACING_RATE")]
+    pub pacing: bool,
     /// Initial congestion window in segments (RFC 6928). Default 10.
     pub initial_window: u32,
     /// Congestion control of connections. Default CUBIC.
@@ -194,6 +202,8 @@ impl Default for TcpConfig {
             recv_buffer: 1 << 20,
             recv_buffer_max: 6 << 20,
             send_buffer: 1 << 20,
+            send_buffer_max: 6 << 20,
+            pacing: true,
             initial_window: 10,
             congestion: CongestionControl::default(),
             rto_min: Duration::from_millis(200),

@@ -16,10 +16,10 @@ use crate::ip::IcmpError;
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::state::StackState;
-use crate::tcp::{State, TcpSocketOptions};
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::visit;
+use crate::tcp::{State, TcpSocketOptions};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.

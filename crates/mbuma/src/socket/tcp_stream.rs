@@ -163,8 +163,7 @@ impl TcpStream {
     }
 
     /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
-    /// still taken; nothing more is until there is room again. The receive buffer keeps this size from now on. A GiB each at
-    /// most.
+    /// still taken; nothing more is until there is room again. Both keep this size from now on. A GiB each at most.
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {

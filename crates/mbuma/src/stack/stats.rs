@@ -10,7 +10,7 @@ use crate::giant::{ComponentStats, GiantStats};
 use crate::ifnet::{IfStats, Ifnet};
 use crate::netisr::WorkStats;
 use crate::stack::Stack;
-use crate::tcp::{TcpInfo, TcpStats};
+use crate::tcp::{TcpHistogram, TcpInfo, TcpStats};
 
 impl Stack {
     /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
@@ -38,6 +38,7 @@ impl Stack {
             netisr: self.netisr_stats(),
             loopback: self.0.lo.stats(),
             tcp: self.0.tcp.stats(),
+            tcp_histograms: self.0.tcp.histograms.get(),
             pool: self.0.pool.stats(),
             giant: self.giant_stats(&interfaces),
         }
@@ -74,6 +75,8 @@ pub struct StackStats {
     pub loopback: IfStats,
     /// TCP.
     pub tcp: TcpStats,
+    /// Figures of TCP connections at their end.
+    pub tcp_histograms: Vec<TcpHistogram>,
     /// Buffers.
     pub pool: PoolStats,
     /// Which components run under Giant.

@@ -18,7 +18,7 @@ use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
 use super::steps::{Step, challenge};
 use super::timer::TcpTimer;
-use super::{time_wait, timers, urgent};
+use super::{pace, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -188,6 +188,9 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
         return;
     }
     let was_full = t.send.buf.space() == 0;
+    if was_full {
+        pace::grow_send_buffer(t, &batch.stack.tcp.config);
+    }
     t.send.buf.trim_front(bytes as usize);
     t.send.base += bytes;
     // A writer is woken when there is room worth a write, not at each acknowledgement.

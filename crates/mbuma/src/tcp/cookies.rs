@@ -41,6 +41,7 @@ use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
 use super::segment::{self, Outgoing, Payload, Segment};
+use super::timer::TcpTimer;
 use super::user_options::TcpSocketOptions;
 use super::{listen, output, steps};
 use crate::batch::Batch;
@@ -255,6 +256,9 @@ pub(super) fn redeem(
     // As after the answer.
     output::syn_window(&mut t);
     t.send.syn_was_sent(batch.now);
+    // If the queue of the user fills up meanwhile, the connection is half open, as any other.
+    let again = t.send.rtt.expires(batch.now, &tcp.config);
+    t.timers.set(TcpTimer::Rexmit, again);
     t.conn.accept = Some(place);
     match listen::admit(batch, seg.ends, ip, t) {
         Some(pcb) => steps::run(batch, &pcb, seg),

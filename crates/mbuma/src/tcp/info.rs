@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::TcpConfig;
 use crate::tcp::State;
+use crate::tcp::pace;
 use crate::tcp::pcb::Tcb;
 
 /// Figures of one connection. Amounts are bytes.
@@ -47,6 +48,9 @@ pub struct TcpInfo {
     pub delivered: u64,
     /// Bytes per second that the path delivered, by the last sample; 0 before the first.
     pub delivery_rate: u64,
+    /// Bytes per second at which new data leaves, if it is paced.
+    #[doc(alias = "tcpi_pacing_rate")]
+    pub pacing_rate: Option<u64>,
     /// Whether the path was seen to reorder.
     pub reordering: bool,
     /// Whether losses are being repaired.
@@ -86,6 +90,7 @@ impl TcpInfo {
             retransmitted: s.recovery.resent_bytes(),
             delivered: s.rate.delivered(),
             delivery_rate: s.recovery.delivery_rate(),
+            pacing_rate: pace::rate(t, config),
             reordering: s.reordering.seen,
             in_recovery: s.recovery.phase().is_repair(),
             ecn: t.conn.ecn.is_on(),

@@ -11,6 +11,7 @@
 //!                both
 //!   options       what each segment carries; timestamps
 //!   ack_policy    when the receiver acknowledges; reass: what it reports
+//!   pace          how fast new data leaves
 //!   sent          what is in flight              recovery  losses: rack finds them, tlp asks; cc: windows
 //! ```
 //!
@@ -48,12 +49,14 @@ mod challenge_acks;
 mod cookies;
 pub(crate) mod due;
 mod ecn;
+pub(crate) mod histograms;
 pub(crate) mod info;
 pub(crate) mod input;
 mod listen;
 mod min_rtt;
 pub(crate) mod options;
 pub(crate) mod output;
+pub(crate) mod pace;
 mod path_mtu;
 pub(crate) mod pcb;
 mod planted;
@@ -87,6 +90,7 @@ pub(crate) mod user_options;
 pub(crate) mod visit;
 mod wheels;
 
+pub use histograms::TcpHistogram;
 pub use info::TcpInfo;
 pub use pcb::State;
 #[cfg(any(feature = "planted-bugs", shuttle))]
@@ -101,6 +105,7 @@ pub(crate) struct TcpState {
     pub(crate) table: Table,
     pub(crate) listeners: accept::Listeners,
     pub(crate) counters: Counters,
+    pub(crate) histograms: histograms::EndHistograms,
     time_wait: time_wait::TimeWait,
     pub(crate) wheels: Wheels,
     pub(crate) idle_splices: spliced::IdleSplices,
@@ -119,6 +124,7 @@ impl TcpState {
             table: Table::new(random),
             listeners: accept::Listeners::new(random),
             counters: Counters::default(),
+            histograms: histograms::EndHistograms::default(),
             time_wait: time_wait::TimeWait::new(),
             wheels: Wheels::new(config.cpus.count(), config.clock.now()),
             idle_splices: spliced::IdleSplices::new(),
@@ -261,6 +267,8 @@ counters! {
     fast_retransmits: Count, "Recoveries that acknowledgements began: losses repaired before a timeout.";
     tail_loss_probes: Count, "Segments sent to learn whether the last ones of a flight were lost (RFC 8985).";
     spurious_recoveries: Count, "Recoveries and timeouts that were undone because nothing had been lost.";
+    black_holes: Count, "Paths that seemed to drop full-sized segments without a word (RFC 8899 4.3).";
+    reneged: Count, "Peers that dropped data which they had said to have (RFC 2018 8).";
     ecn_reductions: Count, "Windows made smaller because a router had marked congestion (RFC 3168).";
     duplicate_acks: Count, "Duplicate acknowledgements received.";
     out_of_order: Count, "Segments that arrived before their turn.";

@@ -10,6 +10,7 @@ use wire::{SeqNum, TcpFlags};
 use super::cc;
 use super::due::Due;
 use super::options;
+use super::pace::Pace;
 use super::pcb::{Inpcb, Tcb};
 use super::segment::{self, Outgoing, Payload};
 use super::sent::SentRecord;
@@ -29,11 +30,14 @@ pub(crate) use plan::payload_max;
 pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     restart_after_idle(batch, t);
     path_mtu::expire(batch, t);
-    while let Some(plan) = next(t) {
+    let mut pace = Pace::begin(t, &batch.stack.tcp.config, batch.now);
+    while let Some(plan) = next(t, &pace) {
+        pace.sent(plan.len);
         if !send(batch, pcb, t, plan) {
             break;
         }
     }
+    pace.end(t);
     t.due -= Due::PROBE | Due::TAIL_PROBE;
     note_use(t);
     timers::after_output(batch, pcb, t);
@@ -122,7 +126,8 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
-    let (mut tos, ttl) = (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
+    let (mut tos, ttl) =
+        (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
     if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;

@@ -4,12 +4,16 @@
 //! connection then sends smaller segments, and what was too large again. After [`TcpConfig::path_mtu_timeout`] it tries the
 //! interface's MTU again; a path that is still small says so again.
 //!
+//! A *black hole* is a path that drops what is too large and reports nothing. Timeouts of full-sized segments tell (RFC 8899 4.3); near
+//! peers are left out, because the MTU of a link is known.
+//!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 
 use wire::Ipv6Header;
 
 use super::options;
 use super::pcb::{PathMtu, Tcb};
+use super::recv_tuner::FAR;
 use crate::batch::Batch;
 use crate::icmp::input::Quoted;
 use crate::inet::Ends;
@@ -50,6 +54,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
         interface_mss,
         until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
         may_fragment: may_fragment || known,
+        suspected: false,
     }));
     t.send.set_mss(t.send.mss.min(mss));
     // What was too large did not get lost to congestion.
@@ -68,6 +73,47 @@ fn mtu_min(ends: &Ends) -> u16 {
 fn next_plateau(packet_len: u16) -> u16 {
     let smaller = PLATEAUS.iter().find(|plateau| **plateau < packet_len);
     smaller.copied().unwrap_or(MTU_MIN)
+}
+
+/// The retransmission timer has expired once more for the same data. After the second time in a row a path is suspected to drop
+/// full-sized segments without a word, and gets those that every path carries. If the peer acknowledges none of them either, the
+/// path is dead and not a black hole: then the segments become what they were.
+pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
+    let headers = network::tcp_headers_len(ends) + options::each_segment_len(t);
+    let base = u32::from(mtu_base(ends)) - headers;
+    let is_far = (t.send.reordering.min_rtt.get()).is_some_and(|ns| ns > FAR.as_nanos() as u64);
+    let is_full = t.send.sent.first_len() >= t.send.mss && t.send.mss > base;
+    match (t.send.retransmits, &t.send.path) {
+        (SUSPECTED_AFTER, None) if is_far && is_full => {
+            t.send.path = Some(Box::new(PathMtu {
+                interface_mss: t.send.mss,
+                until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
+                may_fragment: false,
+                suspected: true,
+            }));
+            t.send.set_mss(base);
+            batch.stack.tcp.counters.black_holes.inc();
+        }
+        (ACQUITTED_AFTER, Some(path)) if path.suspected => {
+            let mss = path.interface_mss;
+            t.send.path = None;
+            t.send.set_mss(mss);
+        }
+        _ => {}
+    }
+}
+
+/// Timeouts in a row after which a path is suspected, and after which it is not any more.
+const SUSPECTED_AFTER: u8 = 2;
+const ACQUITTED_AFTER: u8 = 4;
+
+/// An MTU that every path may be expected to have (RFC 8899 5.1.2; RFC 8200 5 demands more of IPv6's).
+fn mtu_base(ends: &Ends) -> u16 {
+    const MTU4_BASE: u16 = 1200;
+    match ends {
+        Ends::V4(_) => MTU4_BASE,
+        Ends::V6(..) => Ipv6Header::MTU_MIN,
+    }
 }
 
 /// Before a turn to send: the interface's MTU is tried again once the time is over.

@@ -25,6 +25,8 @@
 mod blocks;
 mod delivery;
 mod reduction;
+mod state;
+mod timeouts;
 mod undo;
 
 use std::ops::Range;
@@ -39,92 +41,14 @@ use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
 use blocks::Blocks;
 use delivery::PriorFlight;
+use state::{Episode, Frto};
+pub(crate) use state::{Recovery, RecoveryPhase};
 
 /// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
 const DUPLICATES: u8 = 3;
 
 /// Segments that limited transmit may have in flight beyond the window (RFC 3042 2).
 const LIMITED_SEGMENTS: u8 = 2;
-
-/// Whether and why something is repaired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecoveryPhase {
-    /// Nothing is.
-    Open,
-    /// Acknowledgements told of a loss.
-    Fast,
-    /// The retransmission timer expired.
-    Loss,
-    /// Nothing is, but the window gets smaller: a router marked congestion.
-    #[doc(alias = "CWR")]
-    Marked,
-}
-
-impl RecoveryPhase {
-    /// Whether losses are being repaired.
-    pub(crate) fn is_repair(self) -> bool {
-        matches!(self, Self::Fast | Self::Loss)
-    }
-
-    /// Whether a window of its own leads to `ssthresh`.
-    fn has_own_window(self) -> bool {
-        matches!(self, Self::Fast | Self::Marked)
-    }
-}
-
-/// Whether a timeout may have been too early (RFC 5682 3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Frto {
-    /// It was not, or is not asked.
-    Off,
-    /// The first segment was sent again.
-    Asked,
-    /// Its acknowledgement was no answer: new data is sent, not what is marked lost, until the next one.
-    AskedAgain,
-}
-
-/// The state of one connection.
-#[derive(Debug)]
-pub(crate) struct Recovery {
-    phase: RecoveryPhase,
-    frto: Frto,
-    /// Send one segment of what is lost at the next turn, whatever the window says.
-    pub(crate) forced: bool,
-    /// Duplicate acknowledgements in a row.
-    dup_acks: u8,
-    /// SND.NXT at the phase's begin, with which it ends.
-    recover: SeqNum,
-    /// Bytes sent again in all.
-    resent_bytes: u64,
-    /// The last rate sample, in bytes per millisecond.
-    last_rate: u32,
-    /// Where SND.NXT was when something was last sent again.
-    resent_at: SeqNum,
-    /// What the last congestion event began, until it can't be undone any more.
-    episode: Option<Box<Episode>>,
-}
-
-/// From a congestion event on.
-#[derive(Debug)]
-struct Episode {
-    /// Bytes sent again, less those that arrived twice or whose first transmission arrived.
-    resent: u64,
-    /// Of what is before this it is known already whether it had to be sent again; SND.UNA at the begin.
-    judged: SeqNum,
-    /// When the first of them was.
-    first_resent_ms: Option<u64>,
-    /// It began with a mark of a router, which no arrival disproves.
-    marked: bool,
-    /// Bytes in flight at its begin.
-    #[doc(alias = "RecoverFS")]
-    flight: u64,
-    #[doc(alias = "prr_delivered")]
-    delivered: u64,
-    #[doc(alias = "prr_out")]
-    sent: u64,
-    /// The window of `Fast`.
-    cwnd: u32,
-}
 
 /// An acknowledgement, as far as it concerns what was sent.
 #[derive(Debug)]
@@ -155,62 +79,6 @@ pub(crate) struct AckOutcome {
     pub(crate) marked: bool,
     /// Look for losses again at this time: when the reordering window is over.
     pub(crate) look_again: Option<Time>,
-}
-
-impl Recovery {
-    pub(crate) fn new(iss: SeqNum) -> Self {
-        Self {
-            phase: RecoveryPhase::Open,
-            frto: Frto::Off,
-            forced: false,
-            dup_acks: 0,
-            recover: iss,
-            resent_bytes: 0,
-            last_rate: 0,
-            resent_at: iss,
-            episode: None,
-        }
-    }
-
-    pub(crate) fn phase(&self) -> RecoveryPhase {
-        self.phase
-    }
-
-    pub(crate) fn resent_bytes(&self) -> u64 {
-        self.resent_bytes
-    }
-
-    /// Bytes per second, by the last sample.
-    pub(crate) fn delivery_rate(&self) -> u64 {
-        u64::from(self.last_rate) * 1000
-    }
-
-    /// Whether new data goes before what is marked lost.
-    pub(crate) fn prefers_new_data(&self) -> bool {
-        self.frto == Frto::AskedAgain
-    }
-
-    /// Whether something was sent behind what was in flight at the phase's begin.
-    pub(crate) fn has_new_data_in_flight(&self, nxt: SeqNum) -> bool {
-        nxt.after(self.recover)
-    }
-
-    /// The range was sent again; `nxt` is SND.NXT.
-    pub(crate) fn on_resent(&mut self, range: &Range<SeqNum>, nxt: SeqNum, now: Time) {
-        self.resent_at = nxt;
-        self.resent_bytes += u64::from(range.end.since(range.start));
-        if let Some(episode) = &mut self.episode {
-            episode.resent += u64::from(range.end.since(range.start));
-            episode.first_resent_ms.get_or_insert(now.as_millis());
-        }
-    }
-
-    /// So many bytes were sent.
-    pub(crate) fn on_sent(&mut self, bytes: u32) {
-        if let Some(episode) = &mut self.episode {
-            episode.sent += u64::from(bytes);
-        }
-    }
 }
 
 impl SendState {
@@ -493,63 +361,6 @@ impl SendState {
         self.recovery.phase = RecoveryPhase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.forced = false;
-    }
-
-    /// The reordering window is over. Returns whether a recovery began, and when to look again.
-    pub(crate) fn on_reorder_timer(&mut self, now: Time) -> AckOutcome {
-        let mut outcome = AckOutcome::default();
-        let before = (
-            self.nxt.since(self.una) - self.sent.sacked(),
-            self.sent.in_flight(),
-        );
-        let patience = self.patience();
-        let (lost, again) = self.reordering.detect(&mut self.sent, now, &patience);
-        outcome.look_again = again;
-        if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
-            self.enter(now, before.0, before.1);
-            outcome.entered = true;
-        } else if lost > 0 && self.recovery.phase == RecoveryPhase::Marked {
-            self.repair_in_window();
-            outcome.entered = true;
-        }
-        if lost > 0 && self.recovery.phase == RecoveryPhase::Fast {
-            self.reduce(0, false);
-        }
-        outcome
-    }
-
-    /// The retransmission timer expired: `first` for this segment, or again.
-    pub(crate) fn on_timeout(&mut self, now: Time, sack_on: bool, first: bool) {
-        let outstanding = self.nxt.since(self.una) - self.sent.sacked();
-        let fresh = first && self.recovery.phase == RecoveryPhase::Open;
-        if self.sent.is_first_sacked() {
-            // The receiver reneges: nothing that it said counts any more (RFC 2018 8).
-            self.sent.clear_sacked();
-        }
-        if sack_on {
-            let patience = self.patience();
-            self.reordering
-                .detect_after_timeout(&mut self.sent, now, &patience);
-            self.sent.mark_first_lost(self.mss);
-        } else {
-            self.sent.mark_all_lost();
-        }
-        self.congested(Why::Timeout, now, outstanding, !first);
-        match fresh || self.recovery.episode.is_none() {
-            true => self.begin(RecoveryPhase::Loss, outstanding, false),
-            false => {
-                self.recovery.phase = RecoveryPhase::Loss;
-                self.recovery.recover = self.nxt;
-            }
-        }
-        self.recovery.frto = if fresh && sack_on {
-            Frto::Asked
-        } else {
-            Frto::Off
-        };
-        self.recovery.forced = true;
-        self.recovery.dup_acks = 0;
-        self.probe.forget();
     }
 
     /// The path carries less or more in a segment.

@@ -32,7 +32,7 @@ pub(crate) struct RecvState {
     pub(crate) policy: AckPolicy,
     /// What the user reads, once a far peer has sent something.
     pub(crate) tuner: Option<Box<RecvTuner>>,
-    /// The user has said how large the buffer is to be.
+    /// The user has said how large the buffers are to be, this one and that for sending.
     pub(crate) fixed: bool,
     /// The user will read nothing more: what comes is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]

@@ -5,7 +5,7 @@
 use kern::Time;
 use wire::SeqNum;
 
-use super::cc::{Cc, Window};
+use super::cc::{self, Cc, Window};
 use super::rack::Reordering;
 use super::rate::DeliveryRate;
 use super::recovery::Recovery;
@@ -65,6 +65,8 @@ pub(crate) struct PathMtu {
     pub(crate) until: Time,
     /// Its MTU is below what segments are made for: routers may fragment them.
     pub(crate) may_fragment: bool,
+    /// No router reported it: full-sized segments were not acknowledged.
+    pub(crate) suspected: bool,
 }
 
 impl SendState {
@@ -95,5 +97,17 @@ impl SendState {
             nodelay: false,
             fin_queued: false,
         }
+    }
+
+    /// Whether the congestion window is one that acknowledged data can have led to: it grows only while it is used (RFC 7661), and
+    /// the peer's window bounds its use. An embedder's algorithm may do as it likes.
+    pub(super) fn is_window_bounded(&self, config: &TcpConfig) -> bool {
+        let initial = cc::initial_window(self.window.mss, config.initial_window);
+        let used = self
+            .wnd_max
+            .saturating_mul(4)
+            .saturating_add(4 * self.window.mss);
+        let own = matches!(self.cc, Cc::Custom(_));
+        own || (self.window.cwnd > 0 && self.window.cwnd <= initial.max(used))
     }
 }

@@ -131,6 +131,15 @@ impl SentMap {
         }
     }
 
+    /// The length of the record with the lowest sequence numbers.
+    pub(crate) fn first_len(&self) -> u32 {
+        let first = match self {
+            Self::Few(one) => one.as_ref(),
+            Self::Many(m) => m.list.front(),
+        };
+        first.map_or(0, SentRecord::len)
+    }
+
     /// A new range was sent, behind all others.
     pub(crate) fn push(&mut self, record: SentRecord) {
         match self {
@@ -174,6 +183,7 @@ impl SentMap {
     /// `range` is sent again.
     pub(crate) fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
         if let Some(m) = self.many() {
+            kern::invariant!(!m.is_any_sacked(&range), "the peer has some of {range:?}");
             m.resend(range, now, stamp);
         }
     }

@@ -7,7 +7,7 @@ use kern::Time;
 
 use super::wheels::Armed;
 
-/// What a timer is for; the index of its field.
+/// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TcpTimer {
     /// What was sent is not acknowledged (RFC 6298 5).
@@ -21,17 +21,29 @@ pub(crate) enum TcpTimer {
     /// The peer may be gone (RFC 1122 4.2.3.6).
     #[doc(alias = "TCPT_KEEP")]
     Keepalive,
-    /// TIME-WAIT's end, or the end of an orphan's time in FIN-WAIT-2.
+    /// TIME-WAIT's end, or the end of an orphan's time in FIN-WAIT-2. It has a field in common with [`Pace`](Self::Pace): in these
+    /// states no data is sent, and in others nothing is waited for. A step that enters one of them sets the timer or stops it.
     #[doc(alias = "TCPT_2MSL")]
     Wait,
     /// The reordering window is over: what was overtaken is lost (RFC 8985 6.2).
     Reorder,
     /// Nothing was acknowledged for two round trips: a tail loss probe is due (RFC 8985 7.2).
     Probe,
+    /// The next packet may leave, by the rate of the path. Only in states in which data is sent.
+    Pace,
 }
 
 impl TcpTimer {
+    /// Fields.
     const COUNT: usize = 7;
+
+    /// The index of its field.
+    const fn field(self) -> usize {
+        match self {
+            Self::Pace => Self::Wait as usize,
+            other => other as usize,
+        }
+    }
 }
 
 /// All timers of one connection.
@@ -63,16 +75,16 @@ impl Default for Timers {
 impl Timers {
     /// When it expires, if it runs.
     pub(crate) fn get(&self, timer: TcpTimer) -> Option<Time> {
-        Some(self.due[timer as usize]).filter(|at| *at != Time::MAX)
+        Some(self.due[timer.field()]).filter(|at| *at != Time::MAX)
     }
 
     pub(crate) fn is_set(&self, timer: TcpTimer) -> bool {
-        self.due[timer as usize] != Time::MAX
+        self.due[timer.field()] != Time::MAX
     }
 
     /// Starts it, or moves it; `None` stops it.
     pub(crate) fn set(&mut self, timer: TcpTimer, at: impl Into<Option<Time>>) {
-        self.due[timer as usize] = at.into().unwrap_or(Time::MAX);
+        self.due[timer.field()] = at.into().unwrap_or(Time::MAX);
     }
 
     pub(crate) fn stop(&mut self, timer: TcpTimer) {
@@ -81,7 +93,7 @@ impl Timers {
 
     /// Stops it if it has expired, and says so.
     pub(crate) fn take_due(&mut self, timer: TcpTimer, now: Time) -> bool {
-        let expired = self.due[timer as usize] <= now;
+        let expired = self.due[timer.field()] <= now;
         if expired {
             self.stop(timer);
         }

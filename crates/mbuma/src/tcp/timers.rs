@@ -16,7 +16,7 @@ use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
 use super::wheels::Entry;
-use super::{ack, reset, visit};
+use super::{ack, path_mtu, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 
@@ -29,7 +29,7 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     reorder(batch, &mut t);
     tail_probe(batch, &mut t);
     let hopeless = overdue(batch, &t)
-        || retransmit(batch, &mut t)
+        || retransmit(batch, pcb, &mut t)
         || persist(batch, &mut t)
         || keepalive(batch, &mut t);
     if hopeless {
@@ -134,7 +134,7 @@ pub(crate) fn keep_deadline(t: &mut Tcb) {
 
 /// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn.
 /// True if the connection is to be given up: it was sent as often as the configuration allows.
-fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
+fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Rexmit, batch.now) {
         return false;
     }
@@ -168,7 +168,10 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         true => _ = t.send.sent.mark_all_lost(),
         false => {
             let first = t.send.retransmits == 1;
-            t.send.on_timeout(batch.now, t.conn.sack_on, first);
+            path_mtu::on_timeout(batch, t, &pcb.ends());
+            if t.send.on_timeout(batch.now, t.conn.sack_on, first) {
+                tcp.counters.reneged.inc();
+            }
             t.conn.ecn.reduced();
         }
     }
@@ -235,7 +238,8 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         return false;
     }
     let asked = t.conn.asked();
-    let silent = (asked.user_timeout).is_some_and(|max| quiet >= max && t.conn.probes_unanswered > 0);
+    let silent =
+        (asked.user_timeout).is_some_and(|max| quiet >= max && t.conn.probes_unanswered > 0);
     let probes_max = (asked.keepalive_probes).unwrap_or(tcp.config.keepalive_probes);
     if silent || t.conn.probes_unanswered >= probes_max {
         return true;
@@ -257,7 +261,8 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
 
 /// Closes a connection whose TIME-WAIT is over, or an orphan that waited long enough for the peer's FIN.
 fn wait(batch: &Batch<'_>, t: &mut Tcb) {
-    if t.timers.take_due(TcpTimer::Wait, batch.now) {
+    let waits = matches!(t.conn.state, State::FinWait2 | State::TimeWait);
+    if waits && t.timers.take_due(TcpTimer::Wait, batch.now) {
         t.close(None);
     }
 }
@@ -269,6 +274,8 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
+    // Pacing gives it another turn.
+    let waiting = waiting && !t.timers.is_set(TcpTimer::Pace);
     if t.send.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
         t.timers.stop(TcpTimer::Rexmit);
     }
@@ -281,11 +288,24 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
         t.timers.set(TcpTimer::Persist, batch.now + wait);
     }
     user_options(batch, t);
+    let config = &batch.stack.tcp.config;
+    let mistaken =
+        config.has_bug(Planted::LostPersistTimer) || config.has_bug(Planted::LostRetransmitTimer);
+    kern::invariant!(mistaken || is_timed(t), "nothing ends the wait of {t:?}");
+    kern::invariant!(t.send.is_window_bounded(config), "{t:?}");
     let (wheels, astray) = (&batch.stack.tcp.wheels, config.has_bug(Planted::StrayTimer));
     let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();
     if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
         batch.kick(cpu);
     }
+}
+
+/// Whether a timer runs while anything waits to be acknowledged or sent.
+fn is_timed(t: &Tcb) -> bool {
+    let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let waits = t.flight() > 0 || (t.conn.state.sends_data() && unsent);
+    let timers = [TcpTimer::Rexmit, TcpTimer::Persist, TcpTimer::Pace];
+    !waits || t.conn.state == State::Closed || timers.iter().any(|timer| t.timers.is_set(*timer))
 }
 
 /// What the program asked for: its timeout, and to be told when there is less unsent.

@@ -72,6 +72,10 @@ pub struct TcpSocketOptions {
     /// [`keepalive_probes`](crate::TcpConfig::keepalive_probes).
     #[doc(alias = "TCP_KEEPCNT")]
     pub keepalive_probes: Option<u8>,
+    /// Data leaves at this rate at most, in bytes per second, however near the peer is and whether the stack
+    /// [paces](crate::TcpConfig::pacing) or not.
+    #[doc(alias = "SO_MAX_PACING_RATE")]
+    pub pacing_max: Option<u64>,
 }
 
 impl TcpSocketOptions {

@@ -20,7 +20,7 @@ use kern::prim::MutexGuard;
 
 use super::due::Due;
 use super::pcb::{Inpcb, State, Tcb};
-use super::{output, time_wait};
+use super::{histograms, output, time_wait};
 use crate::batch::{Batch, Deferred};
 use crate::waiters::{Wakes, Want};
 
@@ -72,6 +72,7 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) 
     output::run(batch, pcb, &mut t);
     kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.conn.state == State::Closed;
+    let values = if closed { histograms::values(&t) } else { None };
     let due = t.due;
     t.due -= Due::TIME_WAIT | Due::WAKE;
     if t.conn.is_watched(due) {
@@ -87,6 +88,9 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) 
     }
     if closed && batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
+        if let Some(values) = values {
+            batch.stack.tcp.histograms.record(values);
+        }
     }
 }
 

@@ -188,7 +188,7 @@ fn tunables(r: &mut Random) -> TcpConfig {
 /// which features there are.
 fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     let mut r = Random::from_seed(!seed);
-    for tcp in tcp {
+    for tcp in tcp.iter_mut() {
         tcp.sack = r.chance(0.8);
         tcp.timestamps = r.chance(0.8);
         tcp.ecn = pick(&mut r, &[EcnMode::Off, EcnMode::Accept, EcnMode::Offer]);
@@ -202,6 +202,9 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     }
     for link in links {
         link.ecn_bytes = r.chance(0.3).then_some(link.queue_bytes / 4);
+    }
+    for tcp in tcp {
+        tcp.pacing = r.chance(0.8);
     }
 }
 

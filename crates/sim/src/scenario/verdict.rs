@@ -4,6 +4,7 @@
 //! |---|---|
 //! | bytes | a prefix of the sent bytes arrives, in order; all of them unless a side gave up |
 //! | endings | every connection ends in bounded time; errors only where the plan has a reason |
+//! | SACK | no receiver takes back the report of what it has, and no sender repeats what was reported (`Tcb`, after each turn) |
 //! | tables | no connection is left two segment lifetimes after the last close |
 //! | buffers | every mbuf and cluster is back in its zone |
 //! | packets | received = delivered + dropped inward |
@@ -122,6 +123,12 @@ fn leftovers(net: &Net, node: NodeId) -> Vec<String> {
     let mut found = Vec::new();
     if stats.tcp.connections != 0 {
         found.push(format!("{} connections are left", stats.tcp.connections));
+    }
+    if stats.tcp.reneged != 0 {
+        found.push(format!(
+            "{} times a receiver took back a report",
+            stats.tcp.reneged
+        ));
     }
     let live = stack.pool().live();
     if live != Live::NONE {

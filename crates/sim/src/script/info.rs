@@ -33,6 +33,7 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "sacked" => packets(info.sacked),
         "lost" => packets(info.lost),
         "bytes_retrans" => info.retransmitted.cast_signed(),
+        "pacing_rate" => info.pacing_rate.map_or(-1, u64::cast_signed),
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })

@@ -151,6 +151,8 @@ impl<'a> Runner<'a> {
         let (addresses, mtu) = (settings.addresses, settings.mtu);
         let mut tunables = mbuma::TcpConfig::default();
         let host = Host::new(addresses.local, addresses.gateway, mtu, |config| {
+            // Scripts expect a window at once, as kernels send it that leave pacing to a queue of the device.
+            config.tcp.pacing = false;
             for (line, command) in first_commands(script) {
                 if !states::is_assertion(command) {
                     notes.extend(settings::command(line, command, config));

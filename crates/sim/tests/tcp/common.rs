@@ -61,8 +61,9 @@ impl Bench {
         let mut net = Net::new(1);
         let wire = net.wire(Link::PERFECT);
         let node = net.stack_with(|config| {
-            // Windows that tests can say beforehand.
+            // Windows and times that tests can say beforehand.
             config.tcp.recv_buffer_max = 0;
+            config.tcp.pacing = false;
             tune(config);
         });
         net.plug(node, wire, US, port);

@@ -1,7 +1,11 @@
 use std::time::Duration;
 
+use kern::{Figure, Unit};
 use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
-use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpStats};
+use mbuma::{
+    ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpHistogram,
+    TcpStats,
+};
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::args::PublishRange;
@@ -41,6 +45,16 @@ pub(in super::super) fn figures() -> Figures {
             output: sizes(1),
         },
         tcp: TcpStats::default(),
+        tcp_histograms: vec![TcpHistogram {
+            figure: Figure {
+                name: "connection_rtt",
+                unit: Unit::Seconds,
+                help: "Round trips.",
+            },
+            buckets: vec![(0.001, 1), (0.01, 3)],
+            count: 4,
+            sum: 1.5,
+        }],
         pool: pool.stats(),
         giant: GiantStats {
             over_all: true,

@@ -32,6 +32,7 @@ fn stack() -> StackStats {
             components: Vec::new(),
         },
         tcp,
+        tcp_histograms: Vec::new(),
         pool: pool.stats(),
     }
 }

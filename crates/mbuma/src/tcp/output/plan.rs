@@ -15,6 +15,7 @@
 use wire::{SeqNum, TcpFlags};
 
 use crate::tcp::due::Due;
+use crate::tcp::pace::Pace;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
@@ -57,21 +58,21 @@ pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     !quiet
 }
 
-pub(super) fn next(t: &Tcb) -> Option<Plan> {
+pub(super) fn next(t: &Tcb, pace: &Pace) -> Option<Plan> {
     if matches!(t.conn.state, State::Closed | State::SynHeld) {
         return None;
     }
-    plan_repair(t)
+    plan_repair(t, pace)
         .or_else(|| plan_tail(t))
         .or_else(|| plan_probe(t))
         .or_else(|| plan_syn(t))
-        .or_else(|| plan_data(t))
+        .or_else(|| plan_data(t, pace))
         .or_else(|| plan_fin(t))
         .or_else(|| plan_ack(t))
 }
 
 /// What is marked lost: one segment at once where recovery says so, else as much as the window allows.
-fn plan_repair(t: &Tcb) -> Option<Plan> {
+fn plan_repair(t: &Tcb, pace: &Pace) -> Option<Plan> {
     let range = t.send.sent.next_lost()?;
     let forced = t.send.recovery.forced;
     let window = t.send.cwnd().saturating_sub(t.send.sent.in_flight());
@@ -82,12 +83,16 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
         && (t.ready_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
     // A FIN takes no room.
     let in_window = range.start.before(t.send.una + t.send.wnd) || range.start == t.data_end();
-    if !t.conn.state.sends_data() || !enough || (later && !forced) || !in_window {
+    let held_back = !forced && (later || !pace.may_send());
+    if !t.conn.state.sends_data() || !enough || held_back || !in_window {
         return None;
     }
     let len = match forced {
         true => all.min(t.send.mss),
-        false => whole_segments(t, all.min(window.max(t.send.mss)), all),
+        false => {
+            let window = window.min(pace.burst(t.send.mss));
+            whole_segments(t, all.min(window.max(t.send.mss)), all)
+        }
     };
     Some(again(
         t,
@@ -113,8 +118,9 @@ fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
     }
     let data = of_one_record(t, seq, data);
     let last = seq + data == end;
+    let ends_record = of_one_record(t, seq, data + 1) == data;
     let mut flags = TcpFlags::ACK;
-    flags.set(TcpFlags::PSH, last && data > 0);
+    flags.set(TcpFlags::PSH, (last || ends_record) && data > 0);
     flags.set(TcpFlags::FIN, last && t.fin_sent());
     Plan {
         seq,
@@ -176,13 +182,13 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
     })
 }
 
-fn plan_data(t: &Tcb) -> Option<Plan> {
+fn plan_data(t: &Tcb, pace: &Pace) -> Option<Plan> {
     let end = t.ready_end();
     if !t.conn.state.sends_data() || t.send.nxt.after(end) {
         return None;
     }
     let waiting = end.since(t.send.nxt);
-    if waiting == 0 {
+    if waiting == 0 || !pace.may_send() {
         return None;
     }
     let right = t.send.una + t.send.wnd;
@@ -194,7 +200,8 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
     let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
     let record = of_one_record(t, t.send.nxt, waiting);
-    let mut len = whole_segments(t, record.min(window), record);
+    let at_once = window.min(pace.burst(t.send.mss));
+    let mut len = whole_segments(t, record.min(at_once), record);
     if urgent::is_next(t) || t.conn.ecn.is_answer_due() {
         // The pointer counts from the segment that has it, and CWR is said once: one that a device cuts would have both
         // wrong.

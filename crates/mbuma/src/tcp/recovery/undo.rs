@@ -5,7 +5,8 @@
 use kern::Time;
 
 use super::delivery::Delivery;
-use super::{Acknowledgement, Frto, Recovery, RecoveryPhase};
+use super::state::Frto;
+use super::{Acknowledgement, Recovery, RecoveryPhase};
 use crate::tcp::pcb::SendState;
 
 impl SendState {
@@ -25,7 +26,8 @@ impl SendState {
             return false;
         }
         let Some(first_ms) = episode.first_resent_ms else {
-            return false;
+            // All that was found lost has arrived before it was sent again.
+            return phase == RecoveryPhase::Fast && self.sent.lost() == 0;
         };
         let complete = match phase {
             RecoveryPhase::Open | RecoveryPhase::Marked => false,

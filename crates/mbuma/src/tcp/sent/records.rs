@@ -206,6 +206,13 @@ impl Records {
         Some(self.list[first].start..end)
     }
 
+    /// Whether a SACK block covers some of `range`.
+    pub(super) fn is_any_sacked(&self, range: &Range<SeqNum>) -> bool {
+        let from = self.find(range.start);
+        let mut all = (self.list.range(from..)).take_while(|r| r.start.before(range.end));
+        all.any(|r| r.sacked)
+    }
+
     pub(super) fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
         let from = self.split(range.start, usize::MAX);
         let to = self.split(range.end, usize::MAX);

@@ -27,7 +27,7 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 11] = [
+pub(super) const OF_CONNECTION: [&str; 12] = [
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
     "TCP_SYNCNT",
@@ -39,6 +39,7 @@ pub(super) const OF_CONNECTION: [&str; 11] = [
     "IP_TTL",
     "TCP_KEEPINTVL",
     "TCP_KEEPCNT",
+    "SO_MAX_PACING_RATE",
 ];
 
 impl Sockets {

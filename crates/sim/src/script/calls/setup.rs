@@ -271,6 +271,7 @@ impl Descriptor {
             ecn: None,
             keepalive_interval: positive("TCP_KEEPINTVL").map(Duration::from_secs),
             keepalive_probes: small("TCP_KEEPCNT"),
+            pacing_max: positive("SO_MAX_PACING_RATE"),
         })
     }
 

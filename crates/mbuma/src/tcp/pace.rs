@@ -1,0 +1,141 @@
+//! Pacing: data leaves at the rate that the window stands for, and not as fast as the device takes it. A window that leaves at
+//! once fills the queue of the narrowest link on its way; spread over the round trip it needs no queue.
+//!
+//! ```text
+//!   rate  = gain * cwnd / srtt     gain: 2 while slow start is far from its end, else 1.2
+//!   burst = bytes of 1 ms at that rate; two segments at least, one packet of 64 KiB at most
+//!
+//!   turn   begin: may something leave yet?  sent: when may the next?  end: the timer, if that lies ahead
+//! ```
+//!
+//! The time of the next packet is one of the connection's timers, [`TcpTimer::Pace`], and runs only while that time lies ahead. A turn
+//! that comes late finds it in the past and counts on from there, so what was due meanwhile leaves at once: the grain of timers takes
+//! nothing off the rate.
+//!
+//! | not paced | why |
+//! |---|---|
+//! | round trips below [`FAR`] | a burst passes before a timer could; devices of this host would only cost more |
+//! | the first flight | its size is bounded (RFC 6928), and pacing would make short transfers longer |
+//! | acknowledgements, probes, what a timeout sends again | others wait for them |
+//!
+//! Locks: none; part of the connection.
+//! Sources: A. Aggarwal, S. Savage, T. Anderson, *Understanding the performance of TCP pacing* (2000); the gains are Linux's.
+
+use std::time::Duration;
+
+use kern::Time;
+
+use super::pcb::Tcb;
+use super::recv_tuner::FAR;
+use super::timer::TcpTimer;
+use crate::config::TcpConfig;
+
+/// Percent of `cwnd / srtt`: a window that doubles each round trip, and any other, which may grow as well.
+const GAIN_SLOW_START: u64 = 200;
+const GAIN: u64 = 120;
+
+/// Bursts of a second: one a millisecond, which is the tick of the timers.
+const BURSTS: u64 = 1000;
+
+/// The largest burst: a packet.
+const BURST_MAX: u32 = 64 << 10;
+
+/// Pacing in one turn to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    now: Time,
+    /// When the next packet may leave.
+    next: Time,
+    /// Bytes per second; `None`: as many as the windows allow.
+    rate: Option<u64>,
+}
+
+impl Pace {
+    pub(crate) fn begin(t: &Tcb, config: &TcpConfig, now: Time) -> Self {
+        let rate = rate(t, config);
+        let running = rate.and_then(|_| t.timers.get(TcpTimer::Pace));
+        Self {
+            now,
+            next: running.unwrap_or(now),
+            rate,
+        }
+    }
+
+    /// Whether a packet may leave now.
+    pub(crate) fn may_send(&self) -> bool {
+        self.next <= self.now
+    }
+
+    /// Bytes that may leave at once.
+    pub(crate) fn burst(&self, mss: u32) -> u32 {
+        self.rate.map_or(u32::MAX, |rate| {
+            let burst = u32::try_from(rate / BURSTS).unwrap_or(BURST_MAX);
+            burst.min(BURST_MAX).max(2 * mss)
+        })
+    }
+
+    /// A packet of so many bytes leaves.
+    pub(crate) fn sent(&mut self, bytes: u32) {
+        if let Some(rate) = self.rate {
+            let nanos = u64::from(bytes).saturating_mul(1_000_000_000) / rate;
+            self.next += Duration::from_nanos(nanos);
+        }
+    }
+
+    /// The turn is over. Where the next packet has to wait, the timer gives the connection another one.
+    pub(crate) fn end(self, t: &mut Tcb) {
+        if t.conn.state.sends_data() {
+            let ahead = self.next > self.now;
+            t.timers.set(TcpTimer::Pace, ahead.then_some(self.next));
+        }
+    }
+}
+
+/// Bytes per second at which data leaves, if it is paced.
+pub(crate) fn rate(t: &Tcb, config: &TcpConfig) -> Option<u64> {
+    let path = if config.pacing { of_path(t) } else { None };
+    let asked = t.conn.options.as_ref().and_then(|o| o.asked.pacing_max);
+    match (path, asked) {
+        (Some(path), Some(asked)) => Some(path.min(asked).max(1)),
+        (path, asked) => path.or(asked).map(|rate| rate.max(1)),
+    }
+}
+
+fn of_path(t: &Tcb) -> Option<u64> {
+    let s = &t.send;
+    let is_far = s
+        .reordering
+        .min_rtt
+        .get()
+        .is_some_and(|ns| ns > FAR.as_nanos() as u64);
+    // The SYN is all that was delivered before the first flight is.
+    if !is_far || s.rate.delivered() <= 1 {
+        return None;
+    }
+    if let Some(rate) = s.cc.rate(&s.window) {
+        return Some(rate);
+    }
+    let srtt = s.rtt.smoothed_ns().filter(|ns| *ns > 0)?;
+    let gain = match s.window.cwnd < s.window.ssthresh / 2 {
+        true => GAIN_SLOW_START,
+        false => GAIN,
+    };
+    let window = u64::from(s.cwnd().max(s.sent.in_flight()));
+    // The window has 30 bits, the factor 31.
+    Some(window * gain * 10_000_000 / srtt)
+}
+
+/// Grows the send buffer of a far peer that held its program back: it must hold the window, and as much again to be sent when the
+/// window is acknowledged (CUBIC needs 1.7 times the path's product). It never shrinks; a program that sets its size ends that.
+pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
+    let s = &t.send;
+    let is_far = s
+        .reordering
+        .min_rtt
+        .get()
+        .is_some_and(|ns| ns > FAR.as_nanos() as u64);
+    let wanted = (2 * s.cwnd() as usize).min(config.send_buffer_max);
+    if is_far && !t.recv.fixed && wanted > s.buf.hiwat() {
+        t.send.buf.set_hiwat(wanted);
+    }
+}

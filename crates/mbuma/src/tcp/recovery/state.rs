@@ -1,0 +1,142 @@
+//! The variables of loss recovery: the phase that a connection is in, and its last congestion event.
+
+use std::ops::Range;
+
+use kern::Time;
+use wire::SeqNum;
+
+/// Whether and why something is repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecoveryPhase {
+    /// Nothing is.
+    Open,
+    /// Acknowledgements told of a loss.
+    Fast,
+    /// The retransmission timer expired.
+    Loss,
+    /// Nothing is, but the window gets smaller: a router marked congestion.
+    #[doc(alias = "CWR")]
+    Marked,
+}
+
+impl RecoveryPhase {
+    /// Whether losses are being repaired.
+    pub(crate) fn is_repair(self) -> bool {
+        matches!(self, Self::Fast | Self::Loss)
+    }
+
+    /// Whether a window of its own leads to `ssthresh`.
+    pub(super) fn has_own_window(self) -> bool {
+        matches!(self, Self::Fast | Self::Marked)
+    }
+}
+
+/// Whether a timeout may have been too early (RFC 5682 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// It was not, or is not asked.
+    Off,
+    /// The first segment was sent again.
+    Asked,
+    /// Its acknowledgement was no answer: new data is sent, not what is marked lost, until the next one.
+    AskedAgain,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    pub(super) phase: RecoveryPhase,
+    pub(super) frto: Frto,
+    /// Send one segment of what is lost at the next turn, whatever the window says.
+    pub(crate) forced: bool,
+    /// Duplicate acknowledgements in a row.
+    pub(super) dup_acks: u8,
+    /// SND.NXT at the phase's begin, with which it ends.
+    pub(super) recover: SeqNum,
+    /// Bytes sent again in all.
+    pub(super) resent_bytes: u64,
+    /// The last rate sample, in bytes per millisecond.
+    pub(super) last_rate: u32,
+    /// Where SND.NXT was when something was last sent again.
+    pub(super) resent_at: SeqNum,
+    /// What the last congestion event began, until it can't be undone any more.
+    pub(super) episode: Option<Box<Episode>>,
+}
+
+/// From a congestion event on.
+#[derive(Debug)]
+pub(super) struct Episode {
+    /// Bytes sent again, less those that arrived twice or whose first transmission arrived.
+    pub(super) resent: u64,
+    /// Of what is before this it is known already whether it had to be sent again; SND.UNA at the begin.
+    pub(super) judged: SeqNum,
+    /// When the first of them was.
+    pub(super) first_resent_ms: Option<u64>,
+    /// It began with a mark of a router, which no arrival disproves.
+    pub(super) marked: bool,
+    /// Bytes in flight at its begin.
+    #[doc(alias = "RecoverFS")]
+    pub(super) flight: u64,
+    #[doc(alias = "prr_delivered")]
+    pub(super) delivered: u64,
+    #[doc(alias = "prr_out")]
+    pub(super) sent: u64,
+    /// The window of `Fast`.
+    pub(super) cwnd: u32,
+}
+
+impl Recovery {
+    pub(crate) fn new(iss: SeqNum) -> Self {
+        Self {
+            phase: RecoveryPhase::Open,
+            frto: Frto::Off,
+            forced: false,
+            dup_acks: 0,
+            recover: iss,
+            resent_bytes: 0,
+            last_rate: 0,
+            resent_at: iss,
+            episode: None,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> RecoveryPhase {
+        self.phase
+    }
+
+    pub(crate) fn resent_bytes(&self) -> u64 {
+        self.resent_bytes
+    }
+
+    /// Bytes per second, by the last sample.
+    pub(crate) fn delivery_rate(&self) -> u64 {
+        u64::from(self.last_rate) * 1000
+    }
+
+    /// Whether new data goes before what is marked lost.
+    pub(crate) fn prefers_new_data(&self) -> bool {
+        self.frto == Frto::AskedAgain
+    }
+
+    /// Whether something was sent behind what was in flight at the phase's begin.
+    pub(crate) fn has_new_data_in_flight(&self, nxt: SeqNum) -> bool {
+        nxt.after(self.recover)
+    }
+
+    /// The range was sent again; `nxt` is SND.NXT.
+    pub(crate) fn on_resent(&mut self, range: &Range<SeqNum>, nxt: SeqNum, now: Time) {
+        self.resent_at = nxt;
+        self.resent_bytes += u64::from(range.end.since(range.start));
+        if let Some(episode) = &mut self.episode {
+            episode.resent += u64::from(range.end.since(range.start));
+            episode.first_resent_ms.get_or_insert(now.as_millis());
+        }
+    }
+
+    /// So many bytes were sent.
+    pub(crate) fn on_sent(&mut self, bytes: u32) {
+        if let Some(episode) = &mut self.episode {
+            episode.sent += u64::from(bytes);
+        }
+    }
+}

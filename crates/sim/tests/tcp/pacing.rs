@@ -1,0 +1,112 @@
+//! Pacing: how fast data leaves.
+
+use std::net::SocketAddrV4;
+
+use crate::common::*;
+use mbuma::TcpStream;
+use wire::TcpOptions;
+
+const FLIGHT: usize = 10 * MSS;
+
+/// A connection over a round trip of 20 ms.
+fn far(b: &mut Bench) -> (Hand, TcpStream) {
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .expect("the port is free");
+    let mut hand = Hand::from_port(5000);
+    let mut syn = hand.segment(SYN);
+    syn.options = TcpOptions {
+        mss: Some(MSS as u16),
+        ..TcpOptions::default()
+    };
+    b.say(&syn);
+    hand.rcv = b.one().seq + 1;
+    hand.snd += 1;
+    b.run(ms(20));
+    b.say(&hand.segment(ACK));
+    let stream = listener.accept().expect("the handshake is complete");
+    (hand, stream)
+}
+
+/// Full segments that the station saw since the last call.
+fn full(b: &mut Bench) -> usize {
+    let seen = b.seen();
+    seen.iter().filter(|s| s.data.len() == MSS).count()
+}
+
+#[test]
+fn a_window_leaves_over_half_a_round_trip_in_slow_start() {
+    // Breaks when a window leaves at once and needs a queue of its size on the way; when the first flight is held back, which
+    // makes short transfers longer; or when timers that are coarse slow the sender down.
+    let mut b = Bench::tuned(|c| c.tcp.pacing = true);
+    let (mut hand, stream) = far(&mut b);
+    assert_eq!(stream.send(&bytes(3 * FLIGHT)).expect("room"), 3 * FLIGHT);
+    b.run(ms(0));
+    let first = b.seen();
+    assert_eq!(first.len(), 10, "the first flight, at once");
+    b.run(ms(20));
+    b.nothing();
+    b.say(&hand.ack(first.last().expect("ten")));
+    assert_eq!(full(&mut b), 2, "a burst");
+    let rate = stream.info().pacing_rate.expect("paced");
+    let expected = 2 * 2 * FLIGHT as u64 * 1000 / 20;
+    assert!(rate.abs_diff(expected) < expected / 20, "{rate} {expected}");
+    b.run(ms(5));
+    let half = full(&mut b);
+    assert!((8..=11).contains(&half), "{half}");
+    b.run(ms(5));
+    assert_eq!(2 + half + full(&mut b), 20, "the whole window");
+    b.abort_and_finish(stream);
+}
+
+#[test]
+fn acknowledgements_do_not_wait_for_their_turn() {
+    // Breaks when an acknowledgement is held back with the data that could have carried it.
+    let mut b = Bench::tuned(|c| c.tcp.pacing = true);
+    let (mut hand, stream) = far(&mut b);
+    assert_eq!(stream.send(&bytes(3 * FLIGHT)).expect("room"), 3 * FLIGHT);
+    b.run(ms(20));
+    let first = b.seen();
+    b.say(&hand.ack(first.last().expect("ten")));
+    assert_eq!(full(&mut b), 2);
+    for _ in 0..2 {
+        let data = hand.data(&bytes(MSS));
+        b.say(&data);
+    }
+    let seen = b.seen();
+    let told = seen.iter().any(|s| s.data.is_empty() && s.ack == hand.snd);
+    assert!(told, "{}", show(&seen));
+    b.abort_and_finish(stream);
+}
+
+#[test]
+fn a_program_bounds_the_rate_of_a_connection() {
+    // Breaks when a rate that a program asked for is exceeded, by the first flight or later, or not used; whether the stack
+    // paces or not.
+    const RATE: u64 = 100_000;
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    stream.set_options(&mbuma::TcpSocketOptions {
+        pacing_max: Some(RATE),
+        ..mbuma::TcpSocketOptions::default()
+    });
+    let data = bytes(1 << 20);
+    let (mut sent, mut written) = (0, 0);
+    for _ in 0..200 {
+        while let Ok(n) = stream.send(&data[written..]) {
+            written += n;
+            if written == data.len() {
+                break;
+            }
+        }
+        b.run(ms(10));
+        for segment in b.seen() {
+            sent += segment.data.len();
+            b.say(&hand.ack(&segment));
+        }
+    }
+    let fair = 2 * RATE as usize;
+    assert!((fair * 95 / 100..fair + 3 * MSS).contains(&sent), "{sent}");
+    b.abort_and_finish(stream);
+}

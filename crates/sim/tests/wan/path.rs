@@ -1,0 +1,222 @@
+//! A path, and one bulk flow over it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Live;
+use mbuma::{Config, SocketError, TcpListener, TcpStats, TcpStream};
+use sim::app::{App, Context};
+use sim::{Faults, Lateness, Link, Net, PortConfig, WireId};
+
+pub(crate) const RATE_BPS: u64 = 100_000_000;
+pub(crate) const RTT: Duration = Duration::from_millis(50);
+const BUFFER: usize = 16 << 20;
+const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// Sends as much as goes in, until the time is over.
+struct Source {
+    stream: TcpStream,
+    until: Time,
+    bytes: Vec<u8>,
+}
+
+impl App for Source {
+    fn run(&mut self, context: &mut Context) -> Option<Time> {
+        self.stream.set_waker(Some(context.waker.clone()));
+        if context.now >= self.until {
+            self.stream.abort();
+            context.finish();
+            return None;
+        }
+        while self.stream.send(&self.bytes).is_ok_and(|n| n > 0) {}
+        Some(self.until)
+    }
+}
+
+/// Reads all, and counts it.
+struct Reader {
+    listener: TcpListener,
+    stream: Option<TcpStream>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl App for Reader {
+    fn run(&mut self, context: &mut Context) -> Option<Time> {
+        self.listener.set_waker(Some(context.waker.clone()));
+        if self.stream.is_none() {
+            self.stream = self.listener.accept().ok();
+        }
+        let stream = self.stream.as_ref()?;
+        stream.set_waker(Some(context.waker.clone()));
+        loop {
+            match stream.recv_chain(usize::MAX) {
+                Ok(chain) => _ = self.bytes.fetch_add(chain.len() as u64, Relaxed),
+                Err(SocketError::WouldBlock) => return None,
+                Err(_) => {
+                    context.finish();
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// A path: what its data meets on the way; acknowledgements meet only the delay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path {
+    pub(crate) name: &'static str,
+    pub(crate) rtt: Duration,
+    /// The queue in bandwidth-delay products.
+    pub(crate) queue: f64,
+    pub(crate) faults: Faults,
+    /// What acknowledgements meet.
+    pub(crate) back: Faults,
+    /// How much longer a packet travels at most, in its order.
+    pub(crate) jitter: Duration,
+    /// Bytes that pass at once after a pause, before the rate applies.
+    pub(crate) burst_bytes: usize,
+    /// All data that is sent in so long a time is lost, every three seconds.
+    pub(crate) outage: Duration,
+    /// How long the sender's card waits for more acknowledgements before it passes any on.
+    pub(crate) coalesce: Duration,
+    /// The queue from which on what is ECN-capable is marked, in the same unit.
+    pub(crate) marked_from: Option<f64>,
+}
+
+impl Path {
+    pub(crate) fn new(name: &'static str, queue: f64, faults: Faults) -> Self {
+        Self {
+            name,
+            rtt: RTT,
+            queue,
+            faults,
+            back: Faults::default(),
+            jitter: Duration::ZERO,
+            burst_bytes: 0,
+            outage: Duration::ZERO,
+            coalesce: Duration::ZERO,
+            marked_from: None,
+        }
+    }
+
+    fn link(&self) -> Link {
+        let bdp = RATE_BPS as f64 / 8.0 * self.rtt.as_secs_f64();
+        Link {
+            faults: self.faults,
+            rate_bps: RATE_BPS,
+            queue_bytes: (bdp * self.queue) as usize,
+            ecn_bytes: self.marked_from.map(|part| (bdp * part) as usize),
+            jitter: self.jitter,
+            burst_bytes: self.burst_bytes,
+            ..Link::delay(self.rtt / 2)
+        }
+    }
+}
+
+pub(crate) fn loss(loss: f64) -> Faults {
+    Faults {
+        loss,
+        ..Faults::default()
+    }
+}
+
+pub(crate) fn reordering(reorder: f64, by: Duration) -> Faults {
+    Faults {
+        reorder,
+        late: Lateness::By(by),
+        ..Faults::default()
+    }
+}
+
+/// What a flow did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    /// Goodput in Mbit/s, without the first seconds.
+    pub(crate) mbps: f64,
+    pub(crate) stats: TcpStats,
+    /// Retransmission timeouts, without those of the first seconds: a SYN may be lost too.
+    pub(crate) timeouts: u64,
+}
+
+/// Runs a flow for `time` after five seconds that do not count.
+pub(crate) fn run(path: &Path, seed: u64, time: Duration, tune: impl Fn(&mut Config)) -> Flow {
+    let mut net = Net::new(seed);
+    let wire = net.wire(Link {
+        faults: path.back,
+        ..Link::delay(path.rtt / 2)
+    });
+    let large = |config: &mut Config| {
+        config.tcp.send_buffer = BUFFER;
+        config.tcp.recv_buffer = BUFFER;
+        tune(config);
+    };
+    let (a, b) = (net.stack_with(large), net.stack_with(large));
+    let card = PortConfig {
+        coalesce: path.coalesce,
+        ..PortConfig::plain(1500)
+    };
+    let end = net.plug(a, wire, A, &card);
+    net.plug(b, wire, B, &PortConfig::plain(1500));
+    net.wire_mut(wire).set_link(end, path.link());
+    let server = SocketAddrV4::new(B, 80);
+    let listener = net.at(b).tcp_listen(server, 1).expect("the port is free");
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let client = net.at(a).tcp_connect(any, server).expect("a port is free");
+    let read = Arc::new(AtomicU64::new(0));
+    net.add_app(Box::new(Reader {
+        listener,
+        stream: None,
+        bytes: Arc::clone(&read),
+    }));
+    let start = Duration::from_secs(5);
+    net.add_app(Box::new(Source {
+        stream: client,
+        until: net.now() + start + time,
+        bytes: vec![7; 64 << 10],
+    }));
+    net.run_for(start);
+    let before = read.load(Relaxed);
+    let timeouts = net.at(a).stats().tcp.timeouts;
+    measure(&mut net, path, (wire, end), time);
+    let bytes = read.load(Relaxed) - before;
+    let stats = net.at(a).stats().tcp;
+    net.heal();
+    net.run_for(Duration::from_secs(60));
+    for node in [a, b] {
+        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
+    }
+    Flow {
+        mbps: bytes as f64 * 8.0 / 1e6 / time.as_secs_f64(),
+        stats,
+        timeouts: stats.timeouts - timeouts,
+    }
+}
+
+/// Lets `time` pass, with the outages of the path.
+fn measure(net: &mut Net, path: &Path, (wire, end): (WireId, usize), time: Duration) {
+    const EVERY: Duration = Duration::from_secs(3);
+    if path.outage.is_zero() {
+        return net.run_for(time);
+    }
+    for _ in 0..time.as_secs() / EVERY.as_secs() {
+        net.run_for(EVERY - path.outage);
+        let faults = loss(1.0);
+        let cut = Link {
+            faults,
+            ..path.link()
+        };
+        net.wire_mut(wire).set_link(end, cut);
+        net.run_for(path.outage);
+        net.wire_mut(wire).set_link(end, path.link());
+    }
+}
+
+/// The seeds of a row.
+pub(crate) fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let first = std::env::var("WAN_SEED").ok().and_then(|s| s.parse().ok());
+    (first.unwrap_or(1)..).take(count as usize)
+}

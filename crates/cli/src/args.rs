@@ -311,6 +311,12 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) pcap: Option<PathBuf>,
 
+    /// Write the windows, round trips and losses of each TCP connection to FILE over time, as JSON lines
+    ///
+    /// A line tells what has changed since the last look, of which there are ten a second, in the manner of qlog.
+    #[arg(long, value_name = "FILE", value_parser = capture_path)]
+    pub(crate) tcp_trace: Option<PathBuf>,
+
     /// The interface's MTU, 576 to 65521 [default: 65520; 1500 with --impair]
     #[arg(short = 'm', long, value_name = "N", value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
     pub(crate) mtu: Option<u16>,
@@ -409,6 +415,7 @@ impl Default for NetOpts {
             api_socket: None,
             serve: serve::ServeOpts::default(),
             pcap: None,
+            tcp_trace: None,
             mtu: None,
             impair: None,
             congestion: CongestionControl::default(),

@@ -429,6 +429,9 @@ impl Worker {
 
     /// Ends whatever is open: resets for connections that are under way.
     pub(super) fn close(&mut self) {
+        if let Some(services) = &mut self.services {
+            services.end_trace(&self.shared);
+        }
         self.connections.close(&self.shared);
         if let Some(web) = &mut self.web {
             web.close(&mut self.shared);

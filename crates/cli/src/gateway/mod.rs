@@ -63,6 +63,7 @@ mod stall_relief;
 mod start;
 mod summary;
 mod table;
+mod tcp_trace;
 mod template;
 #[cfg(test)]
 mod test_gateway;

@@ -25,6 +25,7 @@ use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
+use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::SharedFixed;
 use crate::args::Proto;
@@ -41,6 +42,8 @@ pub(super) struct Services {
     pub(super) client_quota: ClientQuota,
     pub(super) control: Control,
     pub(super) reclaim: PoolReclaim,
+    /// The file of `--tcp-trace`.
+    pub(super) trace: Option<TcpTrace>,
     pub(super) fixed: SharedFixed,
 }
 
@@ -84,6 +87,7 @@ impl Services {
             | Kind::Datagrams
             | Kind::Echoes
             | Kind::Dhcp4
+            | Kind::TcpTrace
             | Kind::Ping => {}
         }
     }
@@ -102,6 +106,7 @@ impl Services {
             Kind::Asker => self.control.timer(token),
             Kind::Listener => self.wake_listener(token),
             Kind::Reclaim => self.reclaim.timer(shared),
+            Kind::TcpTrace => self.look(shared),
             // The loop's, or without timers.
             Kind::Tap
             | Kind::Lifecycle
@@ -144,6 +149,7 @@ impl Services {
             }
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
+            Kind::TcpTrace => self.look(shared),
             // The loop's, or never on the ready list.
             Kind::Tap
             | Kind::Lifecycle
@@ -159,6 +165,12 @@ impl Services {
             | Kind::Ping
             | Kind::PingSocket
             | Kind::Asker => {}
+        }
+    }
+
+    fn look(&mut self, shared: &mut Shared) {
+        if let Some(trace) = &mut self.trace {
+            trace.look(shared);
         }
     }
 
@@ -228,6 +240,13 @@ impl Services {
     pub(super) fn figures(&self, shared: &Shared, shares: Vec<Share>) -> Figures {
         let uptime = shared.now() - Time::ZERO;
         Figures::new(&self.fixed.get(), uptime, shares, shared.stack.stats())
+    }
+
+    /// Writes the last figures of the connections that are there.
+    pub(super) fn end_trace(&mut self, shared: &Shared) {
+        if let Some(trace) = &mut self.trace {
+            trace.close(shared);
+        }
     }
 
     /// Ends whatever is open.

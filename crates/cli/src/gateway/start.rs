@@ -34,6 +34,7 @@ use super::services::Services;
 use super::shared::Shared;
 use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
+use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::{LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
@@ -83,7 +84,7 @@ pub(super) fn start(
     config.tcp.connections_max = CONNECTIONS_MAX;
     // The allowance says how large buffers are.
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);
-    config.tcp.send_buffer = SEND_BUFFER;
+    (config.tcp.send_buffer, config.tcp.send_buffer_max) = (SEND_BUFFER, SEND_BUFFER);
     // The guest's kernel answers for its own addresses: its answer about a published port is passed on at once.
     config.tcp.soft_errors_abort = true;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
@@ -322,6 +323,10 @@ fn services(
         let socket = socket.map_err(|e| failed("binding the port of DHCP", e))?;
         Ok::<_, Error>(Dhcp4Server::new(shared, socket, terms))
     });
+    let trace = opts.tcp_trace.as_deref().map(|path| {
+        let doing = format!("writing {}", path.display());
+        TcpTrace::create(path, shared).map_err(Error::io(&doing))
+    });
     let mut services = Services {
         dhcp4: dhcp4.transpose()?,
         flows: GuestFlows::new(shared, datagrams),
@@ -330,6 +335,7 @@ fn services(
         reclaim: PoolReclaim::new(shared),
         listeners: Vec::new(),
         client_quota: client_quota(),
+        trace: trace.transpose()?,
         fixed,
     };
     for port in sockets.ports {

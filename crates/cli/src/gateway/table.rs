@@ -56,10 +56,12 @@ pub(super) enum Kind {
     Reclaim,
     /// Questions to the DHCP server.
     Dhcp4,
+    /// The trace of TCP connections.
+    TcpTrace,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 21] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,
@@ -80,6 +82,7 @@ const KINDS: [Kind; 20] = [
     Kind::Inbox,
     Kind::Reclaim,
     Kind::Dhcp4,
+    Kind::TcpTrace,
 ];
 
 const _: () = {

@@ -18,6 +18,9 @@
 //! | the first flight | its size is bounded (RFC 6928), and pacing would make short transfers longer |
 //! | acknowledgements, probes, what a timeout sends again | others wait for them |
 //!
+//! Data in queues of this host's devices needs no bound of its own: a batch hands its packets to the device before it ends, and no
+//! device of ours keeps them.
+//!
 //! Locks: none; part of the connection.
 //! Sources: A. Aggarwal, S. Savage, T. Anderson, *Understanding the performance of TCP pacing* (2000); the gains are Linux's.
 
@@ -137,5 +140,41 @@ pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
     let wanted = (2 * s.cwnd() as usize).min(config.send_buffer_max);
     if is_far && !t.recv.fixed && wanted > s.buf.hiwat() {
         t.send.buf.set_hiwat(wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_turn_sends_what_was_due() {
+        // Breaks when the grain of timers, or a thread that comes late, takes something off the rate; or when what was not due
+        // leaves too.
+        let mut pace = Pace {
+            now: Time::from_millis(105),
+            next: Time::from_millis(100),
+            rate: Some(1_000_000),
+        };
+        let mut sent = 0;
+        while pace.may_send() {
+            pace.sent(1000);
+            sent += 1;
+        }
+        assert_eq!(sent, 6, "of the 5 ms before, and of this one");
+        assert_eq!(pace.next, Time::from_millis(106));
+    }
+
+    #[test]
+    fn a_burst_is_a_millisecond_of_the_rate_and_at_least_two_segments() {
+        // Breaks when a slow path gets single segments, which its receiver acknowledges late, or a fast one more than a packet.
+        let burst = |rate| {
+            let (now, next) = (Time::ZERO, Time::ZERO);
+            Pace { now, next, rate }.burst(1448)
+        };
+        assert_eq!(burst(Some(10_000)), 2896);
+        assert_eq!(burst(Some(12_500_000)), 12_500);
+        assert_eq!(burst(Some(u64::MAX)), BURST_MAX);
+        assert_eq!(burst(None), u32::MAX);
     }
 }

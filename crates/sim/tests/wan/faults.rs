@@ -124,7 +124,8 @@ fn half_a_window_that_is_lost_at_once_is_repaired_without_a_timeout() {
     let flow = flow(&path, 30, |_| {});
     assert!(flow.stats.fast_retransmits >= 10, "{:?}", flow.stats);
     assert_eq!(flow.timeouts, 0);
-    assert!(flow.mbps >= 0.8 * FULL, "{:.2} Mbit/s", flow.mbps);
+    // After a loss in each window of three seconds CUBIC is on its way back to the rate (RFC 9438 4.2), and not there.
+    assert!(flow.mbps >= 0.6 * FULL, "{:.2} Mbit/s", flow.mbps);
 }
 
 #[test]

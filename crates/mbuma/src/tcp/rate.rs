@@ -151,6 +151,12 @@ impl DeliveryRate {
         }
     }
 
+    /// The window is as large again as before an event that was none. That the smaller one was filled says nothing of it.
+    pub(crate) fn on_undo(&mut self) {
+        self.used.filled = false;
+        self.used_before.filled = false;
+    }
+
     /// Whether the window held data back: it was filled; or, in slow start, half filled, so that a sender that fills it
     /// only now and then is not held to half of what it needs.
     fn is_cwnd_limited(&self, w: &Window) -> bool {

@@ -184,3 +184,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_undone_window_does_not_grow_by_the_use_of_the_smaller_one() {
+    // RFC 7661: breaks when a window that was filled after an event, and is larger again because the event was none, grows although
+    // the larger one is not used: a path that reorders then made it larger at each event.
+    let mut flow = Flow::new(2);
+    flow.send(0, 2, true);
+    assert!(flow.ack(10, 1).cwnd_limited);
+    flow.window.cwnd = 20 * MSS;
+    flow.rate.on_undo();
+    assert!(!flow.ack(11, 1).cwnd_limited);
+    flow.send(12, 20, true);
+    assert!(flow.ack(22, 20).cwnd_limited);
+}

@@ -42,6 +42,7 @@ impl SendState {
 
     pub(super) fn undo(&mut self, now: Time) {
         self.cc.on_undo(&mut self.window, now);
+        self.rate.on_undo();
         self.sent.clear_lost();
         self.reordering.widen();
         self.recovery.phase = RecoveryPhase::Open;

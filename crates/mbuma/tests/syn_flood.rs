@@ -267,7 +267,8 @@ fn a_flood_of_random_sources_costs_little_memory_and_no_client_anything() {
     let (usual, p99) = (before.p99(), flooded.p99());
     let cost = most.saturating_sub(bytes);
     println!(
-        "{SYNS} SYNs: {} KiB at the worst moment; {} clients, p99 of the handshake {p99} ms, {usual} without; {} cookies",
+        "{SYNS} SYNs: {} KiB at the worst moment; {} clients, p99 of the handshake {p99} ms, \
+        {usual} without; {} cookies",
         cost >> 10,
         flooded.served,
         stats.cookies_sent

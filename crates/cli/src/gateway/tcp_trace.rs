@@ -48,14 +48,14 @@ pub(super) struct TcpTrace<W: Write = CaptureFile> {
     out: BufWriter<W>,
     began: Time,
     /// The figures that were last written of each connection.
-    seen: HashMap<Ends, Figures>,
+    seen: HashMap<Ends, TraceFigures>,
     /// The file can't be written to any more.
     over: bool,
 }
 
 /// The figures of a connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Figures {
+struct TraceFigures {
     /// Milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     smoothed_rtt: Option<f64>,
@@ -83,12 +83,12 @@ struct Figures {
 
 /// A line of the file.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TraceLine<'a> {
     time: f64,
     name: &'static str,
     group_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a Figures>,
+    data: Option<&'a TraceFigures>,
 }
 
 impl TcpTrace {
@@ -153,7 +153,7 @@ impl<W: Write> TcpTrace<W> {
         let mut before = std::mem::take(&mut self.seen);
         for (local, peer, info) in connections {
             let ends = (local, peer);
-            let (figures, old) = (Figures::of(&info), before.remove(&ends));
+            let (figures, old) = (TraceFigures::of(&info), before.remove(&ends));
             if old.is_none() && self.seen.len() + before.len() >= CONNECTIONS_MAX {
                 continue;
             }
@@ -174,9 +174,9 @@ impl<W: Write> TcpTrace<W> {
         time: f64,
         name: &'static str,
         (local, peer): &Ends,
-        data: Option<&Figures>,
+        data: Option<&TraceFigures>,
     ) -> io::Result<()> {
-        let line = Line {
+        let line = TraceLine {
             time,
             name,
             group_id: format!("{local}-{peer}"),
@@ -187,7 +187,7 @@ impl<W: Write> TcpTrace<W> {
     }
 }
 
-impl Figures {
+impl TraceFigures {
     fn of(info: &TcpInfo) -> Self {
         Self {
             smoothed_rtt: info.rtt.map(ms),

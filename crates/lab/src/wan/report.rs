@@ -30,9 +30,9 @@ impl Experiment for Wan {
     fn reading(&self) -> &'static str {
         "The name of a design says where it runs and which congestion control its sender has: `sim` is ours in \
         virtual time, `linux` is Linux at both ends in real time, `mbuma` is ours in real time, and of two names \
-        the first sends. Where packets are marked both ends offer ECN (RFC 3168), else neither does. Rates are payload in Mbit/s, of which 95.6 fit. The formula of Mathis is the rate of Reno \
-        under random losses. `resent` counts segments that were sent again, of 100 sent; `rtt` is the time in the \
-        link and its queue."
+        the first sends. Where packets are marked both ends offer ECN (RFC 3168), else neither does. Rates are \
+        payload in Mbit/s, of which 95.6 fit. The formula of Mathis is the rate of Reno under random losses. `resent` \
+        counts segments that were sent again, of 100 sent; `rtt` is the time in the link and its queue."
     }
 
     fn caveats(&self) -> &'static str {

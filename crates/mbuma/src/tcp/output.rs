@@ -10,7 +10,7 @@ use wire::{SeqNum, TcpFlags};
 use super::cc;
 use super::due::Due;
 use super::options;
-use super::pace::Pace;
+use super::pace::Pacing;
 use super::pcb::{Inpcb, Tcb};
 use super::segment::{self, Outgoing, Payload};
 use super::sent::SentRecord;
@@ -30,7 +30,7 @@ pub(crate) use plan::payload_max;
 pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     restart_after_idle(batch, t);
     path_mtu::expire(batch, t);
-    let mut pace = Pace::begin(t, &batch.stack.tcp.config, batch.now);
+    let mut pace = Pacing::begin(t, &batch.stack.tcp.config, batch.now);
     while let Some(plan) = next(t, &pace) {
         pace.sent(plan.len);
         if !send(batch, pcb, t, plan) {

@@ -45,7 +45,7 @@ const BURST_MAX: u32 = 64 << 10;
 
 /// Pacing in one turn to send.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct Pacing {
     now: Time,
     /// When the next packet may leave.
     next: Time,
@@ -53,7 +53,7 @@ pub(crate) struct Pace {
     rate: Option<u64>,
 }
 
-impl Pace {
+impl Pacing {
     pub(crate) fn begin(t: &Tcb, config: &TcpConfig, now: Time) -> Self {
         let rate = rate(t, config);
         let running = rate.and_then(|_| t.timers.get(TcpTimer::Pace));
@@ -151,7 +151,7 @@ mod tests {
     fn a_late_turn_sends_what_was_due() {
         // Breaks when the grain of timers, or a thread that comes late, takes something off the rate; or when what was not due
         // leaves too.
-        let mut pace = Pace {
+        let mut pace = Pacing {
             now: Time::from_millis(105),
             next: Time::from_millis(100),
             rate: Some(1_000_000),
@@ -170,7 +170,7 @@ mod tests {
         // Breaks when a slow path gets single segments, which its receiver acknowledges late, or a fast one more than a packet.
         let burst = |rate| {
             let (now, next) = (Time::ZERO, Time::ZERO);
-            Pace { now, next, rate }.burst(1448)
+            Pacing { now, next, rate }.burst(1448)
         };
         assert_eq!(burst(Some(10_000)), 2896);
         assert_eq!(burst(Some(12_500_000)), 12_500);

@@ -15,7 +15,7 @@
 use wire::{SeqNum, TcpFlags};
 
 use crate::tcp::due::Due;
-use crate::tcp::pace::Pace;
+use crate::tcp::pace::Pacing;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
@@ -58,7 +58,7 @@ pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     !quiet
 }
 
-pub(super) fn next(t: &Tcb, pace: &Pace) -> Option<Plan> {
+pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     if matches!(t.conn.state, State::Closed | State::SynHeld) {
         return None;
     }
@@ -72,7 +72,7 @@ pub(super) fn next(t: &Tcb, pace: &Pace) -> Option<Plan> {
 }
 
 /// What is marked lost: one segment at once where recovery says so, else as much as the window allows.
-fn plan_repair(t: &Tcb, pace: &Pace) -> Option<Plan> {
+fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let range = t.send.sent.next_lost()?;
     let forced = t.send.recovery.forced;
     let window = t.send.cwnd().saturating_sub(t.send.sent.in_flight());
@@ -182,7 +182,7 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
     })
 }
 
-fn plan_data(t: &Tcb, pace: &Pace) -> Option<Plan> {
+fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let end = t.ready_end();
     if !t.conn.state.sends_data() || t.send.nxt.after(end) {
         return None;

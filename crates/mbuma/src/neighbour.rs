@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
@@ -77,6 +77,9 @@ impl Tables {
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
+/// No deadline, and no generation.
+const NEVER: u64 = u64::MAX;
+
 /// The neighbours on one link.
 #[derive(Debug)]
 pub(crate) struct Neighbours<A> {
@@ -84,9 +87,10 @@ pub(crate) struct Neighbours<A> {
     table: RmLock<BTreeMap<A, Entry>>,
     /// Counts changes: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
-    /// A station was ever looked for or heard here. Until then, as with IPv6 where no guest speaks it, the thread that runs
-    /// timers takes no lock.
-    is_used: AtomicBool,
+    /// The earliest deadline of an entry, in nanoseconds, as of the generation `due_of`: until the next change the thread
+    /// that runs timers takes no lock.
+    due: AtomicU64,
+    due_of: AtomicU64,
     queue_max: usize,
     timing: Timing,
 }
@@ -148,7 +152,8 @@ impl<A: Copy + Ord> Neighbours<A> {
         Self {
             table: RmLock::new(&TABLE, BTreeMap::new()),
             generation: AtomicU64::new(0),
-            is_used: AtomicBool::new(false),
+            due: AtomicU64::new(NEVER),
+            due_of: AtomicU64::new(0),
             queue_max,
             timing,
         }
@@ -157,10 +162,6 @@ impl<A: Copy + Ord> Neighbours<A> {
     /// Voids the senders' kept hops. Under the table's lock, before it is changed.
     fn changes(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: the thread that adds an entry wakes the thread that runs timers later, and that thread then sees it.
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
     }
 
     /// The neighbour's address, if nothing is to be done to find it: nearly always.
@@ -280,17 +281,36 @@ impl<A: Copy + Ord> Neighbours<A> {
         if !silent.is_empty() {
             self.changes();
         }
+        // Entries that are asked again have another deadline, and are otherwise as they were.
+        self.due_of.store(NEVER, Ordering::Relaxed);
         let lost = silent.iter().filter_map(|addr| table.remove(addr));
         due.lost = lost.map(Entry::into_waiting).collect();
         due
     }
 
     /// When [`Neighbours::overdue`] has something to do next.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if !self.is_used.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.table.read().values().filter_map(Entry::deadline).min()
+        // Relaxed: the thread that changes an entry wakes the thread that runs timers later, and that thread then sees it.
+        let generation = self.generation.load(Ordering::Relaxed);
+        // Acquire: what is due in a generation was stored before that.
+        let due = match self.due_of.load(Ordering::Acquire) == generation {
+            true => self.due.load(Ordering::Relaxed),
+            false => self.find_deadline(),
+        };
+        (due != NEVER).then_some(Time::from_nanos(due))
+    }
+
+    #[cold]
+    fn find_deadline(&self) -> u64 {
+        let table = self.table.read();
+        let earliest = table.values().filter_map(Entry::deadline).min();
+        let due = earliest.map_or(NEVER, Time::as_nanos);
+        self.due.store(due, Ordering::Relaxed);
+        // It changes under the lock only.
+        let generation = self.generation.load(Ordering::Relaxed);
+        self.due_of.store(generation, Ordering::Release);
+        due
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the timers of a wheel are kept: a vector whose places are used again.
 //!
-//! Invariant: a place's generation changes each time the place is freed, so that an old id finds no timer.
+//! Invariant: a place's generation changes each time the place is freed, so that an old id finds no timer; a place that was
+//! given back and comes again begins with a generation that it never had.
 //! Locks: none.
 
 use core::ops::{Index, IndexMut};
@@ -40,7 +41,12 @@ pub(super) struct TimerSlab<T> {
     /// The first free place, which names the second, and so on.
     free: u32,
     len: usize,
+    /// The generation of places that are new: places before them may have been given back.
+    fresh: u32,
 }
+
+/// A slab begins with so many places, and one without timers keeps no more.
+const KEPT_PLACES: usize = 64;
 
 struct TimerSlot<T> {
     generation: u32,
@@ -58,11 +64,18 @@ impl<T> TimerSlab<T> {
             places: Vec::new(),
             free: NONE,
             len: 0,
+            fresh: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many places there is memory for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.places.capacity()
     }
 
     /// Keeps `timer`; returns its index and that place's generation.
@@ -106,13 +119,27 @@ impl<T> TimerSlab<T> {
         place.generation = place.generation.wrapping_add(1);
         self.free = index;
         self.len -= 1;
+        if self.len == 0 && self.places.len() > KEPT_PLACES {
+            self.give_back();
+        }
         timer
+    }
+
+    /// Gives back the memory of all places, which are free: otherwise the memory of a spike would stay for ever.
+    #[cold]
+    fn give_back(&mut self) {
+        let used = self.places.iter().map(|place| place.generation);
+        self.fresh = used.fold(self.fresh, u32::max);
+        (self.places, self.free) = (Vec::with_capacity(KEPT_PLACES), NONE);
     }
 
     fn grow(&mut self, content: Content<T>) -> (u32, u32) {
         let index = u32::try_from(self.places.len()).unwrap_or(NONE);
         assert_ne!(index, NONE, "too many timers");
-        let generation = 0;
+        if self.places.capacity() == 0 {
+            self.places.reserve_exact(KEPT_PLACES);
+        }
+        let generation = self.fresh;
         self.places.push(TimerSlot {
             generation,
             content,

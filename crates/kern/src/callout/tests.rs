@@ -265,3 +265,19 @@ fn the_end_of_time_is_a_deadline_too() {
     wheel.advance(Time::MAX, &mut fired);
     assert_eq!(fired.len(), 1);
 }
+
+#[test]
+fn a_wheel_gives_the_memory_of_a_spike_back() {
+    // Breaks when a wheel without timers keeps the room of many, or an id from before finds a timer that came after.
+    let mut callout = Callout::new(Time::ZERO);
+    let at = Time::from_secs(1);
+    let first = callout.schedule(at, 0);
+    callout.cancel(first);
+    let ids: Vec<_> = (0..1000).map(|n| callout.schedule(at, n)).collect();
+    let cancelled = ids.iter().filter_map(|&id| callout.cancel(id));
+    assert!(cancelled.eq(0..1000));
+    assert!(callout.timers.capacity() <= 64);
+    let again: Vec<_> = (0..1000).map(|n| callout.schedule(at, n)).collect();
+    assert!(ids.iter().all(|&id| callout.cancel(id).is_none()));
+    assert!(again.iter().all(|&id| callout.deadline(id) == Some(at)));
+}

@@ -217,7 +217,7 @@ impl Worker {
     fn round(&mut self, round: &mut Round, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.next_deadline();
         let busy = round.tap_ready || round.stack_ready || !round.turns.is_empty();
-        let rests = !busy && self.shared.ready.prepare_sleep();
+        let rests = !busy && self.shared.ready.prepare_sleep(&mut round.turns);
         let timeout = self.timeout(due, !rests, at_most);
         self.heartbeat.beat();
         let events = self.wait(timeout);
@@ -391,8 +391,7 @@ impl Worker {
                     web.turn(shared, token, gauges);
                 }
             }
-            // The turn has ended the wait; nothing else is to be done.
-            (Some(Kind::Wakeup), _) => {}
+            (Some(Kind::Wakeup), _) => shared.worker_pool.woken(shared.worker),
             (Some(kind), Some(services)) => {
                 services.turn(shared, &mut self.connections, kind, token);
             }

@@ -29,6 +29,9 @@ use kern::sys::EventFd;
 
 static LIST: LockClass = LockClass::new("gateway ready list", order::TASKQUEUE);
 
+/// A list begins with room for so many entries, and an empty one keeps no more.
+const KEPT_ENTRIES: usize = 64;
+
 /// The list: clone the handle freely.
 #[derive(Clone, Debug)]
 pub(super) struct Ready(Arc<List>);
@@ -85,7 +88,7 @@ impl EventfdWaker {
 impl Ready {
     /// An empty list.
     pub(super) fn new(eventfd_waker: Option<EventfdWaker>) -> Ready {
-        let queue = Mutex::new(&LIST, VecDeque::new());
+        let queue = Mutex::new(&LIST, VecDeque::with_capacity(KEPT_ENTRIES));
         Ready(Arc::new(List {
             queue,
             eventfd_waker,
@@ -106,16 +109,28 @@ impl Ready {
         self.0.queue.lock().is_empty()
     }
 
-    /// Whether the worker may sleep: the list is empty, and a wake from now on wakes the worker.
-    pub(super) fn prepare_sleep(&self) -> bool {
+    /// Whether the worker may sleep: the list is empty, and a wake from now on wakes the worker. `taken`, the list's other
+    /// half, is empty too.
+    pub(super) fn prepare_sleep(&self, taken: &mut VecDeque<Arc<Wake>>) -> bool {
         if let Some(eventfd_waker) = &self.0.eventfd_waker {
             eventfd_waker.flag.prepare_sleep();
         }
-        let may_sleep = self.is_empty();
-        if !may_sleep {
+        let may_sleep = self.shrink_if_empty();
+        if may_sleep {
+            shrink(taken);
+        } else {
             self.awake();
         }
         may_sleep
+    }
+
+    fn shrink_if_empty(&self) -> bool {
+        let mut queue = self.0.queue.lock();
+        let empty = queue.is_empty();
+        if empty {
+            shrink(&mut queue);
+        }
+        empty
     }
 
     /// The worker is awake again.
@@ -129,6 +144,13 @@ impl Ready {
     pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<Wake>>) {
         debug_assert!(taken.is_empty());
         std::mem::swap(&mut *self.0.queue.lock(), taken);
+    }
+}
+
+/// Gives back the memory of an empty list that was long: otherwise the memory of a spike would stay for ever.
+fn shrink(list: &mut VecDeque<Arc<Wake>>) {
+    if list.capacity() > KEPT_ENTRIES {
+        *list = VecDeque::with_capacity(KEPT_ENTRIES);
     }
 }
 

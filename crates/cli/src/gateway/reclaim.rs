@@ -22,6 +22,8 @@ use crate::sys::heap;
 
 /// Pages given back that make a spike: 4 MiB.
 const SPIKE_PAGES: usize = 1024;
+/// How long after a spike timers and lists may keep what it left on the heap.
+const REST_KEPT: Duration = Duration::from_secs(5);
 
 /// The reclaimer of the pool's memory.
 pub(super) struct PoolReclaim {
@@ -30,6 +32,8 @@ pub(super) struct PoolReclaim {
     timer: Option<(Time, CalloutId)>,
     /// Pages that were given back when the heap was last trimmed.
     pages_at_trim: usize,
+    /// When the heap is trimmed once more.
+    trim_again: Option<Time>,
     /// The longest that a trim of the heap took.
     longest_trim: Duration,
     shortages: ShortageWatch,
@@ -65,6 +69,7 @@ impl PoolReclaim {
             zones,
             timer: None,
             pages_at_trim: 0,
+            trim_again: None,
             longest_trim: Duration::ZERO,
             shortages: ShortageWatch::default(),
         }
@@ -102,24 +107,35 @@ impl PoolReclaim {
     pub(super) fn timer(&mut self, shared: &mut Shared) {
         self.timer = None;
         let now = shared.now();
-        if self.zones.tick(now) {
+        let is_last = self.zones.tick(now);
+        if is_last {
             shared.worker_pool.expect_use();
         }
-        self.trim_heap();
+        self.trim_heap(shared, now, is_last);
         self.shortages.look(shared);
         self.set_timer(&mut shared.timers);
     }
 
     /// A spike of buffers comes with connections, flows and lists, which lie on the heap: once the buffers
-    /// of a spike are given back, the heap is trimmed.
-    fn trim_heap(&mut self) {
+    /// of a spike are given back, the heap is trimmed; and again later, or when ticks end, for the pieces that timers,
+    /// lists and the threads' caches kept until then.
+    fn trim_heap(&mut self, shared: &Shared, now: Time, is_last: bool) {
         let pages = self.zones.stats().purged.pages;
         if !self.zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
             self.pages_at_trim = pages;
-            let began = Instant::now();
-            heap::trim();
-            self.longest_trim = self.longest_trim.max(began.elapsed());
+            self.trim_again = Some(now + REST_KEPT);
+            shared.worker_pool.renew_heap_caches();
+            self.trim();
+        } else if self.trim_again.is_some_and(|at| is_last || at <= now) {
+            self.trim_again = None;
+            self.trim();
         }
+    }
+
+    fn trim(&mut self) {
+        let began = Instant::now();
+        heap::trim();
+        self.longest_trim = self.longest_trim.max(began.elapsed());
     }
 
     /// Sets the timer for the next tick, in the place of one that comes later.

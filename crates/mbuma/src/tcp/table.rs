@@ -30,6 +30,9 @@ static TABLE: LockClass = LockClass::new("connection table", order::CONN_TABLE);
 // A model makes a table for each of its runs, and a checker's locks are dear to make: a fifth of its time.
 const SHARDS: usize = if cfg!(shuttle) { 4 } else { 64 };
 
+/// An empty shard keeps room for no more connections than this: otherwise the memory of a spike would stay for ever.
+const KEPT_ENTRIES: usize = 3;
+
 /// The connections of both versions of IP.
 pub(crate) struct Table {
     v4: Shards<Hashed>,
@@ -130,6 +133,9 @@ impl<K: HashedKey> Shards<K> {
         let found = shard.get(key).is_some_and(is_it);
         if found {
             shard.remove(key);
+            if shard.is_empty() && shard.capacity() > KEPT_ENTRIES {
+                *shard = HashMap::default();
+            }
         }
         found
     }

@@ -58,12 +58,13 @@ fn only_a_sleeping_worker_is_woken_and_only_by_others() {
     let ready = Ready::new(Some(EventfdWaker::new(&cpus, 1, &event)));
     let wake = ready.wake_for(Token::only(Kind::Interceptor));
     let other = ready.wake_for(Token::only(Kind::Wakeup));
+    let mut taken = VecDeque::new();
     wake.wake();
-    assert!(!ready.prepare_sleep(), "there is something to do");
+    assert!(!ready.prepare_sleep(&mut taken), "there is something to do");
     assert_eq!(tokens(&ready).len(), 1);
     {
         let _me = cpus.bind(1);
-        assert!(ready.prepare_sleep());
+        assert!(ready.prepare_sleep(&mut taken));
         wake.wake();
         assert!(!signalled(), "the worker woke itself");
         ready.awake();
@@ -73,7 +74,25 @@ fn only_a_sleeping_worker_is_woken_and_only_by_others() {
     assert!(!signalled(), "it was awake");
     assert_eq!(tokens(&ready).len(), 1);
     let _another = cpus.bind(0);
-    assert!(ready.prepare_sleep());
+    assert!(ready.prepare_sleep(&mut taken));
     other.wake();
     assert!(signalled(), "it slept");
+}
+
+#[test]
+fn a_long_list_gives_its_memory_back_before_a_sleep() {
+    // Breaks when both halves of the list keep the room that a spike of connections took.
+    let ready = Ready::new(None);
+    let wakes = [0; 512].map(|_| ready.wake_for(Token::only(Kind::Connection)));
+    let mut taken = VecDeque::new();
+    for _ in 0..2 {
+        wakes.iter().for_each(|wake| wake.wake());
+        ready.take_all(&mut taken);
+        taken
+            .drain(..)
+            .for_each(|wake| assert_eq!(wake.begin().index(), 0));
+    }
+    assert!(taken.capacity() >= 512);
+    assert!(ready.prepare_sleep(&mut taken));
+    assert!(taken.capacity().max(ready.0.queue.lock().capacity()) <= 64);
 }

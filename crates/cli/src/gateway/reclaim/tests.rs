@@ -10,6 +10,7 @@ fn pressure_leaves_one_timer() {
         zones: LoopReclaimer::new(Pace::default()),
         timer: None,
         pages_at_trim: 0,
+        trim_again: None,
         longest_trim: Duration::ZERO,
         shortages: ShortageWatch::default(),
     };

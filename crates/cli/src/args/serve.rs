@@ -19,6 +19,8 @@ use tls::TlsOpts;
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;
+/// Bytes of copies of files in memory.
+const CACHE: u64 = 64 << 20;
 /// The port of the server.
 const PORT: u16 = 80;
 /// The same over TLS.
@@ -54,6 +56,10 @@ pub(crate) struct ServeOpts {
     #[arg(skip)]
     pub(crate) tls: Option<TlsIdentity>,
 
+    /// Bytes of copies of files in memory, if not the usual number.
+    #[arg(skip)]
+    pub(crate) cache: Option<u64>,
+
     /// The stack is a server and no gateway.
     #[arg(skip)]
     pub(crate) alone: Option<Alone>,
@@ -64,6 +70,11 @@ impl ServeOpts {
     pub(crate) fn connections_max(&self) -> usize {
         let alone = self.alone.as_ref();
         alone.map_or(CONNECTIONS_MAX, |alone| alone.connections)
+    }
+
+    /// Bytes of copies of files in memory, at most.
+    pub(crate) fn cache(&self) -> u64 {
+        self.cache.unwrap_or(CACHE)
     }
 
     /// The port of the server, and of the status page.
@@ -162,6 +173,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 
+    /// Memory for copies of files that are asked for again, from which connections send without copying; K, M and G may follow
+    /// [default: 64M]
+    ///
+    /// A file takes a quarter of it at most. Files that change have no copy. 0: no copies.
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    cache: Option<u64>,
+
     /// The interface's MTU, 576 to 65521 [default: 65520 with --in, else 1500]
     #[arg(short = 'm', long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
@@ -229,6 +247,7 @@ impl ServeArgs {
                 log: self.log,
                 no_listing: self.no_listing,
                 tls,
+                cache: self.cache,
                 alone: Some(alone),
             },
             ..NetOpts::default()
@@ -297,6 +316,20 @@ impl FromStr for ServerAddress {
         }
         Ok(ServerAddress { addr, prefix_len })
     }
+}
+
+/// A number of bytes: `64M`
+fn size(text: &str) -> Result<u64, String> {
+    let unit = |letter| text.strip_suffix(letter);
+    let (digits, shift) = match (unit('K'), unit('M'), unit('G')) {
+        (Some(digits), ..) => (digits, 10),
+        (_, Some(digits), _) => (digits, 20),
+        (.., Some(digits)) => (digits, 30),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<u32>().ok().map(u64::from);
+    let bytes = number.map(|number| number << shift);
+    bytes.ok_or_else(|| "it is a number of bytes, as in 65536, 64M or 2G".to_owned())
 }
 
 /// A number of connections.

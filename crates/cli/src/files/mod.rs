@@ -4,11 +4,13 @@
 //! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
 //! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
-//! Called by: gateway::start, gateway::web. Calls: openat2(2), getdents64(2).
+//! Called by: gateway::start, gateway::web. Calls: openat2(2), getdents64(2); cache, readers.
 //! Invariants: nothing is written; only files and directories are read.
 //! Locks: none. Sources: openat2(2).
 
+mod cache;
 mod names;
+mod readers;
 mod served_file;
 
 use std::io;
@@ -18,7 +20,9 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
+pub(crate) use cache::FileCache;
 pub(crate) use names::DirectoryNames;
+pub(crate) use readers::FileReaders;
 pub(crate) use served_file::ServedFile;
 
 /// The kernel asks again when a directory was renamed under it: so often at most.

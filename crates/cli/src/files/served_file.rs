@@ -1,7 +1,7 @@
 //! A file that is being sent.
 //!
-//! Called by: gateway::web. Calls: [`SendFile`].
-//! Invariants: its length is that of the moment when it was opened. A read waits for the disk, if the file is not in memory.
+//! Called by: gateway::web. Calls: [`SendFile`], cache.
+//! Invariants: its length is that of the moment when it was opened. A worker reads only what is in memory.
 //! Locks: none.
 
 use std::fs::File;
@@ -12,12 +12,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mbuma::socket::SendFile;
 use rustix::fs::Stat;
 
+use super::cache::{FileCache, FileKey};
 use crate::http::range::ByteRange;
 
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct ServedFile {
     file: Arc<File>,
+    key: FileKey,
     len: u64,
     modified: SystemTime,
 }
@@ -32,6 +34,7 @@ impl ServedFile {
         };
         ServedFile {
             file: Arc::new(File::from(fd)),
+            key: FileKey::of(stat),
             len: stat.st_size.unsigned_abs(),
             modified: modified.unwrap_or(UNIX_EPOCH) + nanos,
         }
@@ -47,9 +50,21 @@ impl ServedFile {
         self.modified
     }
 
-    /// The job that sends `range` of it.
-    pub(crate) fn send(&self, range: ByteRange) -> SendFile {
-        let end = range.start.saturating_add(range.len);
-        SendFile::new(Arc::clone(&self.file), range.start..end)
+    /// The number of its file system.
+    pub(crate) fn device(&self) -> u64 {
+        self.key.device
+    }
+
+    /// The job that sends `range` of it: from a copy, if there is one, else what is in memory.
+    pub(crate) fn send(&self, range: ByteRange, cache: &FileCache) -> SendFile {
+        let range = range.start..range.start.saturating_add(range.len);
+        match cache.find(&self.file, &self.key) {
+            Some(copy) => SendFile::sealed(copy, range),
+            None => {
+                let mut job = SendFile::new(Arc::clone(&self.file), range);
+                job.set_resident_only(true);
+                job
+            }
+        }
     }
 }

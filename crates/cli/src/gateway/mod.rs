@@ -124,8 +124,8 @@ pub(crate) fn serve(
     sockets: Sockets,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
-    let worker_pool =
-        WorkerPool::new(guest.link.queues()).map_err(Error::io("making descriptors to wake by"))?;
+    let worker_pool = WorkerPool::new(guest.link.queues(), opts.serve.dir.is_some())
+        .map_err(Error::io("making descriptors to wake by"))?;
     let _first = worker_pool.bind(0);
     let (mut first, others) = start::start(guest, opts, sockets, &worker_pool)?;
     first.watch(lifecycle)?;

@@ -39,7 +39,7 @@ pub(super) struct Ready(Arc<List>);
 #[derive(Debug)]
 struct List {
     queue: Mutex<VecDeque<Arc<Wake>>>,
-    /// `None` if there is no other worker to wake this one.
+    /// `None` if there is no other thread to wake this one.
     eventfd_waker: Option<EventfdWaker>,
 }
 

@@ -36,7 +36,7 @@ use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
-use super::web::{LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
+use super::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, Outbound, TapUse};
@@ -196,6 +196,7 @@ fn site(
         no_listing,
         tls,
         alone,
+        ..
     } = &opts.serve;
     let files = |dir: &PathBuf| {
         let doing = format!("opening {} to serve it", dir.display());
@@ -223,6 +224,7 @@ fn site(
         listener,
         responder: Responder::new(fixed.clone(), pages, files),
         tls: tls.transpose()?,
+        storage: FileStorage::new(if dir.is_some() { opts.serve.cache() } else { 0 }),
         log,
         connections_max: (opts.serve.connections_max() / workers).max(1),
         drains: alone.is_some(),

@@ -22,7 +22,7 @@ pub(super) fn start() -> (Shared, IfIndex) {
     let stack = Stack::new(Config::new(clock, Random::from_seed(1))).expect("address space");
     let (ours, _guests) = Pipe::pair(Capabilities::whole(1500));
     let index = stack.attach(Arc::new(ours), IfConfig::new("tap0"));
-    let pool = WorkerPool::new(1).expect("no descriptor is needed");
+    let pool = WorkerPool::new(1, false).expect("no descriptor is needed");
     let poller = Poller::new().expect("an epoll set");
     let policy = Policy::new(&GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT), false);
     let shared = Shared::new(stack, &pool, 0, poller, policy, Resolvers::of_host());

@@ -19,6 +19,7 @@
 mod connection;
 mod handshakes;
 mod log_file;
+mod reading;
 mod respond;
 mod sending;
 mod stream;
@@ -35,6 +36,7 @@ use super::figures::{Fixed, Gauges};
 use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
+use crate::files::{FileCache, FileReaders};
 use connection::{WebConnection, WebNext};
 use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
@@ -70,12 +72,30 @@ impl SharedFixed {
     }
 }
 
+/// How the bytes of files get into memory.
+pub(super) struct FileStorage {
+    pub(super) readers: FileReaders,
+    pub(super) cache: FileCache,
+}
+
+impl FileStorage {
+    /// With copies of `cache_max` bytes at most.
+    pub(super) fn new(cache_max: u64) -> FileStorage {
+        let readers = FileReaders::default();
+        FileStorage {
+            cache: FileCache::new(cache_max, readers.clone()),
+            readers,
+        }
+    }
+}
+
 /// The part of the server that all workers share.
 pub(super) struct WebSite {
     pub(super) listener: TcpListener,
     pub(super) responder: Responder,
     /// Clients speak TLS.
     pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) storage: FileStorage,
     pub(super) log: Option<LogFile>,
     /// Connections of one worker at most.
     pub(super) connections_max: usize,
@@ -166,7 +186,7 @@ impl Web {
         let Some(connection) = self.connections.find(token) else {
             return;
         };
-        match connection.turn(shared, &self.site.responder, gauges) {
+        match connection.turn(shared, &self.site, gauges) {
             Ok(WebNext::Wait) => {}
             Ok(WebNext::Again) => connection.wake(),
             Ok(WebNext::Close) => drop(self.remove(shared, token)),

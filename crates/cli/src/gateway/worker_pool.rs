@@ -120,10 +120,10 @@ pub(super) enum Phase {
 }
 
 impl WorkerPool {
-    /// `count` workers, which begin to serve.
-    pub(super) fn new(count: usize) -> io::Result<Arc<WorkerPool>> {
+    /// `count` workers, which begin to serve. `others`: threads that are no workers wake them too.
+    pub(super) fn new(count: usize, others: bool) -> io::Result<Arc<WorkerPool>> {
         let cpus = Arc::new(Workers::new(count));
-        let handles = (0..count).map(|index| WorkerHandle::new(&cpus, index));
+        let handles = (0..count).map(|index| WorkerHandle::new(&cpus, index, others));
         let handles: Vec<WorkerHandle> = handles.collect::<io::Result<_>>()?;
         Ok(Arc::new(WorkerPool {
             expects_use: AtomicBool::new(true),
@@ -321,9 +321,9 @@ impl WorkerPool {
 }
 
 impl WorkerHandle {
-    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<WorkerHandle> {
+    fn new(cpus: &Arc<Workers>, index: usize, others: bool) -> io::Result<WorkerHandle> {
         let event = match cpus.count() {
-            1 => None,
+            1 if !others => None,
             _ => Some(Arc::new(EventFd::new()?)),
         };
         let eventfd_waker = event

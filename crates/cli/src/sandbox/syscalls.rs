@@ -103,7 +103,13 @@ const WAITING: &[(c_long, &str)] = &[
 const SERVING: &[(c_long, &str)] = &[
     (libc::SYS_openat2, "a file below the directory"),
     (libc::SYS_fstat, "its length and time"),
-    (libc::SYS_pread64, "its bytes into clusters"),
+    (
+        libc::SYS_preadv2,
+        "its bytes that are in memory, into clusters",
+    ),
+    (libc::SYS_pread64, "its other bytes, in a thread that waits"),
+    (libc::SYS_memfd_create, "a copy of it"),
+    (libc::SYS_lseek, "the length of the copy"),
     (libc::SYS_fadvise64, "its next bytes are read ahead"),
     (libc::SYS_getdents64, "the names of a listing"),
 ];
@@ -152,7 +158,7 @@ fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
     let free = FREE.iter().chain(WAITING).chain(serving).chain(runtime);
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
-    calls.extend(checked(uses.runtime)?);
+    calls.extend(checked(uses)?);
     // `--outbound-addr`.
     calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
@@ -169,7 +175,7 @@ fn program(
 }
 
 /// Calls whose arguments are checked.
-fn checked(runtime: bool) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
+fn checked(uses: &Uses<'_>) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
     let own = u64::from(std::process::id());
     let threads = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
     let not_executable = |arg| rule(vec![masked(arg, libc::PROT_EXEC as u64, 0)?]);
@@ -182,7 +188,7 @@ fn checked(runtime: bool) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendErro
         // Accepted sockets do not block.
         (libc::SYS_ioctl, vec![rule(vec![is(1, libc::FIONBIO)?])?]),
         // In debug builds the standard library checks that a descriptor is open before it closes it.
-        (libc::SYS_fcntl, descriptors(runtime)?),
+        (libc::SYS_fcntl, descriptors(uses)?),
         (libc::SYS_mmap, vec![not_executable(2)?]),
         (libc::SYS_mprotect, vec![not_executable(2)?]),
         (
@@ -201,10 +207,12 @@ fn checked(runtime: bool) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendErro
     ])
 }
 
-/// Looks at descriptors; and, for the runtime, a second one for a TAP that a worker watches.
-fn descriptors(runtime: bool) -> Result<Vec<SeccompRule>, BackendError> {
-    let copies = runtime.then_some(libc::F_DUPFD_CLOEXEC);
+/// Looks at descriptors; for the runtime, a second one for a TAP that a worker watches; and the seals of files' copies.
+fn descriptors(uses: &Uses<'_>) -> Result<Vec<SeccompRule>, BackendError> {
+    let copies = uses.runtime.then_some(libc::F_DUPFD_CLOEXEC);
+    let seals = uses.served.map(|_| [libc::F_ADD_SEALS, libc::F_GET_SEALS]);
     let commands = [libc::F_GETFD].into_iter().chain(copies);
+    let commands = commands.chain(seals.into_iter().flatten());
     let rules = commands.map(|command| rule(vec![is(1, command as u64)?]));
     rules.collect()
 }

@@ -25,6 +25,7 @@ mod publish;
 mod relay;
 mod reports;
 mod serve;
+mod serve_storage;
 mod serve_tls;
 mod streams;
 mod user;

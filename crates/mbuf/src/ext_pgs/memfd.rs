@@ -6,7 +6,7 @@
 use core::ptr::{self, NonNull};
 use core::slice;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::file::ends_early;
@@ -45,8 +45,9 @@ impl MemfdPages {
             let text = "not a memfd sealed with F_SEAL_SHRINK and F_SEAL_WRITE";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let file = File::from(memfd);
-        let len = usize::try_from(file.metadata()?.len())
+        let mut file = File::from(memfd);
+        // By a call on the descriptor alone, which a process without the file system may do.
+        let len = usize::try_from(file.seek(SeekFrom::End(0))?)
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let at = match len {
             0 => NonNull::dangling(),

@@ -3,7 +3,7 @@
 //! | source | how |
 //! |---|---|
 //! | [`SealedFile`], a memfd that can't change | its pages lie in the send buffer by reference: no copy in this process; TLS encrypts from them |
-//! | a [`File`] | read into clusters, outside of every lock, as far as there is room; the kernel reads ahead |
+//! | a [`File`] | read into clusters, outside of every lock, as far as there is room; the kernel reads ahead. A thread that must not wait for a disk sends what is in memory, and another thread [reads the rest](SendFile::read_ahead) |
 //!
 //! Other files are never lent: a page that changes between a transmission and its repetition would be two versions of one
 //! stream, and a file that is cut short would be a signal to the program. A file that is shorter than it was said to be, or
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, Pages};
+use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, PageSource, Pages};
 
 use super::SocketError;
 use super::tcp_stream::{TcpStream, fail};
@@ -32,6 +32,9 @@ use crate::tls::TlsError;
 use crate::waiters::{PollingTask, WaitBy};
 
 mod cut;
+mod read_ahead;
+
+use read_ahead::ReadAhead;
 
 /// Bytes that one turn moves at most: enough that turns are few, and few enough that they are still in the cache when they
 /// are sent.
@@ -53,6 +56,18 @@ impl SealedFile {
         }
     }
 
+    /// The same; `guard` is dropped with the last reference to the pages, those of unacknowledged segments included. So a
+    /// program can count the memory.
+    pub fn with_guard(pages: MemfdPages, guard: impl Send + Sync + 'static) -> Self {
+        Self {
+            len: pages.len() as u64,
+            pages: Pages::new(GuardedPages {
+                pages,
+                _guard: guard,
+            }),
+        }
+    }
+
     /// Bytes in it.
     pub fn len(&self) -> u64 {
         self.len
@@ -61,6 +76,22 @@ impl SealedFile {
     /// No bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+/// Pages with a value that goes after them.
+struct GuardedPages<T> {
+    pages: MemfdPages,
+    _guard: T,
+}
+
+impl<T: Send + Sync + 'static> PageSource for GuardedPages<T> {
+    fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()> {
+        self.pages.read(page, off, dst)
+    }
+
+    fn bytes(&self, page: u64) -> Option<&[u8]> {
+        self.pages.bytes(page)
     }
 }
 
@@ -84,6 +115,8 @@ pub struct SendFile {
     accepted: u64,
     /// Up to where the kernel was asked to read ahead.
     advised: u64,
+    /// Bytes that a thread has read that may wait.
+    ahead: Option<ReadAhead>,
     /// Bytes that one call moves at most.
     call_max: u64,
     resident_only: bool,
@@ -111,6 +144,7 @@ impl SendFile {
             header: Vec::new(),
             trailer: Vec::new(),
             accepted: 0,
+            ahead: None,
             call_max: u64::MAX,
             resident_only: false,
         }
@@ -136,7 +170,8 @@ impl SendFile {
     }
 
     /// Reads only what is in the page cache, for a thread that must not wait for a disk: at the first byte that is not, the
-    /// call says [`SendFileError::NotResident`]. Another thread may then go on with the job.
+    /// call says [`SendFileError::NotResident`], and so it does where the file system can't tell. Another thread may then
+    /// [read ahead](SendFile::read_ahead).
     #[doc(alias = "SF_NODISKIO")]
     pub fn set_resident_only(&mut self, on: bool) {
         self.resident_only = on;
@@ -146,6 +181,11 @@ impl SendFile {
     #[doc(alias = "sbytes")]
     pub fn accepted(&self) -> u64 {
         self.accepted
+    }
+
+    /// Whether the file's pages are lent, and not copied.
+    pub fn is_by_reference(&self) -> bool {
+        matches!(self.source, FileSource::Sealed(_))
     }
 
     /// Bytes that are still to be accepted.
@@ -172,7 +212,7 @@ pub enum SendFileError {
     Socket(SocketError),
     /// TLS.
     Tls(TlsError),
-    /// The next bytes are on a disk: see [`SendFile::set_resident_only`].
+    /// The next bytes are on a disk, or may be: see [`SendFile::set_resident_only`].
     NotResident,
     /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has ended,
     /// unless nothing of the job was accepted: then the program may still say something else.
@@ -312,6 +352,7 @@ fn turn(
     let len: usize = pieces.iter().map(Chain::len).sum();
     sink.put(pieces)?;
     job.accepted += len as u64;
+    job.forget_sent();
     Ok(())
 }
 

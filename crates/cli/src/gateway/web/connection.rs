@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | waits for a request | [`IDLE_MAX`]; the first one [`HEAD_MAX_TIME`] | it ends |
 //! | has part of a head | [`HEAD_MAX_TIME`] since its first byte, however many follow | 408, and it ends |
-//! | sends | [`STALL_MAX`] in which the client takes nothing | a reset |
+//! | sends | [`STALL_MAX`] in which the client takes nothing, and no disk is waited for | a reset |
 //! | has sent its last response | the client closes, or [`LINGER_MAX`] | it ends |
 //!
 //! After its last response a connection reads and forgets the bytes that the client still sends: a reset for them would overtake the
@@ -25,6 +25,7 @@ use super::log_file::LogLines;
 use super::respond::{self, Responder, Source};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
+use super::{FileStorage, WebSite};
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
 use crate::gateway::ready::Wake;
@@ -164,10 +165,10 @@ impl WebConnection {
     pub(super) fn turn(
         &mut self,
         shared: &mut Shared,
-        responder: &Responder,
+        site: &WebSite,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
-        match self.advance(shared, responder, gauges) {
+        match self.advance(shared, site, gauges) {
             Err(TlsError::Socket(SocketError::NoBufs)) => {
                 shared.after(NO_BUFS_WAIT, self.token);
                 Ok(WebNext::Wait)
@@ -179,7 +180,7 @@ impl WebConnection {
     fn advance(
         &mut self,
         shared: &mut Shared,
-        responder: &Responder,
+        site: &WebSite,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
         self.fit(shared);
@@ -189,14 +190,14 @@ impl WebConnection {
                 return self.forget();
             }
             if self.sending.is_some()
-                && let Some(next) = self.send(shared, &mut budget)?
+                && let Some(next) = self.send(shared, &site.storage, &mut budget)?
             {
                 return Ok(next);
             }
             if self.phase == WebPhase::Ends {
                 continue;
             }
-            if let Some(next) = self.ask(shared, responder, gauges)? {
+            if let Some(next) = self.ask(shared, &site.responder, gauges)? {
                 return Ok(next);
             }
         }
@@ -207,17 +208,19 @@ impl WebConnection {
     fn send(
         &mut self,
         shared: &mut Shared,
+        storage: &FileStorage,
         budget: &mut usize,
     ) -> Result<Option<WebNext>, TlsError> {
         let Some(sending) = &mut self.sending else {
             return Ok(None);
         };
-        match sending.push(&self.stream, shared, budget) {
+        match sending.push(&self.stream, shared, storage, &self.wake, budget) {
             Ok(SendProgress::All) => {
                 self.finish(shared)?;
                 Ok(None)
             }
             Ok(SendProgress::Part) => Ok(Some(WebNext::Again)),
+            Ok(SendProgress::Reads) => Ok(Some(WebNext::Wait)),
             Ok(SendProgress::Full) => {
                 self.note_progress(shared);
                 Ok(Some(WebNext::Wait))
@@ -373,6 +376,11 @@ impl WebConnection {
                 ));
                 self.rearm(shared, STALL_MAX);
                 Ok(WebNext::Again)
+            }
+            // The client waits for the disk as well.
+            WebPhase::Sends if self.sending.as_ref().is_some_and(Sending::is_reading) => {
+                self.rearm(shared, STALL_MAX);
+                Ok(WebNext::Wait)
             }
             WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
                 self.note_progress(shared);

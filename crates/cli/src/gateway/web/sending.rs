@@ -5,18 +5,24 @@
 //!     copied   read into clusters, which stay its storage until they are acknowledged; TLS seals them
 //! ```
 //!
+//! Bytes that are not in memory another thread reads, and the connection waits ([`reading`](super::reading)).
+//!
 //! Called by: connection. Calls: [`WebStream`], crate::files.
-//! Invariants: a file is read only when the send buffer has room for the bytes.
+//! Invariants: a file is read only when the send buffer has room for the bytes, and no worker waits for a disk.
 //! Locks: none.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use mbuf::Chain;
 use mbuma::socket::{SendFile, SendFileError, SocketError};
 
+use super::FileStorage;
+use super::reading::FileReading;
 use super::respond::{Response, Source};
 use super::stream::WebStream;
-use crate::files::DirectoryNames;
+use crate::files::{DirectoryNames, FileCache, FileReaders};
+use crate::gateway::ready::Wake;
 use crate::gateway::shared::Shared;
 use crate::http::listing;
 use crate::http::plan::BodyPart;
@@ -37,6 +43,8 @@ pub(super) struct Sending {
     source: Source,
     /// The file that is being sent.
     job: Option<SendFile>,
+    /// The same, while a thread reads.
+    reading: Option<FileReading>,
     /// The page's beginning was made.
     has_begun: bool,
     head_len: u64,
@@ -54,6 +62,8 @@ pub(super) enum SendProgress {
     Part,
     /// There are no clusters now.
     NoBufs,
+    /// A thread reads the next bytes; the connection is woken.
+    Reads,
 }
 
 /// The result of a step.
@@ -83,9 +93,15 @@ impl Sending {
             parts: plan.parts.into(),
             source,
             job: None,
+            reading: None,
             has_begun: false,
             sent: 0,
         }
+    }
+
+    /// Whether a thread reads the next bytes.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.is_some()
     }
 
     /// Bytes in the send buffer, or beyond.
@@ -103,23 +119,34 @@ impl Sending {
         &mut self,
         stream: &WebStream,
         shared: &mut Shared,
+        storage: &FileStorage,
+        wake: &Arc<Wake>,
         budget: &mut usize,
     ) -> Result<SendProgress, Failed> {
+        if self.still_reads()? {
+            return Ok(SendProgress::Reads);
+        }
         while self.job.is_some() || !self.parts.is_empty() {
             if *budget == 0 {
                 return Ok(SendProgress::Part);
             }
             if self.job.is_none() {
-                self.job = self.next_file()?;
+                self.job = self.next_file(&storage.cache)?;
+                let copies = self.job.iter().filter(|job| job.is_by_reference());
+                shared.counters.files_from_copies += copies.count() as u64;
             }
             let moved = match &mut self.job {
                 Some(job) => push_file(stream, job, *budget),
                 None => self.push_bytes(stream, shared, *budget),
             };
-            let moved = match moved {
-                Ok(PushStep::Bytes(moved)) => moved,
-                Ok(PushStep::Stopped(progress)) => return Ok(progress),
-                Err(e) => return Err(e),
+            let moved = match moved? {
+                PushStep::Bytes(moved) => moved,
+                PushStep::Stopped(SendProgress::Reads) => {
+                    shared.counters.file_reads += 1;
+                    self.read(&storage.readers, wake);
+                    return Ok(SendProgress::Reads);
+                }
+                PushStep::Stopped(progress) => return Ok(progress),
             };
             self.job.take_if(|job| job.is_done());
             self.sent += moved as u64;
@@ -129,8 +156,28 @@ impl Sending {
         Ok(SendProgress::All)
     }
 
+    /// Has a thread read for the job.
+    fn read(&mut self, readers: &FileReaders, wake: &Arc<Wake>) {
+        if let (Some(job), Source::File(file)) = (self.job.take(), &self.source) {
+            self.reading = Some(FileReading::begin(job, file.device(), readers, wake));
+        }
+    }
+
+    /// Whether a thread reads yet; else the job goes on.
+    fn still_reads(&mut self) -> Result<bool, Failed> {
+        let Some(reading) = &self.reading else {
+            return Ok(false);
+        };
+        let Some((job, read)) = reading.take() else {
+            return Ok(true);
+        };
+        (self.job, self.reading) = (Some(job), None);
+        read.map_err(|_| Failed::File)?;
+        Ok(false)
+    }
+
     /// The file that comes next, with the bytes before it, if there is one next.
-    fn next_file(&mut self) -> Result<Option<SendFile>, Failed> {
+    fn next_file(&mut self, cache: &FileCache) -> Result<Option<SendFile>, Failed> {
         let mut parts = self.parts.iter();
         let (count, range) = match (parts.next(), parts.next()) {
             (Some(BodyPart::File(range)), _) => (1, *range),
@@ -140,7 +187,7 @@ impl Sending {
         let Source::File(file) = &self.source else {
             return Err(Failed::File);
         };
-        let mut job = file.send(range);
+        let mut job = file.send(range, cache);
         if let Some(BodyPart::Bytes(bytes)) = self.parts.drain(..count).next() {
             job = job.with_header(bytes);
         }
@@ -239,6 +286,7 @@ fn push_file(stream: &WebStream, job: &mut SendFile, max: usize) -> Result<PushS
             Ok(PushStep::Stopped(SendProgress::NoBufs))
         }
         Err(e) if e.is_would_block() => Ok(PushStep::Stopped(SendProgress::Full)),
+        Err(SendFileError::NotResident) => Ok(PushStep::Stopped(SendProgress::Reads)),
         Err(SendFileError::Read(_)) => Err(Failed::File),
         Err(_) => Err(Failed::Connection),
     }

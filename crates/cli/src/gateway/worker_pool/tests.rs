@@ -8,7 +8,7 @@ use super::{AcceptSteering, BUSY_BYTES, LOAD_RATIO, Phase, Quiescence, WorkerPoo
 use crate::gateway::table::{Kind, Token};
 
 fn worker_pool(count: usize) -> std::sync::Arc<WorkerPool> {
-    WorkerPool::new(count).expect("descriptors")
+    WorkerPool::new(count, false).expect("descriptors")
 }
 
 /// Takes what lies on a worker's list; how much it was.

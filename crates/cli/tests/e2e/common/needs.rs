@@ -41,7 +41,12 @@ pub(crate) fn skipped(test: &str, reason: &str) {
 /// What every guest needs: namespaces and a TAP device.
 pub(crate) fn guests() -> Result<(), String> {
     namespaces()?;
-    tun()
+    device("/dev/net/tun")
+}
+
+/// A file system in user space can be mounted.
+pub(crate) fn fuse() -> Result<(), String> {
+    device("/dev/fuse")
 }
 
 /// User and network namespaces can be made, as another program finds.
@@ -53,10 +58,10 @@ pub(crate) fn namespaces() -> Result<(), String> {
     }
 }
 
-/// /dev/net/tun can be opened.
-fn tun() -> Result<(), String> {
-    let opened = File::options().read(true).write(true).open("/dev/net/tun");
-    opened.map(|_| ()).map_err(|e| format!("/dev/net/tun: {e}"))
+/// A device can be opened.
+fn device(path: &str) -> Result<(), String> {
+    let opened = File::options().read(true).write(true).open(path);
+    opened.map(|_| ()).map_err(|e| format!("{path}: {e}"))
 }
 
 /// Namespaces can be made in which a test is alone.

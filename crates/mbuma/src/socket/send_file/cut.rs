@@ -76,20 +76,27 @@ impl SendFile {
         match &self.source {
             FileSource::Sealed(file) => lent(pool, file, at, len),
             FileSource::File(file) => {
-                if at + READ_AHEAD / 2 >= self.advised && self.advised < end {
-                    let len = READ_AHEAD.min(end - self.advised);
-                    // Advice may be refused.
-                    _ = rustix::fs::fadvise(
-                        file,
-                        self.advised,
-                        len.try_into().ok(),
-                        Advice::WillNeed,
-                    );
-                    self.advised += len;
+                let ahead = self.ahead.as_ref().map_or(&[][..], |ahead| ahead.from(at));
+                if !ahead.is_empty() {
+                    return copied(pool, ahead.get(..len).unwrap_or(ahead));
+                }
+                // Advice itself may wait for a disk.
+                if !self.resident_only {
+                    advise(file, at, end, &mut self.advised);
                 }
                 read(pool, file, at, len, self.resident_only)
             }
         }
+    }
+}
+
+/// Has the kernel read ahead of `at`, where that is due.
+pub(super) fn advise(file: &File, at: u64, end: u64, advised: &mut u64) {
+    if at + READ_AHEAD / 2 >= *advised && *advised < end {
+        let len = READ_AHEAD.min(end - *advised);
+        // Advice may be refused.
+        _ = rustix::fs::fadvise(file, *advised, len.try_into().ok(), Advice::WillNeed);
+        *advised += len;
     }
 }
 
@@ -113,6 +120,18 @@ fn lent(
         ExtPgsError::NoBufs => mbuf::NoBufs.into(),
         e => SendFileError::Read(io::Error::new(io::ErrorKind::InvalidInput, e)),
     })
+}
+
+/// Copies to clusters, of which each is a piece.
+fn copied(pool: &MbufPool, bytes: &[u8]) -> Result<Chain<Mixed>, SendFileError> {
+    let piece = bytes.get(..ClusterSize::K16.bytes()).unwrap_or(bytes);
+    let size = ClusterSize::ALL
+        .into_iter()
+        .find(|size| size.bytes() >= piece.len());
+    let mut blank = Blank::new(pool, size.unwrap_or(ClusterSize::K16))?;
+    let room = blank.bytes_mut().get_mut(..piece.len());
+    room.unwrap_or_default().copy_from_slice(piece);
+    Ok(blank.show(piece.len()).into())
 }
 
 /// Reads into clusters: one, unless the piece is longer than the largest.
@@ -172,11 +191,11 @@ fn fill(
     Ok(got)
 }
 
-/// Reads what is in the page cache. A file system that can't tell reads as ever.
+/// Reads what is in the page cache. A file system that can't tell may be a slow one.
 fn read_resident(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     let mut bufs = [IoSliceMut::new(room)];
     match rustix::io::preadv2(file.as_fd(), &mut bufs, at, ReadWriteFlags::NOWAIT) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.read_at(room, at),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::AGAIN.into()),
         other => Ok(other?),
     }
 }

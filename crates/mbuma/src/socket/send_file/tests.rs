@@ -339,13 +339,65 @@ fn a_file_that_cannot_be_read_is_an_error() {
     pair.done();
 }
 
-/// Breaks if what is in the page cache is not sent by a thread that must not wait.
+/// Breaks if what another thread has read is lost, doubled or moved, or the thread that must not wait reads by itself where
+/// the file system can't tell what is in memory, as that of a memfd mostly can't.
 #[test]
-fn a_resident_file_is_sent_without_waiting_for_a_disk() {
+fn a_thread_that_must_not_wait_sends_what_another_has_read() {
     let pair = Pair::new();
-    let mut job = SendFile::new(Arc::new(memfd(50_000)), 0..50_000);
+    pair.client.set_buffers(90_000, 90_000);
+    let job = SendFile::new(Arc::new(memfd(700_000)), 1_000..650_000);
+    let mut job = job.with_header(*b"head").with_trailer(*b"tail");
     job.set_resident_only(true);
-    assert!(pair.pump(&mut job) == content(0..50_000));
+    let mut got = Vec::new();
+    while !job.is_done() {
+        match pair.client.send_file(&mut job) {
+            Err(SendFileError::NotResident) => job.read_ahead().unwrap(),
+            Err(e) => assert!(e.is_would_block(), "{e}"),
+            Ok(_) => {}
+        }
+        got.extend(pair.received());
+    }
+    pair.rest(&job, &mut got);
+    let expected = [&b"head"[..], &content(1_000..650_000), b"tail"].concat();
+    assert!(got == expected);
+    pair.done();
+}
+
+/// Breaks if a file that became shorter before another thread reads it is padded, or sent as far as it goes without an error.
+#[test]
+fn reading_ahead_finds_a_short_file() {
+    let file = Arc::new(memfd(10_000));
+    let mut job = SendFile::new(Arc::clone(&file), 4_000..10_000);
+    job.read_ahead().unwrap();
+    file.set_len(4_000).unwrap();
+    let e = job.read_ahead().unwrap_err();
+    assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+/// Breaks if a program that counts the memory of lent pages counts it as free while a peer has not acknowledged it.
+#[test]
+fn a_guard_goes_with_the_last_page() {
+    let pair = Pair::new();
+    let guard = Arc::new(());
+    let memfd = memfd(30_000);
+    rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::WRITE).unwrap();
+    let pages = MemfdPages::new(OwnedFd::from(memfd)).unwrap();
+    let file = Arc::new(SealedFile::with_guard(pages, Arc::clone(&guard)));
+    let mut job = SendFile::sealed(file, 0..30_000);
+    pair.client.send_file(&mut job).unwrap();
+    drop(job);
+    assert_eq!(
+        Arc::strong_count(&guard),
+        2,
+        "the send buffer has the pages"
+    );
+    assert!(pair.received() == content(0..30_000));
+    let begin = std::time::Instant::now();
+    while Arc::strong_count(&guard) > 1 {
+        // The acknowledgement is delayed.
+        pair.poll();
+        assert!(begin.elapsed().as_secs() < 20);
+    }
     pair.done();
 }
 

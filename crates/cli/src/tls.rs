@@ -25,8 +25,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::args::serve::TlsIdentity;
 use crate::errors::Error;
 
-/// The only protocol above (RFC 7301).
-const ALPN: &[u8] = b"http/1.1";
+/// The only protocol above a web server's TLS (RFC 7301).
+pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
 /// How long a certificate that is made at the start is good for, and how far a client's clock may be behind.
 const VALID: Duration = Duration::from_secs(365 * DAY);
 const CLOCK_SLACK: Duration = Duration::from_secs(DAY);
@@ -40,11 +40,15 @@ pub(crate) struct ServerTls {
 }
 
 impl ServerTls {
-    /// A server at `addr`, which speaks HTTP.
+    /// A server at `addr`. If `alpn` is a protocol, clients that name others are refused.
     ///
     /// # Errors
     /// A file can't be read, or has no certificate or key; the two do not belong together.
-    pub(crate) fn of(identity: &TlsIdentity, addr: IpAddr) -> Result<ServerTls, Error> {
+    pub(crate) fn of(
+        identity: &TlsIdentity,
+        addr: IpAddr,
+        alpn: Option<&[u8]>,
+    ) -> Result<ServerTls, Error> {
         let (chain, key, doing) = match identity {
             TlsIdentity::SelfSigned => {
                 let doing = "making a certificate".to_owned();
@@ -58,7 +62,7 @@ impl ServerTls {
             }
         };
         let certificate = chain.first().cloned();
-        let config = config(chain, key).map_err(other);
+        let config = config(chain, key, alpn).map_err(other);
         Ok(ServerTls {
             config: Arc::new(config.map_err(Error::io(&doing))?),
             certificate: certificate.unwrap_or_else(|| CertificateDer::from(Vec::new())),
@@ -131,6 +135,7 @@ fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
 fn config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    alpn: Option<&[u8]>,
 ) -> Result<ServerConfig, rustls::Error> {
     let mut provider = provider::default_provider();
     // Stable: what is equal stays in rustls' order, TLS 1.3 first.
@@ -145,7 +150,7 @@ fn config(
         .with_safe_default_protocol_versions()?
         .with_no_client_auth();
     let mut config = builder.with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = alpn.map(<[u8]>::to_vec).into_iter().collect();
     config.ignore_client_order = true;
     // The stack seals.
     config.enable_secret_extraction = true;

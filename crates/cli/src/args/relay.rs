@@ -17,7 +17,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::str::FromStr;
 
-use super::serve::{Alone, ServeOpts, ServerAddress};
+use super::serve::{Alone, ServeOpts, ServerAddress, TlsOpts};
 use super::{AttachTarget, NetOpts, attach_target, ifname};
 
 /// The name of an interface in a namespace.
@@ -39,6 +39,8 @@ Examples:
       the same for clients of this host; as root
   mbuma relay in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8080
       clients and server in one namespace
+  mbuma relay --tls cert.pem key.pem in=4711,address=10.0.3.2/24,port=443 to=10.0.3.1:8080
+      clients speak TLS, and the server gets their bytes without
 
 Each side gets an interface, whose other end has the first other address of its network.
 It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace has ended.
@@ -67,6 +69,10 @@ pub(crate) struct RelayArgs {
     #[arg(short = 'w', long, value_name = "N", default_value_t = super::workers_default(),
           value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
     pub(crate) workers: u8,
+
+    // Clients speak TLS, and the server gets their bytes without.
+    #[command(flatten)]
+    pub(crate) tls: TlsOpts,
 
     /// Let the process that reads packets keep all rights that mbuma was started with
     #[arg(long)]

@@ -14,8 +14,7 @@ use crate::guest::Addressing;
 
 mod tls;
 
-pub(crate) use tls::TlsIdentity;
-use tls::TlsOpts;
+pub(crate) use tls::{TlsIdentity, TlsOpts};
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;

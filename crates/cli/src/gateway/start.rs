@@ -46,7 +46,7 @@ use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::serve::announce;
 use crate::sys::limits;
-use crate::tls::ServerTls;
+use crate::tls::{self, ServerTls};
 
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
 /// is attached to again finds its neighbour where it was.
@@ -233,7 +233,7 @@ fn site(
 
 /// The configuration of TLS. Says the fingerprint of a certificate that no file has.
 fn server_tls(identity: &TlsIdentity, at: SocketAddrV4) -> Result<Arc<ServerConfig>, Error> {
-    let tls = ServerTls::of(identity, (*at.ip()).into())?;
+    let tls = ServerTls::of(identity, (*at.ip()).into(), Some(tls::ALPN_HTTP))?;
     if *identity == TlsIdentity::SelfSigned {
         announce("the certificate's SHA-256 is", &tls.fingerprint());
     }

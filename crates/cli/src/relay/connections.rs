@@ -2,28 +2,33 @@
 //!
 //! ```text
 //!   client --SYN--> listener --> Begins: the server is asked --established--> Spliced: two splices
-//!                                   `-- refused: the client is reset            `-- both ended: dropped
+//!                           |       `-- refused: the client is reset            `-- both ended: dropped
+//!                           `-> Shakes: the TLS handshake, if clients speak TLS; then Begins
 //! ```
+//!
+//! A handshake has [`HANDSHAKE_MAX_TIME`], and one connection in [`HANDSHAKE_SHARE`] may be in it: for one too many the oldest
+//! ends. The server hears of a client whose handshake is done.
 //!
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
 //! it. A client's bytes wait in its receive buffer until the server has answered.
 //!
-//! Called by: relay_process. Calls: [`TcpStream::relay`].
+//! Called by: relay_process. Calls: [`RelayEnd::relay`].
 //! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mbuma::socket::TcpRelay;
+use mbuma::socket::{HandshakeError, RelayEnd, SocketError, TcpRelay, TlsHandshake};
 use mbuma::{Stack, State, TcpListener, TcpStream};
+use rustls::ServerConfig;
 
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
@@ -34,6 +39,11 @@ const LISTENER: u64 = 0;
 /// How often the thread looks whether it was asked to end.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long a handshake may take.
+const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
+/// One connection in so many may be in its handshake.
+const HANDSHAKE_SHARE: usize = 4;
+
 /// All of them.
 pub(super) struct RelayedConnections {
     stack: Stack,
@@ -41,8 +51,12 @@ pub(super) struct RelayedConnections {
     to: SocketAddrV4,
     idle: Option<Duration>,
     max: usize,
+    /// Clients speak TLS.
+    tls: Option<Arc<ServerConfig>>,
     next: u64,
     table: HashMap<u64, Relayed>,
+    /// Those that began a handshake, and when that must be done; in this order. Some have ended it.
+    shaking: VecDeque<(u64, Instant)>,
     news: (Sender<u64>, Receiver<u64>),
 }
 
@@ -54,9 +68,11 @@ struct Relayed {
 
 /// How far it is.
 enum RelayState {
+    /// The client's TLS handshake is under way.
+    Shakes(Box<TlsHandshake>),
     /// The server is asked.
     Begins {
-        client: TcpStream,
+        client: RelayEnd,
         server: TcpStream,
     },
     Spliced(TcpRelay),
@@ -101,6 +117,7 @@ impl RelayedConnections {
         to: SocketAddrV4,
         idle: Option<Duration>,
         max: usize,
+        tls: Option<Arc<ServerConfig>>,
     ) -> RelayedConnections {
         RelayedConnections {
             stack: stack.clone(),
@@ -108,8 +125,10 @@ impl RelayedConnections {
             to,
             idle,
             max,
+            tls,
             next: LISTENER + 1,
             table: HashMap::new(),
+            shaking: VecDeque::new(),
             news: mpsc::channel(),
         }
     }
@@ -131,6 +150,7 @@ impl RelayedConnections {
                 // The sender is ours: it is not gone.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
+            self.end_late_handshakes();
             if stops(monitor).map_err(Error::io("hearing the monitor"))? {
                 return Ok(());
             }
@@ -147,23 +167,94 @@ impl RelayedConnections {
     }
 
     fn begin(&mut self, client: TcpStream) {
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let Ok(server) = self.stack.tcp_connect(any, self.to) else {
-            // There is no way to the server, or no port left.
-            return client.abort();
-        };
         let number = self.next;
         self.next += 1;
         let waker = Nudge::new(number, &self.news.0);
-        for stream in [&client, &server] {
-            stream.set_nodelay(true);
-            stream.set_waker(Some(Waker::from(Arc::clone(&waker))));
+        client.set_nodelay(true);
+        client.set_waker(Some(Waker::from(Arc::clone(&waker))));
+        let state = match self.tls.clone() {
+            None => self.ask_server(RelayEnd::Tcp(client), &waker),
+            Some(config) => self.shake_hands(client, number, config),
+        };
+        if let Some(state) = state {
+            let again = Arc::clone(&waker);
+            self.table.insert(number, Relayed { waker, state });
+            // Something may have come before there was a waker to tell.
+            again.wake();
         }
-        let again = Arc::clone(&waker);
-        let state = RelayState::Begins { client, server };
-        self.table.insert(number, Relayed { waker, state });
-        // It may have been answered before there was a waker to tell.
-        again.wake();
+    }
+
+    /// Begins a handshake; for one too many the oldest ends.
+    fn shake_hands(
+        &mut self,
+        client: TcpStream,
+        number: u64,
+        config: Arc<ServerConfig>,
+    ) -> Option<RelayState> {
+        if self.shaking.len() >= (self.max / HANDSHAKE_SHARE).max(1) {
+            let table = &self.table;
+            self.shaking.retain(|(number, _)| shakes(table, *number));
+        }
+        if self.shaking.len() >= (self.max / HANDSHAKE_SHARE).max(1) {
+            self.end_oldest_handshake();
+        }
+        let handshake = TlsHandshake::server(client, config).ok()?;
+        let until = Instant::now() + HANDSHAKE_MAX_TIME;
+        self.shaking.push_back((number, until));
+        Some(RelayState::Shakes(Box::new(handshake)))
+    }
+
+    fn end_oldest_handshake(&mut self) {
+        if let Some((number, _)) = self.shaking.pop_front()
+            && shakes(&self.table, number)
+            && let Some(one) = self.table.remove(&number)
+            && let RelayState::Shakes(handshake) = one.state
+        {
+            handshake.tcp().abort();
+        }
+    }
+
+    fn end_late_handshakes(&mut self) {
+        let now = Instant::now();
+        while self.shaking.front().is_some_and(|(_, until)| *until <= now) {
+            self.end_oldest_handshake();
+            self.accept();
+        }
+    }
+
+    /// Connects to the server for a client.
+    fn ask_server(&self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let Ok(server) = self.stack.tcp_connect(any, self.to) else {
+            // There is no way to the server, or no port left.
+            abort(&client);
+            return None;
+        };
+        server.set_nodelay(true);
+        server.set_waker(Some(Waker::from(Arc::clone(waker))));
+        Some(RelayState::Begins { client, server })
+    }
+
+    /// A handshake goes on; once it is done the server is asked.
+    fn go_on(&self, mut handshake: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
+        match handshake.advance() {
+            Ok(true) => {
+                let state = self.ask_server(RelayEnd::Tls(handshake.finish().ok()?), waker);
+                // The server may have answered already.
+                Arc::clone(waker).wake();
+                state
+            }
+            // Without buffers: the client's next packet is another attempt.
+            Ok(false) | Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+                Some(RelayState::Shakes(handshake))
+            }
+            Err(HandshakeError::Tls(_)) => {
+                // It was told why.
+                handshake.tcp().shutdown(Shutdown::Write);
+                None
+            }
+            Err(_) => None,
+        }
     }
 
     /// Looks how far a connection is.
@@ -173,6 +264,7 @@ impl RelayedConnections {
         };
         waker.named.swap(false, Ordering::AcqRel);
         let next = match state {
+            RelayState::Shakes(handshake) => self.go_on(handshake, &waker),
             RelayState::Begins { client, server } => begins(client, server, self.idle),
             spliced @ RelayState::Spliced(_) => Some(spliced),
         };
@@ -184,20 +276,45 @@ impl RelayedConnections {
     }
 }
 
+/// Whether a connection is in its handshake.
+fn shakes(table: &HashMap<u64, Relayed>, number: u64) -> bool {
+    let state = table.get(&number).map(|one| &one.state);
+    matches!(state, Some(RelayState::Shakes(_)))
+}
+
+/// Ends a client's connection with a reset.
+fn abort(client: &RelayEnd) {
+    match client {
+        RelayEnd::Tcp(tcp) => tcp.abort(),
+        RelayEnd::Tls(tls) => tls.abort(),
+    }
+}
+
+/// Whether a client's connection has failed.
+fn has_failed(client: &RelayEnd) -> bool {
+    match client {
+        RelayEnd::Tcp(tcp) => tcp.error().is_some(),
+        RelayEnd::Tls(tls) => tls.connection().error().is_some(),
+    }
+}
+
 /// A connection that began: spliced once the server has answered, none once either end is over.
-fn begins(client: TcpStream, server: TcpStream, idle: Option<Duration>) -> Option<RelayState> {
-    if client.error().is_some() || server.error().is_some() {
-        client.abort();
+fn begins(client: RelayEnd, server: TcpStream, idle: Option<Duration>) -> Option<RelayState> {
+    if has_failed(&client) || server.error().is_some() {
+        abort(&client);
         server.abort();
         return None;
     }
     match server.state() {
         State::SynSent | State::SynReceived => Some(RelayState::Begins { client, server }),
         State::Closed => {
-            client.abort();
+            abort(&client);
             None
         }
-        _ => client.relay(server, idle).ok().map(RelayState::Spliced),
+        _ => {
+            let relay = client.relay(RelayEnd::Tcp(server), idle);
+            relay.ok().map(RelayState::Spliced)
+        }
     }
 }
 

@@ -18,17 +18,21 @@ use kern::{MonotonicClock, Random};
 use mbuma::device::tap::TapOptions;
 use mbuma::runtime::{Runtime, RuntimeConfig};
 use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
+use rustls::ServerConfig;
 
 use super::MadeInterface;
 use super::connections::RelayedConnections;
 use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
+use crate::args::serve::TlsIdentity;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::{GuestEnd, GuestLink};
 use crate::sandbox::{self, Uses};
 use crate::say;
+use crate::serve::announce;
 use crate::sys::{fd, process};
+use crate::tls::ServerTls;
 
 /// The name that `ps` shows.
 const NAME: &CStr = c"mbuma-relay";
@@ -67,6 +71,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
         runtime: true,
         ..Uses::default()
     };
+    let tls = tls(args)?;
     sandbox::enter(&net, &uses)?;
     let runtime = RuntimeConfig {
         workers: args.workers.into(),
@@ -81,14 +86,33 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     let listener = stack.tcp_listen(at, BACKLOG);
     let listener = listener.map_err(|e| failed("listening", e))?;
     let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle));
-    let mut connections =
-        RelayedConnections::new(&stack, listener, args.connect.to, idle, args.connections);
+    let mut connections = RelayedConnections::new(
+        &stack,
+        listener,
+        args.connect.to,
+        idle,
+        args.connections,
+        tls,
+    );
     let said = monitor.send(&ChannelMessage::Up, None);
     said.map_err(Error::io("telling the monitor that clients may connect"))?;
     connections.run(monitor)?;
     drop(connections);
     runtime.shutdown();
     Ok(())
+}
+
+/// The configuration of TLS, if clients speak it. Says the fingerprint of a certificate that no file has.
+fn tls(args: &RelayArgs) -> Result<Option<Arc<ServerConfig>>, Error> {
+    let Some(identity) = args.tls.identity().map_err(Error::Usage)? else {
+        return Ok(None);
+    };
+    let addr = args.listen.interface.address.addr();
+    let tls = ServerTls::of(&identity, addr.into(), None)?;
+    if identity == TlsIdentity::SelfSigned {
+        announce("the certificate's SHA-256 is", &tls.fingerprint());
+    }
+    Ok(Some(tls.config))
 }
 
 fn stack(runtime: &Runtime) -> Result<Stack, Error> {

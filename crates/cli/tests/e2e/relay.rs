@@ -15,6 +15,56 @@ fn relaying(arguments: &[&str]) -> Running {
 }
 
 #[test]
+fn a_relay_ends_tls_for_a_server_without() {
+    // Breaks when bytes are lost between TLS and a plain server, an end of either is not passed on, or clients without TLS reach
+    // the server.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["python3", "curl", "cmp", "openssl"])
+    );
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let file = scratch.write("file", &noise(16 << 20, 22));
+    let running = relaying(&[
+        "--tls=self-signed",
+        "in=/run/netns/blue,address=10.0.3.2/24,port=443",
+        "to=10.0.3.1:8080",
+    ]);
+    let fingerprint = running.wait_for("the certificate's SHA-256 is");
+    let mut server = program("ip");
+    server.args([
+        "netns",
+        "exec",
+        "blue",
+        "python3",
+        "-I",
+        "-u",
+        "-m",
+        "http.server",
+        "8080",
+    ]);
+    server.args(["--directory", &scratch.text("")]);
+    let server = Running::start(server);
+    server.wait_for("Serving HTTP");
+    shell(&format!(
+        "ip netns exec blue curl -ksS https://10.0.3.2/file | cmp - {file}
+         ip netns exec blue curl -ksS --tls-max 1.2 https://10.0.3.2/file | cmp - {file}
+         for n in 1 2 3 4 5 6 7 8; do ip netns exec blue curl -ksS https://10.0.3.2/file | cmp - {file} & done; wait
+         ip netns exec blue openssl s_client -connect 10.0.3.2:443 </dev/null 2>/dev/null |
+             openssl x509 -noout -fingerprint -sha256 | grep -q '={fingerprint}$'
+         ! ip netns exec blue curl -sS http://10.0.3.2:443/file >{out} 2>/dev/null
+         ! grep -q HTTP {out}",
+        out = scratch.text("out"),
+    ));
+    running.signal("TERM");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+}
+
+#[test]
 fn clients_of_one_namespace_reach_a_server_in_another() {
     // Breaks when bytes are lost between two interfaces, a refusal does not come back, or packets are routed beside.
     needs!(

@@ -60,10 +60,10 @@ def get(path):
     with context.wrap_socket(socket.create_connection(('192.0.2.2', 443))) as s:
         s.settimeout(60)
         s.sendall(b'GET ' + path + b' HTTP/1.0\\r\\n\\r\\n')
-        answer = b''
+        pieces = []
         while piece := s.recv(65536):
-            answer += piece
-        return answer.split(b'\\r\\n\\r\\n', 1)[1]
+            pieces.append(piece)
+        return b''.join(pieces).split(b'\\r\\n\\r\\n', 1)[1]
 assert get(b'/ten') == b'0123456789'
 assert get(b'/big') == open(sys.argv[1], 'rb').read()
 ";

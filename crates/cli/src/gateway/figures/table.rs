@@ -81,7 +81,9 @@ figures! {
         "files_from_copies_total" Count "Ranges of served files that were sent from copies in memory." {
             files_from_copies,
         }
-        "file_reads_total" Count "Reads of served files that waited for a disk, in threads of their own." { file_reads, }
+        "file_reads_total" Count "Reads of served files that may wait for a disk, in threads of their own." {
+            file_reads,
+        }
         "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }
         "http_sent_bytes_total" Bytes "Responses of the status page and of served files, with heads." {
             http_bytes,

@@ -7,6 +7,7 @@
 pub(crate) mod impair;
 mod names;
 pub(crate) mod netstat;
+pub(crate) mod network;
 mod outbound;
 pub(crate) mod pasta;
 pub(crate) mod publish;
@@ -106,6 +107,8 @@ pub(crate) enum Verb {
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
+    /// List, look at and remove the networks that `mbuma run --network` makes
+    Network(network::NetworkArgs),
     /// Publish ports of a running `mbuma run` or `mbuma attach`, or no more
     Publish(publish::PublishArgs),
     /// Serve the files below a directory, by an interface of its own in a namespace or on this host
@@ -151,7 +154,7 @@ pub(crate) enum Verb {
 }
 
 /// The command line of `mbuma run`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(
     override_usage = "mbuma run [OPTIONS] [--] COMMAND [ARG]...",
     after_help = "\
@@ -164,6 +167,8 @@ Examples:
   mbuma run --pcap out.pcapng --stats -- make test
   mbuma run --impair rate=20mbit,delay=40ms,loss=1% -- git clone https://example.org/r
   mbuma run --impair delay=30ms,up:rate=2mbit,down:rate=16mbit,queue=256kb -- ./client
+  mbuma run --network blue --hostname db -- postgres -D data     and from another terminal:
+  mbuma run --network blue -- psql -h db        guests that find each other by name
   mbuma run -r -- bash                          a shell that is root in there, to try ip and ss
 
 Exit status:
@@ -194,6 +199,14 @@ pub(crate) struct RunArgs {
     /// Search names in this domain instead of the host's; `.` for none. May be repeated.
     #[arg(long, value_name = "DOMAIN", value_parser = names::domain)]
     pub(crate) search: Vec<String>,
+
+    /// Share a network with the other guests of this user that name it: they find each other by --hostname
+    ///
+    /// The first guest begins the network, with its options, and the last one ends it. Options of later guests
+    /// about the network itself must be the same, or absent.
+    #[arg(long, value_name = "NAME", value_parser = network::network_name,
+          conflicts_with_all = ["workers", "stats", "api_socket"])]
+    pub(crate) network: Option<String>,
 
     /// Options that `attach` has too.
     #[command(flatten)]
@@ -266,6 +279,10 @@ pub(crate) struct NetOpts {
     /// Answer no names.
     #[arg(skip)]
     pub(crate) no_dns: bool,
+
+    /// The guests are several.
+    #[arg(skip)]
+    pub(crate) network: bool,
 
     /// For guests that ask.
     #[arg(skip)]
@@ -405,6 +422,7 @@ impl Default for NetOpts {
             dns: Vec::new(),
             outbound_addr: None,
             no_dns: false,
+            network: false,
             dhcp: vm::DhcpOpts::default(),
             maps: None,
             detaches: false,

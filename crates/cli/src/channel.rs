@@ -11,6 +11,7 @@
 //!            monitor <- Ended        (the guest; deliver its last data)
 //!            monitor <- Stop         (at once; as if its end closes)
 //!            monitor <- Publish + socket, Unpublish
+//!            monitor <- GuestJoined + TAP, GuestLeft     (of a network)
 //!            gateway process  Done -> (and ends)
 //!   At any point instead, from a child:  Failed ->
 //! ```
@@ -26,6 +27,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
+use crate::guests::{GuestId, GuestSpec};
+use crate::network::message::NetworkMessage;
 use crate::ports::{PortSpec, PublishedId};
 use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
@@ -75,12 +78,18 @@ pub(crate) enum ChannelMessage {
     Publish(PortSpec),
     /// This one is not published any more.
     Unpublish(PublishedId),
+    /// A network has one guest more; its TAP comes along.
+    GuestJoined(GuestSpec),
+    /// A network has lost this guest.
+    GuestLeft(GuestId),
+    /// Between a network's process and those that join it or look at it.
+    Network(NetworkMessage),
     /// The gateway process ends with this exit code.
     Done(u8),
 }
 
-/// Room for any message: the longest has a handful of warnings.
-const MESSAGE_LEN_MAX: usize = 4096;
+/// Room for any message: the longest lists the guests of a network.
+const MESSAGE_LEN_MAX: usize = 32 << 10;
 
 /// Forks a process that does `f`, with an end of a channel whose other end stays here.
 ///

@@ -35,6 +35,7 @@ use crate::guest::{self, Guest, GuestEnd, GuestLink};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
+use crate::network;
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, NamespaceKind};
@@ -43,15 +44,14 @@ use crate::sys::{fd, mount, tap};
 
 /// Runs COMMAND to its end and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
+    if let Some(name) = &args.network {
+        return network::run(args, name);
+    }
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child) = start(args, &signals, inherited)?;
-    let mut lifecycle = CommandEnds {
-        child,
-        signals,
-        command: &args.command,
-    };
+    let mut lifecycle = CommandEnds::new(child, signals, &args.command);
     let failed = monitor::serve(guest, &args.net, &mut lifecycle)?;
-    let status = lifecycle.child.end();
+    let status = lifecycle.end();
     Ok(if failed == 0 { status } else { failed })
 }
 
@@ -193,10 +193,26 @@ fn become_command(inherited: &Inherited, parent: Pid, command: &[OsString]) -> F
 }
 
 /// `run` lasts until COMMAND ends.
-struct CommandEnds<'a> {
+pub(crate) struct CommandEnds<'a> {
     child: Child,
     signals: SignalFd,
     command: &'a [OsString],
+}
+
+impl<'a> CommandEnds<'a> {
+    /// For the process that is to become `command`.
+    pub(crate) fn new(child: Child, signals: SignalFd, command: &'a [OsString]) -> Self {
+        CommandEnds {
+            child,
+            signals,
+            command,
+        }
+    }
+
+    /// Ends COMMAND, if it has not, and all that it left behind; gives its status.
+    pub(crate) fn end(&mut self) -> u8 {
+        self.child.end()
+    }
 }
 
 impl Lifecycle for CommandEnds<'_> {

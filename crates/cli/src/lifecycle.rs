@@ -8,6 +8,7 @@
 use std::os::fd::BorrowedFd;
 
 use crate::errors::Error;
+use crate::guests::{GuestChange, NetworkRequest};
 use crate::ports::PortChange;
 
 /// When to begin, when to stop, and what else wants attention in between.
@@ -29,6 +30,16 @@ pub(crate) trait Lifecycle {
 
     /// Changes of published ports that [`Lifecycle::check`] has read since the last call.
     fn take_port_changes(&mut self) -> Vec<PortChange> {
+        Vec::new()
+    }
+
+    /// The same of guests of a network.
+    fn take_guest_changes(&mut self) -> Vec<GuestChange> {
+        Vec::new()
+    }
+
+    /// Requests to the monitor that [`Lifecycle::check`] has collected since the last call.
+    fn take_requests(&mut self) -> Vec<NetworkRequest> {
         Vec::new()
     }
 }

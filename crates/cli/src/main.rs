@@ -17,12 +17,14 @@ mod errors;
 mod files;
 mod gateway;
 mod guest;
+mod guests;
 mod http;
 mod idmap;
 mod launch;
 mod lifecycle;
 mod monitor;
 mod netstat;
+mod network;
 mod pasta;
 mod ports;
 mod publish;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Netstat(args) => netstat::run(&args),
+        Verb::Network(args) => network::manage(&args),
         Verb::Pasta(args) => pasta::run(&args),
         Verb::Publish(args) => publish::run(&args),
         Verb::Relay(args) => relay::run(&args),

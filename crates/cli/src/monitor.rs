@@ -29,6 +29,7 @@ use crate::args::NetOpts;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::Guest;
+use crate::guests::{GuestChange, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances::{self, SocketKind};
 use crate::ports::PublishedPort;
@@ -224,6 +225,9 @@ impl<'a> Monitor<'a> {
     /// Handles the guest's events, and tells the gateway process of changes.
     fn attend(&mut self) -> Result<(), Error> {
         let state = self.lifecycle.check()?;
+        for request in self.lifecycle.take_requests() {
+            self.pass_on(request);
+        }
         // After a request to stop there is nothing to add.
         if state == self.told || self.told == GuestState::StopRequested {
             return Ok(());
@@ -237,6 +241,23 @@ impl<'a> Monitor<'a> {
         // One that is gone is noticed by its silence.
         let _ = self.gateway.channel.send(&message, None);
         Ok(())
+    }
+
+    /// Tells the gateway process of a guest, or of its port. A process that is gone is noticed by its silence.
+    fn pass_on(&mut self, request: NetworkRequest) {
+        let gateway = &self.gateway.channel;
+        let _ = match request {
+            NetworkRequest::Guest(GuestChange::Joined(JoinedGuest { spec, tap })) => {
+                gateway.send(&ChannelMessage::GuestJoined(spec), Some(tap.as_fd()))
+            }
+            NetworkRequest::Guest(GuestChange::Left(id)) => {
+                gateway.send(&ChannelMessage::GuestLeft(id), None)
+            }
+            NetworkRequest::Publish(publish, addr, socket) => {
+                self.ports.adopt(publish, addr, socket, gateway)
+            }
+            NetworkRequest::Unpublish(addr) => self.ports.remove_all_of(addr, gateway),
+        };
     }
 
     /// Reads the messages of the gateway process.

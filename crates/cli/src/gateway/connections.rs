@@ -5,6 +5,7 @@
 //! host socket carry its token.
 //! Locks: none.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use kern::Time;
@@ -222,6 +223,23 @@ impl Connections {
         let victims: Vec<Token> = stall_relief::victims(stalled.collect(), now).collect();
         victims.iter().for_each(|token| self.remove(*token));
         victims.len()
+    }
+
+    /// Whether data of this guest is on its way to the host.
+    pub(super) fn has_data_of(&self, addr: Ipv4Addr) -> bool {
+        let mut its = self.relays().filter(|relay| relay.guest_addr() == addr);
+        its.any(|relay| relay.remainder() > Remainder::Unknown)
+    }
+
+    /// Resets the connections of a guest that is gone.
+    pub(super) fn end_guest(&mut self, addr: Ipv4Addr) {
+        let its = self.table.iter().filter_map(|(token, c)| match &c.state {
+            State::Relay(relay) => (relay.guest_addr() == addr).then_some(token),
+            // It ends when the guest's kernel is not there to answer.
+            State::Outgoing(_) | State::Turning => None,
+        });
+        let its: Vec<Token> = its.collect();
+        its.into_iter().for_each(|token| self.remove(token));
     }
 
     fn remove(&mut self, token: Token) {

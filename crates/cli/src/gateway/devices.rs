@@ -18,6 +18,7 @@ use mbuma::device::frame_stream::FrameStream;
 use mbuma::device::tap::{Tap, TapOptions};
 
 use super::capture_file::CaptureFile;
+use super::network_link::NetworkLink;
 use crate::errors::Error;
 use crate::guest::GuestLink;
 use crate::sys::tap::Offloads;
@@ -26,6 +27,7 @@ use crate::sys::tap::Offloads;
 pub(super) enum GuestDevices {
     Taps(Vec<Tap>),
     Machines(Box<FrameStream>),
+    Network(Arc<NetworkLink>),
 }
 
 impl GuestDevices {
@@ -34,6 +36,7 @@ impl GuestDevices {
         link: GuestLink,
         mtu: u16,
         offloads: Offloads,
+        clock: &Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<GuestDevices> {
         let options = TapOptions {
@@ -52,6 +55,10 @@ impl GuestDevices {
                 let device = FrameStream::listen(listener, mtu, pool)?;
                 Ok(GuestDevices::Machines(Box::new(device)))
             }
+            GuestLink::Network => {
+                let link = NetworkLink::new(mtu, clock, pool)?;
+                Ok(GuestDevices::Network(Arc::new(link)))
+            }
         }
     }
 
@@ -60,6 +67,15 @@ impl GuestDevices {
         match self {
             GuestDevices::Taps(taps) => taps[index].as_fd(),
             GuestDevices::Machines(device) => device.as_fd(),
+            GuestDevices::Network(link) => link.as_fd(),
+        }
+    }
+
+    /// The bridge, where there is one.
+    pub(super) fn network(&self) -> Option<Arc<NetworkLink>> {
+        match self {
+            GuestDevices::Network(link) => Some(Arc::clone(link)),
+            GuestDevices::Taps(_) | GuestDevices::Machines(_) => None,
         }
     }
 
@@ -73,6 +89,7 @@ impl GuestDevices {
         match self {
             GuestDevices::Taps(taps) => queues(taps.into_iter(), name, pcap, clock),
             GuestDevices::Machines(device) => queues(iter::once(*device), name, pcap, clock),
+            GuestDevices::Network(link) => queues(iter::once(link), name, pcap, clock),
         }
     }
 }

@@ -30,7 +30,6 @@ use super::worker_pool::{Phase, Quiescence};
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::lifecycle::{GuestState, Lifecycle};
-use crate::ports::PortChange;
 
 /// The frames that are taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
@@ -129,12 +128,12 @@ impl Worker {
         let mut round = Round::default();
         // Something may have happened before the descriptors were watched.
         let mut state = lifecycle.check()?;
-        self.change_ports(lifecycle.take_port_changes());
+        self.take_changes(lifecycle);
         while state == GuestState::Running {
             self.round(&mut round, None)?;
             if std::mem::take(&mut round.lifecycle_ready) {
                 state = lifecycle.check()?;
-                self.change_ports(lifecycle.take_port_changes());
+                self.take_changes(lifecycle);
             }
             if self.shared.worker_pool.has_lost_one() {
                 return Ok(GuestState::StopRequested);
@@ -143,9 +142,10 @@ impl Worker {
         Ok(state)
     }
 
-    fn change_ports(&mut self, changes: Vec<PortChange>) {
+    fn take_changes(&mut self, lifecycle: &mut dyn Lifecycle) {
         if let Some(services) = &mut self.services {
-            services.change_ports(&mut self.shared, changes);
+            services.change_guests(&mut self.shared, lifecycle.take_guest_changes());
+            services.change_ports(&mut self.shared, lifecycle.take_port_changes());
         }
     }
 

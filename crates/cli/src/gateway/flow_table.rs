@@ -18,7 +18,7 @@
 //! Locks: none.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kern::Time;
 
@@ -91,6 +91,15 @@ impl FlowTable {
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter().map(|(_, flow)| flow)
+    }
+
+    /// Those of the guest at this address.
+    pub(super) fn of_guest(&self, addr: IpAddr) -> Vec<Token> {
+        let its = self
+            .flows
+            .iter()
+            .filter(|(_, flow)| flow.ends.guest.ip() == addr);
+        its.map(|(token, _)| token).collect()
     }
 
     /// How many there are.

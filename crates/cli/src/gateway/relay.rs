@@ -22,7 +22,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -391,6 +391,11 @@ impl Relay {
     pub(super) fn stalled_since(&self) -> Option<Time> {
         let waits = !self.pending.is_empty() && !self.host.may_write();
         self.sent_at.filter(|_| waits)
+    }
+
+    /// The guest's address.
+    pub(super) fn guest_addr(&self) -> IpAddr {
+        self.stream.peer_addr().ip()
     }
 
     /// Whether the guest still has data to send.

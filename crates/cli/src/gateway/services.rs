@@ -10,6 +10,7 @@
 
 use std::io;
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 use kern::Time;
 
@@ -19,6 +20,10 @@ use super::control::Control;
 use super::dhcp4::Dhcp4Server;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
+use super::local_names::LocalNames;
+use super::network_guests::NetworkGuests;
+use super::network_link::NetworkLink;
+use super::policy::DNS_PORT;
 use super::poller::Readiness;
 use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
@@ -29,12 +34,15 @@ use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::SharedFixed;
 use crate::args::Proto;
+use crate::guests::GuestChange;
 use crate::ports::{PortChange, PublishedId, PublishedPort};
 
 /// All of it.
 pub(super) struct Services {
     pub(super) flows: GuestFlows,
     pub(super) pings: Pings,
+    /// Where there are several guests.
+    pub(super) network: Option<NetworkGuests>,
     /// Where the stack is a gateway.
     pub(super) dhcp4: Option<Dhcp4Server>,
     /// By the index in their tokens; nothing where one is published no more.
@@ -88,6 +96,7 @@ impl Services {
             | Kind::Echoes
             | Kind::Dhcp4
             | Kind::TcpTrace
+            | Kind::Guest
             | Kind::Ping => {}
         }
     }
@@ -107,6 +116,8 @@ impl Services {
             Kind::Listener => self.wake_listener(token),
             Kind::Reclaim => self.reclaim.timer(shared),
             Kind::TcpTrace => self.look(shared),
+            // Its connections have to be at hand.
+            Kind::Guest => shared.wake_for(token).wake(),
             // The loop's, or without timers.
             Kind::Tap
             | Kind::Lifecycle
@@ -150,6 +161,15 @@ impl Services {
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
             Kind::TcpTrace => self.look(shared),
+            Kind::Guest => {
+                if let Some(network) = &mut self.network
+                    && let Some(addr) = network.addr(token)
+                    && network.timer(shared, token, connections.has_data_of(addr))
+                {
+                    connections.end_guest(addr);
+                    self.flows.end_guest(shared, addr);
+                }
+            }
             // The loop's, or never on the ready list.
             Kind::Tap
             | Kind::Lifecycle
@@ -181,6 +201,23 @@ impl Services {
                 // Without a descriptor or memory for it: the port is closed then, which its clients see.
                 PortChange::Add(port) => drop(self.publish(shared, port)),
                 PortChange::Remove(id) => self.unpublish(shared, id),
+            }
+        }
+    }
+
+    /// The guests are those of a network.
+    pub(super) fn make_network(&mut self, link: Arc<NetworkLink>) {
+        let guest = self.fixed.get().guest.clone();
+        let names = LocalNames::new((guest.dns, DNS_PORT).into(), guest.prefix_len);
+        self.flows.names = Some(names);
+        self.network = Some(NetworkGuests::new(link));
+    }
+
+    /// Guests of the network come or go.
+    pub(super) fn change_guests(&mut self, shared: &mut Shared, changes: Vec<GuestChange>) {
+        for change in changes {
+            if let (Some(network), Some(names)) = (&mut self.network, &mut self.flows.names) {
+                network.change(shared, names, change);
             }
         }
     }

@@ -100,7 +100,7 @@ pub(super) fn start(
         false => Resolvers::of(&opts.dns),
     };
     let mtu = guest.mtu;
-    let devices = GuestDevices::open(guest.link, mtu, guest.offloads, stack.pool());
+    let devices = GuestDevices::open(guest.link, mtu, guest.offloads, &clock, stack.pool());
     let devices = devices.map_err(Error::io("making descriptors for virtual machines"))?;
     let shared = |worker| {
         let poller = poller(worker_pool, worker, devices.fd(worker))?;
@@ -128,6 +128,7 @@ pub(super) fn start(
         link: None,
         isolation: Isolation::default(),
     };
+    let network = devices.network();
     let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock)?;
     let fixed = Fixed { link, ..fixed };
     if fixed.guest.routed {
@@ -154,7 +155,10 @@ pub(super) fn start(
     let fixed = SharedFixed::new(fixed);
     // A gateway of the host's network may have a page of its own.
     let site = (!routed).then(|| site(&stack, at, opts, worker_pool.len(), &fixed));
-    let services = services(&all[0], index, fixed, sockets, opts)?;
+    let mut services = services(&all[0], index, fixed, sockets, opts)?;
+    if let Some(link) = network {
+        services.make_network(link);
+    }
     workers(all, index, services, site.transpose()?, worker_pool, &clock)
 }
 
@@ -331,6 +335,7 @@ fn services(
     });
     let mut services = Services {
         dhcp4: dhcp4.transpose()?,
+        network: None,
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
         control: Control::new(shared, sockets.control),
@@ -349,11 +354,12 @@ fn services(
 }
 
 /// What a guest that asks by DHCP is given: the values that [`crate::guest`] would configure. Nothing by a server that is no
-/// gateway, nor in a guest with an address of the host's, whose network may have a DHCP server.
+/// gateway; nor in a guest with an address of the host's, whose network may have a DHCP server; nor in a network, whose guests
+/// have their addresses from [`crate::network`].
 fn lease_terms(fixed: &SharedFixed, opts: &NetOpts) -> Option<LeaseTerms> {
     let fixed = fixed.get();
     let guest = &fixed.guest;
-    let leases = opts.serve.alone.is_none() && !guest.routed;
+    let leases = opts.serve.alone.is_none() && !guest.routed && !opts.network;
     leases.then(|| LeaseTerms {
         addr: guest.addr,
         prefix_len: guest.prefix_len,

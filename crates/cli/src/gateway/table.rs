@@ -58,10 +58,12 @@ pub(super) enum Kind {
     Dhcp4,
     /// The trace of TCP connections.
     TcpTrace,
+    /// A guest of a network that is leaving.
+    Guest,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 22] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,
@@ -83,6 +85,7 @@ const KINDS: [Kind; 21] = [
     Kind::Reclaim,
     Kind::Dhcp4,
     Kind::TcpTrace,
+    Kind::Guest,
 ];
 
 const _: () = {

@@ -15,7 +15,7 @@
 //! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use mbuma::{IcmpError, UdpSocket};
 
 use super::flow::{Flow, FlowEnds, Outlet};
 use super::flow_table::FlowTable;
+use super::local_names::LocalNames;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::ready::Wake;
@@ -47,6 +48,8 @@ pub(super) struct GuestFlows {
     /// By the index in their tokens; nothing where one is published no more.
     inlets: Vec<Option<Inlet>>,
     table: FlowTable,
+    /// Names that are known here.
+    pub(super) names: Option<LocalNames>,
 }
 
 /// A published port.
@@ -66,6 +69,7 @@ impl GuestFlows {
             wake,
             inlets: Vec::new(),
             table: FlowTable::new(),
+            names: None,
         }
     }
 
@@ -135,12 +139,30 @@ impl GuestFlows {
                 guest: datagram.src,
                 remote: datagram.dst,
             };
+            if let Some(answer) = self.local_answer(shared, &datagram) {
+                self.deliver(shared, ends, answer);
+                continue;
+            }
             match self.table.between(&ends) {
                 Some(token) => self.send(shared, token, datagram),
                 None => self.open(shared, ends, datagram),
             }
         }
         self.wake.wake();
+    }
+
+    /// Ends the flows of a guest that is gone.
+    pub(super) fn end_guest(&mut self, shared: &mut Shared, addr: Ipv4Addr) {
+        for token in self.table.of_guest(addr.into()) {
+            self.remove(shared, token);
+        }
+    }
+
+    /// The answer to a question about a name that is known here.
+    fn local_answer(&self, shared: &Shared, datagram: &Datagram) -> Option<Chain> {
+        let names = self.names.as_ref()?;
+        let answer = names.answer(datagram.dst, &datagram.payload)?;
+        Chain::from_slice(shared.stack.pool(), &answer).ok()
     }
 
     /// Opens the flow of a datagram that has none, and sends it.

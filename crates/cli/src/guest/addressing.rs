@@ -6,6 +6,8 @@
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Hosts of the network, as slirp4netns numbers them: an engine computes the same three.
 const GATEWAY_HOST: u32 = 2;
 const DNS_HOST: u32 = 3;
@@ -14,7 +16,7 @@ const GUEST_HOST: u32 = 100;
 const PREFIX_LEN_MAX: u8 = 25;
 
 /// The network of a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addressing {
     /// The guest's address.
     pub(crate) guest: Ipv4Addr,

@@ -13,6 +13,8 @@ pub(crate) enum GuestLink {
     Taps(Vec<OwnedFd>),
     /// Virtual machines, which connect to this one after the other.
     Machines(UnixListener),
+    /// Guests of a network, whose TAPs come later.
+    Network,
 }
 
 impl GuestLink {
@@ -20,7 +22,7 @@ impl GuestLink {
     pub(crate) fn queues(&self) -> usize {
         match self {
             GuestLink::Taps(taps) => taps.len(),
-            GuestLink::Machines(_) => 1,
+            GuestLink::Machines(_) | GuestLink::Network => 1,
         }
     }
 
@@ -29,6 +31,7 @@ impl GuestLink {
         match self {
             GuestLink::Taps(taps) => taps.iter().map(AsFd::as_fd).collect(),
             GuestLink::Machines(listener) => vec![listener.as_fd()],
+            GuestLink::Network => Vec::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::gateway;
 use crate::guest::Guest;
+use crate::guests::{GuestChange, JoinedGuest};
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::ports::{PortChange, PublishedPort};
 use crate::say;
@@ -54,6 +55,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     let mut lifecycle = ByMonitor {
         monitor,
         changes: Vec::new(),
+        guests: Vec::new(),
     };
     let sockets = gateway::Sockets { control, ports };
     let served = prepared.and_then(|()| gateway::serve(guest, net, sockets, &mut lifecycle));
@@ -87,6 +89,7 @@ struct ByMonitor {
     monitor: Channel,
     /// Heard, and not taken yet.
     changes: Vec<PortChange>,
+    guests: Vec<GuestChange>,
 }
 
 impl Lifecycle for ByMonitor {
@@ -110,6 +113,13 @@ impl Lifecycle for ByMonitor {
                     self.changes
                         .push(PortChange::Add(PublishedPort { spec, socket }));
                 }
+                Some((ChannelMessage::GuestJoined(spec), Some(tap))) => {
+                    let guest = JoinedGuest { spec, tap };
+                    self.guests.push(GuestChange::Joined(guest));
+                }
+                Some((ChannelMessage::GuestLeft(id), _)) => {
+                    self.guests.push(GuestChange::Left(id));
+                }
                 Some((ChannelMessage::Unpublish(id), _)) => {
                     self.changes.push(PortChange::Remove(id))
                 }
@@ -121,5 +131,9 @@ impl Lifecycle for ByMonitor {
 
     fn take_port_changes(&mut self) -> Vec<PortChange> {
         std::mem::take(&mut self.changes)
+    }
+
+    fn take_guest_changes(&mut self) -> Vec<GuestChange> {
+        std::mem::take(&mut self.guests)
     }
 }

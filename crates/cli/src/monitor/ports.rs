@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use crate::args::Publish;
 use crate::channel::{Channel, ChannelMessage};
@@ -43,10 +43,19 @@ impl Ports {
         publish: Publish,
         guest_addr: Option<Ipv4Addr>,
     ) -> io::Result<PublishedPort> {
+        let socket = ports::bind(&publish)?;
+        self.number(publish, guest_addr, socket)
+    }
+
+    fn number(
+        &mut self,
+        publish: Publish,
+        guest_addr: Option<Ipv4Addr>,
+        socket: OwnedFd,
+    ) -> io::Result<PublishedPort> {
         if self.list.len() >= PORTS_MAX {
             return Err(io::Error::other("too many ports are published"));
         }
-        let socket = ports::bind(&publish)?;
         self.last += 1;
         let spec = PortSpec {
             id: self.last,
@@ -55,6 +64,29 @@ impl Ports {
         };
         self.list.push(spec);
         Ok(PublishedPort { spec, socket })
+    }
+
+    /// Publishes a port of the guest at `addr` by a socket that is bound already.
+    pub(super) fn adopt(
+        &mut self,
+        publish: Publish,
+        addr: Ipv4Addr,
+        socket: OwnedFd,
+        gateway: &Channel,
+    ) -> io::Result<()> {
+        let PublishedPort { spec, socket } = self.number(publish, Some(addr), socket)?;
+        gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()))
+    }
+
+    /// Publishes those of the guest at `addr` no more.
+    pub(super) fn remove_all_of(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
+        let its = self
+            .list
+            .iter()
+            .filter(|port| port.guest_addr == Some(addr));
+        let its: Vec<PublishedId> = its.map(|port| port.id).collect();
+        its.into_iter()
+            .try_for_each(|id| self.remove(id, gateway).map(drop))
     }
 
     /// Publishes one more.

@@ -105,6 +105,22 @@ pub(crate) fn open(kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
     Err(failed)
 }
 
+/// This user's own directory, the best of the possible ones, made if need be.
+///
+/// # Errors
+/// Why the last of the possible places is none.
+pub(crate) fn own_dir() -> io::Result<PathBuf> {
+    let uid = process::ids().0;
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for dir in own_places(uid) {
+        match make_own(&dir, uid) {
+            Ok(()) => return Ok(dir),
+            Err(e) => failed = e,
+        }
+    }
+    Err(failed)
+}
+
 /// Every mbuma that this user may ask.
 pub(crate) fn find(kind: SocketKind) -> Found {
     let uid = process::ids().0;
@@ -168,14 +184,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 
 /// Makes this process's socket in `dir`, and `dir` if need be.
 fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
-    let owner = owner(dir)?;
-    if owner != uid {
-        return Err(io::Error::other("it belongs to another user"));
-    }
+    make_own(dir, uid)?;
     // Held to the end of this function, so that no process takes the new socket for a stale one.
     let lock = hold(dir);
     if lock.is_some() {
@@ -200,6 +209,18 @@ fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, 
     let _ = fs::remove_file(&fresh);
     placed?;
     Ok((listener, path))
+}
+
+/// Makes `dir` if need be; it has to be this user's.
+fn make_own(dir: &Path, uid: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    match owner(dir)? == uid {
+        true => Ok(()),
+        false => Err(io::Error::other("it belongs to another user")),
+    }
 }
 
 /// The mbumas whose sockets are in `dir`; those of mbumas that are gone are removed.

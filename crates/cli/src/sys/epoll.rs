@@ -5,7 +5,7 @@
 //! Locks: none.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::cvt;
@@ -30,6 +30,13 @@ const EVENTS_MAX: usize = 256;
 
 /// A set of descriptors, each with a number of the caller's.
 pub(crate) struct Epoll(OwnedFd);
+
+impl AsFd for Epoll {
+    /// Readable when one of its descriptors has an event.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// The events of one wait.
 pub(crate) struct EpollEvents {

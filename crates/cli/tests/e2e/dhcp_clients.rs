@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::island::{ip, shell};
 use crate::common::needs::{an_island, guests, programs, root};
-use crate::common::{MBUMA, PATIENCE, Running, Scratch, Stats, program};
+use crate::common::{MBUMA, PATIENCE, Running, Scratch, Stats, program, wait_until};
 
 /// A script that udhcpc and dhclient call with what they were given; each has other names for it.
 const SCRIPT: &str = "#!/bin/sh
@@ -130,4 +130,50 @@ fn dhcpcd_gets_its_lease() {
     let said = place.run(&format!("dhcpcd -4 -1 -B -t 60 -f {config} tap0 2>&1"));
     assert!(said.contains("leased 10.0.2.100"), "{said}");
     place.end(2);
+}
+
+const NETWORKD: &str = "/lib/systemd/systemd-networkd";
+const NETWORKD_CONFIG: &str = "[Match]
+Name=tap0
+[Network]
+DHCP=ipv4
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+[DHCPv4]
+UseMTU=yes
+";
+
+fn networkd() -> Result<(), String> {
+    let is_there = std::path::Path::new(NETWORKD).is_file();
+    is_there.then_some(()).ok_or(format!("no {NETWORKD}"))
+}
+
+#[test]
+fn systemd_networkd_gets_its_lease() {
+    // Breaks when networkd, which drops a reply that lacks what it wants, takes none.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        networkd(),
+        programs(&["nsenter", "ping"])
+    );
+    on_an_island!();
+    let place = Place::new();
+    // With a /sys to write to it waits for udev.
+    shell(
+        "mkdir -p /run/systemd/network /run/systemd/netif
+         chown systemd-network: /run/systemd/netif
+         mount -t sysfs -o ro none /sys",
+    );
+    std::fs::write("/run/systemd/network/10.network", NETWORKD_CONFIG).expect("the island's /run");
+    let mut daemon = program("nsenter");
+    daemon.args(["--net=/run/netns/blue", NETWORKD]);
+    let daemon = Running::start(daemon);
+    wait_until("a lease", || {
+        place.run("ip -4 route").contains("default via 10.0.2.2")
+    });
+    place.end(2);
+    daemon.signal("TERM");
+    daemon.finish();
 }

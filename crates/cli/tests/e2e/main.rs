@@ -20,6 +20,7 @@ mod isolation;
 mod memory;
 mod names;
 mod netstat;
+mod network;
 mod ports;
 mod publish;
 mod relay;

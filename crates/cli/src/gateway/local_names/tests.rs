@@ -1,0 +1,100 @@
+use simple_dns::{QCLASS, Question};
+
+use super::*;
+use crate::sys::tap::Offloads;
+
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 2, 3)), 53);
+
+fn names() -> LocalNames {
+    let mut names = LocalNames::new(SERVER, 24);
+    for (id, name) in [(1, Some("web")), (2, None), (3, Some("db"))] {
+        names.add(&GuestSpec {
+            id,
+            addr: Ipv4Addr::new(10, 0, 2, 99 + id as u8),
+            name: name.map(str::to_owned),
+            offloads: Offloads::default(),
+        });
+    }
+    names
+}
+
+fn question(name: &str, kind: TYPE) -> Vec<u8> {
+    let mut packet = Packet::new_query(7);
+    packet.set_flags(PacketFlag::RECURSION_DESIRED);
+    let name = Name::new(name).expect("a name");
+    let question = Question::new(name, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false);
+    packet.questions.push(question);
+    packet.build_bytes_vec().expect("a message")
+}
+
+/// The answers' data, or the error; nothing if a resolver is to be asked.
+fn asked(names: &LocalNames, name: &str, kind: TYPE) -> Option<Result<Vec<String>, RCODE>> {
+    let answer = names.answer_to(&question(name, kind))?;
+    let packet = Packet::parse(&answer).expect("a message");
+    assert_eq!((packet.id(), packet.questions.len()), (7, 1));
+    assert!(packet.has_flags(PacketFlag::RESPONSE | PacketFlag::RECURSION_DESIRED));
+    let data = packet.answers.iter().map(|record| match &record.rdata {
+        RData::A(a) => Ipv4Addr::from(a.address).to_string(),
+        RData::PTR(name) => name.0.to_string(),
+        other => panic!("{other:?}"),
+    });
+    Some(match packet.rcode() {
+        RCODE::NoError => Ok(data.collect()),
+        error => Err(error),
+    })
+}
+
+#[test]
+fn guests_find_each_other_by_name() {
+    // Breaks if a guest's name leads elsewhere, asks a resolver, or another name is answered here.
+    let mut names = names();
+    let found = |text: &str| Some(Ok(vec![text.to_owned()]));
+    assert_eq!(asked(&names, "web", TYPE::A), found("10.0.2.100"));
+    assert_eq!(asked(&names, "DB", TYPE::A), found("10.0.2.102"));
+    assert_eq!(asked(&names, "web", TYPE::AAAA), Some(Ok(vec![])));
+    assert_eq!(asked(&names, "example.org", TYPE::A), None);
+    assert_eq!(asked(&names, "web.example.org", TYPE::A), None);
+    assert_eq!(
+        asked(&names, "100.2.0.10.in-addr.arpa", TYPE::PTR),
+        found("web")
+    );
+    assert_eq!(
+        asked(&names, "101.2.0.10.in-addr.arpa", TYPE::PTR),
+        Some(Err(RCODE::NameError))
+    );
+    assert_eq!(asked(&names, "100.2.0.11.in-addr.arpa", TYPE::PTR), None);
+    names.remove(1);
+    assert_eq!(asked(&names, "web", TYPE::A), None);
+}
+
+#[test]
+fn questions_to_others_and_garbage_go_on() {
+    // Breaks if a question to another server is answered here, or bytes that are no question cost more than a look.
+    let names = names();
+    let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).expect("address space");
+    let other = SocketAddr::from(([192, 0, 2, 1], 53));
+    let sent = question("web", TYPE::A);
+    let datagram = Chain::from_slice(&pool, &sent).expect("buffers");
+    assert!(names.answer(SERVER, &datagram).is_some());
+    assert_eq!(names.answer(other, &datagram), None);
+    for len in 0..sent.len() {
+        assert_eq!(names.answer_to(&sent[..len]), None, "{len}");
+    }
+    // Counts of questions and of each section that the message does not have.
+    for at in [4, 6, 8, 10] {
+        let mut wrong = sent.clone();
+        wrong[at] = 0xff;
+        assert_eq!(names.answer_to(&wrong), None);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+        // Breaks if a message of any bytes does.
+        let mut message = question("web", TYPE::A);
+        message.truncate(12);
+        message.extend(bytes);
+        let _ = names().answer_to(&message);
+    }
+}

@@ -1,0 +1,217 @@
+//! The guests of one network, and the stack: each has a port of one bridge.
+//!
+//! ```text
+//!   guest 1  TAP ----[port]--.
+//!                             bridge --[port]== Pipe == the stack's interface
+//!   guest 2  TAP ----[port]--'
+//! ```
+//!
+//! To the worker that drives it, this is one device: its descriptor is an epoll set with all TAPs in it. A poll takes in
+//! the frames of those that have any; the bridge carries them to other guests, and those for the stack wait in the pipe.
+//!
+//! Called by: devices, guests. Calls: [`Bridge`], sys::epoll.
+//! Invariants: a guest's TAP is open as long as its port.
+//! Locks: `ports` (STATS), not while the bridge works.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kern::{Clock, LockClass, Mutex, Random, order};
+use mbuf::{MbufPool, Mbufq};
+use mbuma::device::bridge::{Bridge, BridgeConfig, PortId};
+use mbuma::device::memory::Pipe;
+use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::{Budget, Capabilities, Device};
+
+use crate::guests::{GuestId, JoinedGuest};
+use crate::sys::epoll::{self, Epoll, EpollEvents};
+
+static PORTS: LockClass = LockClass::new("network ports", order::STATS);
+
+/// All that waits in the pipe.
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
+
+/// The device.
+pub(super) struct NetworkLink {
+    bridge: Bridge,
+    /// The stack's end of the pipe, and the bridge's port at the other.
+    inner: Pipe,
+    uplink: PortId,
+    set: Epoll,
+    ports: Mutex<GuestPorts>,
+    mtu: u16,
+    pool: MbufPool,
+}
+
+/// The guests' ports.
+struct GuestPorts {
+    by_guest: HashMap<GuestId, GuestPort>,
+    events: EpollEvents,
+}
+
+struct GuestPort {
+    port: PortId,
+    tap: Arc<CountedTap>,
+}
+
+impl NetworkLink {
+    /// A network without guests.
+    pub(super) fn new(
+        mtu: u16,
+        clock: &Arc<dyn Clock>,
+        pool: &MbufPool,
+    ) -> io::Result<NetworkLink> {
+        let mut random = Random::from_os();
+        let bridge = Bridge::new(
+            Arc::clone(clock),
+            &mut random,
+            pool,
+            BridgeConfig::default(),
+        );
+        let (inner, outer) = Pipe::pair(Capabilities::whole(mtu));
+        let uplink = bridge.add(Arc::new(outer)).map_err(io::Error::other)?;
+        let ports = GuestPorts {
+            by_guest: HashMap::new(),
+            events: EpollEvents::new(),
+        };
+        Ok(NetworkLink {
+            bridge,
+            inner,
+            uplink,
+            set: Epoll::new()?,
+            ports: Mutex::new(&PORTS, ports),
+            mtu,
+            pool: pool.clone(),
+        })
+    }
+
+    /// Gives a guest a port.
+    pub(super) fn join(&self, guest: JoinedGuest) -> io::Result<()> {
+        let JoinedGuest { spec, tap } = guest;
+        let (id, offloads) = (spec.id, spec.offloads);
+        let options = TapOptions {
+            mtu: self.mtu,
+            vnet_hdr: offloads.vnet_hdr,
+            csum: offloads.csum,
+            tso4: offloads.tso4,
+        };
+        let tap = Arc::new(CountedTap {
+            tap: Tap::from_fd(tap, options, &self.pool),
+            frames: AtomicU64::new(0),
+        });
+        let port = self
+            .bridge
+            .add(Arc::clone(&tap) as _)
+            .map_err(io::Error::other)?;
+        let watched = self.set.add(tap.tap.as_fd(), epoll::IN, u64::from(id));
+        if watched.is_err() {
+            self.bridge.remove(port);
+        }
+        watched?;
+        self.ports
+            .lock()
+            .by_guest
+            .insert(id, GuestPort { port, tap });
+        Ok(())
+    }
+
+    /// Takes a guest's port away.
+    pub(super) fn leave(&self, id: GuestId) {
+        let gone = self.ports.lock().by_guest.remove(&id);
+        if let Some(GuestPort { port, .. }) = gone {
+            self.bridge.remove(port);
+        }
+    }
+
+    /// Frames that came from a guest so far; nothing without such a guest.
+    pub(super) fn frames_of(&self, id: GuestId) -> Option<u64> {
+        let ports = self.ports.lock();
+        let guest = ports.by_guest.get(&id)?;
+        Some(guest.tap.frames.load(Ordering::Relaxed))
+    }
+
+    /// The ports whose TAPs have frames.
+    fn ready(&self) -> io::Result<Vec<(GuestId, PortId)>> {
+        let mut ports = self.ports.lock();
+        let GuestPorts { by_guest, events } = &mut *ports;
+        self.set.wait(events, Some(Duration::ZERO))?;
+        let ids = (0..events.len()).filter_map(|index| events.nth(index));
+        let ids = ids.filter_map(|(number, _)| GuestId::try_from(number).ok());
+        let ready = ids.filter_map(|id| Some((id, by_guest.get(&id)?.port)));
+        Ok(ready.collect())
+    }
+}
+
+impl Device for NetworkLink {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut more = false;
+        for (id, port) in self.ready()? {
+            match self.bridge.poll(port, budget) {
+                Ok(waits) => more |= waits,
+                // Its interface is gone.
+                Err(_) => self.leave(id),
+            }
+        }
+        Ok(self.inner.receive(rx, budget)? || more)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let refused = self.inner.transmit(tx)?;
+        while self.bridge.poll(self.uplink, ALL)? {}
+        Ok(refused)
+    }
+}
+
+impl AsFd for NetworkLink {
+    /// Readable when a guest has frames.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+impl std::fmt::Debug for NetworkLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NetworkLink").finish_non_exhaustive()
+    }
+}
+
+/// A guest's TAP, which counts the frames that come from it.
+#[derive(Debug)]
+struct CountedTap {
+    tap: Tap,
+    /// Relaxed: it tells a quiet guest from a busy one.
+    frames: AtomicU64,
+}
+
+impl Device for CountedTap {
+    fn capabilities(&self) -> Capabilities {
+        self.tap.capabilities()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let before = rx.len();
+        let more = self.tap.receive(rx, budget);
+        let came = (rx.len() - before) as u64;
+        self.frames.fetch_add(came, Ordering::Relaxed);
+        more
+    }
+
+    fn take_drops(&self) -> Vec<(mbuma::DropReason, u64)> {
+        self.tap.take_drops()
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        self.tap.transmit(tx)
+    }
+}

@@ -1,0 +1,54 @@
+//! The guests of a network, as the monitor tells the gateway process of them.
+//!
+//! Called by: network, monitor, channel, gateway. Calls: nothing.
+//! Invariants: a guest's number is never used again.
+//! Locks: none.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::Publish;
+use crate::sys::tap::{Offloads, OffloadsInJson};
+
+/// What tells one guest of a network from others.
+pub(crate) type GuestId = u32;
+
+/// What is known of a guest of a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GuestSpec {
+    pub(crate) id: GuestId,
+    pub(crate) addr: Ipv4Addr,
+    /// Other guests find it by this.
+    pub(crate) name: Option<String>,
+    #[serde(with = "OffloadsInJson")]
+    pub(crate) offloads: Offloads,
+}
+
+/// A guest that has joined.
+#[derive(Debug)]
+pub(crate) struct JoinedGuest {
+    pub(crate) spec: GuestSpec,
+    pub(crate) tap: OwnedFd,
+}
+
+/// What changes in a network while its guests are served.
+#[derive(Debug)]
+pub(crate) enum GuestChange {
+    /// One more.
+    Joined(JoinedGuest),
+    /// This one is gone.
+    Left(GuestId),
+}
+
+/// What a network's [`Lifecycle`](crate::lifecycle::Lifecycle) asks of the monitor.
+#[derive(Debug)]
+pub(crate) enum NetworkRequest {
+    /// Tell the gateway process.
+    Guest(GuestChange),
+    /// A guest has bound a port of the host, and publishes one of its own there.
+    Publish(Publish, Ipv4Addr, OwnedFd),
+    /// The guest at this address is gone, and publishes nothing.
+    Unpublish(Ipv4Addr),
+}

@@ -1,0 +1,379 @@
+//! The process of a network: the monitor of a gateway that has several guests, in the background.
+//!
+//! ```text
+//!   run (the first)    forks -------> leads a session, listens; its gateway process has the bridge
+//!                      <-- Up -------
+//!   run (each)         Join, Attach + TAP -->  tells the gateway process, which gives the TAP a port
+//!                      ends ---------------->  has the port taken away
+//! ```
+//!
+//! It ends with its last guest, or by a signal. What it reads comes from processes of the same user.
+//!
+//! Called by: joined. Calls: monitor, place.
+//! Invariants: two guests have different addresses, and different names; a guest's connection lasts as long as the guest.
+//! Locks: that of place, at the end.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use super::addresses::{self, GUESTS_MAX};
+use super::message::{GuestView, NetworkMessage, NetworkView};
+use super::place::{NetworkName, NetworkPlace};
+use crate::args::NetOpts;
+use crate::channel::{Channel, ChannelMessage};
+use crate::errors::Error;
+use crate::guest::{Addressing, Guest, GuestEnd, GuestLink};
+use crate::guests::{GuestChange, GuestId, GuestSpec, JoinedGuest, NetworkRequest};
+use crate::lifecycle::{GuestState, Lifecycle};
+use crate::monitor;
+use crate::netstat::instances;
+use crate::say;
+use crate::signals::SignalFd;
+use crate::sys::epoll::{self, Epoll, EpollEvents};
+use crate::sys::fd;
+use crate::sys::process;
+use crate::sys::tap::Offloads;
+
+/// Connections at most, those of `mbuma network` included.
+const CONNECTIONS_MAX: usize = GUESTS_MAX + 16;
+/// Its name in `ps`.
+const NAME: &CStr = c"mbuma-network";
+/// The interface's name in captures and figures.
+const IFNAME: &str = "bridge0";
+/// The listener's number in the set; connections count from the next one on.
+const LISTENER: u64 = 0;
+
+/// What all guests of a network share.
+pub(super) struct NetworkPlan {
+    pub(super) name: String,
+    pub(super) net: NetOpts,
+    /// The same as text, to be compared with that of other runs.
+    pub(super) options: Option<String>,
+}
+
+/// The process, from the fork to its exit code. `starter` is the first guest's connection; `lock` is the network's.
+pub(super) fn main(plan: NetworkPlan, place: &NetworkPlace, lock: File, starter: Channel) -> u8 {
+    let served = serve(plan, place, lock, starter);
+    served.unwrap_or_else(|e| {
+        say(&e.to_string());
+        e.exit_code()
+    })
+}
+
+fn serve(
+    plan: NetworkPlan,
+    place: &NetworkPlace,
+    lock: File,
+    starter: Channel,
+) -> Result<u8, Error> {
+    process::lead_own_session().map_err(Error::io("leading a session"))?;
+    // A name is a convenience.
+    let _ = process::set_name(NAME);
+    let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let net = NetOpts {
+        detaches: true,
+        network: true,
+        publish: Vec::new(),
+        workers: 1,
+        ..plan.net.clone()
+    };
+    let guest = Guest {
+        link: GuestLink::Network,
+        offloads: Offloads::default(),
+        loopback: false,
+        mtu: net.mtu(),
+        ends: GuestEnd::new(IFNAME, [0; 6], &net.cidr),
+    };
+    let listening = place.listen().map_err(Error::io("listening for guests"))?;
+    // The starter holds it until we are up.
+    drop(lock);
+    let host = NetworkHost::new(plan, signals, listening, starter);
+    let mut host = host.map_err(Error::io("watching for guests"))?;
+    monitor::serve(guest, &net, &mut host)
+}
+
+/// The network, as its process knows it.
+struct NetworkHost {
+    plan: NetworkPlan,
+    signals: SignalFd,
+    /// The listener and all connections, by number.
+    set: Epoll,
+    events: EpollEvents,
+    /// Until the last guest has left.
+    listening: Option<(NetworkName, UnixListener)>,
+    connections: BTreeMap<u64, Connected>,
+    last: u64,
+    last_addr: Option<Ipv4Addr>,
+    requests: Vec<NetworkRequest>,
+    /// The first guest's connection, until the network is up.
+    is_starting: bool,
+    /// `mbuma network rm` has asked for the end.
+    is_removed: bool,
+}
+
+/// A connection.
+struct Connected {
+    channel: Channel,
+    /// The guest whose it is.
+    guest: Option<GuestView>,
+    id: GuestId,
+    is_attached: bool,
+}
+
+impl NetworkHost {
+    fn new(
+        plan: NetworkPlan,
+        signals: SignalFd,
+        listening: (NetworkName, UnixListener),
+        starter: Channel,
+    ) -> io::Result<NetworkHost> {
+        let set = Epoll::new()?;
+        set.add(listening.1.as_fd(), epoll::IN, LISTENER)?;
+        let mut host = NetworkHost {
+            plan,
+            signals,
+            set,
+            events: EpollEvents::new(),
+            listening: Some(listening),
+            connections: BTreeMap::new(),
+            last: LISTENER,
+            last_addr: None,
+            requests: Vec::new(),
+            is_starting: true,
+            is_removed: false,
+        };
+        host.connect(starter)?;
+        Ok(host)
+    }
+
+    fn connect(&mut self, channel: Channel) -> io::Result<()> {
+        self.last += 1;
+        self.set.add(channel.as_fd(), epoll::IN, self.last)?;
+        let connected = Connected {
+            channel,
+            guest: None,
+            id: self.last as GuestId,
+            is_attached: false,
+        };
+        self.connections.insert(self.last, connected);
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        while let Some((_, listener)) = &self.listening
+            && let Ok((stream, _)) = listener.accept()
+        {
+            // One too many, or without a descriptor, finds its connection closed.
+            if self.connections.len() < CONNECTIONS_MAX {
+                let _ = self.connect(Channel::from(OwnedFd::from(stream)));
+            }
+        }
+    }
+
+    /// Handles all events that there are.
+    fn handle_events(&mut self) -> io::Result<()> {
+        loop {
+            self.set.wait(&mut self.events, Some(Duration::ZERO))?;
+            let numbers = (0..self.events.len()).filter_map(|index| self.events.nth(index));
+            let numbers: Vec<u64> = numbers.map(|(number, _)| number).collect();
+            if numbers.is_empty() {
+                return Ok(());
+            }
+            for number in numbers {
+                match number {
+                    LISTENER => self.accept(),
+                    number => self.hear(number),
+                }
+            }
+        }
+    }
+
+    /// Hears one message, and answers it.
+    fn hear(&mut self, number: u64) {
+        let Some(connected) = self.connections.get(&number) else {
+            return;
+        };
+        let heard = match connected.channel.recv_all() {
+            Ok(Some((ChannelMessage::Network(message), fds))) => Some((message, fds)),
+            _ => None,
+        };
+        let answer = heard.and_then(|(message, fds)| self.answer(number, message, fds));
+        let told = answer.is_some_and(|answer| {
+            let connected = self.connections.get(&number);
+            let message = ChannelMessage::Network(answer);
+            connected.is_some_and(|c| c.channel.send(&message, None).is_ok())
+        });
+        if !told {
+            self.part(number);
+        }
+    }
+
+    /// The answer to a message; nothing if it is none that may come.
+    fn answer(
+        &mut self,
+        number: u64,
+        message: NetworkMessage,
+        fds: Vec<OwnedFd>,
+    ) -> Option<NetworkMessage> {
+        let fd = fds.into_iter().next();
+        Some(match message {
+            NetworkMessage::Join { pid, name, options } => {
+                match self.join(number, pid, name, options) {
+                    Ok(joined) => joined,
+                    Err(why) => NetworkMessage::Refused(why),
+                }
+            }
+            NetworkMessage::Publish(publish) => {
+                let addr = self.connections.get(&number)?.guest.as_ref()?.addr;
+                self.requests
+                    .push(NetworkRequest::Publish(publish, addr, fd?));
+                NetworkMessage::Done
+            }
+            NetworkMessage::Attach(offloads) => {
+                self.attach(number, offloads, fd?)?;
+                NetworkMessage::Done
+            }
+            NetworkMessage::Inspect => NetworkMessage::View(self.view()),
+            NetworkMessage::Remove { force } => match self.guests().count() {
+                0 => NetworkMessage::Done,
+                _ if force => {
+                    self.is_removed = true;
+                    NetworkMessage::Done
+                }
+                count => NetworkMessage::Refused(format!(
+                    "it has {count} guests, and ends with the last one; --force ends them"
+                )),
+            },
+            _ => return None,
+        })
+    }
+
+    fn join(
+        &mut self,
+        number: u64,
+        pid: u32,
+        name: Option<String>,
+        options: Option<String>,
+    ) -> Result<NetworkMessage, String> {
+        if options.is_some() && options != self.plan.options {
+            return Err(
+                "its first guest has other options: give the same ones, or none".to_owned(),
+            );
+        }
+        if name.is_some() && self.guests().any(|guest| guest.name == name) {
+            let name = name.unwrap_or_default();
+            return Err(format!("a guest called {name} is there already"));
+        }
+        let addr = self.free_addr().ok_or("it is full")?;
+        let network = Addressing {
+            guest: addr,
+            ..self.plan.net.cidr
+        };
+        let connected = self.connections.get_mut(&number);
+        let connected = connected.filter(|c| c.guest.is_none());
+        let connected = connected.ok_or("it joins twice")?;
+        connected.guest = Some(GuestView { addr, name, pid });
+        self.last_addr = Some(addr);
+        let mtu = self.plan.net.mtu();
+        Ok(NetworkMessage::Joined { network, mtu })
+    }
+
+    fn free_addr(&self) -> Option<Ipv4Addr> {
+        addresses::next_free(&self.plan.net.cidr, self.last_addr, |addr| {
+            self.guests().any(|guest| guest.addr == addr)
+        })
+    }
+
+    fn attach(&mut self, number: u64, offloads: Offloads, tap: OwnedFd) -> Option<()> {
+        let connected = self.connections.get_mut(&number)?;
+        let guest = connected
+            .guest
+            .as_ref()
+            .filter(|_| !connected.is_attached)?;
+        let spec = GuestSpec {
+            id: connected.id,
+            addr: guest.addr,
+            name: guest.name.clone(),
+            offloads,
+        };
+        connected.is_attached = true;
+        let joined = GuestChange::Joined(JoinedGuest { spec, tap });
+        self.requests.push(NetworkRequest::Guest(joined));
+        Some(())
+    }
+
+    /// A connection has ended, and its guest with it.
+    fn part(&mut self, number: u64) {
+        let Some(gone) = self.connections.remove(&number) else {
+            return;
+        };
+        if let Some(guest) = gone.guest {
+            self.requests.push(NetworkRequest::Unpublish(guest.addr));
+        }
+        if gone.is_attached {
+            let left = GuestChange::Left(gone.id);
+            self.requests.push(NetworkRequest::Guest(left));
+        }
+    }
+
+    fn guests(&self) -> impl Iterator<Item = &GuestView> {
+        self.connections.values().filter_map(|c| c.guest.as_ref())
+    }
+
+    fn view(&self) -> NetworkView {
+        NetworkView {
+            name: self.plan.name.clone(),
+            pid: instances::own_pid(),
+            gateway: self.plan.net.cidr.gateway,
+            prefix_len: self.plan.net.cidr.prefix_len,
+            mtu: self.plan.net.mtu(),
+            guests: self.guests().cloned().collect(),
+        }
+    }
+}
+
+impl Lifecycle for NetworkHost {
+    fn up(&mut self) -> Result<(), Error> {
+        let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
+        let_go.map_err(Error::io("opening /dev/null"))?;
+        // A starter that is gone has left nothing to serve.
+        if let Some(starter) = self.connections.values().next() {
+            let _ = starter.channel.send(&ChannelMessage::Up, None);
+        }
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.signals.as_fd(), self.set.as_fd()]
+    }
+
+    fn check(&mut self) -> Result<GuestState, Error> {
+        let failed = |e| Error::io("reading the signals")(e);
+        while let Some(info) = self.signals.read().map_err(failed)? {
+            self.is_removed |= info.asks_to_end();
+        }
+        self.handle_events()
+            .map_err(Error::io("waiting for guests"))?;
+        while let Ok(Some(_)) = process::wait() {}
+        if self.is_removed {
+            return Ok(GuestState::StopRequested);
+        }
+        self.is_starting &= self.guests().next().is_none() && !self.connections.is_empty();
+        if self.is_starting || self.guests().next().is_some() {
+            return Ok(GuestState::Running);
+        }
+        // A run that comes now begins the network anew.
+        self.listening = None;
+        Ok(GuestState::Ended)
+    }
+
+    fn take_requests(&mut self) -> Vec<NetworkRequest> {
+        std::mem::take(&mut self.requests)
+    }
+}

@@ -1,0 +1,70 @@
+//! Messages between a network's process and those that join it or look at it: one answer to each question.
+//!
+//! ```text
+//!   run      Join ->            <- Joined, Refused
+//!            Publish + socket ->    <- Done           for each published port
+//!            Attach + TAP ->        <- Done           (and stays connected for as long as COMMAND runs)
+//!   network  Inspect ->             <- View
+//!            Remove ->              <- Done, Refused
+//! ```
+//!
+//! Called by: the files of [`network`](super), channel. Locks: none.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::Publish;
+use crate::guest::Addressing;
+use crate::sys::tap::{Offloads, OffloadsInJson};
+
+/// A question to a network's process, or its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NetworkMessage {
+    /// A guest wants an address.
+    Join {
+        /// The process that runs it.
+        pid: u32,
+        /// Other guests are to find it by this.
+        name: Option<String>,
+        /// The options that all guests share, if any was given.
+        options: Option<String>,
+    },
+    /// It has one: the guest's of this network.
+    Joined { network: Addressing, mtu: u16 },
+    /// A port of the guest's; the host's socket comes along.
+    Publish(Publish),
+    /// The guest is configured; its TAP comes along.
+    Attach(#[serde(with = "OffloadsInJson")] Offloads),
+    /// What is there?
+    Inspect,
+    /// This.
+    View(NetworkView),
+    /// End the network, even if guests are in it.
+    Remove { force: bool },
+    /// It is done.
+    Done,
+    /// It is not, for this reason.
+    Refused(String),
+}
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NetworkView {
+    pub(crate) name: String,
+    /// The process that `mbuma netstat` knows it by.
+    pub(crate) pid: u32,
+    pub(crate) gateway: Ipv4Addr,
+    pub(crate) prefix_len: u8,
+    pub(crate) mtu: u16,
+    pub(crate) guests: Vec<GuestView>,
+}
+
+/// A guest of a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GuestView {
+    pub(crate) addr: Ipv4Addr,
+    pub(crate) name: Option<String>,
+    /// The `mbuma run` that it belongs to.
+    pub(crate) pid: u32,
+}

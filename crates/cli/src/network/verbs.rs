@@ -1,0 +1,125 @@
+//! `mbuma network ls`, `inspect` and `rm`.
+//!
+//! Called by: main. Calls: place, joined.
+//! Locks: that of place, to remove what a killed process left.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use super::joined::ask;
+use super::message::{NetworkMessage, NetworkView};
+use super::place::NetworkPlace;
+use crate::args::network::{NetworkArgs, NetworkVerb};
+use crate::channel::Channel;
+use crate::errors::{EXIT_NO_ANSWER, Error};
+use crate::say;
+
+/// Does it; gives the exit code.
+pub(crate) fn run(args: &NetworkArgs) -> Result<u8, Error> {
+    match &args.what {
+        NetworkVerb::Ls { json } => list(*json),
+        NetworkVerb::Inspect { names } => inspect(names),
+        NetworkVerb::Rm { force, names } => each(names, |name| remove(name, *force)),
+    }
+}
+
+fn list(json: bool) -> Result<u8, Error> {
+    let names = NetworkPlace::names().map_err(Error::io("listing the networks"))?;
+    let views = names.iter().filter_map(|name| view(name).ok().flatten());
+    let views: Vec<_> = views.collect();
+    match json {
+        true => print(&format!("{}\n", to_json(&views)?)),
+        false => {
+            let rows = views.iter().map(row);
+            print(
+                &std::iter::once("NAME\tPID\tNETWORK\tGUESTS\n".to_owned())
+                    .chain(rows)
+                    .collect::<String>(),
+            )
+        }
+    }
+    Ok(0)
+}
+
+fn row(view: &NetworkView) -> String {
+    let NetworkView {
+        name,
+        pid,
+        gateway,
+        prefix_len,
+        guests,
+        ..
+    } = view;
+    format!("{name}\t{pid}\t{gateway}/{prefix_len}\t{}\n", guests.len())
+}
+
+/// Prints each as JSON.
+fn inspect(names: &[String]) -> Result<u8, Error> {
+    each(names, |name| match view(name)? {
+        Some(view) => {
+            print(&format!("{}\n", to_json(&view)?));
+            Ok(true)
+        }
+        None => Ok(false),
+    })
+}
+
+/// Does something to each network; the exit code says whether all are there.
+fn each(names: &[String], f: impl Fn(&str) -> Result<bool, Error>) -> Result<u8, Error> {
+    let mut code = 0;
+    for name in names {
+        if !f(name)? {
+            say(&format!("there is no network {name} of this user"));
+            code = EXIT_NO_ANSWER;
+        }
+    }
+    Ok(code)
+}
+
+/// Ends a network; false if there is none.
+fn remove(name: &str, force: bool) -> Result<bool, Error> {
+    let removing = |e| Error::io(&format!("removing network {name}"))(e);
+    let place = NetworkPlace::of(name).map_err(removing)?;
+    let answer = match place.connect().map_err(removing)? {
+        Some(stream) => ask(
+            &Channel::from(OwnedFd::from(stream)),
+            NetworkMessage::Remove { force },
+            None,
+        ),
+        None => Ok(None),
+    };
+    match answer.map_err(removing)? {
+        Some(NetworkMessage::Done) => Ok(true),
+        Some(NetworkMessage::Refused(why)) => Err(Error::Netstat(format!("network {name}: {why}"))),
+        _ => {
+            let _lock = place.lock().map_err(removing)?;
+            // Another one may have begun meanwhile.
+            let is_left = place.connect().map_err(removing)?.is_none();
+            Ok(is_left && place.tidy())
+        }
+    }
+}
+
+/// The network of this name, if there is one.
+fn view(name: &str) -> Result<Option<NetworkView>, Error> {
+    let asking = |e| Error::io(&format!("asking network {name}"))(e);
+    let place = NetworkPlace::of(name).map_err(asking)?;
+    let Some(stream) = place.connect().map_err(asking)? else {
+        return Ok(None);
+    };
+    let channel = Channel::from(OwnedFd::from(stream));
+    match ask(&channel, NetworkMessage::Inspect, None).map_err(asking)? {
+        Some(NetworkMessage::View(view)) => Ok(Some(view)),
+        _ => Ok(None),
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|e| Error::io("writing JSON")(e.into()))
+}
+
+/// Prints. A closed standard output is no reason to fail.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,276 @@
+//! Guests that share a network: `mbuma run --network NAME`, and `mbuma network`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::needs::{guests, programs};
+use crate::common::server::TcpServer;
+use crate::common::{MBUMA, PATIENCE, Running, program, wait_until};
+
+/// A name that no other test's network has, also in another run of this program beside it.
+fn name(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+/// A guest of a network, with a shell script as COMMAND.
+fn guest(network: &str, options: &[&str], script: &str) -> Command {
+    let mut command = program(MBUMA);
+    command
+        .args(["run", "--network", network])
+        .args(options)
+        .args(["--", "sh", "-c", script]);
+    command
+}
+
+/// A guest that says `up`, and ends when its input does.
+fn resident(network: &str, options: &[&str], script: &str) -> Running {
+    let script = format!("{script}\necho up; read line || true");
+    let running = Running::start(guest(network, options, &script));
+    running.wait_for("up");
+    running
+}
+
+/// Runs a guest to its end, which has to be a good one.
+fn visit(network: &str, options: &[&str], script: &str) -> String {
+    Running::start(guest(network, options, script))
+        .finish()
+        .good()
+}
+
+/// What `mbuma network inspect` says; nothing if there is no such network.
+fn inspect(network: &str) -> Option<Value> {
+    let out = program(MBUMA)
+        .args(["network", "inspect", network])
+        .output();
+    let out = out.expect("it was built");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    out.status
+        .success()
+        .then(|| serde_json::from_str(&text).expect("JSON"))
+}
+
+/// Waits until the network is gone, and its processes too.
+fn wait_for_end(network: &str, pid: u64) {
+    wait_until("the network's end", || inspect(network).is_none());
+    let status = format!("/proc/{pid}/stat");
+    // Its parent may be a test that does not wait for it.
+    let is_over = || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+    wait_until("the end of the network's process", is_over);
+}
+
+/// Files of a network's, in the two places where they may be.
+fn files(network: &str) -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("mbuma"));
+    let temporary = std::fs::read_dir("/tmp").expect("/tmp is there").flatten();
+    let temporary = temporary.map(|entry| entry.path());
+    let temporary = temporary.filter(|dir| dir.to_string_lossy().starts_with("/tmp/mbuma-"));
+    let dirs = session.into_iter().chain(temporary);
+    let entries = dirs
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flatten()
+        .flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths
+        .filter(|path| path.to_string_lossy().contains(network))
+        .collect()
+}
+
+fn pid_of(network: &str) -> u64 {
+    let view = inspect(network).expect("it is there");
+    view["pid"].as_u64().expect("a number")
+}
+
+/// A server on the host that says `hello`.
+fn greeter() -> TcpServer {
+    TcpServer::start(|mut stream| {
+        let _ = std::io::Write::write_all(&mut stream, b"hello\n");
+    })
+}
+
+const SERVE: &str = "mkdir -p /tmp; cd $(mktemp -d); echo page > index.html
+    python3 -m http.server 80 > /dev/null 2>&1 &
+    until curl -s -o /dev/null http://127.0.0.1/; do sleep 0.1; done";
+
+#[test]
+fn guests_find_each_other_and_the_host() {
+    // Breaks when a guest does not find another by its name, in either direction, or loses the way to the host; when one of
+    // another network finds it; or when anything stays behind the last guest.
+    needs!(
+        guests(),
+        programs(&["python3", "curl", "ping", "nc", "getent"])
+    );
+    let (blue, red) = (name("blue"), name("red"));
+    let server = greeter();
+    let web = resident(&blue, &["--hostname", "web", "--host-loopback"], SERVE);
+    let view = inspect(&blue).expect("it is there");
+    assert_eq!(view["guests"][0]["name"], "web", "{view}");
+    assert_eq!(view["guests"][0]["addr"], "10.0.2.100", "{view}");
+    let script = format!(
+        "ping -c 1 -W 20 web > /dev/null && echo pinged
+         curl -sS http://web/
+         getent hosts 10.0.2.100 | tr -s ' '
+         hostname
+         nc -w 20 10.0.2.2 {} < /dev/null",
+        server.port()
+    );
+    let out = visit(&blue, &["--hostname", "db"], &script);
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines, ["pinged", "page", "10.0.2.100 web", "db", "hello"]);
+    // Another network has the same addresses, and not the same guests.
+    let other = resident(&red, &["--hostname", "other", "--dns", "127.0.0.1"], "");
+    let script = "getent hosts web || echo no name; curl -sS -m 5 http://10.0.2.100/ 2>/dev/null || echo no guest";
+    let out = Running::start(guest(&red, &[], script)).finish();
+    assert_eq!(out.out, "no name\nno guest\n", "{out:?}");
+    let (blue_pid, red_pid) = (pid_of(&blue), pid_of(&red));
+    assert_ne!(blue_pid, red_pid);
+    for running in [web, other] {
+        assert_eq!(running.finish().code, Some(0));
+    }
+    wait_for_end(&blue, blue_pid);
+    wait_for_end(&red, red_pid);
+    assert_eq!((files(&blue), files(&red)), (vec![], vec![]));
+}
+
+#[test]
+fn a_port_of_a_guest_is_published_while_it_lives() {
+    // Breaks when a port leads to another guest than the one that published it, or stays when that has ended.
+    needs!(guests(), programs(&["python3", "curl"]));
+    let network = name("ports");
+    let first = resident(&network, &["--hostname", "first"], "");
+    let port = crate::vm::free_port();
+    let publish = format!("{port}:80");
+    let second = resident(&network, &["--publish", &publish], SERVE);
+    let url = format!("http://127.0.0.1:{port}/");
+    let fetch = || {
+        program("curl")
+            .args(["-sS", "-m", "30", &url])
+            .output()
+            .expect("curl is there")
+    };
+    assert_eq!(fetch().stdout, b"page\n");
+    let taken = Running::start(guest(&network, &["--publish", &publish], "true")).finish();
+    assert_eq!(taken.code, Some(125), "{taken:?}");
+    assert_eq!(second.finish().code, Some(0));
+    wait_until("the end of the port", || fetch().status.code() == Some(7));
+    let pid = pid_of(&network);
+    assert_eq!(first.finish().code, Some(0));
+    wait_for_end(&network, pid);
+}
+
+#[test]
+fn killed_guests_leave_nothing_behind() {
+    // Breaks when a killed run, or a killed network, leaves a process, a name or a guest that others wait for.
+    needs!(guests(), programs(&["pgrep"]));
+    let network = name("killed");
+    let mark = format!("sleep 31536{}", std::process::id());
+    let mut first = resident(&network, &["--hostname", "one"], "");
+    let second = resident(&network, &["--hostname", "two"], &format!("{mark} &"));
+    second.signal("KILL");
+    assert_eq!(second.finish().signal, Some(9));
+    let is_alone = || {
+        inspect(&network)
+            .is_some_and(|view| view["guests"].as_array().is_some_and(|g| g.len() == 1))
+    };
+    wait_until("the end of a killed guest", is_alone);
+    let lives = || {
+        program("pgrep")
+            .args(["-f", &mark])
+            .output()
+            .expect("pgrep")
+            .status
+            .success()
+    };
+    wait_until("the end of its processes", || !lives());
+    // Its name is free.
+    assert_eq!(
+        visit(&network, &["--hostname", "two"], "echo again"),
+        "again\n"
+    );
+    let pid = pid_of(&network);
+    crate::common::kill("KILL", &pid.to_string());
+    wait_until("the end of its last guest", || first.has_ended());
+    let ended = first.finish();
+    assert_eq!(ended.code, Some(125), "{ended:?}");
+    assert!(ended.err.contains("network"), "{ended:?}");
+    wait_for_end(&network, pid);
+    // The names that it left are no obstacle.
+    assert_eq!(visit(&network, &[], "echo anew"), "anew\n");
+    wait_until("the end of its names", || files(&network).is_empty());
+}
+
+#[test]
+fn a_network_has_one_set_of_options_and_can_be_removed() {
+    // Breaks when a later guest's other options are silently ignored, two guests have one name, or a network in use goes
+    // without being forced.
+    needs!(guests());
+    let network = name("options");
+    let mut first = resident(
+        &network,
+        &[
+            "--cidr",
+            "10.9.0.0/24",
+            "--hostname",
+            "one",
+            "--mtu",
+            "1400",
+        ],
+        "",
+    );
+    let script = "ip -4 -o addr show tap0 | tr -s ' ' | cut -d' ' -f4; cat /sys/class/net/tap0/mtu";
+    let same = ["--cidr", "10.9.0.0/24", "--mtu", "1400"];
+    assert_eq!(visit(&network, &same, script), "10.9.0.101/24\n1400\n");
+    assert_eq!(visit(&network, &[], script), "10.9.0.102/24\n1400\n");
+    for (options, why) in [
+        (&["--mtu", "9000"][..], "other options"),
+        (&["--hostname", "one"], "called one"),
+    ] {
+        let refused = Running::start(guest(&network, options, "true")).finish();
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(why), "{refused:?}");
+    }
+    let list = program(MBUMA)
+        .args(["network", "ls"])
+        .output()
+        .expect("it was built");
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(
+        list.lines().any(|line| line.starts_with(&network)),
+        "{list}"
+    );
+    let remove = |options: &[&str]| {
+        let command = program(MBUMA)
+            .args(["network", "rm"])
+            .args(options)
+            .arg(&network)
+            .output();
+        command.expect("it was built").status.code()
+    };
+    assert_eq!(remove(&[]), Some(1));
+    let pid = pid_of(&network);
+    assert_eq!(remove(&["--force"]), Some(0));
+    wait_until("the end of its guest", || first.has_ended());
+    assert_eq!(first.finish().code, Some(125));
+    wait_for_end(&network, pid);
+    assert_eq!(remove(&[]), Some(1));
+}
+
+#[test]
+fn guests_that_begin_and_end_at_once_meet_one_network() {
+    // Breaks when two runs begin the same network twice, or one joins as it ends and fails.
+    needs!(guests());
+    let network = name("race");
+    for _ in 0..3 {
+        let all: Vec<_> = (0..4)
+            .map(|_| Running::start(guest(&network, &[], "echo done")))
+            .collect();
+        for running in all {
+            assert_eq!(
+                running.with_patience(PATIENCE * 2).finish().good(),
+                "done\n"
+            );
+        }
+    }
+    wait_until("the network's end", || inspect(&network).is_none());
+}

@@ -32,7 +32,7 @@ pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
     /// The program of a connection at one of its ends has dropped that.
     fn end_dropped(&self);
 
-    /// It may have been idle for too long. If not, it has itself looked at again.
+    /// Its time has come: it may have been idle for too long, and has itself looked at again if not; or it waited for buffers.
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>);
 }
 
@@ -77,7 +77,7 @@ impl AttachedLayers {
     }
 }
 
-/// The splices with a bound on their idle time, by when they are looked at next. A move does not touch this list: a splice
+/// The splices with a bound on their idle time, and those that wait for buffers, by when they are looked at next. A move does not touch this list: a splice
 /// that has moved something since is put off when its time comes. One that ends leaves it.
 #[derive(Debug)]
 pub(crate) struct IdleSplices(Mutex<IdleList>);

@@ -4,6 +4,7 @@
 //!   client -- TLS --> [source | sink] -- TLS or plain --> server
 //! ```
 
+use mbuf::{Blank, Chain, ClusterSize};
 use mbuma::socket::{RelayEnd, Splice, SpliceEnd, SpliceOptions, splice};
 
 use super::*;
@@ -250,4 +251,46 @@ fn a_program_reads_and_writes_nothing_while_a_splice_does() {
     p.poll();
     drop(splice);
     p.done();
+}
+
+#[test]
+fn a_splice_without_buffers_waits_for_them() {
+    // Breaks if a record that finds no buffer to be opened into, or close_notify without one, ends the splice and resets the
+    // other side.
+    for with_tls in [false, true] {
+        let p = Proxied::new(with_tls);
+        let splice = p.splice();
+        let data = pattern(100_000);
+        let pool = p.front.stacks[1].pool();
+        let taken: Vec<_> =
+            std::iter::from_fn(|| Blank::new(pool, ClusterSize::K16).ok()).collect();
+        assert_eq!(p.client.send(&data), Ok(data.len()));
+        let mut got = Vec::new();
+        for _ in 0..3 {
+            p.poll();
+            assert_eq!(p.server.take(&mut got), Ok(false));
+        }
+        assert_eq!((splice.outcome(), got.len()), (None, 0));
+        drop(taken);
+        p.until(|| {
+            assert_eq!(p.server.take(&mut got), Ok(false));
+            got.len() == data.len()
+        });
+        assert!(got == data);
+        let pool = p.back.stacks[0].pool();
+        let taken = std::iter::from_fn(|| Chain::from_slice(pool, &[0]).ok());
+        let taken: Vec<_> = taken.collect();
+        p.client.shutdown(Shutdown::Write).expect("buffers");
+        for _ in 0..3 {
+            p.poll();
+        }
+        drop(taken);
+        p.until(|| p.server.take(&mut got) == Ok(true));
+        p.until(|| splice.outcome().is_some());
+        let outcome = splice.outcome().expect("it has ended");
+        assert_eq!(outcome.end, SpliceEnd::Eof);
+        assert_eq!(outcome.bytes, data.len() as u64);
+        drop(splice);
+        p.done();
+    }
 }

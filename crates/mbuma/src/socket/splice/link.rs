@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
 
 use kern::prim::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kern::{LockClass, Time, order};
@@ -69,6 +70,8 @@ struct SpliceState {
     watched: Option<IdleKey>,
     /// The idle time is over.
     expired: bool,
+    /// It waits for buffers until then: its other place in that list.
+    retry: Option<IdleKey>,
     end: Option<SpliceEnd>,
     waiters: WaiterSet,
 }
@@ -83,6 +86,9 @@ impl SpliceState {
 /// One of a connection's two places for a splice.
 type SplicePlace = fn(&mut AttachedLayers) -> &mut Option<Arc<dyn SpliceTurn>>;
 
+/// Without buffers a turn comes again after this time.
+const BUFS_WAIT: Duration = Duration::from_millis(10);
+
 /// Content that a turn opens at most, of a source with TLS, before others have theirs.
 const CONTENT_MAX: usize = 256 << 10;
 
@@ -95,13 +101,29 @@ struct Touched {
     to: bool,
     abort_to: bool,
     again: bool,
+    /// It waits for buffers.
+    retry: bool,
     wakes: Wakes,
+}
+
+/// The sink's room, in bytes of the program's.
+struct SinkRoom {
+    space: usize,
+    /// All that the buffer holds.
+    hiwat: usize,
+    /// At once: a record's content, so that nothing that was taken is to be cut, for which there may be no buffer.
+    piece: usize,
 }
 
 /// What a turn takes out of the source.
 enum Taken {
-    Data { data: Chain, more: bool },
+    Data {
+        data: Chain,
+        more: bool,
+    },
     Nothing,
+    /// There are no buffers now. Nothing was lost.
+    NoBufs,
     End(SpliceEnd),
 }
 
@@ -134,6 +156,7 @@ impl Link {
             moved_at: to.stack.clock.now(),
             watched: None,
             expired: false,
+            retry: None,
             end: None,
             waiters: WaiterSet::new(),
         };
@@ -288,11 +311,31 @@ impl Link {
                 Arc::clone(self).queue(batch);
             });
         }
+        if touched.retry {
+            self.to.enter(batch.as_deref_mut(), |batch, _| {
+                batch.kick(SHARED_TIMERS_CPU);
+            });
+        }
         self.follow_up(batch, touched);
     }
 
+    /// Comes again soon: there may be buffers then.
+    fn wait_for_bufs(self: &Arc<Self>, p: &mut SpliceState, now: Time, touched: &mut Touched) {
+        if p.retry.is_none() {
+            let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
+            let timers = &self.to.stack.tcp.idle_splices;
+            p.retry = Some(timers.watch(now + BUFS_WAIT, Arc::downgrade(&link)));
+            touched.retry = true;
+        }
+    }
+
     /// Moves once. Returns why the splice ends, if it does.
-    fn advance(&self, p: &mut SpliceState, now: Time, touched: &mut Touched) -> Option<SpliceEnd> {
+    fn advance(
+        self: &Arc<Self>,
+        p: &mut SpliceState,
+        now: Time,
+        touched: &mut Touched,
+    ) -> Option<SpliceEnd> {
         if p.expired {
             return Some(SpliceEnd::Idle);
         }
@@ -303,6 +346,15 @@ impl Link {
         let (data, more) = match self.take(left, touched) {
             Ok(Taken::Data { data, more }) => (data, more),
             Ok(Taken::Nothing) => return None,
+            // Without a buffer for close_notify the sink's peer would see a stream that was cut off, and not a whole one.
+            Ok(Taken::End(SpliceEnd::Eof)) if self.options.pass_end && !self.say_end() => {
+                self.wait_for_bufs(p, now, touched);
+                return None;
+            }
+            Ok(Taken::NoBufs) => {
+                self.wait_for_bufs(p, now, touched);
+                return None;
+            }
             Ok(Taken::End(end)) => return Some(end),
             Err(e) => return Some(SpliceEnd::of_sink(e)),
         };
@@ -321,7 +373,11 @@ impl Link {
 
     /// Takes what the sink has room for out of the source, and tells the source's peer of the new window.
     fn take(&self, left: u64, touched: &mut Touched) -> Result<Taken, TlsError> {
-        let (space, hiwat) = self.room()?;
+        let SinkRoom {
+            space,
+            hiwat,
+            piece,
+        } = self.room()?;
         let mut t = visit::begin(&self.from.pcb);
         let ready = t.recv.buf.ready() + t.conn.tls().map_or(0, |tls| tls.opened());
         let left = usize::try_from(left).unwrap_or(usize::MAX);
@@ -331,18 +387,21 @@ impl Link {
         }
         if t.conn.tls().is_some() {
             // The records of a turn have less content than bytes.
-            let max = left.min(space).min(CONTENT_MAX);
+            let max = left.min(space).min(piece).min(CONTENT_MAX);
             return Ok(self.take_content(&mut t, max, touched));
         }
-        let taken = match tcp_stream::take_received(&mut t, wanted.min(space)) {
+        let taken = match tcp_stream::take_received(&mut t, wanted.min(space).min(piece)) {
             // To cut an mbuf takes another one; to take all of them does not, and the sink may go over by that.
-            Err(SocketError::NoBufs) if wanted == ready => tcp_stream::take_received(&mut t, ready),
+            Err(SocketError::NoBufs) if wanted == ready && ready <= piece => {
+                tcp_stream::take_received(&mut t, ready)
+            }
             taken => taken,
         };
         let data = match taken {
             Ok(data) if data.is_empty() => return Ok(Taken::End(SpliceEnd::Eof)),
             Ok(data) => data,
             Err(SocketError::WouldBlock) => return Ok(Taken::Nothing),
+            Err(SocketError::NoBufs) => return Ok(Taken::NoBufs),
             Err(e) => return Ok(Taken::End(SpliceEnd::Source(e))),
         };
         touched.from = tcp_stream::should_reopen(&t);
@@ -354,39 +413,60 @@ impl Link {
     fn take_content(&self, t: &mut Tcb, max: usize, touched: &mut Touched) -> Taken {
         let pool = &self.from.stack.pool;
         let mut data = Chain::new();
-        let mut end = None;
+        let (mut end, mut no_bufs) = (None, false);
         while data.len() < max && end.is_none() {
             match tls_stream::content(pool, t, max - data.len()) {
                 Ok(next) if next.is_empty() => end = Some(SpliceEnd::Eof),
                 Ok(next) => data.append(next),
                 Err(e) if e.is_would_block() => break,
+                Err(TlsError::Socket(SocketError::NoBufs)) => {
+                    no_bufs = true;
+                    break;
+                }
                 Err(e) => end = Some(SpliceEnd::of_source(e)),
             }
         }
         let after = tls_stream::after_read(t);
         touched.from = after.tell;
         touched.unread = after.unread;
+        let opened = t.conn.tls().map_or(0, |tls| tls.opened());
+        let waits = opened > 0 || !t.recv.buf.is_empty() || !t.conn.state.receives_data();
         match end {
-            // The end is there at the next turn again.
-            _ if !data.is_empty() => {
-                let more = end.is_some() || !t.recv.buf.is_empty() || !t.conn.state.receives_data();
-                Taken::Data { data, more }
-            }
+            // The end, or a record without a buffer, is there at the next turn again.
+            _ if !data.is_empty() => Taken::Data {
+                data,
+                more: waits || no_bufs || end.is_some(),
+            },
             Some(end) => Taken::End(end),
+            None if no_bufs => Taken::NoBufs,
             None => Taken::Nothing,
         }
     }
 
-    /// The room in the sink's send buffer, and its size.
-    fn room(&self) -> Result<(usize, usize), TlsError> {
+    /// The room in the sink's send buffer.
+    fn room(&self) -> Result<SinkRoom, TlsError> {
         let t = visit::begin(&self.to.pcb);
         tcp_stream::may_send(&t)?;
         let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
         let Some(tls) = t.conn.tls() else {
-            return Ok((space, hiwat));
+            return Ok(SinkRoom {
+                space,
+                hiwat,
+                piece: usize::MAX,
+            });
         };
         tls.may_frame()?;
-        Ok((tls.content_for(space), tls.content_for(hiwat)))
+        Ok(SinkRoom {
+            space: tls.content_for(space),
+            hiwat: tls.content_for(hiwat),
+            piece: tls.content_max(),
+        })
+    }
+
+    /// Says the end of the sink's stream; false if there is no buffer for it.
+    fn say_end(&self) -> bool {
+        let mut t = visit::begin(&self.to.pcb);
+        tls_stream::say_end(&self.to.stack.pool, &mut t).is_ok()
     }
 
     /// Puts data into the sink's send buffer. It leaves in the sink's next turn.
@@ -407,21 +487,13 @@ impl Link {
             return;
         }
         p.end = Some(end);
-        if let Some(key) = p.watched.take() {
+        for key in [p.watched.take(), p.retry.take()].into_iter().flatten() {
             self.to.stack.tcp.idle_splices.forget(key);
         }
         touched.wakes = p.waiters.take(Want::Read);
         self.leave_places();
-        match end {
-            SpliceEnd::Eof if self.options.pass_end => {
-                let mut t = visit::begin(&self.to.pcb);
-                // Without a buffer for close_notify the sink's peer sees a stream that was cut off, and not a whole one.
-                touched.abort_to = tls_stream::say_end(&self.to.stack.pool, &mut t).is_err();
-            }
-            SpliceEnd::Source(_) | SpliceEnd::SourceTls(_) => {
-                touched.abort_to = self.options.pass_end
-            }
-            _ => {}
+        if matches!(end, SpliceEnd::Source(_) | SpliceEnd::SourceTls(_)) {
+            touched.abort_to = self.options.pass_end;
         }
         (touched.from, touched.to, touched.again) = (true, true, false);
     }
@@ -478,6 +550,11 @@ impl SpliceTurn for Link {
 
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) {
         let mut state = self.state.lock();
+        if state.retry.is_some_and(|(at, _)| at <= batch.now) {
+            state.retry = None;
+            drop(state);
+            return self.queue(batch);
+        }
         let Some(idle) = self.options.idle.filter(|_| state.end.is_none()) else {
             return;
         };

@@ -4,12 +4,14 @@
 //! Invariants: a value that parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
+mod families;
 pub(crate) mod impair;
 mod names;
 pub(crate) mod netstat;
 pub(crate) mod network;
 mod outbound;
 pub(crate) mod pasta;
+mod port_range;
 pub(crate) mod publish;
 pub(crate) mod relay;
 pub(crate) mod serve;
@@ -17,20 +19,21 @@ pub(crate) mod slirp4netns;
 pub(crate) mod vm;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use mbuma::congestion::CongestionControl;
-use serde::{Deserialize, Serialize};
 
-use crate::guest::Addressing;
+use crate::guest::{Addressing, Addressing6};
+use crate::special;
+pub(crate) use families::FamilyOpts;
 pub(crate) use impair::Impairment;
 use names::AddedHost;
-pub(crate) use outbound::Outbound;
+pub(crate) use outbound::Sources;
+use outbound::{OutboundAddr, OutboundOpts};
+pub(crate) use port_range::{Proto, Publish, PublishRange, PublishRequest};
+use port_range::{port, ports_of};
 
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
 /// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
@@ -86,9 +89,10 @@ pub(crate) enum Verb {
     /// Run COMMAND in a network of its own, and exit with its status
     #[command(
         long_about = "Run COMMAND in its own user and network namespace, and exit with its status.\n\n\
-        COMMAND finds one interface, 10.0.2.100/24, with a gateway at 10.0.2.2 and a name server at \
-        10.0.2.3. Behind them is a network stack inside mbuma, which carries its connections on by \
-        ordinary sockets of the host: COMMAND reaches what you reach, except the host's loopback. \
+        COMMAND finds one interface, 10.0.2.100/24 and fd00::100/64, with a gateway at 10.0.2.2 and \
+        fd00::2 and a name server at 10.0.2.3 and fd00::3. Behind them is a network stack inside \
+        mbuma, which carries its connections on by ordinary sockets of the host: COMMAND reaches what \
+        you reach, except the host's loopback. \
         No root is needed where the system lets users make user namespaces and open /dev/net/tun."
     )]
     Run(RunArgs),
@@ -205,7 +209,7 @@ pub(crate) struct RunArgs {
     /// The first guest begins the network, with its options, and the last one ends it. Options of later guests
     /// about the network itself must be the same, or absent.
     #[arg(long, value_name = "NAME", value_parser = network::network_name,
-          conflicts_with_all = ["workers", "stats", "api_socket"])]
+          conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only"])]
     pub(crate) network: Option<String>,
 
     /// Options that `attach` has too.
@@ -226,7 +230,7 @@ Examples:
   mbuma attach $PID --ready-fd 3 --exit-fd 4         as an engine starts it: `1` comes on 3 when the
                                                      network is up, closing 4 ends it
 
-The namespace's processes should resolve names through 10.0.2.3; mbuma leaves their files alone.
+The namespace's processes should resolve names through 10.0.2.3 or fd00::3; mbuma leaves their files alone.
 
 Exit status:
   0 when the process, the namespace or --exit-fd has ended, or after a signal; 125 if mbuma failed;
@@ -260,11 +264,11 @@ pub(crate) struct AttachArgs {
 /// The options of the stack and its gateway, for any guest.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NetOpts {
-    /// Let 10.0.2.2 reach the host's 127.0.0.1 (every port but the status page's)
+    /// Let 10.0.2.2 reach the host's 127.0.0.1, and fd00::2 its ::1 (every port but the status page's)
     #[arg(long)]
     pub(crate) host_loopback: bool,
 
-    /// The guest's network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
+    /// The guest's IPv4 network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
     #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
     pub(crate) cidr: Addressing,
 
@@ -272,9 +276,17 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "ADDR")]
     pub(crate) dns: Vec<IpAddr>,
 
-    /// Source address of connections and datagrams to the network: an IPv4 address or an interface of the host
-    #[arg(long, value_name = "ADDR|IF")]
-    pub(crate) outbound_addr: Option<Outbound>,
+    /// Versions of IP.
+    #[command(flatten)]
+    pub(crate) families: FamilyOpts,
+
+    /// Where outgoing connections come from.
+    #[command(flatten)]
+    pub(crate) outbound: OutboundOpts,
+
+    /// Let the guest reach ADDR, though it is link-local or hands out a cloud machine's credentials. May be repeated.
+    #[arg(long, value_name = "ADDR", value_parser = special::allowed)]
+    pub(crate) allow: Vec<IpAddr>,
 
     /// Answer no names.
     #[arg(skip)]
@@ -292,9 +304,9 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) mac: Option<[u8; 6]>,
 
-    /// An address that reaches the host at one of its own: from, to.
+    /// Addresses that reach the host at one of its own: from, to.
     #[arg(skip)]
-    pub(crate) maps: Option<(Ipv4Addr, Ipv4Addr)>,
+    pub(crate) maps: Vec<(IpAddr, IpAddr)>,
 
     /// Go on in the background, and say nothing more, once the network is up.
     #[arg(skip)]
@@ -310,8 +322,9 @@ pub(crate) struct NetOpts {
 
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
-    /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. A TCP server in the guest is looked for at the
-    /// guest's address, then at the guest's 127.0.0.1. May be repeated.
+    /// ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the host. A TCP server
+    /// in the guest is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of the other
+    /// version of IP. May be repeated.
     /// HOST and GUEST may be ranges of the same length, as in 8000-8009:80-89.
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
     pub(crate) publish: Vec<PublishRange>,
@@ -420,11 +433,13 @@ impl Default for NetOpts {
             host_loopback: false,
             cidr: Addressing::DEFAULT,
             dns: Vec::new(),
-            outbound_addr: None,
+            families: FamilyOpts::BOTH,
+            outbound: OutboundOpts::default(),
+            allow: Vec::new(),
             no_dns: false,
             network: false,
             dhcp: vm::DhcpOpts::default(),
-            maps: None,
+            maps: Vec::new(),
             detaches: false,
             mac: None,
             tap: TapUse::default(),
@@ -454,8 +469,18 @@ fn workers_default() -> u8 {
 
 impl NetOpts {
     /// The ports that are asked for, each by itself.
-    pub(crate) fn published(&self) -> Vec<Publish> {
+    pub(crate) fn published(&self) -> Vec<PublishRequest> {
         self.publish.iter().flat_map(PublishRange::ports).collect()
+    }
+
+    /// The guest's IPv4 network, if it is to have one.
+    pub(crate) fn v4(&self) -> Option<&Addressing> {
+        self.families.has_v4().then_some(&self.cidr)
+    }
+
+    /// The guest's IPv6 network, if it is to have one.
+    pub(crate) fn v6(&self) -> Option<&Addressing6> {
+        self.families.v6(self.mtu())
     }
 
     /// How many workers are asked for.
@@ -484,119 +509,6 @@ pub(crate) enum StatsFormat {
     Text,
     /// For programs: one JSON object on one line.
     Json,
-}
-
-/// One `--publish`: as many ports of the host as of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PublishRange {
-    first: Publish,
-    count: u16,
-}
-
-impl PublishRange {
-    /// From `first` on: as many ports of the host as of the guest.
-    fn of(first: Publish, host: usize, guest: usize) -> Result<PublishRange, String> {
-        if host != guest {
-            return Err("both ranges have as many ports".to_owned());
-        }
-        let count = u16::try_from(host).map_err(|_| "that is every port")?;
-        Ok(PublishRange { first, count })
-    }
-
-    /// Each of the ports.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = Publish> + use<> {
-        let first = self.first;
-        (0..self.count).map(move |n| Publish {
-            host: SocketAddr::new(first.host.ip(), first.host.port() + n),
-            guest_port: first.guest_port + n,
-            proto: first.proto,
-        })
-    }
-}
-
-/// A port of the host that leads to a port of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Publish {
-    /// Where to listen on the host.
-    pub(crate) host: SocketAddr,
-    /// The guest's port.
-    pub(crate) guest_port: u16,
-    /// Of which protocol both are.
-    pub(crate) proto: Proto,
-}
-
-/// The protocol of a published port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Proto {
-    /// TCP, unless said otherwise.
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-impl fmt::Display for Publish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = match self.proto {
-            Proto::Tcp => "",
-            Proto::Udp => "/udp",
-        };
-        write!(f, "{}:{}{suffix}", self.host, self.guest_port)
-    }
-}
-
-impl FromStr for PublishRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<PublishRange, String> {
-        let (ports, proto) = match text.split_once('/') {
-            None | Some((_, "tcp")) => (text.strip_suffix("/tcp").unwrap_or(text), Proto::Tcp),
-            Some((ports, "udp")) => (ports, Proto::Udp),
-            Some((_, other)) => return Err(format!("`{other}` is neither tcp nor udp")),
-        };
-        let (host, guest) = ports
-            .rsplit_once(':')
-            .ok_or("it takes two ports, as in 8080:80")?;
-        let (addr, host) = match host.rsplit_once(':') {
-            Some((addr, host)) => (ip_addr(addr)?, host),
-            None => (IpAddr::V4(Ipv4Addr::LOCALHOST), host),
-        };
-        let (host, guest) = (ports_of(host)?, ports_of(guest)?);
-        let first = Publish {
-            host: SocketAddr::new(addr, *host.start()),
-            guest_port: *guest.start(),
-            proto,
-        };
-        PublishRange::of(first, host.len(), guest.len())
-    }
-}
-
-/// `8080` or `8080-8089`.
-fn ports_of(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last) = (port(first)?, port(last)?);
-    match first <= last {
-        true => Ok(first..=last),
-        false => Err(format!("`{text}` ends before it begins")),
-    }
-}
-
-/// An address, IPv6 in brackets as in a URL.
-fn ip_addr(text: &str) -> Result<IpAddr, String> {
-    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-    let parsed = match inner {
-        Some(v6) => v6.parse().map(IpAddr::V6).ok(),
-        None => text.parse().map(IpAddr::V4).ok(),
-    };
-    parsed.ok_or_else(|| format!("`{text}` is no address (IPv4 as it is, IPv6 in brackets)"))
-}
-
-/// A port that one can listen on and connect to.
-fn port(text: &str) -> Result<u16, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err(format!("`{text}` is no port, 1 to 65535")),
-        Ok(port) => Ok(port),
-    }
 }
 
 /// Whose network namespace `attach` is to serve.

@@ -27,6 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
+use crate::guest::ConfiguredInterface;
 use crate::guests::{GuestId, GuestSpec};
 use crate::network::message::NetworkMessage;
 use crate::ports::{PortSpec, PublishedId};
@@ -49,10 +50,8 @@ pub(crate) enum ChannelMessage {
         /// The offloads that the kernel agreed to.
         #[serde(with = "OffloadsInJson")]
         offloads: Offloads,
-        /// The Ethernet address of the guest's side.
-        mac: [u8; 6],
-        /// The guest's kernel takes packets for its 127.0.0.1 from the interface.
-        loopback: bool,
+        /// The guest's side.
+        interface: ConfiguredInterface,
         /// Steps that failed and can be done without.
         warnings: Vec<Failure>,
     },

@@ -153,6 +153,8 @@ pub(crate) enum Step {
     Interface,
     /// Adding the default route.
     Route,
+    /// Giving the interface its IPv6 addresses and route.
+    Ip6,
     /// Letting unprivileged programs ping and listen on low ports.
     Sysctls,
     /// Putting our name server into the guest's resolv.conf.
@@ -180,8 +182,9 @@ impl Step {
             Step::MakeTap => "make the TAP interface",
             Step::Interface => "configure the interface",
             Step::Route => "add the default route",
+            Step::Ip6 => "give the interface an IPv6 address",
             Step::Sysctls => "let unprivileged programs ping and use low ports",
-            Step::ResolvConf => "put 10.0.2.3 into /etc/resolv.conf",
+            Step::ResolvConf => "put the name server into /etc/resolv.conf",
             Step::Hostname => "name the guest as --hostname says",
             Step::Hosts => "put names into /etc/hosts",
             Step::Exec => "execute COMMAND",

@@ -7,17 +7,20 @@
 //! Locks: none.
 
 mod addressing;
+mod addressing6;
 mod files;
+mod ip6;
 mod link;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use wire::MacAddr;
 
 use crate::args::{NetOpts, RunArgs, TapUse};
@@ -29,6 +32,7 @@ use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use addressing::Addressing;
+pub(crate) use addressing6::Addressing6;
 pub(crate) use link::GuestLink;
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
@@ -61,17 +65,12 @@ pub(crate) struct GuestEnd {
     /// The guest's Ethernet address; zero where only its frames tell it.
     #[serde(serialize_with = "mac_text", skip_serializing_if = "is_unknown")]
     pub(crate) mac: [u8; 6],
-    /// The guest's address.
-    pub(crate) addr: Ipv4Addr,
-    /// The length of the network's prefix.
-    pub(crate) prefix_len: u8,
-    /// The network of this address is the host's ([`Addressing::routed`]).
-    #[serde(skip)]
-    pub(crate) routed: bool,
-    /// The guest's default gateway: the stack.
-    pub(crate) gateway: Ipv4Addr,
-    /// Where the guest asks for names: the stack too.
-    pub(crate) dns: Ipv4Addr,
+    /// Its IPv4 network, unless it has IPv6 only.
+    #[serde(flatten)]
+    pub(crate) v4: Option<Addressing>,
+    /// Its IPv6 network, unless it has IPv4 only.
+    #[serde(flatten)]
+    pub(crate) v6: Option<Addressing6>,
 }
 
 /// An Ethernet address as people and programs write it.
@@ -84,17 +83,44 @@ fn is_unknown(mac: &[u8; 6]) -> bool {
 }
 
 impl GuestEnd {
-    /// The end that [`make_interface`] configures.
-    pub(crate) fn new(ifname: &str, mac: [u8; 6], network: &Addressing) -> GuestEnd {
+    /// One with the usual networks, for tests.
+    #[cfg(test)]
+    pub(crate) fn usual() -> GuestEnd {
+        GuestEnd {
+            ifname: "tap0".to_owned(),
+            mac: [2; 6],
+            v4: Some(Addressing::DEFAULT),
+            v6: Some(Addressing6::DEFAULT),
+        }
+    }
+
+    /// The end of a guest with this network; `ip6`: it can have IPv6.
+    pub(crate) fn new(ifname: &str, mac: [u8; 6], net: &NetOpts, ip6: bool) -> GuestEnd {
         GuestEnd {
             ifname: ifname.to_owned(),
             mac,
-            addr: network.guest,
-            prefix_len: network.link_prefix_len(),
-            routed: network.routed,
-            gateway: network.gateway,
-            dns: network.dns,
+            v4: net.v4().copied(),
+            v6: net.v6().filter(|_| ip6).copied(),
         }
+    }
+
+    /// An address of each version of IP that the guest has, in words.
+    pub(crate) fn each(
+        &self,
+        v4: impl FnOnce(&Addressing) -> Ipv4Addr,
+        v6: impl FnOnce(&Addressing6) -> Option<Ipv6Addr>,
+    ) -> String {
+        let v4 = self.v4.as_ref().map(|network| v4(network).to_string());
+        let v6 = self.v6.as_ref().and_then(v6).map(|addr| addr.to_string());
+        let both: Vec<_> = v4.into_iter().chain(v6).collect();
+        both.join(" and ")
+    }
+}
+
+/// Its addresses.
+impl fmt::Display for GuestEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.each(|v4| v4.guest, |v6| Some(v6.guest)))
     }
 }
 
@@ -103,8 +129,18 @@ pub(crate) struct TapInterface {
     /// A descriptor a queue, at least one.
     pub(crate) taps: Vec<OwnedFd>,
     offloads: Offloads,
-    mac: [u8; 6],
-    loopback: bool,
+    configured: ConfiguredInterface,
+}
+
+/// How the guest's interface came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConfiguredInterface {
+    /// Its Ethernet address.
+    pub(crate) mac: [u8; 6],
+    /// The guest's kernel takes packets for its 127.0.0.1 from the interface.
+    pub(crate) loopback: bool,
+    /// It has an IPv6 address, or may give itself one.
+    pub(crate) ip6: bool,
 }
 
 impl TapInterface {
@@ -112,8 +148,7 @@ impl TapInterface {
     pub(crate) fn hand_over(&self, to: &Channel, warnings: Vec<Failure>) -> io::Result<()> {
         let ready = ChannelMessage::Ready {
             offloads: self.offloads,
-            mac: self.mac,
-            loopback: self.loopback,
+            interface: self.configured,
             warnings,
         };
         let fds: Vec<_> = self.taps.iter().map(AsFd::as_fd).collect();
@@ -126,18 +161,23 @@ impl TapInterface {
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
     let taps = open_taps(ifname, net)?;
     let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
-    let (mac, loopback) = match net.tap {
-        TapUse::Leave => (
-            its_mac(ifname).map_err(Failure::at(Step::Interface))?,
-            false,
-        ),
-        TapUse::Make | TapUse::Configure => set_up(ifname, net)?,
-    };
+    let configured = match net.tap {
+        TapUse::Leave => left_alone(ifname, net),
+        TapUse::Make | TapUse::Configure => set_up(ifname, net),
+    }?;
     Ok(TapInterface {
         taps,
         offloads,
-        mac,
-        loopback,
+        configured,
+    })
+}
+
+/// The interface as its owner configures it, by now or later.
+fn left_alone(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
+    Ok(ConfiguredInterface {
+        mac: its_mac(ifname).map_err(Failure::at(Step::Interface))?,
+        loopback: false,
+        ip6: net.v6().is_some(),
     })
 }
 
@@ -154,35 +194,28 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
     taps.map_err(Failure::at(Step::MakeTap))
 }
 
-/// Configures the interface and the route; gives its Ethernet address, and whether the guest's loopback can be reached.
-fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
-    // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
-    // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
-    let _ = fs::write(
-        format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
-        "1",
-    );
-    let mac = configure(ifname, net).map_err(Failure::at(Step::Interface))?;
-    if net.serve.alone.is_some() {
-        // The stack leads nowhere, and begins no connections.
-        return Ok((mac, false));
-    }
-    let control = NetdevSocket::open().map_err(Failure::at(Step::Route))?;
-    if net.cidr.routed {
-        let reached = control.add_host_route(net.cidr.gateway, ifname);
-        reached.map_err(Failure::at(Step::Route))?;
-    }
-    control
-        .add_default_route(net.cidr.gateway)
-        .map_err(Failure::at(Step::Route))?;
-    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
-    // A port may be published at any time.
-    let loopback = control.route_localnet(ifname).is_ok();
-    Ok((mac, loopback))
+/// Configures the interface and the routes.
+fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
+    let failed = Failure::at(Step::Interface);
+    let mac = prepare(ifname, net).map_err(failed)?;
+    let control = NetdevSocket::open().map_err(Failure::at(Step::Interface))?;
+    let loopback = match net.v4() {
+        Some(v4) => set_up_v4(&control, ifname, net, v4)?,
+        None => {
+            let up = control.up(ifname);
+            up.map_err(Failure::at(Step::Interface))?;
+            false
+        }
+    };
+    let ip6 = match net.v6() {
+        Some(v6) => set_up_v6(&control, ifname, net, v6)?,
+        None => false,
+    };
+    Ok(ConfiguredInterface { mac, loopback, ip6 })
 }
 
-/// Addresses and turns on the loopback and our interface.
-fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
+/// Turns on the loopback, and does what must be done before the interface is up; gives its Ethernet address.
+fn prepare(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     let control = NetdevSocket::open()?;
     control.up("lo")?;
     if let Some(mac) = net.mac {
@@ -190,9 +223,57 @@ fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     }
     control.set_mtu(ifname, net.mtu())?;
     control.set_tx_queue_len(ifname, TX_QUEUE_LEN)?;
-    control.set_addr(ifname, net.cidr.guest, net.cidr.link_prefix_len())?;
-    control.up(ifname)?;
+    match net.v6() {
+        Some(_) => ip6::prepare(&control, ifname),
+        None => ip6::disable(ifname),
+    }
     control.mac(ifname)
+}
+
+/// Gives the interface its IPv4 address and route, and turns it on; says whether the guest's loopback can be reached.
+fn set_up_v4(
+    control: &NetdevSocket,
+    ifname: &str,
+    net: &NetOpts,
+    v4: &Addressing,
+) -> Result<bool, Failure> {
+    let addressed = control.set_addr(ifname, v4.guest, v4.link_prefix_len());
+    let up = addressed.and_then(|()| control.up(ifname));
+    up.map_err(Failure::at(Step::Interface))?;
+    if net.serve.alone.is_some() {
+        // The stack leads nowhere, and begins no connections.
+        return Ok(false);
+    }
+    if v4.routed {
+        let reached = control.add_host_route(v4.gateway, ifname);
+        reached.map_err(Failure::at(Step::Route))?;
+    }
+    control
+        .add_default_route(v4.gateway)
+        .map_err(Failure::at(Step::Route))?;
+    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
+    // A port may be published at any time.
+    Ok(control.route_localnet(ifname).is_ok())
+}
+
+/// Gives the interface, which is on, its IPv6 addresses and route; says whether it has them.
+///
+/// # Errors
+/// It can't have them, and has no IPv4 either: a kernel without IPv6 is no error else.
+fn set_up_v6(
+    control: &NetdevSocket,
+    ifname: &str,
+    net: &NetOpts,
+    v6: &Addressing6,
+) -> Result<bool, Failure> {
+    match ip6::set_up(control, ifname, v6) {
+        Ok(()) => Ok(true),
+        Err(e) if net.v4().is_none() => Err(Failure::at(Step::Ip6)(e)),
+        Err(_) => {
+            ip6::disable(ifname);
+            Ok(false)
+        }
+    }
 }
 
 fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {

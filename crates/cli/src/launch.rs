@@ -100,8 +100,7 @@ pub(crate) fn receive_guest(
         Some((
             ChannelMessage::Ready {
                 offloads,
-                mac,
-                loopback,
+                interface,
                 warnings,
             },
             taps,
@@ -112,9 +111,9 @@ pub(crate) fn receive_guest(
             Ok(Guest {
                 link: GuestLink::Taps(taps),
                 offloads,
-                loopback,
+                loopback: interface.loopback,
                 mtu: net.mtu(),
-                ends: GuestEnd::new(ifname, mac, &net.cidr),
+                ends: GuestEnd::new(ifname, interface.mac, net, interface.ip6),
             })
         }
         other => Err(not_ready(other.map(|(message, _)| message))),

@@ -32,6 +32,7 @@ mod relay;
 mod sandbox;
 mod serve;
 mod signals;
+mod special;
 #[allow(unsafe_code)]
 mod sys;
 mod tls;

@@ -28,7 +28,7 @@ mod verbs;
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::args::{NetOpts, RunArgs};
+use crate::args::{FamilyOpts, NetOpts, RunArgs};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestLink};
 use crate::launch;
@@ -62,6 +62,8 @@ pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
 fn in_network(args: &RunArgs, joined: &JoinedNetwork) -> RunArgs {
     let net = NetOpts {
         cidr: joined.network,
+        // The network's guests have addresses of IPv4.
+        families: FamilyOpts::V4,
         mtu: Some(joined.mtu),
         // The bridge takes the frames of all guests in one thread.
         workers: 1,
@@ -81,10 +83,12 @@ fn in_network(args: &RunArgs, joined: &JoinedNetwork) -> RunArgs {
 
 /// Binds the guest's ports here, so that an error is this command's, and hands them over.
 fn publish(net: &NetOpts, joined: &JoinedNetwork) -> Result<(), Error> {
-    for publish in net.published() {
-        let bound = ports::bind(&publish);
-        let socket = bound.map_err(|source| Error::Publish { publish, source })?;
-        joined.publish(publish, socket)?;
+    for request in net.published() {
+        let bound = ports::bind_all(&request);
+        let bound = bound.map_err(|(publish, source)| Error::Publish { publish, source })?;
+        for (publish, socket) in bound {
+            joined.publish(publish, socket)?;
+        }
     }
     Ok(())
 }

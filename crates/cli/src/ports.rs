@@ -8,13 +8,13 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-use crate::args::{Proto, Publish};
-use crate::sys::socket;
+use crate::args::{Proto, Publish, PublishRequest};
+use crate::sys::socket::{self, Kind};
 
 /// What tells one published port from others while mbuma runs. The first is 1; none is used again.
 pub(crate) type PublishedId = u32;
@@ -25,7 +25,7 @@ pub(crate) struct PortSpec {
     pub(crate) id: PublishedId,
     pub(crate) publish: Publish,
     /// Where the server is, if not at the guest's address.
-    pub(crate) guest_addr: Option<Ipv4Addr>,
+    pub(crate) guest_addr: Option<IpAddr>,
 }
 
 /// A published port, with its socket.
@@ -45,20 +45,42 @@ pub(crate) enum PortChange {
     Remove(PublishedId),
 }
 
-/// Binds the socket of a published port.
-pub(crate) fn bind(publish: &Publish) -> io::Result<OwnedFd> {
-    match publish.proto {
-        Proto::Tcp => {
-            let listener = TcpListener::bind(publish.host)?;
-            // The standard library asks for 128, and the kernel drops the SYNs of further clients.
-            socket::listen_max(listener.as_fd())?;
-            listener.set_nonblocking(true)?;
-            Ok(listener.into())
-        }
-        Proto::Udp => {
-            let socket = UdpSocket::bind(publish.host)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket.into())
+/// Binds the sockets of a port: one, or one for each family.
+///
+/// # Errors
+/// With the address that could not be bound. A host without IPv6 is none, where both families are asked for.
+pub(crate) fn bind_all(
+    request: &PublishRequest,
+) -> Result<Vec<(Publish, OwnedFd)>, (Publish, io::Error)> {
+    let socket = bind(&request.publish).map_err(|e| (request.publish, e))?;
+    let mut sockets = vec![(request.publish, socket)];
+    if let Some(twin) = request.twin() {
+        match bind(&twin) {
+            Ok(socket) => sockets.push((twin, socket)),
+            Err(e) if is_family_missing(&e) => {}
+            Err(e) => return Err((twin, e)),
         }
     }
+    Ok(sockets)
+}
+
+/// Binds the socket of a published port: one of IPv6 for IPv6 alone, so that another may have the port of IPv4.
+fn bind(publish: &Publish) -> io::Result<OwnedFd> {
+    match publish.proto {
+        Proto::Tcp => {
+            let fd = socket::bound(Kind::Tcp, publish.host)?;
+            // As long a queue as the system allows: it drops the SYNs of further clients.
+            socket::listen_max(fd.as_fd())?;
+            Ok(fd)
+        }
+        Proto::Udp => socket::bound(Kind::Udp, publish.host),
+    }
+}
+
+/// Whether an address can't be bound because the host has no IPv6, in its kernel or switched on.
+fn is_family_missing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+    )
 }

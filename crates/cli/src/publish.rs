@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::args::Publish;
+use crate::args::PublishRequest;
 use crate::args::publish::{PublishArgs, PublishVerb};
 use crate::errors::Error;
 use crate::netstat::instances::{self, SocketKind};
@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     match &args.what {
         PublishVerb::Add { ports } => {
-            for publish in ports.iter().flat_map(|range| range.ports()) {
-                let id = &ask(args, &add(&publish))?["id"];
-                print(&format!("{id}  {publish}\n"))?;
+            for request in ports.iter().flat_map(|range| range.ports()) {
+                let id = &ask(args, &add(&request))?["id"];
+                print(&format!("{id}  {request}\n"))?;
             }
         }
         PublishVerb::Remove { ids } => {
@@ -47,10 +47,11 @@ pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     Ok(0)
 }
 
-fn add(publish: &Publish) -> Value {
+fn add(request: &PublishRequest) -> Value {
+    let publish = &request.publish;
     json!({"execute": "add_hostfwd", "arguments": {
         "proto": publish.proto,
-        "host_addr": publish.host.ip().to_string(),
+        "host_addr": request.host_text(),
         "host_port": publish.host.port(),
         "guest_port": publish.guest_port,
     }})
@@ -61,12 +62,17 @@ fn lines(list: &Value) -> String {
     let entries = list["entries"].as_array().into_iter().flatten();
     let line = |entry: &Value| {
         let word = |key: &str| entry[key].as_str().unwrap_or_default();
+        // Before a port, IPv6 is in brackets.
+        let addr = |key: &str| match word(key) {
+            v6 if v6.contains(':') => format!("[{v6}]"),
+            v4 => v4.to_owned(),
+        };
         format!(
             "{}  {}:{} -> {}:{}/{}\n",
             entry["id"],
-            word("host_addr"),
+            addr("host_addr"),
             entry["host_port"],
-            word("guest_addr"),
+            addr("guest_addr"),
             entry["guest_port"],
             word("proto")
         )

@@ -106,7 +106,7 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
             ..Isolation::default()
         });
     }
-    let binds = net.outbound_addr.is_some();
+    let binds = net.outbound.binds();
     let root = Layer::of(empty_root::enter());
     let capabilities = Layer::of(credentials::give_up());
     let landlock = Layer::of(landlocked::enter(binds, served));

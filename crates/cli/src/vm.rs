@@ -31,7 +31,7 @@ pub(crate) fn run(args: &VmArgs) -> Result<u8, Error> {
         loopback: false,
         mtu: net.mtu(),
         // The machine has an Ethernet address of its own choice.
-        ends: GuestEnd::new(IFNAME, [0; 6], &net.cidr),
+        ends: GuestEnd::new(IFNAME, [0; 6], &net, true),
     };
     let place = args.socket.display().to_string();
     let mut lifecycle = UntilAsked::new(signals, "listening at", place);

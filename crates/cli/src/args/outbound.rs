@@ -1,43 +1,103 @@
-//! Where outgoing connections come from: `--outbound-addr`.
+//! Where outgoing connections come from: `--outbound-addr`, `--interface`.
 //!
-//! Called by: args, gateway::start. Calls: sys::netdev.
+//! Called by: args, gateway::start. Calls: sys::{netdev, if_inet6, socket}.
 //! Locks: none.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::sys::if_inet6;
 use crate::sys::netdev::NetdevSocket;
+use crate::sys::socket::InterfaceName;
 
-/// The value of `--outbound-addr`.
+/// The options.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct OutboundOpts {
+    /// Source address of connections and datagrams to the network: an address, or an interface of the host, whose addresses
+    /// of both families count. May be given once for each family.
+    #[arg(long, value_name = "ADDR|IF")]
+    pub(super) outbound_addr: Vec<OutboundAddr>,
+
+    /// Interface of the host by which connections and datagrams to the network leave, whatever its routes say
+    #[arg(long, value_name = "IF", value_parser = super::ifname)]
+    pub(super) interface: Option<String>,
+}
+
+/// A value of `--outbound-addr`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outbound {
+pub(crate) enum OutboundAddr {
     /// An address of the host.
-    Addr(Ipv4Addr),
-    /// The address that an interface of the host has when mbuma starts.
+    Addr(IpAddr),
+    /// The addresses that an interface of the host has when mbuma starts.
     Interface(String),
 }
 
-impl Outbound {
-    /// The address.
+/// What host sockets are bound to, unless their peer is the host itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    pub(crate) v4: Option<Ipv4Addr>,
+    pub(crate) v6: Option<Ipv6Addr>,
+    pub(crate) interface: Option<InterfaceName>,
+}
+
+impl OutboundOpts {
+    /// The same with these addresses alone.
+    pub(super) fn of(addrs: impl IntoIterator<Item = OutboundAddr>) -> OutboundOpts {
+        OutboundOpts {
+            outbound_addr: addrs.into_iter().collect(),
+            interface: None,
+        }
+    }
+
+    /// Whether sockets are bound to an address.
+    pub(crate) fn binds(&self) -> bool {
+        !self.outbound_addr.is_empty()
+    }
+
+    /// The addresses; of two of one family the later one.
     ///
     /// # Errors
-    /// There is no such interface, or it has no IPv4 address.
-    pub(crate) fn addr(&self) -> io::Result<Ipv4Addr> {
-        match self {
-            Outbound::Addr(addr) => Ok(*addr),
-            Outbound::Interface(name) => NetdevSocket::open()?.addr(name),
+    /// There is no such interface, or it has no address.
+    pub(crate) fn sources(&self) -> io::Result<Sources> {
+        let mut sources = Sources::default();
+        for addr in &self.outbound_addr {
+            match addr {
+                OutboundAddr::Addr(IpAddr::V4(addr)) => sources.v4 = Some(*addr),
+                OutboundAddr::Addr(IpAddr::V6(addr)) => sources.v6 = Some(*addr),
+                OutboundAddr::Interface(name) => sources.add_all_of(name)?,
+            }
         }
+        if let Some(name) = &self.interface {
+            NetdevSocket::open()?.mac(name)?;
+            sources.interface = Some(InterfaceName::new(name)?);
+        }
+        Ok(sources)
     }
 }
 
-impl FromStr for Outbound {
+impl Sources {
+    fn add_all_of(&mut self, name: &str) -> io::Result<()> {
+        let v4 = NetdevSocket::open()?.addr(name);
+        let v6 = if_inet6::global_addr(name);
+        if v6.is_none() {
+            // Without either, the reason is that of the first.
+            self.v4 = Some(v4?);
+            return Ok(());
+        }
+        self.v4 = v4.ok().or(self.v4);
+        self.v6 = v6;
+        Ok(())
+    }
+}
+
+impl FromStr for OutboundAddr {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Outbound, String> {
+    fn from_str(text: &str) -> Result<OutboundAddr, String> {
         match text.parse() {
-            Ok(addr) => Ok(Outbound::Addr(addr)),
-            Err(_) => super::ifname(text).map(Outbound::Interface),
+            Ok(addr) => Ok(OutboundAddr::Addr(addr)),
+            Err(_) => super::ifname(text).map(OutboundAddr::Interface),
         }
     }
 }

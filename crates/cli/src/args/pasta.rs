@@ -8,21 +8,26 @@
 //! | `-t`, `-u`: `none`, lists and ranges | the same |
 //! | `-t auto`, `-T`, `-U` | a line on standard error: no such port is forwarded yet |
 //! | without `--config-net`: DHCP | an error |
-//! | IPv6 | none yet: `--ipv6-only` is an error |
+//! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway where the host's is not of the link |
 //!
 //! Called by: args, main. Calls: clap, sys::routes.
 //! Locks: none. Sources: passt(1).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{AttachArgs, AttachTarget, NetOpts, Outbound, Proto, Publish, PublishRange, TapUse};
-use crate::guest::Addressing;
+use super::{
+    AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, Publish,
+    PublishRange, PublishRequest, TapUse,
+};
+use crate::guest::{Addressing, Addressing6};
 use crate::say;
-use crate::sys::routes::{self, DefaultRoute};
+use crate::sys::routes::{self, DefaultRoute, DefaultRoute6};
 
 /// Unless `--mtu` says otherwise.
 const MTU_DEFAULT: u16 = 65_520;
+/// The gateway of IPv6 where the host's has no address of the link.
+const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// Where `ip netns` keeps its names.
 const NAMES: &str = "/run/netns";
 
@@ -63,33 +68,33 @@ pub(crate) struct PastaArgs {
           value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
     mtu: u16,
 
-    /// The guest's address [default: the host's]
-    #[arg(short = 'a', long, value_name = "ADDR", requires = "gateway")]
-    address: Option<Ipv4Addr>,
+    /// The guest's address, once for each version of IP [default: the host's]
+    #[arg(short = 'a', long, value_name = "ADDR")]
+    address: Vec<IpAddr>,
 
-    /// The length of its network's prefix, or its mask
+    /// The length of its IPv4 network's prefix, or its mask
     #[arg(short = 'n', long, value_name = "MASK", value_parser = prefix_len, default_value = "24")]
     netmask: u8,
 
-    /// The guest's gateway [default: the host's]
-    #[arg(short = 'g', long, value_name = "ADDR", requires = "address")]
-    gateway: Option<Ipv4Addr>,
+    /// The guest's gateway, once for each version of IP [default: the host's]; that of IPv6 is an address of the link
+    #[arg(short = 'g', long, value_name = "ADDR")]
+    gateway: Vec<IpAddr>,
 
-    /// Source address of outgoing connections
+    /// Source address of outgoing connections, once for each version of IP
     #[arg(short = 'o', long, value_name = "ADDR")]
-    outbound: Option<Outbound>,
+    outbound: Vec<OutboundAddr>,
 
-    /// Answer names at this address
+    /// Answer names at this address, once for each version of IP
     #[arg(long, value_name = "ADDR")]
-    dns_forward: Option<Ipv4Addr>,
+    dns_forward: Vec<IpAddr>,
 
     /// Do not let the gateway's address reach the host's 127.0.0.1
     #[arg(long)]
     no_map_gw: bool,
 
-    /// Let this address reach the host at its own address
+    /// Let this address reach the host at its own address, once for each version of IP
     #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
-    map_guest_addr: Option<MappedGuestAddr>,
+    map_guest_addr: Vec<MappedGuestAddr>,
 
     /// TCP ports of the host that lead into the guest: none, or as in 127.0.0.1/8080-8081:80-81,443
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
@@ -131,9 +136,13 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'e', long)]
     stderr: bool,
 
-    /// IPv4 only, as in any case so far
-    #[arg(short = '4', long)]
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6_only")]
     ipv4_only: bool,
+
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    ipv6_only: bool,
 
     /// Print the version
     #[arg(long)]
@@ -143,7 +152,7 @@ pub(crate) struct PastaArgs {
 /// The value of `--map-guest-addr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedGuestAddr {
-    Addr(Ipv4Addr),
+    Addr(IpAddr),
     None,
 }
 
@@ -163,12 +172,14 @@ impl PastaArgs {
                     .to_owned(),
             );
         }
-        let host = routes::default_route();
+        let (host, host6) = (routes::default_route(), routes::default_route6());
         let net = NetOpts {
             publish: self.published()?,
-            ..self.network(host.as_ref())?
+            ..self.network(host.as_ref(), host6.as_ref())?
         };
-        let hosts_name = || host.map_or_else(|| "tap0".to_owned(), |host| host.interface);
+        let name = host.map(|host| host.interface);
+        let name = name.or(host6.map(|host| host.interface));
+        let hosts_name = || name.unwrap_or_else(|| "tap0".to_owned());
         Ok(Some(AttachArgs {
             target: self.target()?,
             ifname: self.ns_ifname.clone().unwrap_or_else(hosts_name),
@@ -192,9 +203,21 @@ impl PastaArgs {
     }
 
     /// Addresses, and their meanings.
-    fn network(&self, host: Option<&DefaultRoute>) -> Result<NetOpts, String> {
-        let dns = self.dns_forward;
-        let cidr = match (self.address, self.gateway, host) {
+    fn network(
+        &self,
+        host: Option<&DefaultRoute>,
+        host6: Option<&DefaultRoute6>,
+    ) -> Result<NetOpts, String> {
+        let dns = self.dns_forward.iter().find_map(v4);
+        let given = (
+            self.address.iter().find_map(v4),
+            self.gateway.iter().find_map(v4),
+        );
+        if given.0.is_some() != given.1.is_some() {
+            return Err("-a and -g of IPv4 go together".to_owned());
+        }
+        let v6 = self.v6(host6)?;
+        let cidr = match (given.0, given.1, host) {
             (Some(guest), Some(gateway), _) => Addressing {
                 guest,
                 gateway,
@@ -215,25 +238,60 @@ impl PastaArgs {
                 ..Addressing::DEFAULT
             },
         };
-        let host_addr = host.map(|host| host.addr);
         Ok(NetOpts {
             host_loopback: !self.no_map_gw,
             mtu: Some(self.mtu),
             cidr,
-            outbound_addr: self.outbound.clone(),
-            no_dns: dns.is_none(),
+            outbound: OutboundOpts::of(self.outbound.clone()),
+            families: FamilyOpts::of(!self.ipv6_only, v6),
+            no_dns: self.dns_forward.is_empty(),
             mac: self.ns_mac_addr,
             tap: TapUse::Configure,
             pcap: self.pcap.clone(),
-            maps: match (self.map_guest_addr, host_addr) {
-                (Some(MappedGuestAddr::Addr(from)), Some(to)) => Some((from, to)),
-                (Some(MappedGuestAddr::Addr(_)), None) => {
-                    return Err("--map-guest-addr: the host has no default route".to_owned());
-                }
-                (Some(MappedGuestAddr::None) | None, _) => None,
-            },
+            maps: self.mappings(host, host6)?,
             ..NetOpts::default()
         })
+    }
+
+    /// The guest's addresses of IPv6, if it is to have any.
+    fn v6(&self, host: Option<&DefaultRoute6>) -> Result<Option<Addressing6>, String> {
+        let guest = self.address.iter().find_map(v6);
+        let guest = guest.or(host.map(|host| host.addr));
+        let Some(guest) = guest.filter(|_| !self.ipv4_only) else {
+            return match self.ipv6_only {
+                true => Err("--ipv6-only: the host has no default route of IPv6".to_owned()),
+                false => Ok(None),
+            };
+        };
+        let given = self.gateway.iter().find_map(v6);
+        if given.is_some_and(|gateway| !gateway.is_unicast_link_local()) {
+            return Err("-g of IPv6 is an address of the link, as in fe80::1".to_owned());
+        }
+        let hosts = host.map(|host| host.gateway);
+        let hosts = hosts.filter(Ipv6Addr::is_unicast_link_local);
+        let gateway = given.or(hosts).unwrap_or(LINK_GATEWAY);
+        let dns = self.dns_forward.iter().find_map(v6);
+        Ok(Some(Addressing6::shared(guest, gateway, dns)))
+    }
+
+    fn mappings(
+        &self,
+        host: Option<&DefaultRoute>,
+        host6: Option<&DefaultRoute6>,
+    ) -> Result<Vec<(IpAddr, IpAddr)>, String> {
+        let mut all = Vec::new();
+        for mapped in &self.map_guest_addr {
+            let MappedGuestAddr::Addr(from) = *mapped else {
+                continue;
+            };
+            let to = match from {
+                IpAddr::V4(_) => host.map(|host| IpAddr::from(host.addr)),
+                IpAddr::V6(_) => host6.map(|host| IpAddr::from(host.addr)),
+            };
+            let to = to.ok_or("--map-guest-addr: the host has no default route")?;
+            all.push((from, to));
+        }
+        Ok(all)
     }
 
     fn published(&self) -> Result<Vec<PublishRange>, String> {
@@ -265,10 +323,15 @@ impl PastaArgs {
                 Ok(Vec::new())
             }
             _ => {
-                let (addr, list) = spec.rsplit_once('/').unwrap_or(("0.0.0.0", spec));
-                let addr: IpAddr = addr
-                    .parse()
-                    .map_err(|_| format!("`{addr}` is no address"))?;
+                let (addr, list) = match spec.rsplit_once('/') {
+                    Some((addr, list)) => (Some(addr), list),
+                    None => (None, spec),
+                };
+                let addr = addr.map(|addr| {
+                    let parsed = addr.parse::<IpAddr>();
+                    parsed.map_err(|_| format!("`{addr}` is no address"))
+                });
+                let addr = addr.transpose()?;
                 list.split(',')
                     .map(|range| one_range(addr, range, proto))
                     .collect()
@@ -285,14 +348,33 @@ impl PastaArgs {
     }
 }
 
+fn v4(addr: &IpAddr) -> Option<Ipv4Addr> {
+    match addr {
+        IpAddr::V4(addr) => Some(*addr),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn v6(addr: &IpAddr) -> Option<Ipv6Addr> {
+    match addr {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(addr) => Some(*addr),
+    }
+}
+
 /// `80`, `80-89`, `8080:80` or `8080-8089:80-89`.
-fn one_range(addr: IpAddr, text: &str, proto: Proto) -> Result<PublishRange, String> {
+fn one_range(addr: Option<IpAddr>, text: &str, proto: Proto) -> Result<PublishRange, String> {
     let (host, guest) = text.split_once(':').unwrap_or((text, text));
     let (host, guest) = (super::ports_of(host)?, super::ports_of(guest)?);
-    let first = Publish {
-        host: SocketAddr::new(addr, *host.start()),
+    let everywhere = Ipv4Addr::UNSPECIFIED.into();
+    let publish = Publish {
+        host: SocketAddr::new(addr.unwrap_or(everywhere), *host.start()),
         guest_port: *guest.start(),
         proto,
+    };
+    let first = PublishRequest {
+        publish,
+        both: addr.is_none(),
     };
     PublishRange::of(first, host.len(), guest.len())
 }

@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::str::FromStr;
 
 use super::serve::{Alone, ServeOpts, ServerAddress, TlsOpts};
-use super::{AttachTarget, NetOpts, attach_target, ifname};
+use super::{AttachTarget, FamilyOpts, NetOpts, attach_target, ifname};
 
 /// The name of an interface in a namespace.
 const IFNAME: &str = "tap0";
@@ -95,6 +95,7 @@ impl RelayInterface {
         let on_host = self.inside.is_none();
         NetOpts {
             cidr: self.address.addressing(),
+            families: FamilyOpts::V4,
             no_dns: true,
             mtu: on_host.then_some(super::serve::MTU_OF_HOST),
             workers: args.workers,

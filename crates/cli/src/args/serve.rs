@@ -8,7 +8,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{AttachTarget, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default};
+use super::{
+    AttachTarget, FamilyOpts, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default,
+};
 use crate::errors::Error;
 use crate::guest::Addressing;
 
@@ -235,6 +237,7 @@ impl ServeArgs {
         };
         let net = NetOpts {
             cidr: address.addressing(),
+            families: FamilyOpts::V4,
             no_dns: true,
             tap: TapUse::Make,
             mtu: self.mtu.or(on_host.then_some(MTU_OF_HOST)),

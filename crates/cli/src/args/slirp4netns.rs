@@ -4,7 +4,7 @@
 //! |---|---|
 //! | host loopback open, unless `--disable-host-loopback` | the same: the opposite of `attach` |
 //! | no isolation, unless `--enable-sandbox`, `--enable-seccomp` | always; with one of the words, an isolation with gaps is an error |
-//! | `--enable-ipv6`, `--outbound-addr6` | accepted with a line on standard error: the guest has IPv4 only |
+//! | IPv4 only, unless `--enable-ipv6` | the same |
 //! | without `-c`: the TAP that is there, or a new one, and nothing configured | the same |
 //!
 //! Called by: args, main. Calls: clap.
@@ -14,9 +14,10 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::{AttachArgs, AttachTarget, NetOpts, Outbound, TapUse, ifname};
+use super::{
+    AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, TapUse, ifname,
+};
 use crate::guest::Addressing;
-use crate::say;
 
 /// Of slirp4netns.
 const MTU_DEFAULT: u16 = 1500;
@@ -52,7 +53,7 @@ pub(crate) struct SlirpArgs {
           value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
     mtu: u16,
 
-    /// The guest has IPv4 only so far: this says so, and goes on
+    /// Give the guest IPv6 too: fd00::/64, with the gateway at fd00::2 and the name server at fd00::3
     #[arg(short = '6', long)]
     enable_ipv6: bool,
 
@@ -86,11 +87,11 @@ pub(crate) struct SlirpArgs {
 
     /// Source address of outgoing connections: an IPv4 address or an interface of the host
     #[arg(long, value_name = "ADDR|IF")]
-    outbound_addr: Option<Outbound>,
+    outbound_addr: Option<OutboundAddr>,
 
-    /// The guest has IPv4 only so far: this says so, and goes on
+    /// The same for IPv6
     #[arg(long, value_name = "ADDR|IF")]
-    outbound_addr6: Option<String>,
+    outbound_addr6: Option<OutboundAddr>,
 
     /// Answer no names at the name server's address
     #[arg(long)]
@@ -146,14 +147,7 @@ impl SlirpArgs {
                 }
             },
         };
-        self.say_what_is_missing();
         Ok(Some(self.attach(target)))
-    }
-
-    fn say_what_is_missing(&self) {
-        if self.enable_ipv6 || self.outbound_addr6.is_some() {
-            say("--enable-ipv6 and --outbound-addr6: not yet; the guest has IPv4 only");
-        }
     }
 
     fn attach(self, target: AttachTarget) -> AttachArgs {
@@ -168,7 +162,13 @@ impl SlirpArgs {
                 mtu: Some(self.mtu),
                 cidr: self.cidr,
                 api_socket: self.api_socket,
-                outbound_addr: self.outbound_addr,
+                outbound: OutboundOpts::of(
+                    self.outbound_addr.into_iter().chain(self.outbound_addr6),
+                ),
+                families: match self.enable_ipv6 {
+                    true => FamilyOpts::BOTH,
+                    false => FamilyOpts::V4,
+                },
                 no_dns: self.disable_dns,
                 mac: self.macaddress,
                 tap: match self.configure {

@@ -20,14 +20,16 @@ fn clap_accepts_the_definition() {
 fn publish_reads_every_form() {
     // Breaks when a form that the manual names stops parsing, or parses into something else.
     for (text, want) in [
-        ("8080:80", "127.0.0.1:8080:80"),
-        ("8080:80/tcp", "127.0.0.1:8080:80"),
-        ("5353:53/udp", "127.0.0.1:5353:53/udp"),
+        ("8080:80", "localhost:8080:80"),
+        ("8080:80/tcp", "localhost:8080:80"),
+        ("127.0.0.1:8080:80", "127.0.0.1:8080:80"),
+        ("*:8080:80/udp", "*:8080:80/udp"),
+        ("5353:53/udp", "localhost:5353:53/udp"),
         ("0.0.0.0:8080:80", "0.0.0.0:8080:80"),
         ("[::1]:8080:80/udp", "[::1]:8080:80/udp"),
         (
             "8080-8081:80-81/udp",
-            "127.0.0.1:8080:80/udp 127.0.0.1:8081:81/udp",
+            "localhost:8080:80/udp localhost:8081:81/udp",
         ),
         ("0.0.0.0:65535-65535:80", "0.0.0.0:65535:80"),
     ] {
@@ -54,6 +56,7 @@ fn publish_refuses_what_it_could_only_guess() {
         "::1:80:80",
         "[1.2.3.4]:80:80",
         "1.2.3:80:80",
+        "[fe80::1%no-such-if]:80:80",
         "80:80/sctp",
         "80:80/",
         "80:80/udp/udp",

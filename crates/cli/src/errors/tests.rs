@@ -35,7 +35,7 @@ fn a_message_says_what_to_do() {
     assert!(failure(Step::MakeTap, libc::EBUSY).contains("--ifname"));
     assert!(failure(Step::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
     let range: PublishRange = "8080:80".parse().expect("two ports");
-    let publish = range.ports().next().expect("a port");
+    let publish = range.ports().next().expect("a port").publish;
     let busy = Error::Publish {
         publish,
         source: io::Error::from_raw_os_error(libc::EADDRINUSE),

@@ -3,10 +3,10 @@
 //!
 //! Called by: the loop. Calls: policy, ping, pending_pings, [`EchoSocket`].
 //! Invariants: a ping waits for [`ANSWER_WAIT`] at most; no ping is sent whose answer could not be told from another's.
-//! Locks: none. Sources: RFC 792.
+//! Locks: none. Sources: RFC 792, RFC 4443.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::policy;
 use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
-use crate::sys::socket::SocketSendError;
+use crate::sys::socket::{Family, SocketSendError};
 
 /// How long the gateway waits for an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -31,7 +31,9 @@ const TURN_MAX: usize = 64;
 pub(super) struct Pings {
     socket: EchoSocket,
     wake: Arc<Wake>,
-    host: Outside,
+    /// By version of IP.
+    v4: Outside,
+    v6: Outside,
     pending: PendingPings,
 }
 
@@ -53,7 +55,8 @@ impl Pings {
         Pings {
             socket,
             wake,
-            host: Outside::open(),
+            v4: Outside::open(Family::V4),
+            v6: Outside::open(Family::V6),
             pending: PendingPings::default(),
         }
     }
@@ -90,9 +93,13 @@ impl Pings {
         if ttl == 0 {
             return Err(IcmpError::TimeExceeded);
         }
-        let host = self
-            .host
-            .watched(shared)
+        let family = match dst {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        };
+        let outside = self.outside(family);
+        let host = outside
+            .watched(shared, family)
             .ok_or(IcmpError::AdminProhibited)?;
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
@@ -101,6 +108,13 @@ impl Pings {
                 .map_err(|e| policy::unreach(&e).unwrap_or(IcmpError::Host)),
             // A full queue loses pings, as networks do.
             _ => Ok(()),
+        }
+    }
+
+    fn outside(&mut self, family: Family) -> &mut Outside {
+        match family {
+            Family::V4 => &mut self.v4,
+            Family::V6 => &mut self.v6,
         }
     }
 
@@ -117,9 +131,10 @@ impl Pings {
     }
 
     /// Hands the answers to the guest.
-    pub(super) fn readable(&mut self, shared: &mut Shared) {
+    pub(super) fn readable(&mut self, shared: &mut Shared, token: Token) {
+        let family = family_of(token);
         for _ in 0..TURN_MAX {
-            let Outside::Open(host) = &mut self.host else {
+            let Outside::Open(host) = self.outside(family) else {
                 return;
             };
             match host.recv() {
@@ -134,10 +149,10 @@ impl Pings {
                 Err(_) => {}
             }
         }
-        self.take_errors(shared);
+        self.take_errors(shared, family);
     }
 
-    fn answer(&mut self, shared: &mut Shared, from: Ipv4Addr, seq: u16, payload: Chain) {
+    fn answer(&mut self, shared: &mut Shared, from: IpAddr, seq: u16, payload: Chain) {
         // An answer from another host leaves the ping waiting: that host may have guessed the number.
         let asked = self.pending.get(seq).is_some_and(|echo| echo.dst == from);
         if asked && let Some(echo) = self.take(shared, seq) {
@@ -146,15 +161,15 @@ impl Pings {
         }
     }
 
-    fn take_errors(&mut self, shared: &mut Shared) {
+    fn take_errors(&mut self, shared: &mut Shared, family: Family) {
         for _ in 0..TURN_MAX {
-            let Outside::Open(host) = &mut self.host else {
+            let Outside::Open(host) = self.outside(family) else {
                 return;
             };
             match host.take_error() {
                 Ok(Some((seq, error))) => {
                     let echo = self.take(shared, seq);
-                    if let Some((echo, kind)) = echo.zip(kind(&error)) {
+                    if let Some((echo, kind)) = echo.zip(kind(family, &error)) {
                         self.refuse(shared, &echo, kind);
                     }
                 }
@@ -174,23 +189,22 @@ impl Pings {
     /// Forgets all of them.
     pub(super) fn close(&mut self) {
         self.pending.clear();
-        self.host = Outside::Denied;
+        (self.v4, self.v6) = (Outside::Denied, Outside::Denied);
     }
 }
 
 impl Outside {
     /// Opens the socket while this process has the right to, which it gives up before the first ping.
-    fn open() -> Outside {
+    fn open(family: Family) -> Outside {
         // Two gateways of one host tell their pings apart by it.
         let id = std::process::id() as u16;
-        PingSocket::open(id).map_or(Outside::Denied, Outside::Unwatched)
+        PingSocket::open(family, id).map_or(Outside::Denied, Outside::Unwatched)
     }
 
     /// The socket, watched from now on; none if this process may have none.
-    fn watched(&mut self, shared: &Shared) -> Option<&mut PingSocket> {
+    fn watched(&mut self, shared: &Shared, family: Family) -> Option<&mut PingSocket> {
         if let Outside::Unwatched(socket) = self {
-            let token = Token::only(Kind::PingSocket);
-            let watched = shared.poller.add_reader(socket, token);
+            let watched = shared.poller.add_reader(socket, token_of(family));
             *self = match (watched, std::mem::replace(self, Outside::Denied)) {
                 (Ok(()), Outside::Unwatched(socket)) => Outside::Open(socket),
                 _ => Outside::Denied,
@@ -203,12 +217,27 @@ impl Outside {
     }
 }
 
+/// The token of the socket of a family.
+fn token_of(family: Family) -> Token {
+    Token::nth(Kind::PingSocket, (family == Family::V6).into())
+}
+
+fn family_of(token: Token) -> Family {
+    match token.index() {
+        0 => Family::V4,
+        _ => Family::V6,
+    }
+}
+
 /// The guest's form of an error of the host's network; none if the error does not concern the guest.
-fn kind(error: &SocketSendError) -> Option<IcmpError> {
-    /// Types of RFC 792.
-    const TIME_EXCEEDED: u8 = 11;
+fn kind(family: Family, error: &SocketSendError) -> Option<IcmpError> {
+    // Types of RFC 792 and RFC 4443.
+    let time_exceeded = match family {
+        Family::V4 => 11,
+        Family::V6 => 3,
+    };
     match (error.icmp, error.errno) {
-        (Some((TIME_EXCEEDED, _)), _) => Some(IcmpError::TimeExceeded),
+        (Some((kind, _)), _) if kind == time_exceeded => Some(IcmpError::TimeExceeded),
         (_, libc::EMSGSIZE) => Some(IcmpError::FragNeeded {
             mtu: u16::try_from(error.info).unwrap_or(0),
         }),

@@ -5,7 +5,7 @@
 //!
 //! | group | flows of it at most |
 //! |---|---|
-//! | the guest's own, a descriptor each | 4,096 |
+//! | the guest's own, a descriptor each | 4,096 of each version of IP |
 //! | questions to name servers, a descriptor each | 1,024 |
 //! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
 //!
@@ -25,7 +25,7 @@ use kern::Time;
 use super::flow::{Flow, FlowEnds, Outlet};
 use super::table::{Kind, Table, Token};
 
-/// Flows that the guest opened, at most.
+/// Flows of one version of IP that the guest opened, at most.
 const OWN_MAX: usize = 4096;
 /// Questions to name servers at most.
 const QUESTIONS_MAX: usize = 1024;
@@ -33,10 +33,11 @@ const QUESTIONS_MAX: usize = 1024;
 const CLIENTS_MAX: usize = 4096;
 const CLIENTS_LEAST: usize = 256;
 
-/// The index of a group: the first two, and then one for each published port.
+/// The index of a group: the first three, and then one for each published port.
 const OWN: usize = 0;
-const QUESTIONS: usize = 1;
-const FIRST_PORT: usize = 2;
+const OWN_V6: usize = 1;
+const QUESTIONS: usize = 2;
+const FIRST_PORT: usize = 3;
 
 /// The flows.
 pub(super) struct FlowTable {
@@ -75,7 +76,7 @@ impl FlowTable {
             flows: Table::new(Kind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
-            groups: vec![group(OWN_MAX), group(QUESTIONS_MAX)],
+            groups: vec![group(OWN_MAX), group(OWN_MAX), group(QUESTIONS_MAX)],
             links: Vec::new(),
         }
     }
@@ -130,9 +131,9 @@ impl FlowTable {
         self.flows.find(token)
     }
 
-    /// Takes out the flow that a new one with this way out has no room beside.
-    pub(super) fn make_room(&mut self, outlet: &Outlet) -> Option<Flow> {
-        let group = self.groups.get(group_of(outlet))?;
+    /// Takes out the flow that a new one with these ends and this way out has no room beside.
+    pub(super) fn make_room(&mut self, ends: &FlowEnds, outlet: &Outlet) -> Option<Flow> {
+        let group = self.groups.get(group_of(ends, outlet))?;
         let oldest = group.oldest.filter(|_| group.len >= group.max)?;
         self.remove(oldest)
     }
@@ -150,7 +151,7 @@ impl FlowTable {
 
     /// Adds a flow, used now, for which [`FlowTable::make_room`] made room.
     pub(super) fn insert(&mut self, flow: Flow) -> Token {
-        let (ends, group) = (flow.ends, group_of(&flow.outlet));
+        let (ends, group) = (flow.ends, group_of(&flow.ends, &flow.outlet));
         let client = flow.outlet.client();
         let token = self.flows.insert(flow);
         self.by_ends.insert(ends, token);
@@ -224,9 +225,10 @@ impl FlowTable {
     }
 }
 
-/// Which group a flow with this way out is in.
-fn group_of(outlet: &Outlet) -> usize {
+/// Which group a flow with these ends and this way out is in.
+fn group_of(ends: &FlowEnds, outlet: &Outlet) -> usize {
     match outlet {
+        Outlet::Own(_) if ends.remote.is_ipv6() => OWN_V6,
         Outlet::Own(_) => OWN,
         Outlet::Resolver(_) => QUESTIONS,
         Outlet::Inlet { index, .. } => FIRST_PORT + index,

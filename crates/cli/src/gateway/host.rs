@@ -6,14 +6,14 @@
 //! Locks: none. Sources: epoll(7), "edge-triggered", questions 9 and 10.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 use mbuf::{Chain, Scatter};
 
 use super::poller::{Poller, Readiness};
 use super::table::Token;
-use crate::sys::socket::{self, Kind};
+use crate::sys::socket::{self, Kind, LocalEnd};
 
 /// Pieces that one write gathers at most: 64 KiB segments have five or six, so this is more than a
 /// send buffer takes.
@@ -60,15 +60,12 @@ pub(super) enum Moved<T> {
 }
 
 impl Host {
-    /// Begins to connect to `peer`, from `source` if that is given.
+    /// Begins to connect to `peer` from `local`.
     ///
     /// A peer on this very host has answered by the time that connect(2) returns, and a second call
     /// says so: no event is needed.
-    pub(super) fn connect(
-        peer: SocketAddr,
-        source: Option<Ipv4Addr>,
-    ) -> io::Result<(Host, Progress)> {
-        let fd = socket::open_from(Kind::Tcp, peer, source)?;
+    pub(super) fn connect(peer: SocketAddr, local: LocalEnd) -> io::Result<(Host, Progress)> {
+        let fd = socket::open_from(Kind::Tcp, peer, local)?;
         socket::no_delay(fd.as_fd())?;
         socket::receive_window(fd.as_fd(), WINDOW)?;
         let mut host = Host::new(TcpStream::from(fd));

@@ -95,8 +95,8 @@ fn connect(
     others: usize,
     token: Token,
 ) -> Outcome {
-    let source = shared.policy.source_for(peer);
-    let begun = Host::connect(peer, source).and_then(|(host, progress)| {
+    let local = shared.policy.local_end_for(peer);
+    let begun = Host::connect(peer, local).and_then(|(host, progress)| {
         host.watch(&shared.poller, token)?;
         Ok((host, progress))
     });

@@ -2,28 +2,32 @@
 //!
 //! | kind | needs | identifier |
 //! |---|---|---|
-//! | ping socket | a group in `net.ipv4.ping_group_range` | chosen by the kernel, which filters by it |
+//! | ping socket | a group in `net.ipv4.ping_group_range`, for both versions of IP | chosen by the kernel, which filters by it |
 //! | raw socket | CAP_NET_RAW | chosen here, and filtered here |
 //!
 //! Called by: echo. Calls: sys::socket.
 //! Invariants: an answer from [`PingSocket::recv`] is for a request with our identifier.
-//! Locks: none. Sources: RFC 792, icmp(7), raw(7).
+//! Locks: none. Sources: RFC 792, RFC 4443, icmp(7), raw(7).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use mbuf::Chain;
-use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header};
+use wire::{Checksum, Icmp6Header, Icmp6Message, IcmpHeader, IcmpMessage, IpProto, Ipv4Header};
 
-use crate::sys::socket::{self, Kind, SocketSendError};
+use crate::sys::socket::{self, Family, Kind, SocketSendError};
 
-/// The largest IPv4 packet, which a raw socket may give.
+/// The largest IP packet without its header of IPv6, or with that of IPv4, which a raw socket may give.
 const PACKET_MAX: usize = 65_535;
+/// Of an echo request and its answer, in both versions.
+const HEADER_LEN: usize = IcmpHeader::LEN;
+const _: () = assert!(IcmpHeader::LEN == Icmp6Header::LEN);
 
 /// The socket.
 pub(super) struct PingSocket {
     fd: OwnedFd,
+    family: Family,
     /// The identifier of a raw socket's pings; a ping socket's is the kernel's business.
     raw_id: Option<u16>,
     /// The options of the last ping; most pings want the same.
@@ -36,7 +40,7 @@ pub(super) struct PingSocket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer<'a> {
     /// The host that answered.
-    pub(super) from: Ipv4Addr,
+    pub(super) from: IpAddr,
     /// To which of our pings.
     pub(super) seq: u16,
     /// An answer.
@@ -48,19 +52,24 @@ impl PingSocket {
     ///
     /// # Errors
     /// Neither is.
-    pub(super) fn open(raw_id: u16) -> io::Result<PingSocket> {
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    pub(super) fn open(family: Family, raw_id: u16) -> io::Result<PingSocket> {
+        let any: IpAddr = match family {
+            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let any = SocketAddr::from((any, 0));
         let (fd, raw_id) = match socket::open(Kind::Ping, any) {
             Ok(fd) => (fd, None),
             Err(_) => {
                 let fd = socket::open(Kind::RawIcmp, any)?;
-                socket::only_echo_replies(fd.as_fd())?;
+                socket::only_echo_replies(fd.as_fd(), family)?;
                 (fd, Some(raw_id))
             }
         };
-        socket::keep_errors(fd.as_fd())?;
+        socket::keep_errors(fd.as_fd(), family)?;
         Ok(PingSocket {
             fd,
+            family,
             raw_id,
             ttl: 0,
             buffer: vec![0; PACKET_MAX],
@@ -70,22 +79,20 @@ impl PingSocket {
     /// Sends a ping with our identifier.
     pub(super) fn send(
         &mut self,
-        dst: Ipv4Addr,
+        dst: IpAddr,
         seq: u16,
         ttl: u8,
         payload: &Chain,
     ) -> io::Result<()> {
         if ttl != self.ttl {
-            socket::set_ttl(self.fd.as_fd(), ttl)?;
+            socket::set_ttl(self.fd.as_fd(), self.family, ttl)?;
             self.ttl = ttl;
         }
         let id = self.raw_id.unwrap_or(0);
-        let message = IcmpMessage::EchoRequest { id, seq };
-        let mut header = [0; IcmpHeader::LEN];
-        message.emit(&mut header, payload.segments());
+        let header = request(self.family, id, seq, payload);
         let mut pieces = vec![IoSlice::new(&header)];
         payload.segments().gather(&mut pieces);
-        let dst = SocketAddrV4::new(dst, 0).into();
+        let dst = SocketAddr::new(dst, 0);
         socket::send(self.fd.as_fd(), &pieces, Some(dst)).map(|_| ())
     }
 
@@ -93,23 +100,21 @@ impl PingSocket {
     pub(super) fn recv(&mut self) -> io::Result<Option<Answer<'_>>> {
         let mut pieces = [IoSliceMut::new(&mut self.buffer)];
         let (n, sender) = socket::recv_from(self.fd.as_fd(), &mut pieces)?;
-        let IpAddr::V4(from) = sender.ip() else {
-            return Ok(None);
-        };
         let packet = self.buffer.get(..n).unwrap_or_default();
-        Ok(match self.raw_id {
-            None => answer(packet, from, None),
-            Some(id) => without_ip_header(packet).and_then(|icmp| answer(icmp, from, Some(id))),
-        })
+        let message = match (self.family, self.raw_id) {
+            (Family::V4, Some(_)) => without_ip_header(packet),
+            _ => Some(packet),
+        };
+        Ok(message.and_then(|icmp| answer(icmp, sender.ip(), self.raw_id)))
     }
 
     /// The next error about a ping: which ping, and the error. `None` in it if the error is
     /// about none of ours.
     pub(super) fn take_error(&mut self) -> io::Result<Option<(u16, SocketSendError)>> {
-        let mut quoted = [0; IcmpHeader::LEN];
+        let mut quoted = [0; HEADER_LEN];
         let (n, error) = socket::take_error(self.fd.as_fd(), &mut quoted)?;
         let quoted = quoted.get(..n).unwrap_or_default();
-        Ok(asked(quoted, self.raw_id).zip(error))
+        Ok(asked(self.family, quoted, self.raw_id).zip(error))
     }
 }
 
@@ -128,24 +133,58 @@ fn without_ip_header(packet: &[u8]) -> Option<&[u8]> {
     packet.get(view.header_len()..)
 }
 
-/// Reads an echo reply; `id` must match if there is one.
-fn answer(icmp: &[u8], from: Ipv4Addr, id: Option<u16>) -> Option<Answer<'_>> {
-    let (header, payload) = IcmpHeader::parse(icmp).ok()?;
-    match header.message() {
-        IcmpMessage::EchoReply { id: its, seq } if id.is_none_or(|id| id == its) => {
-            Some(Answer { from, seq, payload })
+/// The header of a ping. The kernel sums those of IPv6, whose sum covers the source address.
+fn request(family: Family, id: u16, seq: u16, payload: &Chain) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    match family {
+        Family::V4 => {
+            let message = IcmpMessage::EchoRequest { id, seq };
+            message.emit(&mut header, payload.segments());
         }
-        _ => None,
+        Family::V6 => {
+            let message = Icmp6Message::EchoRequest { id, seq };
+            let none: [&[u8]; 0] = [];
+            Icmp6Header::new(message, Checksum::default(), none).emit(&mut header);
+        }
     }
+    header
+}
+
+/// Reads an echo reply; `id` must match if there is one.
+fn answer(icmp: &[u8], from: IpAddr, id: Option<u16>) -> Option<Answer<'_>> {
+    let (its, seq, payload) = match from {
+        IpAddr::V4(_) => {
+            let (header, payload) = IcmpHeader::parse(icmp).ok()?;
+            match header.message() {
+                IcmpMessage::EchoReply { id, seq } => (id, seq, payload),
+                _ => return None,
+            }
+        }
+        IpAddr::V6(_) => {
+            let (header, payload) = Icmp6Header::parse(icmp).ok()?;
+            match header.message() {
+                Icmp6Message::EchoReply { id, seq } => (id, seq, payload),
+                _ => return None,
+            }
+        }
+    };
+    id.is_none_or(|id| id == its)
+        .then_some(Answer { from, seq, payload })
 }
 
 /// Which ping a quoted header was.
-fn asked(icmp: &[u8], id: Option<u16>) -> Option<u16> {
-    let (header, _) = IcmpHeader::parse(icmp).ok()?;
-    match header.message() {
-        IcmpMessage::EchoRequest { id: its, seq } if id.is_none_or(|id| id == its) => Some(seq),
-        _ => None,
-    }
+fn asked(family: Family, icmp: &[u8], id: Option<u16>) -> Option<u16> {
+    let (its, seq) = match family {
+        Family::V4 => match IcmpHeader::parse(icmp).ok()?.0.message() {
+            IcmpMessage::EchoRequest { id, seq } => (id, seq),
+            _ => return None,
+        },
+        Family::V6 => match Icmp6Header::parse(icmp).ok()?.0.message() {
+            Icmp6Message::EchoRequest { id, seq } => (id, seq),
+            _ => return None,
+        },
+    };
+    id.is_none_or(|id| id == its).then_some(seq)
 }
 
 #[cfg(test)]

@@ -3,27 +3,32 @@
 //!
 //! | the guest asks for | it gets |
 //! |---|---|
-//! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise the port is closed |
-//! | 10.0.2.3, port 53 | the host's resolvers, unless names are switched off; other ports are closed |
-//! | the rest of 10.0.2.0/24 | no such host |
+//! | 10.0.2.2, fd00::2, fe80::2 | the host's 127.0.0.1 or ::1 with `--host-loopback`; otherwise the port is closed |
+//! | 10.0.2.3, fd00::3, port 53 | the host's resolvers, of either family, unless names are switched off; other ports are closed |
+//! | the rest of 10.0.2.0/24 and fd00::/64 | no such host |
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
-//! | loopback, link-local, multicast, broadcast, reserved | prohibited |
+//! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |
+//! | the metadata of a cloud machine | the same |
+//! | an IPv6 address that a translator leads to an IPv4 host | the same, or nothing, as for that host |
 //! | anything else | the same address, as the host reaches it |
 //!
 //! Link-local addresses are the host's own links, and 169.254.169.254 hands out a cloud machine's
 //! credentials: the guest has no business there. The status page's port never comes here, since the
 //! stack itself listens on it.
 //!
-//! Called by: outgoing, udp, echo. Calls: nothing.
-//! Locks: none. Sources: RFC 6890 (special-purpose addresses).
+//! Called by: outgoing, udp, echo. Calls: crate::special.
+//! Locks: none. Sources: as of [`special`].
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
-use crate::guest::GuestEnd;
+use crate::args::Sources;
+use crate::guest::{Addressing, Addressing6, GuestEnd};
+use crate::special;
+use crate::sys::socket::LocalEnd;
 
 /// The port of name servers.
 pub(super) const DNS_PORT: u16 = 53;
@@ -31,21 +36,34 @@ pub(super) const DNS_PORT: u16 = 53;
 /// Decides where things go.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
-    gateway: Ipv4Addr,
-    dns: Ipv4Addr,
-    prefix_len: u8,
+    v4: Option<Addressing>,
+    v6: Option<Addressing6>,
     host_loopback: bool,
-    /// The guest's network is the host's: its hosts, but for the gateway if that means the host, are where the host finds
-    /// them.
-    routed: bool,
-    /// An address that reaches the host at one of its own.
-    mapping: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// Addresses that reach the host at one of its own: from, to.
+    mappings: Vec<(IpAddr, IpAddr)>,
+    /// The number of the interface, for addresses that need it.
+    link: u32,
+    /// Special addresses that the guest may reach nevertheless.
+    allowed: Vec<IpAddr>,
     /// Names are answered.
     names: bool,
     /// The stack is no gateway: nothing goes anywhere.
     closed: bool,
-    /// The host's address that sockets are bound to, unless the peer is the host itself.
-    source: Option<Ipv4Addr>,
+    /// What sockets are bound to, unless the peer is the host itself.
+    sources: Sources,
+}
+
+/// The use that the guest's network has for one of its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddressUse {
+    /// Names are asked for there.
+    Names,
+    /// The gateway, which means the host.
+    Gateway,
+    /// Any other host of the network, of which there is none.
+    Nobody,
+    /// An address of another network.
+    Elsewhere,
 }
 
 /// Where something goes.
@@ -72,26 +90,42 @@ impl Policy {
     /// The policy for a guest.
     pub(super) fn new(ends: &GuestEnd, host_loopback: bool) -> Policy {
         Policy {
-            gateway: ends.gateway,
-            dns: ends.dns,
-            prefix_len: ends.prefix_len,
+            v4: ends.v4,
+            v6: ends.v6,
             host_loopback,
-            routed: ends.routed,
-            mapping: None,
+            mappings: Vec::new(),
+            link: 0,
+            allowed: Vec::new(),
             names: true,
             closed: false,
-            source: None,
+            sources: Sources::default(),
         }
     }
 
-    /// The same, with connections from this address of the host.
-    pub(super) fn with_source(self, source: Option<Ipv4Addr>) -> Policy {
-        Policy { source, ..self }
+    /// The same, with connections from these addresses of the host.
+    pub(super) fn with_sources(self, sources: Sources) -> Policy {
+        Policy { sources, ..self }
     }
 
-    /// The same, with an address that reaches the host at one of its own.
-    pub(super) fn with_mapping(self, mapping: Option<(Ipv4Addr, Ipv4Addr)>) -> Policy {
-        Policy { mapping, ..self }
+    /// The same, with addresses that reach the host at one of its own: from, to.
+    pub(super) fn with_mappings(self, mappings: &[(IpAddr, IpAddr)]) -> Policy {
+        Policy {
+            mappings: mappings.to_vec(),
+            ..self
+        }
+    }
+
+    /// Takes the number of the guest's interface.
+    pub(super) fn set_link(&mut self, number: u32) {
+        self.link = number;
+    }
+
+    /// The same, with special addresses that the guest may reach.
+    pub(super) fn with_allowed(self, allowed: &[IpAddr]) -> Policy {
+        Policy {
+            allowed: allowed.to_vec(),
+            ..self
+        }
     }
 
     /// The same, without a name server.
@@ -110,77 +144,139 @@ impl Policy {
         }
     }
 
-    /// The address that a socket to `peer` is to be bound to, if not the kernel's choice.
-    pub(super) fn source_for(&self, peer: SocketAddr) -> Option<Ipv4Addr> {
-        let here = !peer.is_ipv4() || peer.ip().is_loopback();
-        self.source.filter(|_| !here)
+    /// What a socket to `peer` is to be bound to, where that is not the kernel's choice.
+    pub(super) fn local_end_for(&self, peer: SocketAddr) -> LocalEnd {
+        let Sources { v4, v6, interface } = self.sources;
+        if peer.ip().is_loopback() {
+            return LocalEnd::default();
+        }
+        let addr = match peer {
+            SocketAddr::V4(_) => v4.map(IpAddr::from),
+            SocketAddr::V6(_) => v6.map(IpAddr::from),
+        };
+        LocalEnd { addr, interface }
     }
 
     /// Where a connection or datagram to `asked` goes.
     pub(super) fn decide(&self, asked: impl Into<SocketAddr>) -> Result<Destination, Denial> {
-        let SocketAddr::V4(asked) = asked.into() else {
-            return Err(Denial::Prohibited);
+        let asked = asked.into();
+        let (ip, port) = (asked.ip(), asked.port());
+        let host = match self.use_of(ip) {
+            AddressUse::Names => {
+                let resolves = self.names && port == DNS_PORT;
+                return resolves
+                    .then_some(Destination::Resolver)
+                    .ok_or(Denial::PortClosed);
+            }
+            AddressUse::Gateway => self.loopback(ip).ok_or(Denial::PortClosed)?,
+            AddressUse::Nobody | AddressUse::Elsewhere => self.decide_host(ip)?,
         };
-        let ip = *asked.ip();
-        if ip == self.dns && (self.names || !self.routed) {
-            let resolves = self.names && asked.port() == DNS_PORT;
-            return resolves
-                .then_some(Destination::Resolver)
-                .ok_or(Denial::PortClosed);
-        }
-        let means_host = self.host_loopback || !self.routed;
-        let host = if ip == self.gateway && means_host {
-            self.loopback().ok_or(Denial::PortClosed)?
-        } else {
-            self.decide_host(ip)?
-        };
-        Ok(Destination::Host((host, asked.port()).into()))
+        Ok(Destination::Host((host, port).into()))
     }
 
     /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
-    pub(super) fn decide_host(&self, asked: impl Into<IpAddr>) -> Result<Ipv4Addr, Denial> {
-        let IpAddr::V4(asked) = asked.into() else {
-            return Err(Denial::Prohibited);
-        };
+    pub(super) fn decide_host(&self, asked: impl Into<IpAddr>) -> Result<IpAddr, Denial> {
+        let asked = asked.into();
         if self.closed {
             return Err(Denial::NoHost);
         }
-        if let Some((_, to)) = self.mapping.filter(|(from, _)| *from == asked) {
-            return Ok(to);
+        if let Some((_, to)) = self.mappings.iter().find(|(from, _)| *from == asked) {
+            return Ok(*to);
         }
-        if is_special(asked) {
+        if self.allowed.contains(&asked) {
+            return Ok(asked);
+        }
+        if special::is_special(asked) {
             return Err(Denial::Prohibited);
         }
-        if !self.routed && wire::is_same_subnet(asked, self.gateway, self.prefix_len) {
+        if self.is_inside(asked) {
             return Err(Denial::NoHost);
+        }
+        if let IpAddr::V6(v6) = asked {
+            special::embedded(v6).try_for_each(|v4| self.decide_host(v4).map(drop))?;
         }
         Ok(asked)
     }
 
-    fn loopback(&self) -> Option<Ipv4Addr> {
-        self.host_loopback.then_some(Ipv4Addr::LOCALHOST)
-    }
-
-    /// The address that a client of the host shows to the guest: its own where the guest can answer
-    /// to it, else the gateway's.
-    pub(super) fn shown_address(&self, client: SocketAddr) -> Option<SocketAddrV4> {
-        let SocketAddr::V4(client) = client else {
-            return None;
+    /// The use of an address. A gateway of the host's own network is another host, unless it means this one.
+    fn use_of(&self, ip: IpAddr) -> AddressUse {
+        let routed = self.is_routed(ip);
+        let (gateway, names) = match (ip, &self.v4, &self.v6) {
+            (IpAddr::V4(ip), Some(v4), _) => (ip == v4.gateway, ip == v4.dns),
+            (IpAddr::V6(ip), _, Some(v6)) => (
+                ip == v6.gateway || ip == v6.link_gateway,
+                v6.dns == Some(ip),
+            ),
+            _ => (false, false),
         };
-        self.decide_host(*client.ip()).is_ok().then_some(client)
+        match (names, gateway) {
+            (true, _) if self.names || !routed => AddressUse::Names,
+            (_, true) if self.host_loopback || !routed => AddressUse::Gateway,
+            _ if self.is_inside(ip) => AddressUse::Nobody,
+            _ => AddressUse::Elsewhere,
+        }
     }
 
-    /// The gateway's address.
-    pub(super) fn gateway(&self) -> Ipv4Addr {
-        self.gateway
+    /// Whether the guest's network is the host's: its hosts, but for the gateway if that means the host, are where the
+    /// host finds them.
+    fn is_routed(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(_) => self.v4.is_some_and(|v4| v4.routed),
+            IpAddr::V6(_) => self.v6.is_some_and(|v6| v6.routed),
+        }
     }
-}
 
-/// Whether an address means something other than one host of some network.
-fn is_special(ip: Ipv4Addr) -> bool {
-    let [first, ..] = ip.octets();
-    // 0/8 is "this network", 240/4 is reserved and ends with the broadcast.
-    ip.is_loopback() || ip.is_link_local() || ip.is_multicast() || first == 0 || first >= 240
+    /// Whether an address is in a network that consists of the guest and this stack.
+    fn is_inside(&self, ip: IpAddr) -> bool {
+        if self.is_routed(ip) {
+            return false;
+        }
+        match ip {
+            IpAddr::V4(ip) => self
+                .v4
+                .is_some_and(|v4| wire::is_same_subnet(ip, v4.gateway, v4.prefix_len)),
+            IpAddr::V6(ip) => self.v6.is_some_and(|v6| v6.contains(ip)),
+        }
+    }
+
+    /// The host's loopback, of the family of `asked`.
+    fn loopback(&self, asked: IpAddr) -> Option<IpAddr> {
+        self.host_loopback.then_some(match asked {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        })
+    }
+
+    /// The address that a client of the host shows to a server at `server`: its own where the guest can answer to it, else
+    /// the gateway's with any port.
+    pub(super) fn shown_address(&self, client: SocketAddr, server: IpAddr) -> SocketAddr {
+        let same_family = client.is_ipv4() == server.is_ipv4();
+        let answerable = same_family && self.decide_host(client.ip()).is_ok();
+        match answerable {
+            true => SocketAddr::new(client.ip(), client.port()),
+            false => self.gateway(server),
+        }
+    }
+
+    /// The gateway's address of the family of `of`, with any port; unspecified if the guest has none of that family.
+    fn gateway(&self, of: IpAddr) -> SocketAddr {
+        match of {
+            IpAddr::V4(_) => {
+                let gateway = self.v4.map(|v4| v4.gateway);
+                (gateway.unwrap_or(Ipv4Addr::UNSPECIFIED), 0).into()
+            }
+            IpAddr::V6(_) => {
+                let gateway = self.v6.map(|v6| v6.gateway);
+                let gateway = gateway.unwrap_or(Ipv6Addr::UNSPECIFIED);
+                let zone = if wire::needs_zone(gateway) {
+                    self.link
+                } else {
+                    0
+                };
+                SocketAddrV6::new(gateway, 0, 0, zone).into()
+            }
+        }
+    }
 }
 
 impl Denial {
@@ -205,7 +301,10 @@ impl Denial {
 /// The guest's form of an error of a host socket, if the error is that there is no way to the peer.
 pub(super) fn unreach(error: &io::Error) -> Option<IcmpError> {
     match error.raw_os_error()? {
-        libc::ENETUNREACH | libc::ENETDOWN => Some(IcmpError::Net),
+        // The last two of a host without IPv6, in its kernel or switched on.
+        libc::ENETUNREACH | libc::ENETDOWN | libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL => {
+            Some(IcmpError::Net)
+        }
         libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ETIMEDOUT => Some(IcmpError::Host),
         libc::EACCES | libc::EPERM => Some(IcmpError::AdminProhibited),
         _ => None,

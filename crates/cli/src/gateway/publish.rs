@@ -1,10 +1,13 @@
 //! Published TCP ports: listeners on the host whose clients are connected to the guest.
 //!
 //! ```text
-//!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0
+//!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0 or ::
 //!                           2. the guest's 127.0.0.1    if the guest refused 1: most development servers
-//!                           3. a reset, and a line that says so
+//!                           3. the other family         if the guest refused 2
+//!                           4. a reset, and a line that says so
 //! ```
+//! The family is the client's where the guest has it; the guest's ::1 can't be reached from its interface.
+//!
 //! The host's kernel accepts a client before the guest is asked, so a client that no server takes is connected, then
 //! reset.
 //!
@@ -13,7 +16,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,29 +47,21 @@ pub(super) struct Listener {
     retry_at: Cell<Time>,
 }
 
-/// Where the guest's server listens.
+/// Where the guest's server may listen.
 pub(super) struct GuestServer {
-    pub(super) guest: SocketAddrV4,
-    /// It may listen on the guest's 127.0.0.1 instead.
-    pub(super) loopback: bool,
+    /// The place that is tried first.
+    pub(super) first: SocketAddr,
+    /// The others, the next one last.
+    pub(super) others: Vec<SocketAddr>,
 }
 
 /// A client that was accepted, and the connection into the guest that was begun for it.
 pub(super) struct Client {
     pub(super) stream: TcpStream,
     pub(super) host: Host,
-    /// Where the server is to be looked for if it is not at the other end of `stream`.
-    pub(super) second: Option<SocketAddrV4>,
+    /// Where the server is to be looked for if it is not at the other end of `stream`, the next place last.
+    pub(super) others: Vec<SocketAddr>,
     pub(super) slot: ClientSlot,
-}
-
-impl GuestServer {
-    /// Where to look for the server if the guest's address refuses.
-    fn second(&self) -> Option<SocketAddrV4> {
-        let port = self.guest.port();
-        self.loopback
-            .then(|| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-    }
 }
 
 /// The result of an attempt to accept a client.
@@ -204,7 +199,7 @@ impl Listener {
             Ok(stream) => Accepted::Client(Client {
                 stream,
                 host,
-                second: self.server.second(),
+                others: self.server.others.clone(),
                 slot,
             }),
             Err(_) => {
@@ -216,13 +211,14 @@ impl Listener {
 
     /// Begins the connection into the guest, from the client's own address where possible.
     fn connect(&self, shared: &mut Shared, client: SocketAddr) -> Result<TcpStream, SocketError> {
-        let anyone = SocketAddrV4::new(shared.policy.gateway(), 0);
-        let shown = shared.policy.shown_address(client).unwrap_or(anyone);
-        let stream = match shared.stack.tcp_connect(shown, self.server.guest) {
+        let server = self.server.first;
+        let shown = shared.policy.shown_address(client, server.ip());
+        let stream = match shared.stack.tcp_connect(shown, server) {
             // An old connection from this port lingers; another port serves as well.
             Err(SocketError::AddrInUse) if shown.port() != 0 => {
-                let other = SocketAddrV4::new(*shown.ip(), 0);
-                shared.stack.tcp_connect(other, self.server.guest)
+                let mut other = shown;
+                other.set_port(0);
+                shared.stack.tcp_connect(other, server)
             }
             begun => begun,
         };

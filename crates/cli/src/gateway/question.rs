@@ -120,8 +120,8 @@ impl Question {
 
 /// A new socket that is connected to `peer`.
 pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd> {
-    let source = shared.policy.source_for(peer);
-    let fd = socket::open_from(socket::Kind::Udp, peer, source)?;
+    let local = shared.policy.local_end_for(peer);
+    let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
     socket::connect(fd.as_fd(), peer)?;
     Ok(fd)
 }

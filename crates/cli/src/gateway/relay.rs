@@ -22,7 +22,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,8 +59,10 @@ const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 pub(super) struct Relay {
     stream: TcpStream,
     host: Host,
-    /// Where the guest's server may be if it is not where `stream` leads; until the guest has accepted or refused.
-    second: Option<SocketAddrV4>,
+    /// Where the guest's server may be if it is not where `stream` leads, the next place last; until the guest has accepted.
+    others: Vec<SocketAddr>,
+    /// All the places where it is looked for.
+    places: ServerPlaces,
     /// Its place in the quota, if it is a published port's client: held until the connection ends.
     _slot: Option<ClientSlot>,
     /// Taken from the guest, not yet taken by the host.
@@ -81,6 +83,15 @@ pub(super) struct Relay {
     retry_at: Time,
     /// When the host last took something, or this worker's first turn of the connection was.
     sent_at: Option<Time>,
+}
+
+/// Where a published port's server is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServerPlaces {
+    /// At one address.
+    One,
+    /// At each address of the guest, its 127.0.0.1 among them.
+    All,
 }
 
 /// One direction.
@@ -132,7 +143,8 @@ impl Relay {
         Relay {
             stream,
             host,
-            second: None,
+            others: Vec::new(),
+            places: ServerPlaces::One,
             _slot: None,
             pending: Chain::new(),
             up: Half::Open,
@@ -150,7 +162,11 @@ impl Relay {
     /// The same, for a client of a published port.
     pub(super) fn of_client(client: Client, token: Token) -> Relay {
         Relay {
-            second: client.second,
+            places: match client.others.is_empty() {
+                true => ServerPlaces::One,
+                false => ServerPlaces::All,
+            },
+            others: client.others,
             _slot: Some(client.slot),
             ..Relay::new(client.stream, client.host, token)
         }
@@ -210,7 +226,7 @@ impl Relay {
         self.rebalance_target = shared.balance.moved(&mut self.recent, moved);
         match stepped {
             Ok(turn) => turn,
-            Err(Broken::Guest(SocketError::Refused)) => match self.try_second(shared) {
+            Err(Broken::Guest(SocketError::Refused)) => match self.try_next(shared) {
                 Ok(()) => Turn::Wait,
                 Err(_) => {
                     self.note_refusal(shared, now);
@@ -221,10 +237,12 @@ impl Relay {
         }
     }
 
-    /// Looks for the server in the second place, if there is one.
-    fn try_second(&mut self, shared: &Shared) -> Result<(), SocketError> {
-        let server = self.second.take().ok_or(SocketError::Refused)?;
-        let stream = shared.stack.tcp_connect(self.stream.local_addr(), server)?;
+    /// Looks for the server in the next place, if there is one.
+    fn try_next(&mut self, shared: &Shared) -> Result<(), SocketError> {
+        let server = self.others.pop().ok_or(SocketError::Refused)?;
+        let shown = self.stream.local_addr();
+        let shown = shared.policy.shown_address(shown, server.ip());
+        let stream = shared.stack.tcp_connect(shown, server)?;
         stream.set_nodelay(true);
         self.stream = stream;
         self.allowance = Allowance::FULL;
@@ -235,12 +253,12 @@ impl Relay {
         Ok(())
     }
 
-    /// Whether the guest has accepted the client, or there is no second place to ask: until then the client's bytes stay
+    /// Whether the guest has accepted the client, or there is no other place to ask: until then the client's bytes stay
     /// in its socket.
     fn is_accepted(&mut self) -> bool {
-        let accepted = self.second.is_none() || self.stream.state() != State::SynSent;
+        let accepted = self.others.is_empty() || self.stream.state() != State::SynSent;
         if accepted {
-            self.second = None;
+            self.others = Vec::new();
         }
         accepted
     }
@@ -249,11 +267,14 @@ impl Relay {
     fn note_refusal(&self, shared: &mut Shared, now: Time) {
         shared.counters.connections_refused += 1;
         let (port, server) = (self.host.local_port(), self.stream.peer_addr());
+        let tried = self.places;
         shared.notices.say(now, notice::Subject::NoServer, || {
             let inside = server.port();
-            let why = match server.ip().is_loopback() {
-                true => format!("no server on port {inside}, at its address or at 127.0.0.1"),
-                false => format!(
+            let why = match tried {
+                ServerPlaces::All => {
+                    format!("no server on port {inside}, at its addresses or at 127.0.0.1")
+                }
+                ServerPlaces::One => format!(
                     "no server at {server}. A server that listens on the guest's 127.0.0.1 alone is not reached \
                      here: have it listen on 0.0.0.0"
                 ),

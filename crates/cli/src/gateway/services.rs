@@ -9,7 +9,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use kern::Time;
@@ -35,7 +35,7 @@ use super::udp::GuestFlows;
 use super::web::SharedFixed;
 use crate::args::Proto;
 use crate::guests::GuestChange;
-use crate::ports::{PortChange, PublishedId, PublishedPort};
+use crate::ports::{PortChange, PortSpec, PublishedId, PublishedPort};
 
 /// All of it.
 pub(super) struct Services {
@@ -68,7 +68,7 @@ impl Services {
         match kind {
             Kind::Flow => self.flows.readable(shared, token),
             Kind::Inlet => self.flows.inlet_readable(shared, token.index()),
-            Kind::PingSocket => self.pings.readable(shared),
+            Kind::PingSocket => self.pings.readable(shared, token),
             Kind::Listener => self.wake_listener(token),
             Kind::Control => self.control.wake(),
             Kind::Reclaim => self.reclaim.event(shared, readiness),
@@ -207,9 +207,9 @@ impl Services {
 
     /// The guests are those of a network.
     pub(super) fn make_network(&mut self, link: Arc<NetworkLink>) {
-        let guest = self.fixed.get().guest.clone();
-        let names = LocalNames::new((guest.dns, DNS_PORT).into(), guest.prefix_len);
-        self.flows.names = Some(names);
+        // A network is one of IPv4.
+        let v4 = self.fixed.get().guest.v4;
+        self.flows.names = v4.map(|v4| LocalNames::new((v4.dns, DNS_PORT).into(), v4.prefix_len));
         self.network = Some(NetworkGuests::new(link));
     }
 
@@ -224,31 +224,46 @@ impl Services {
 
     /// Publishes a port.
     pub(super) fn publish(&mut self, shared: &Shared, port: PublishedPort) -> io::Result<()> {
-        let publish = port.spec.publish;
-        let addr = port.spec.guest_addr.unwrap_or(self.fixed.get().guest.addr);
-        let guest = SocketAddrV4::new(addr, publish.guest_port);
         let spec = port.spec;
-        match publish.proto {
-            Proto::Tcp => self.listen(shared, port, guest)?,
-            Proto::Udp => self.flows.publish(shared, port, guest)?,
+        let server = self.server(&spec).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        match spec.publish.proto {
+            Proto::Tcp => self.listen(shared, port, server)?,
+            Proto::Udp => self.flows.publish(shared, port, server.first)?,
         }
         self.fixed.change(|fixed| fixed.published.push(spec));
         Ok(())
+    }
+
+    /// Where the server of a port may be: at one address if one is given, else at the guest's own, those of the client's
+    /// family first. The guest's loopback is behind the guest's own address of IPv4.
+    fn server(&self, spec: &PortSpec) -> Option<GuestServer> {
+        let fixed = self.fixed.get();
+        let v4 = fixed.guest.v4.map(|v4| IpAddr::from(v4.guest));
+        let v6 = fixed.guest.v6.map(|v6| IpAddr::from(v6.guest));
+        let loopback = Some(IpAddr::from(Ipv4Addr::LOCALHOST)).filter(|_| fixed.loopback);
+        let places = match (spec.guest_addr, spec.publish.host) {
+            (Some(addr), _) if Some(addr) == v4 => [v4, loopback, None],
+            (Some(addr), _) => [Some(addr), None, None],
+            (None, SocketAddr::V4(_)) => [v4, loopback, v6],
+            (None, SocketAddr::V6(_)) => [v6, v4, loopback],
+        };
+        let at = |addr| SocketAddr::new(addr, spec.publish.guest_port);
+        let mut places = places.into_iter().flatten().map(at);
+        let first = places.next()?;
+        let mut others: Vec<_> = places.collect();
+        others.reverse();
+        Some(GuestServer { first, others })
     }
 
     fn listen(
         &mut self,
         shared: &Shared,
         port: PublishedPort,
-        guest: SocketAddrV4,
+        server: GuestServer,
     ) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none);
         let index = free.unwrap_or(self.listeners.len());
         let token = Token::nth(Kind::Listener, index as u32);
-        // The guest's loopback is behind the guest's own address.
-        let fixed = self.fixed.get();
-        let loopback = fixed.loopback && *guest.ip() == fixed.guest.addr;
-        let server = GuestServer { guest, loopback };
         let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
         match self.listeners.get_mut(index) {
             Some(place) => *place = Some(listener),
@@ -259,11 +274,10 @@ impl Services {
 
     /// Publishes a port no more. Connections through it go on.
     fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
-        if !self.flows.unpublish(shared, id) {
-            let is_it = |place: &Option<Listener>| place.as_ref().is_some_and(|l| l.id() == id);
-            let found = self.listeners.iter_mut().find(|place| is_it(place));
-            found.into_iter().for_each(|place| *place = None);
-        }
+        self.flows.unpublish(shared, id);
+        let is_it = |place: &Option<Listener>| place.as_ref().is_some_and(|l| l.id() == id);
+        let found = self.listeners.iter_mut().filter(|place| is_it(place));
+        found.for_each(|place| *place = None);
         self.fixed
             .change(|fixed| fixed.published.retain(|port| port.id != id));
     }

@@ -4,7 +4,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ use super::udp::GuestFlows;
 use super::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
-use crate::args::{Impairment, NetOpts, Outbound, TapUse};
+use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
 use crate::files::ServedTree;
-use crate::guest::{Guest, GuestEnd};
+use crate::guest::{Addressing, Addressing6, Guest, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::serve::announce;
 use crate::sys::limits;
@@ -115,7 +115,7 @@ pub(super) fn start(
             resolvers,
         ))
     };
-    let all: Vec<Shared> = (0..worker_pool.len())
+    let mut all: Vec<Shared> = (0..worker_pool.len())
         .map(shared)
         .collect::<Result<_, Error>>()?;
     let fixed = Fixed {
@@ -131,30 +131,23 @@ pub(super) fn start(
     let network = devices.network();
     let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock)?;
     let fixed = Fixed { link, ..fixed };
-    if fixed.guest.routed {
+    if let Some(v4) = &fixed.guest.v4 {
+        add_routes(&stack, index, v4, opts, fixed.loopback)?;
+    }
+    if let Some(v6) = fixed.guest.v6.filter(|v6| v6.routed) {
         let guest = IfAddr {
-            addr: fixed.guest.addr,
-            prefix_len: 32,
+            addr: v6.guest,
+            prefix_len: 128,
         };
-        let added = stack.add_route(guest, RouteKind::Link(index));
+        let added = stack.add_route6(guest, RouteKind::Link(index));
         added.map_err(|e| failed("adding a route to the guest", e))?;
     }
-    if let Some(gateway) = outside(&fixed.guest, opts) {
-        let anywhere = IfAddr {
-            addr: Ipv4Addr::UNSPECIFIED,
-            prefix_len: 0,
-        };
-        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
-        added.map_err(|e| failed("adding the default route", e))?;
-    }
-    if fixed.loopback {
-        reach_loopback(&stack, index, &fixed.guest)?;
-    }
-    let routed = fixed.guest.routed;
-    let at = SocketAddrV4::new(fixed.guest.gateway, opts.serve.port());
+    // The gateway's address may need the link to be named.
+    all.iter_mut()
+        .for_each(|shared| shared.policy.set_link(index.number()));
+    let at = pages(&fixed.guest, opts.serve.port());
     let fixed = SharedFixed::new(fixed);
-    // A gateway of the host's network may have a page of its own.
-    let site = (!routed).then(|| site(&stack, at, opts, worker_pool.len(), &fixed));
+    let site = (!at.is_empty()).then(|| site(&stack, &at, opts, worker_pool.len(), &fixed));
     let mut services = services(&all[0], index, fixed, sockets, opts)?;
     if let Some(link) = network {
         services.make_network(link);
@@ -162,13 +155,55 @@ pub(super) fn start(
     workers(all, index, services, site.transpose()?, worker_pool, &clock)
 }
 
+/// Adds the ways to all that is not on the link of the guest's IPv4 network.
+fn add_routes(
+    stack: &Stack,
+    index: IfIndex,
+    v4: &Addressing,
+    opts: &NetOpts,
+    loopback: bool,
+) -> Result<(), Error> {
+    if v4.routed {
+        let guest = IfAddr {
+            addr: v4.guest,
+            prefix_len: 32,
+        };
+        let added = stack.add_route(guest, RouteKind::Link(index));
+        added.map_err(|e| failed("adding a route to the guest", e))?;
+    }
+    if let Some(gateway) = outside(v4, opts) {
+        let anywhere = IfAddr {
+            addr: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+        };
+        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
+        added.map_err(|e| failed("adding the default route", e))?;
+    }
+    match loopback {
+        true => reach_loopback(stack, index, v4),
+        false => Ok(()),
+    }
+}
+
+/// Where the status page is. A gateway of the host's network may have a page of its own.
+fn pages(ends: &GuestEnd, port: u16) -> Vec<SocketAddr> {
+    let v4 = ends.v4.filter(|v4| !v4.routed);
+    let v4 = v4.map(|v4| IpAddr::from(v4.gateway));
+    let v6 = ends.v6.filter(|v6| !v6.routed);
+    let v6 = v6.map(|v6| IpAddr::from(v6.gateway));
+    let both = v4.into_iter().chain(v6);
+    both.map(|gateway| SocketAddr::new(gateway, port)).collect()
+}
+
 /// Where the guest's connections may go, and where they come from.
 fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
-    let outbound = opts.outbound_addr.as_ref().map(Outbound::addr);
-    let source = outbound.transpose();
-    let source = source.map_err(Error::io("finding the address of --outbound-addr"))?;
+    let sources = opts.outbound.sources();
+    let sources = sources.map_err(Error::io(
+        "finding what --outbound-addr or --interface names",
+    ))?;
     let policy = Policy::new(ends, opts.host_loopback);
-    let policy = policy.with_source(source).with_mapping(opts.maps);
+    let policy = policy.with_sources(sources).with_mappings(&opts.maps);
+    let policy = policy.with_allowed(&opts.allow);
     Ok(match (&opts.serve.alone, opts.no_dns) {
         (Some(_), _) => policy.closed(),
         (None, true) => policy.without_names(),
@@ -189,7 +224,7 @@ fn poller(worker_pool: &WorkerPool, index: usize, queue: BorrowedFd<'_>) -> Resu
 /// Opens the status page, and the files if there are any.
 fn site(
     stack: &Stack,
-    at: SocketAddrV4,
+    at: &[SocketAddr],
     opts: &NetOpts,
     workers: usize,
     fixed: &SharedFixed,
@@ -217,15 +252,17 @@ fn site(
         LogFile::open(path).map_err(Error::io(&doing))
     };
     let log = log.as_ref().map(open_log).transpose()?;
-    let tls = tls.as_ref().map(|identity| server_tls(identity, at));
-    let listener = stack.tcp_listen(at, HTTP_BACKLOG);
-    let listener = listener.map_err(|e| failed("listening for HTTP", e))?;
+    let first = tls.as_ref().zip(at.first());
+    let tls = first.map(|(identity, at)| server_tls(identity, at.ip()));
+    let listen = |at: &SocketAddr| stack.tcp_listen(*at, HTTP_BACKLOG);
+    let listeners = at.iter().map(listen).collect::<Result<_, _>>();
+    let listeners = listeners.map_err(|e| failed("listening for HTTP", e))?;
     let pages = match alone {
         None => Some(""),
         Some(alone) => alone.status.then_some(PAGES_PREFIX),
     };
     Ok(Arc::new(WebSite {
-        listener,
+        listeners,
         responder: Responder::new(fixed.clone(), pages, files),
         tls: tls.transpose()?,
         storage: FileStorage::new(if dir.is_some() { opts.serve.cache() } else { 0 }),
@@ -236,8 +273,8 @@ fn site(
 }
 
 /// The configuration of TLS. Says the fingerprint of a certificate that no file has.
-fn server_tls(identity: &TlsIdentity, at: SocketAddrV4) -> Result<Arc<ServerConfig>, Error> {
-    let tls = ServerTls::of(identity, (*at.ip()).into(), Some(tls::ALPN_HTTP))?;
+fn server_tls(identity: &TlsIdentity, at: IpAddr) -> Result<Arc<ServerConfig>, Error> {
+    let tls = ServerTls::of(identity, at, Some(tls::ALPN_HTTP))?;
     if *identity == TlsIdentity::SelfSigned {
         announce("the certificate's SHA-256 is", &tls.fingerprint());
     }
@@ -283,7 +320,9 @@ fn workers(
         let wakes = workers.iter().filter_map(|w| w.web.as_ref());
         let wakes = wakes.map(Web::accept_wake).collect();
         let steering = AcceptSteering::waker(worker_pool, clock, wakes);
-        site.listener.set_waker(Some(steering));
+        for listener in &site.listeners {
+            listener.set_waker(Some(steering.clone()));
+        }
     }
     let others = workers.split_off(1);
     let mut first = workers.remove(0);
@@ -293,19 +332,19 @@ fn workers(
 
 /// Where clients of other networks are, for a server that is no gateway: behind the host's end of the interface, if that was
 /// configured here.
-fn outside(ends: &GuestEnd, opts: &NetOpts) -> Option<Ipv4Addr> {
+fn outside(v4: &Addressing, opts: &NetOpts) -> Option<Ipv4Addr> {
     let alone = opts.serve.alone.as_ref()?;
-    let neighbour = (opts.tap != TapUse::Leave).then_some(ends.addr);
+    let neighbour = (opts.tap != TapUse::Leave).then_some(v4.guest);
     alone.gateway.or(neighbour)
 }
 
 /// Has the stack find the guest's 127.0.0.1 behind the guest's address.
-fn reach_loopback(stack: &Stack, index: IfIndex, ends: &GuestEnd) -> Result<(), Error> {
+fn reach_loopback(stack: &Stack, index: IfIndex, v4: &Addressing) -> Result<(), Error> {
     let loopback = IfAddr {
         addr: Ipv4Addr::LOCALHOST,
         prefix_len: 32,
     };
-    let via = RouteKind::Gateway(index, ends.addr);
+    let via = RouteKind::Gateway(index, v4.guest);
     let added = stack.add_route(loopback, via);
     added.map_err(|e| failed("adding a route to the guest's loopback", e))
 }
@@ -358,13 +397,13 @@ fn services(
 /// have their addresses from [`crate::network`].
 fn lease_terms(fixed: &SharedFixed, opts: &NetOpts) -> Option<LeaseTerms> {
     let fixed = fixed.get();
-    let guest = &fixed.guest;
-    let leases = opts.serve.alone.is_none() && !guest.routed && !opts.network;
-    leases.then(|| LeaseTerms {
-        addr: guest.addr,
-        prefix_len: guest.prefix_len,
-        server: guest.gateway,
-        dns: (!opts.no_dns).then_some(guest.dns),
+    let leases = opts.serve.alone.is_none() && !opts.network;
+    let v4 = fixed.guest.v4.filter(|v4| leases && !v4.routed);
+    v4.map(|v4| LeaseTerms {
+        addr: v4.guest,
+        prefix_len: v4.prefix_len,
+        server: v4.gateway,
+        dns: (!opts.no_dns).then_some(v4.dns),
         mtu: fixed.mtu,
         hostname: opts.dhcp.hostname.clone(),
         search: opts.dhcp.search.clone(),
@@ -404,15 +443,14 @@ fn impaired(
 
 /// The stack's side of the guest's network.
 fn interface(ends: &GuestEnd, alone: Option<&Alone>) -> IfConfig {
-    // An address for names may be outside of the network.
-    let inside = |addr| wire::is_same_subnet(addr, ends.gateway, ends.prefix_len);
-    let own = |addr: Ipv4Addr| IfAddr {
-        addr,
-        prefix_len: if inside(addr) { ends.prefix_len } else { 32 },
+    let mac = match (alone, &ends.v4) {
+        (Some(_), Some(v4)) => mac_of(v4.gateway),
+        _ => MAC,
     };
     IfConfig {
-        mac: Some(alone.map_or(MAC, |_| mac_of(ends.gateway))),
-        addrs: own_addrs(ends).into_iter().map(own).collect(),
+        mac: Some(mac),
+        addrs: ends.v4.iter().flat_map(own_addrs).collect(),
+        addrs6: ends.v6.iter().flat_map(own_addrs6).collect(),
         accept_any: alone.is_none(),
         route_localnet: alone.is_none(),
         ..IfConfig::new(ends.ifname.clone())
@@ -425,11 +463,31 @@ fn mac_of(addr: Ipv4Addr) -> MacAddr {
     MacAddr([0x02, b'm', a, b, c, d])
 }
 
-/// The stack's addresses: one, if the gateway answers for names as well.
-fn own_addrs(ends: &GuestEnd) -> Vec<Ipv4Addr> {
-    let mut addrs = vec![ends.gateway, ends.dns];
+/// The stack's addresses of IPv4: one, if the gateway answers for names as well.
+fn own_addrs(v4: &Addressing) -> Vec<IfAddr> {
+    let mut addrs = vec![v4.gateway, v4.dns];
     addrs.dedup();
-    addrs
+    let prefix_len = v4.link_prefix_len();
+    // An address for names may be outside of the network.
+    let inside = |addr| wire::is_same_subnet(addr, v4.gateway, prefix_len);
+    let own = |addr| IfAddr {
+        addr,
+        prefix_len: if inside(addr) { prefix_len } else { 32 },
+    };
+    addrs.into_iter().map(own).collect()
+}
+
+/// The stack's addresses of IPv6, the one of the link among them.
+fn own_addrs6(v6: &Addressing6) -> Vec<IfAddr<Ipv6Addr>> {
+    let all = [Some(v6.link_gateway), Some(v6.gateway), v6.dns];
+    let mut addrs: Vec<_> = all.into_iter().flatten().collect();
+    addrs.dedup();
+    let on_link = |addr| v6.contains(addr) || addr == v6.link_gateway;
+    let own = |addr| IfAddr {
+        addr,
+        prefix_len: if on_link(addr) { v6.prefix_len } else { 128 },
+    };
+    addrs.into_iter().map(own).collect()
 }
 
 /// How many clients the published ports may have.

@@ -64,10 +64,10 @@ impl<'a> Filler<'a> {
         let figures = self.figures;
         let guest = &figures.guest;
         Some(match name {
-            "guest" => guest.addr.to_string(),
+            "guest" => guest.to_string(),
             "ifname" => guest.ifname.to_string(),
-            "gateway" => guest.gateway.to_string(),
-            "dns" => guest.dns.to_string(),
+            "gateway" => guest.each(|v4| v4.gateway, |v6| Some(v6.gateway)),
+            "dns" => guest.each(|v4| v4.dns, |v6| v6.dns),
             "isolation" => figures.isolation.to_string(),
             "mtu" => figures.mtu.to_string(),
             "pid" => instances::own_pid().to_string(),

@@ -14,7 +14,7 @@ use super::poller::Poller;
 use super::resolvers::Resolvers;
 use super::shared::Shared;
 use super::worker_pool::WorkerPool;
-use crate::guest::{Addressing, GuestEnd};
+use crate::guest::GuestEnd;
 
 /// The shared part of a gateway of one worker, and the interface that leads to no guest.
 pub(super) fn start() -> (Shared, IfIndex) {
@@ -24,7 +24,7 @@ pub(super) fn start() -> (Shared, IfIndex) {
     let index = stack.attach(Arc::new(ours), IfConfig::new("tap0"));
     let pool = WorkerPool::new(1, false).expect("no descriptor is needed");
     let poller = Poller::new().expect("an epoll set");
-    let policy = Policy::new(&GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT), false);
+    let policy = Policy::new(&GuestEnd::usual(), false);
     let shared = Shared::new(stack, &pool, 0, poller, policy, Resolvers::of_host());
     (shared, index)
 }

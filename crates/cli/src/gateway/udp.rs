@@ -15,7 +15,7 @@
 //! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ use crate::sys::socket;
 const TURN_MAX: usize = 64;
 /// Ports that are tried for a client whose own cannot be shown.
 const PORTS_TRIED: u16 = 256;
-/// The largest UDP datagram over IPv4.
-const DATAGRAM_MAX: usize = 65_507;
+/// The largest UDP datagram: over IPv6, whose length does not count its own header.
+const DATAGRAM_MAX: usize = 65_527;
 
 /// The flows, and where they come from.
 pub(super) struct GuestFlows {
@@ -56,7 +56,7 @@ pub(super) struct GuestFlows {
 struct Inlet {
     id: PublishedId,
     socket: OwnedFd,
-    guest: SocketAddrV4,
+    guest: SocketAddr,
 }
 
 impl GuestFlows {
@@ -78,7 +78,7 @@ impl GuestFlows {
         &mut self,
         shared: &Shared,
         port: PublishedPort,
-        guest: SocketAddrV4,
+        guest: SocketAddr,
     ) -> io::Result<()> {
         let free = self.inlets.iter().position(Option::is_none);
         let index = free.unwrap_or(self.inlets.len());
@@ -100,17 +100,16 @@ impl GuestFlows {
         Ok(())
     }
 
-    /// Publishes a port no more, and ends its flows; false if it is not one of these.
-    pub(super) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) -> bool {
-        let is_it = |inlet: &Option<Inlet>| inlet.as_ref().is_some_and(|inlet| inlet.id == id);
-        let Some(index) = self.inlets.iter().position(is_it) else {
-            return false;
-        };
-        while let Some(flow) = self.table.remove_oldest_of(index) {
-            end(shared, flow);
+    /// Publishes a port no more, if it is one of these, and ends its flows.
+    pub(super) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
+        for (index, place) in self.inlets.iter_mut().enumerate() {
+            if place.take_if(|inlet| inlet.id == id).is_none() {
+                continue;
+            }
+            while let Some(flow) = self.table.remove_oldest_of(index) {
+                end(shared, flow);
+            }
         }
-        self.inlets[index] = None;
-        true
     }
 
     fn inlet(&self, index: usize) -> Option<&Inlet> {
@@ -195,7 +194,7 @@ impl GuestFlows {
 
     /// Puts a flow into the tables, and its socket into the poller.
     fn add(&mut self, shared: &mut Shared, ends: FlowEnds, outlet: Outlet) -> io::Result<Token> {
-        if let Some(gone) = self.table.make_room(&outlet) {
+        if let Some(gone) = self.table.make_room(&ends, &outlet) {
             end(shared, gone);
         }
         let token = self.table.next_token();
@@ -370,13 +369,12 @@ impl GuestFlows {
         index: usize,
         client: SocketAddr,
     ) -> Option<Token> {
-        let guest = self.inlet(index)?.guest.into();
-        let own = shared.policy.shown_address(client);
-        let ip = own.map_or(shared.policy.gateway(), |own| *own.ip());
+        let guest = self.inlet(index)?.guest;
+        let own = shared.policy.shown_address(client, guest.ip());
         let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
         let shown = ports
             .filter(|port| *port != 0)
-            .map(|port| SocketAddr::from((ip, port)));
+            .map(|port| at_port(own, port));
         let ends = shown
             .map(|remote| FlowEnds { guest, remote })
             .find(|ends| self.table.between(ends).is_none())?;
@@ -423,6 +421,12 @@ fn end(shared: &mut Shared, flow: Flow) {
     if let Some((_, timer)) = flow.timer {
         shared.timers.cancel(timer);
     }
+}
+
+/// The same address with another port.
+fn at_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
+    addr.set_port(port);
+    addr
 }
 
 /// Whether the error is a peer's "port unreachable".

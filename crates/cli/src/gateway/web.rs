@@ -8,7 +8,7 @@
 //!
 //! `mbuma serve` has the directory at `/`, and the pages, if they are asked for, at `/.mbuma/`.
 //!
-//! All workers take connections from one listener, as they take the guest's: the worker by whose queue the SYN came, or one
+//! All workers take connections from the same listeners, as they take the guest's: the worker by whose queue the SYN came, or one
 //! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Called by: the loop. Calls: connection, crate::http, crate::files.
@@ -91,7 +91,8 @@ impl FileStorage {
 
 /// The part of the server that all workers share.
 pub(super) struct WebSite {
-    pub(super) listener: TcpListener,
+    /// One for each version of IP.
+    pub(super) listeners: Vec<TcpListener>,
     pub(super) responder: Responder,
     /// Clients speak TLS.
     pub(super) tls: Option<Arc<ServerConfig>>,
@@ -137,7 +138,8 @@ impl Web {
     /// Takes connections.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         for _ in 0..ACCEPT_MAX {
-            let Ok(stream) = self.site.listener.accept() else {
+            let mut accepted = self.site.listeners.iter().map(TcpListener::accept);
+            let Some(stream) = accepted.find_map(Result::ok) else {
                 return;
             };
             if self.drains {

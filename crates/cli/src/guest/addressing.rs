@@ -19,15 +19,17 @@ const PREFIX_LEN_MAX: u8 = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addressing {
     /// The guest's address.
+    #[serde(rename = "addr")]
     pub(crate) guest: Ipv4Addr,
+    /// Of the network that all three addresses are in.
+    pub(crate) prefix_len: u8,
     /// The stack's address: gateway and status page.
     pub(crate) gateway: Ipv4Addr,
     /// The stack's address for names.
     pub(crate) dns: Ipv4Addr,
-    /// Of the network that all three are in.
-    pub(crate) prefix_len: u8,
     /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
     /// where the host finds them.
+    #[serde(skip)]
     pub(crate) routed: bool,
 }
 

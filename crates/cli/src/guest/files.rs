@@ -15,7 +15,12 @@ use crate::sys::mount;
 
 /// Puts our name server where programs look for one, and the hosts that are asked for.
 pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<()> {
-    let dns = args.net.cidr.dns.into();
+    let v6 = args.net.v6().and_then(|v6| v6.dns).map(IpAddr::from);
+    let v4 = args.net.v4().map(|v4| v4.dns.into());
+    // One: of several, some C libraries ask all at once, and others wait for each.
+    let Some(dns) = v4.or(v6) else {
+        return Ok(());
+    };
     own(Path::new("/etc/resolv.conf"), |host| {
         resolv_conf(dns, &args.search, host)
     })
@@ -23,16 +28,22 @@ pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<()> {
 
 /// Names the hosts that are asked for, and the guest itself if it has a name of its own.
 pub(super) fn own_hosts(args: &RunArgs) -> io::Result<()> {
-    let network = &args.net.cidr;
-    let itself = args
-        .hostname
-        .iter()
-        .map(|name| (network.guest.into(), name.as_str()));
-    let added = args
-        .add_host
-        .iter()
-        .map(|host| (host.addr(network.gateway), host.name.as_str()));
-    let named: Vec<_> = itself.chain(added).collect();
+    let (v4, v6) = (args.net.v4(), args.net.v6());
+    let addrs: [Option<IpAddr>; 2] = [v4.map(|v4| v4.guest.into()), v6.map(|v6| v6.guest.into())];
+    let gateway = v4.map(|v4| v4.gateway.into());
+    let gateway: Option<IpAddr> = gateway.or(v6.map(|v6| v6.gateway.into()));
+    let mut named = Vec::new();
+    if let Some(name) = &args.hostname {
+        named.extend(
+            addrs
+                .into_iter()
+                .flatten()
+                .map(|addr| (addr, name.as_str())),
+        );
+    }
+    for host in &args.add_host {
+        named.extend(host.addr(gateway).map(|addr| (addr, host.name.as_str())));
+    }
     match named.is_empty() {
         true => Ok(()),
         false => own(Path::new("/etc/hosts"), |host| hosts(&named, host)),

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ports::Ports;
-use crate::args::{Proto, Publish};
+use crate::args::{Proto, Publish, PublishRequest};
 use crate::channel::Channel;
 use crate::ports::PortSpec;
 use crate::sys::epoll::{self, Epoll};
@@ -211,9 +211,9 @@ fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<
         "add_hostfwd" => {
             let forward = Forward::deserialize(arguments);
             let forward = forward.map_err(|e| format!("bad request: add_hostfwd: {e}"))?;
-            let (publish, guest_addr) = forward.meaning()?;
-            let added = ports.add(publish, guest_addr, gateway);
-            let id = added.map_err(|e| format!("bad request: add_hostfwd: {publish}: {e}"))?;
+            let (request, guest_addr) = forward.meaning()?;
+            let added = ports.add(&request, guest_addr, gateway);
+            let id = added.map_err(|e| format!("bad request: add_hostfwd: {request}: {e}"))?;
             Ok(json!({ "id": id }))
         }
         "remove_hostfwd" => {
@@ -236,10 +236,13 @@ fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<
 
 impl Forward {
     /// The port, and where the server is, if not at the guest's own address.
-    fn meaning(&self) -> Result<(Publish, Option<Ipv4Addr>), String> {
-        let host_addr = match &*self.host_addr {
-            "" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-            text => text.parse(),
+    fn meaning(&self) -> Result<(PublishRequest, Option<IpAddr>), String> {
+        let (host_addr, both) = match &*self.host_addr {
+            "" => (Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), false),
+            // Words of ours, for both families.
+            "*" => (Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), true),
+            "localhost" => (Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)), true),
+            text => (text.parse(), false),
         };
         let host_addr = host_addr.map_err(|_| "bad request: add_hostfwd: bad host_addr")?;
         let guest_addr = match &*self.guest_addr {
@@ -257,7 +260,7 @@ impl Forward {
             guest_port: self.guest_port,
             proto: self.proto,
         };
-        Ok((publish, guest_addr))
+        Ok((PublishRequest { publish, both }, guest_addr))
     }
 }
 

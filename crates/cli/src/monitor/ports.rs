@@ -5,10 +5,10 @@
 //! Locks: none.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::args::Publish;
+use crate::args::{Publish, PublishRequest};
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::ports::{self, PortSpec, PublishedId, PublishedPort};
@@ -28,42 +28,55 @@ impl Ports {
     ///
     /// # Errors
     /// One of them is in use, or not allowed.
-    pub(super) fn begin(&mut self, asked: &[Publish]) -> Result<Vec<PublishedPort>, Error> {
-        let bind = |publish: &Publish| {
-            self.bind(*publish, None).map_err(|source| Error::Publish {
-                publish: *publish,
-                source,
-            })
-        };
-        asked.iter().map(bind).collect()
+    pub(super) fn begin(&mut self, asked: &[PublishRequest]) -> Result<Vec<PublishedPort>, Error> {
+        let mut bound = Vec::new();
+        for request in asked {
+            let ports = self.bind(request, None);
+            bound.extend(ports.map_err(|(publish, source)| Error::Publish { publish, source })?);
+        }
+        Ok(bound)
     }
 
+    /// Binds the sockets of a port, under one number: one, or one for each family.
+    ///
+    /// # Errors
+    /// With the address that could not be bound. A host without IPv6 is none, where both families are asked for.
     fn bind(
         &mut self,
-        publish: Publish,
-        guest_addr: Option<Ipv4Addr>,
-    ) -> io::Result<PublishedPort> {
-        let socket = ports::bind(&publish)?;
-        self.number(publish, guest_addr, socket)
+        request: &PublishRequest,
+        guest_addr: Option<IpAddr>,
+    ) -> Result<Vec<PublishedPort>, (Publish, io::Error)> {
+        self.check_room().map_err(|e| (request.publish, e))?;
+        let sockets = ports::bind_all(request)?;
+        Ok(self.number(sockets, guest_addr))
     }
 
+    fn check_room(&self) -> io::Result<()> {
+        match self.list.len() < PORTS_MAX {
+            true => Ok(()),
+            false => Err(io::Error::other("too many ports are published")),
+        }
+    }
+
+    /// Gives the sockets of a port their number.
     fn number(
         &mut self,
-        publish: Publish,
-        guest_addr: Option<Ipv4Addr>,
-        socket: OwnedFd,
-    ) -> io::Result<PublishedPort> {
-        if self.list.len() >= PORTS_MAX {
-            return Err(io::Error::other("too many ports are published"));
-        }
+        sockets: Vec<(Publish, OwnedFd)>,
+        guest_addr: Option<IpAddr>,
+    ) -> Vec<PublishedPort> {
         self.last += 1;
-        let spec = PortSpec {
-            id: self.last,
-            publish,
-            guest_addr,
+        let id = self.last;
+        let port = |(publish, socket)| {
+            let spec = PortSpec {
+                id,
+                publish,
+                guest_addr,
+            };
+            PublishedPort { spec, socket }
         };
-        self.list.push(spec);
-        Ok(PublishedPort { spec, socket })
+        let ports: Vec<_> = sockets.into_iter().map(port).collect();
+        self.list.extend(ports.iter().map(|port| port.spec));
+        ports
     }
 
     /// Publishes a port of the guest at `addr` by a socket that is bound already.
@@ -74,8 +87,13 @@ impl Ports {
         socket: OwnedFd,
         gateway: &Channel,
     ) -> io::Result<()> {
-        let PublishedPort { spec, socket } = self.number(publish, Some(addr), socket)?;
-        gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()))
+        self.check_room()?;
+        for PublishedPort { spec, socket } in
+            self.number(vec![(publish, socket)], Some(addr.into()))
+        {
+            gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()))?;
+        }
+        Ok(())
     }
 
     /// Publishes those of the guest at `addr` no more.
@@ -83,7 +101,7 @@ impl Ports {
         let its = self
             .list
             .iter()
-            .filter(|port| port.guest_addr == Some(addr));
+            .filter(|port| port.guest_addr == Some(addr.into()));
         let its: Vec<PublishedId> = its.map(|port| port.id).collect();
         its.into_iter()
             .try_for_each(|id| self.remove(id, gateway).map(drop))
@@ -92,14 +110,17 @@ impl Ports {
     /// Publishes one more.
     pub(super) fn add(
         &mut self,
-        publish: Publish,
-        guest_addr: Option<Ipv4Addr>,
+        request: &PublishRequest,
+        guest_addr: Option<IpAddr>,
         gateway: &Channel,
     ) -> io::Result<PublishedId> {
-        let PublishedPort { spec, socket } = self.bind(publish, guest_addr)?;
-        let told = gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()));
-        told.inspect_err(|_| self.list.retain(|port| port.id != spec.id))?;
-        Ok(spec.id)
+        let ports = self.bind(request, guest_addr);
+        let id = self.last;
+        for PublishedPort { spec, socket } in ports.map_err(|(_, e)| e)? {
+            let told = gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()));
+            told.inspect_err(|_| self.list.retain(|port| port.id != id))?;
+        }
+        Ok(id)
     }
 
     /// Publishes one no more; false if there is none of this number.

@@ -88,7 +88,7 @@ fn serve(
         offloads: Offloads::default(),
         loopback: false,
         mtu: net.mtu(),
-        ends: GuestEnd::new(IFNAME, [0; 6], &net.cidr),
+        ends: GuestEnd::new(IFNAME, [0; 6], &net, false),
     };
     let listening = place.listen().map_err(Error::io("listening for guests"))?;
     // The starter holds it until we are up.

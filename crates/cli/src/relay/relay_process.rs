@@ -126,19 +126,18 @@ fn stack(runtime: &Runtime) -> Result<Stack, Error> {
 /// Gives the stack an interface, and the way to the networks behind it.
 fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
-    let GuestEnd {
-        ifname,
-        gateway,
-        prefix_len,
-        ..
-    } = guest.ends;
+    let GuestEnd { ifname, v4, .. } = guest.ends;
     let options = TapOptions {
         mtu: guest.mtu,
         vnet_hdr: guest.offloads.vnet_hdr,
         csum: guest.offloads.csum,
         tso4: guest.offloads.tso4,
     };
-    let config = IfConfig::new(ifname).with_addr(gateway, prefix_len);
+    let config = IfConfig::new(ifname);
+    let config = match v4 {
+        Some(v4) => config.with_addr(v4.gateway, v4.link_prefix_len()),
+        None => config,
+    };
     let GuestLink::Taps(taps) = guest.link else {
         unreachable!("a relay's interfaces are TAPs");
     };

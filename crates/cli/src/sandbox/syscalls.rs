@@ -123,13 +123,15 @@ const RUNTIME: &[(c_long, &str)] = &[
 ];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 8] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IP, libc::IP_RECVERR),
     (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
 ];
 
 /// The bits of a socket's type that are no flags.

@@ -11,6 +11,7 @@ pub(crate) mod epoll;
 pub(crate) mod exploit;
 pub(crate) mod fd;
 pub(crate) mod heap;
+pub(crate) mod if_inet6;
 pub(crate) mod limits;
 pub(crate) mod mount;
 pub(crate) mod namespace;

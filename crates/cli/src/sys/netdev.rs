@@ -1,14 +1,14 @@
 //! Interfaces and routes of the network namespace the caller is in, by the classic ioctls.
 //!
 //! Called by: guest. Calls: ioctl(2) as netdevice(7) describes it. The classic calls suffice for one
-//! interface, one address and one route, and spare us a netlink parser.
+//! interface, one IPv4 address and one route, and spare us a netlink parser; IPv6 goes by netlink.
 //! Invariants: a [`NetdevSocket`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 
 use std::ffi::{CString, c_char};
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
@@ -51,6 +51,27 @@ impl NetdevSocket {
     /// /proc/sys may be read-only.
     pub(crate) fn route_localnet(&self, name: &str) -> io::Result<()> {
         netlink::set_link(self.index(name)?, &netlink::route_localnet())
+    }
+
+    /// Has the kernel give an interface, which is down, no link-local address by itself.
+    pub(crate) fn no_link_local_of_its_own(&self, name: &str) -> io::Result<()> {
+        netlink::set_link(self.index(name)?, &netlink::no_link_local())
+    }
+
+    /// Adds an IPv6 address, which is good at once.
+    pub(crate) fn add_addr6(&self, name: &str, addr: Ipv6Addr, prefix_len: u8) -> io::Result<()> {
+        netlink::add_addr6(self.index(name)?, addr, prefix_len)
+    }
+
+    /// Sends packets for a network of IPv6 to `gateway`, on the link of the interface.
+    pub(crate) fn add_route6(
+        &self,
+        name: &str,
+        network: (Ipv6Addr, u8),
+        gateway: Ipv6Addr,
+        metric: u32,
+    ) -> io::Result<()> {
+        netlink::add_route6(self.index(name)?, network, gateway, metric)
     }
 
     fn index(&self, name: &str) -> io::Result<i32> {

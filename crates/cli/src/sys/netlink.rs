@@ -1,26 +1,33 @@
-//! One request of rtnetlink: attributes of an interface.
+//! Requests of rtnetlink: attributes of an interface, an IPv6 address, an IPv6 route.
 //!
-//! Everything else about interfaces goes by ioctls (`netdev.rs`); one message needs no crate.
+//! All of IPv4 goes by ioctls (`netdev.rs`), which know no addresses that are good without a probe; three messages need no
+//! crate.
 //! Source: netlink(7), rtnetlink(7).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Ipv6Addr;
 use std::os::fd::FromRawFd;
 
 use super::cvt;
 
-/// `struct nlmsghdr` and `struct ifinfomsg`.
-const HEADERS_LEN: usize = 16 + 16;
+/// `struct nlmsghdr`.
+const HEADER_LEN: usize = 16;
+/// `IFLA_INET6_ADDR_GEN_MODE` of linux/if_link.h, and its value for "none".
+const ADDR_GEN_MODE: u16 = 8;
+const GEN_MODE_NONE: u8 = 1;
 
 /// `IPV4_DEVCONF_ROUTE_LOCALNET` of linux/ip.h: the number of route_localnet among an interface's settings.
 const ROUTE_LOCALNET: u16 = 26;
 /// `IFLA_INET_CONF` of linux/if_link.h.
 const INET_CONF: u16 = 1;
 
-/// An attribute with its header: length, type, value. All of ours are whole words long.
+/// An attribute with its header: length, type, value; padded to whole words, which the length does not count.
 pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let len = (4 + value.len()) as u16;
-    [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
+    let mut whole = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+    whole.resize(whole.len().next_multiple_of(4), 0);
+    whole
 }
 
 /// Lets packets between the interface and 127/8 pass, as the sysctl route_localnet does.
@@ -30,33 +37,93 @@ pub(super) fn route_localnet() -> Vec<u8> {
     attribute(libc::IFLA_AF_SPEC, &of_inet)
 }
 
+/// Has the kernel make no link-local address by itself.
+pub(super) fn no_link_local() -> Vec<u8> {
+    let none = attribute(ADDR_GEN_MODE, &[GEN_MODE_NONE]);
+    let of_inet6 = attribute(libc::AF_INET6 as u16, &none);
+    attribute(libc::IFLA_AF_SPEC, &of_inet6)
+}
+
 /// Sets an attribute of the interface with this index.
 pub(super) fn set_link(index: i32, attribute: &[u8]) -> io::Result<()> {
+    // Family and type: unspecified; index; flags and their mask: no change.
+    let body = [&[0; 4][..], &index.to_ne_bytes(), &[0; 8], attribute].concat();
+    ask(libc::RTM_NEWLINK, 0, &body)
+}
+
+/// Adds an address to the interface with this index, good at once: no other station is asked whether it has it.
+pub(super) fn add_addr6(index: i32, addr: Ipv6Addr, prefix_len: u8) -> io::Result<()> {
+    let flags = libc::IFA_F_NODAD as u8;
+    // Family, length of the prefix, flags, scope: the kernel's choice; index.
+    let fixed = [libc::AF_INET6 as u8, prefix_len, flags, 0];
+    let local = attribute(libc::IFA_LOCAL, &addr.octets());
+    let body = [&fixed[..], &index.to_ne_bytes(), &local].concat();
+    ask(
+        libc::RTM_NEWADDR,
+        libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        &body,
+    )
+}
+
+/// Adds a route to a network, by a gateway on the link of the interface with this index.
+pub(super) fn add_route6(
+    index: i32,
+    (network, prefix_len): (Ipv6Addr, u8),
+    gateway: Ipv6Addr,
+    metric: u32,
+) -> io::Result<()> {
+    // Family, lengths of the destination's and source's prefixes, type of service; table, origin, scope, type; flags.
+    let fixed = [
+        libc::AF_INET6 as u8,
+        prefix_len,
+        0,
+        0,
+        libc::RT_TABLE_MAIN,
+        libc::RTPROT_STATIC,
+        libc::RT_SCOPE_UNIVERSE,
+        libc::RTN_UNICAST,
+    ];
+    let to = match prefix_len {
+        0 => Vec::new(),
+        _ => attribute(libc::RTA_DST, &network.octets()),
+    };
+    let attributes = [
+        to,
+        attribute(libc::RTA_GATEWAY, &gateway.octets()),
+        attribute(libc::RTA_OIF, &index.to_ne_bytes()),
+        attribute(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
+    ];
+    let body = [&fixed[..], &[0; 4], &attributes.concat()].concat();
+    ask(
+        libc::RTM_NEWROUTE,
+        libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        &body,
+    )
+}
+
+/// Sends a request, and waits for its acknowledgement.
+fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
     let style = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: takes three numbers and touches no memory.
     let fd = cvt(unsafe { libc::socket(libc::AF_NETLINK, style, libc::NETLINK_ROUTE) })?;
     // SAFETY: the kernel has just made this descriptor, and no other value owns it.
     let mut socket = unsafe { File::from_raw_fd(fd) };
-    socket.write_all(&request(index, attribute))?;
+    socket.write_all(&request(kind, flags, body))?;
     let mut answer = [0; 256];
     let len = socket.read(&mut answer)?;
     acknowledged(&answer[..len])
 }
 
-fn request(index: i32, attribute: &[u8]) -> Vec<u8> {
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-    let len = HEADERS_LEN + attribute.len();
+fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
+    let len = HEADER_LEN + body.len();
     let mut request = Vec::with_capacity(len);
     // Length, type and flags, sequence number, port.
     request.extend((len as u32).to_ne_bytes());
-    request.extend(libc::RTM_NEWLINK.to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
     request.extend(flags.to_ne_bytes());
     request.extend([0; 8]);
-    // Family and type: unspecified; index; flags and their mask: no change.
-    request.extend([0; 4]);
-    request.extend(index.to_ne_bytes());
-    request.extend([0; 8]);
-    request.extend(attribute);
+    request.extend(body);
     request
 }
 
@@ -86,14 +153,24 @@ mod tests {
 
     #[test]
     fn a_request_is_as_long_as_it_says() {
-        // Breaks if the kernel reads past the message or skips the attribute.
+        // Breaks if the kernel reads past the message or skips the attribute, one of an odd length above all.
         let len = attribute(libc::IFLA_TXQLEN, &10_000_u32.to_ne_bytes());
-        for attribute in [len, route_localnet()] {
-            let request = request(7, &attribute);
-            assert_eq!(request.len(), HEADERS_LEN + attribute.len());
+        for attribute in [len, route_localnet(), no_link_local()] {
+            let request = request(libc::RTM_NEWLINK, 0, &attribute);
+            assert_eq!(request.len(), HEADER_LEN + attribute.len());
             assert_eq!(request[..4], (request.len() as u32).to_ne_bytes());
             assert_eq!(attribute[..2], (attribute.len() as u16).to_ne_bytes());
             assert!(set_link(i32::MAX, &attribute).is_err(), "no such interface");
         }
+        assert_eq!(
+            attribute(1, &[7]),
+            [5_u16.to_ne_bytes(), 1_u16.to_ne_bytes(), [7, 0], [0, 0]].concat()
+        );
+        let addr = Ipv6Addr::LOCALHOST;
+        assert!(add_addr6(i32::MAX, addr, 64).is_err(), "no such interface");
+        assert!(
+            add_route6(i32::MAX, (addr, 128), addr, 1).is_err(),
+            "no such interface"
+        );
     }
 }

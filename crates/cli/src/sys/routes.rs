@@ -1,11 +1,12 @@
-//! The host's default route, and the interface that it goes by.
+//! The host's default routes, and the interfaces that they go by.
 //!
-//! Called by: args::pasta. Calls: /proc/net/route, netdev.
-//! Locks: none. Sources: proc(5), "/proc/net/route".
+//! Called by: args::pasta. Calls: /proc/net/route, /proc/net/ipv6_route, netdev, if_inet6.
+//! Locks: none. Sources: proc(5), "/proc/net/route"; the kernel's net/ipv6/route.c (`ipv6_route_native_seq_show`).
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::if_inet6;
 use super::netdev::NetdevSocket;
 
 /// Where packets go that have no better route.
@@ -29,6 +30,50 @@ pub(crate) fn default_route() -> Option<DefaultRoute> {
         interface,
         gateway,
     })
+}
+
+/// Where IPv6 packets go that have no better route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DefaultRoute6 {
+    pub(crate) interface: String,
+    pub(crate) gateway: Ipv6Addr,
+    /// A global address of the interface.
+    pub(crate) addr: Ipv6Addr,
+}
+
+/// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the world.
+pub(crate) fn default_route6() -> Option<DefaultRoute6> {
+    let table = fs::read_to_string("/proc/net/ipv6_route").ok()?;
+    let (interface, gateway) = by_gateway6(&table)?;
+    Some(DefaultRoute6 {
+        addr: if_inet6::global_addr(&interface)?,
+        interface,
+        gateway,
+    })
+}
+
+/// A row: destination and its length, source and its length, next hop, metric, references, uses, flags, all in
+/// hexadecimal; the interface.
+fn by_gateway6(table: &str) -> Option<(String, Ipv6Addr)> {
+    let number = |word: &str| u32::from_str_radix(word, 16).ok();
+    let rows = table.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_ascii_whitespace().collect();
+        let [_, len, _, _, hop, metric, _, _, flags, interface] = words[..] else {
+            return None;
+        };
+        let gateway = u32::from(libc::RTF_GATEWAY);
+        let default = number(len)? == 0 && number(flags)? & gateway != 0;
+        let hop = u128::from_str_radix(hop, 16).ok()?;
+        default.then(|| {
+            (
+                number(metric),
+                interface.to_owned(),
+                Ipv6Addr::from_bits(hop),
+            )
+        })
+    });
+    let least = rows.min_by_key(|(metric, ..)| metric.unwrap_or(u32::MAX))?;
+    Some((least.1, least.2))
 }
 
 /// The interface and the gateway of the default route with the least metric.
@@ -68,5 +113,41 @@ mod tests {
         let found = by_gateway(&table).expect("two of them");
         assert_eq!(found, ("eth0".to_owned(), Ipv4Addr::new(192, 0, 2, 1)));
         assert_eq!(by_gateway(head), None);
+    }
+
+    #[test]
+    fn the_default_route_of_ipv6_is_one_by_a_gateway() {
+        // Breaks when the kernel's own row that refuses all packets, or a route to a network, is taken for the default.
+        let zero = "0".repeat(32);
+        let row = |to: &str, len: &str, hop: &str, metric: &str, flags: &str, name: &str| {
+            format!("{to} {len} {zero} 00 {hop} {metric} 00000001 00000000 {flags} {name}\n")
+        };
+        let hop = "fe800000000000000000000000000001";
+        let table = [
+            row(
+                "20010db8000000000000000000000000",
+                "40",
+                &zero,
+                "00000100",
+                "00000001",
+                "eth0",
+            ),
+            row(
+                &zero,
+                "00",
+                "fe800000000000000000000000000002",
+                "00000400",
+                "00000003",
+                "eth1",
+            ),
+            row(&zero, "00", hop, "00000064", "00000003", "eth0"),
+            row(&zero, "00", &zero, "ffffffff", "00200200", "lo"),
+        ];
+        let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        assert_eq!(
+            by_gateway6(&table.concat()),
+            Some(("eth0".to_owned(), gateway))
+        );
+        assert_eq!(by_gateway6(&table[3]), None);
     }
 }

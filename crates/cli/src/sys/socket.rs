@@ -3,11 +3,11 @@
 //!
 //! Called by: gateway. Calls: socket(2), connect(2), setsockopt(2), sendmsg(2), recvmsg(2).
 //! Invariants: every socket made here is non-blocking and close-on-exec; no call raises SIGPIPE.
-//! Locks: none. Sources: ip(7), icmp(7), raw(7), linux/errqueue.h.
+//! Locks: none. Sources: ip(7), ipv6(7), icmp(7), raw(7), linux/errqueue.h, linux/icmpv6.h.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
@@ -33,11 +33,15 @@ pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
     } else {
         libc::AF_INET6
     };
+    let icmp = match peer {
+        SocketAddr::V4(_) => libc::IPPROTO_ICMP,
+        SocketAddr::V6(_) => libc::IPPROTO_ICMPV6,
+    };
     let (style, protocol) = match kind {
         Kind::Tcp => (libc::SOCK_STREAM, libc::IPPROTO_TCP),
         Kind::Udp => (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
-        Kind::Ping => (libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
-        Kind::RawIcmp => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+        Kind::Ping => (libc::SOCK_DGRAM, icmp),
+        Kind::RawIcmp => (libc::SOCK_RAW, icmp),
     };
     let style = style | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: takes three numbers and touches no memory.
@@ -46,26 +50,74 @@ pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The same, with a source address if one is given; the port is the kernel's choice, once the peer is known.
-pub(crate) fn open_from(
-    kind: Kind,
-    peer: SocketAddr,
-    source: Option<Ipv4Addr>,
-) -> io::Result<OwnedFd> {
+/// What a socket is bound to at this end, unless that is the kernel's choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LocalEnd {
+    /// The source address, of the peer's family.
+    pub(crate) addr: Option<IpAddr>,
+    /// The interface by which packets leave.
+    pub(crate) interface: Option<InterfaceName>,
+}
+
+/// The name of an interface, as the kernel takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InterfaceName([u8; libc::IFNAMSIZ]);
+
+impl InterfaceName {
+    /// From text.
+    ///
+    /// # Errors
+    /// EINVAL if it is too long for the kernel, or empty.
+    pub(crate) fn new(name: &str) -> io::Result<InterfaceName> {
+        let mut bytes = [0; libc::IFNAMSIZ];
+        // The last byte stays zero.
+        let room = bytes
+            .get_mut(..name.len())
+            .filter(|_| name.len() < libc::IFNAMSIZ);
+        let room = room.filter(|room| !room.is_empty());
+        let room = room.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        room.copy_from_slice(name.as_bytes());
+        Ok(InterfaceName(bytes))
+    }
+}
+
+/// The same, with a local end; the port is the kernel's choice, once the peer is known.
+pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Result<OwnedFd> {
     let fd = open(kind, peer)?;
-    if let Some(source) = source {
+    if let Some(InterfaceName(name)) = local.interface {
+        set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)?;
+    }
+    if let Some(source) = local.addr {
         set(
             fd.as_fd(),
             libc::IPPROTO_IP,
             libc::IP_BIND_ADDRESS_NO_PORT,
             &1_i32,
         )?;
-        let name = SocketAddress::from(SocketAddr::from((source, 0)));
-        let (at, len) = name.as_ptr();
-        // SAFETY: `at` points at `len` bytes of an initialized socket address.
-        cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
+        bind(fd.as_fd(), SocketAddr::from((source, 0)))?;
     }
     Ok(fd)
+}
+
+/// Makes a socket that is bound to an address of its family alone, and may follow one that has just ended.
+pub(crate) fn bound(kind: Kind, at: SocketAddr) -> io::Result<OwnedFd> {
+    let fd = open(kind, at)?;
+    if at.is_ipv6() {
+        set(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32)?;
+    }
+    if kind == Kind::Tcp {
+        set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
+    }
+    bind(fd.as_fd(), at)?;
+    Ok(fd)
+}
+
+fn bind(fd: BorrowedFd<'_>, at: SocketAddr) -> io::Result<()> {
+    let name = SocketAddress::from(at);
+    let (at, len) = name.as_ptr();
+    // SAFETY: `at` points at `len` bytes of an initialized socket address.
+    cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
+    Ok(())
 }
 
 /// Connects; false while it is under way. Asking again tells how it went.
@@ -115,21 +167,46 @@ pub(crate) fn receive_window(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &1_i32)
 }
 
-/// Keeps ICMP errors for [`take_error`].
-pub(crate) fn keep_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32)
+/// The version of IP of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
 }
 
-/// The TTL of sent packets.
-pub(crate) fn set_ttl(fd: BorrowedFd<'_>, ttl: u8) -> io::Result<()> {
-    set(fd, libc::IPPROTO_IP, libc::IP_TTL, &i32::from(ttl))
+/// Keeps ICMP errors for [`take_error`].
+pub(crate) fn keep_errors(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
+    match family {
+        Family::V4 => set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32),
+        Family::V6 => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &1_i32),
+    }
+}
+
+/// The TTL, or hop limit, of sent packets.
+pub(crate) fn set_ttl(fd: BorrowedFd<'_>, family: Family, ttl: u8) -> io::Result<()> {
+    let ttl = i32::from(ttl);
+    match family {
+        Family::V4 => set(fd, libc::IPPROTO_IP, libc::IP_TTL, &ttl),
+        Family::V6 => set(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &ttl),
+    }
 }
 
 /// Lets only answers to pings into a raw ICMP socket. Errors come by [`take_error`] all the same.
-pub(crate) fn only_echo_replies(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn only_echo_replies(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     /// `ICMP_FILTER` of linux/icmp.h, for `SOL_RAW`: a bit for each type to leave out.
     const ICMP_FILTER: libc::c_int = 1;
-    set(fd, libc::SOL_RAW, ICMP_FILTER, &!1_u32)
+    /// `ICMPV6_FILTER` of linux/icmpv6.h: the same for all 256 types.
+    const ICMPV6_FILTER: libc::c_int = 1;
+    /// RFC 4443 section 4.2.
+    const ECHO_REPLY6: u32 = 129;
+    match family {
+        Family::V4 => set(fd, libc::SOL_RAW, ICMP_FILTER, &!1_u32),
+        Family::V6 => {
+            let mut left_out = [u32::MAX; 8];
+            left_out[ECHO_REPLY6 as usize / 32] &= !(1 << (ECHO_REPLY6 % 32));
+            set(fd, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &left_out)
+        }
+    }
 }
 
 /// Sets an option whose value is a `T`.
@@ -231,7 +308,11 @@ fn send_error(msg: &libc::msghdr) -> Option<SocketSendError> {
     loop {
         // SAFETY: null, or a whole header inside the control data.
         let here = unsafe { header.as_ref() }?;
-        if (here.cmsg_level, here.cmsg_type) == (libc::IPPROTO_IP, libc::IP_RECVERR) {
+        let kinds = [
+            (libc::IPPROTO_IP, libc::IP_RECVERR),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+        ];
+        if kinds.contains(&(here.cmsg_level, here.cmsg_type)) {
             break;
         }
         // SAFETY: `header` is a control message of `msg`.
@@ -239,11 +320,14 @@ fn send_error(msg: &libc::msghdr) -> Option<SocketSendError> {
     }
     // SAFETY: the data follow the header.
     let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: IP_RECVERR's data begin with a sock_extended_err; no alignment is assumed.
+    // SAFETY: the data of both kinds begin with a sock_extended_err; no alignment is assumed.
     let e = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
+    let origins = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6];
     Some(SocketSendError {
         errno: e.ee_errno.cast_signed(),
-        icmp: (e.ee_origin == libc::SO_EE_ORIGIN_ICMP).then_some((e.ee_type, e.ee_code)),
+        icmp: origins
+            .contains(&e.ee_origin)
+            .then_some((e.ee_type, e.ee_code)),
         info: e.ee_info,
     })
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::common::island::{ip, make_neighbour, make_tun, resolve_with, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{an_island, guests, ip6, programs, root};
 use crate::common::server::closed_port;
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, program, wait_until};
 
@@ -50,7 +50,11 @@ fn a_line_of_podmans_gets_a_network() {
          --netns-type=path /run/netns/blue tap0 3<&0 4>{ready}"
     ));
     wait_for_ready(&ready);
-    running.wait_for_complaint("the guest has IPv4 only");
+    let out = in_blue("ip -6 -o addr show dev tap0");
+    assert!(
+        ip6().is_err() || out.contains("inet6 fd00::100/64"),
+        "{out}"
+    );
     let out = in_blue("cat /sys/class/net/tap0/mtu; curl -sS http://10.0.2.2/ | tail -n 1");
     assert_eq!(out, "65520\n</html>\n");
     let refused = in_blue(&format!(
@@ -280,6 +284,57 @@ fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
         .finish()
         .good();
     assert!(page.contains("blue"), "{page}");
+    let pid = fs::read_to_string(&pid_file).expect("a pid file");
+    ip("netns del blue");
+    wait_until("its end", || has_ended(&pid));
+}
+
+#[test]
+fn pasta_gives_the_hosts_address_of_ipv6_too() {
+    // Breaks when a guest of pasta's has no IPv6 where its host has, cannot reach the host's neighbours, the host's loopback
+    // or the host by the addresses that mean them, or is not reached over IPv6 from the host itself.
+    needs!(guests(), root(), an_island(), ip6(), programs(&["curl"]));
+    on_an_island!();
+    crate::ip6::make_neighbour6();
+    ip("-6 route add default via 2001:db8:1::2");
+    resolve_with("nameserver 127.0.0.1\n");
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let pasta = link(&scratch, "pasta");
+    let server = "python3 -I -S -u -m http.server 8000 --directory /run/netns";
+    let bound = |at: &str| server.replace("8000", &format!("8000 --bind {at}"));
+    let far = start(&format!("ip netns exec far {}", bound("::")));
+    far.wait_for("Serving");
+    let near: Vec<_> = ["2001:db8:1::1", "::1"]
+        .map(|at| start(&bound(at)))
+        .into_iter()
+        .inspect(|server| drop(server.wait_for("Serving")))
+        .collect();
+    let pid_file = scratch.text("pid");
+    let line = format!(
+        "{pasta} --config-net -t 8080:80 -u none -T none -U none --map-guest-addr 2001:db8:5::5 --quiet \
+         --pid {pid_file} --netns /run/netns/blue"
+    );
+    assert_eq!(start(&line).finish().good(), "");
+    let addrs = in_blue("ip -6 -o addr show dev near0; ip -6 route show default");
+    assert!(
+        addrs.contains("2001:db8:1::1/128") && addrs.contains("default via fe80::1 dev near0"),
+        "{addrs}"
+    );
+    for host in ["2001:db8:1::2", "2001:db8:5::5", "fe80::1%25near0"] {
+        let out = in_blue(&format!(
+            "curl -sS -g 'http://[{host}]:8000/' | grep -c blue"
+        ));
+        assert_eq!(out, "1\n", "{host}");
+    }
+    let published = start(&format!(
+        "ip netns exec blue {}",
+        bound("::").replace("8000", "80")
+    ));
+    published.wait_for("Serving");
+    let page = start("curl -sS -g http://[::1]:8080/").finish().good();
+    assert!(page.contains("blue"), "{page}");
+    drop(near);
     let pid = fs::read_to_string(&pid_file).expect("a pid file");
     ip("netns del blue");
     wait_until("its end", || has_ended(&pid));

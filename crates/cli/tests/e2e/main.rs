@@ -16,6 +16,7 @@ mod guard;
 mod hangup;
 mod hostile;
 mod impair;
+mod ip6;
 mod isolation;
 mod memory;
 mod names;

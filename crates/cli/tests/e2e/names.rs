@@ -36,7 +36,8 @@ fn a_guest_has_the_names_that_are_asked_for_and_the_host_keeps_its_own() {
         command.args(&words[1..]);
         let out = Running::start(command).finish().good();
         let words: Vec<_> = out.split_whitespace().collect();
-        let expected = "web 10.0.2.100 web 192.0.2.7 db 10.0.2.2 host \
+        // Of both addresses this shows the one of IPv6.
+        let expected = "web fd00::100 web 192.0.2.7 db 10.0.2.2 host \
                         nameserver 10.0.2.3 search a.example options ndots:2";
         assert_eq!(words.join(" "), expected);
     }

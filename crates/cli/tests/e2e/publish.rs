@@ -163,7 +163,7 @@ fn a_published_port_that_nobody_serves_is_reset() {
     assert!(
         ended
             .err
-            .contains("no server on port 7, at its address or at 127.0.0.1"),
+            .contains("no server on port 7, at its addresses or at 127.0.0.1"),
         "{ended:#?}"
     );
     assert_eq!(ended.err.lines().count(), 1, "{ended:#?}");

@@ -6,7 +6,7 @@ use super::downloads;
 use super::found::Found;
 use super::server::{ANSWER, Order, Ports, REQUEST};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Where the servers are, as the guest sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Servers {
-    pub(crate) addr: Ipv4Addr,
+    pub(crate) addr: IpAddr,
     pub(crate) ports: Ports,
 }
 

@@ -1,13 +1,13 @@
 //! The list of contestants, and how each is started: as a container engine does it.
 //!
-//! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2 to the host's
+//! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2, or fd00::2, to the host's
 //! loopback. The tools' options are those under which podman starts them.
 
 use super::host::{Place, Tool};
 use crate::harness::choice::Kind;
 use crate::harness::namespace::ip;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
 /// A line of the list.
@@ -17,6 +17,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
+    /// The guest reaches the host over IPv6.
+    pub(crate) ip6: bool,
     /// One line for `--list`.
     pub(crate) about: &'static str,
     /// Starts it.
@@ -28,72 +30,95 @@ pub(crate) struct Link {
     /// The tool that does, if it is one.
     pub(crate) tool: Option<Tool>,
     /// Where the guest finds the host's servers.
-    pub(crate) server: Ipv4Addr,
+    pub(crate) server: IpAddr,
 }
 
-/// All contestants, in the order in which they are shown.
+/// All contestants, in the order in which they are shown: each over IPv4, then each over IPv6.
 pub(crate) const CATALOG: &[Entry] = &[
-    Entry {
-        name: "mbuma",
-        kind: Kind::Ours,
-        about: "this program, as `mbuma attach`",
-        start: mbuma,
-    },
-    Entry {
-        name: "pasta",
-        kind: Kind::Peer,
-        about: "passt's pasta, by its TAP: not its shortcut from loopback to loopback",
-        start: pasta,
-    },
-    Entry {
-        name: "slirp4netns",
-        kind: Kind::Peer,
-        about: "libslirp's, in its sandbox",
-        start: slirp4netns,
-    },
-    Entry {
-        name: "kernel",
-        kind: Kind::Peer,
-        about: "no tool: a veth pair between the namespaces, which takes privileges on the host",
-        start: kernel,
-    },
+    entry("mbuma", Kind::Ours, false, MBUMA, mbuma),
+    entry("pasta", Kind::Peer, false, PASTA, pasta),
+    entry("slirp4netns", Kind::Peer, false, SLIRP4NETNS, slirp4netns),
+    entry("kernel", Kind::Peer, false, KERNEL, kernel),
+    entry("mbuma-ip6", Kind::Ours, true, MBUMA, mbuma),
+    entry("pasta-ip6", Kind::Peer, true, PASTA, pasta),
+    entry(
+        "slirp4netns-ip6",
+        Kind::Peer,
+        true,
+        SLIRP4NETNS,
+        slirp4netns,
+    ),
+    entry("kernel-ip6", Kind::Peer, true, KERNEL, kernel),
 ];
+
+const MBUMA: &str = "this program, as `mbuma attach`";
+const PASTA: &str = "passt's pasta, by its TAP: not its shortcut from loopback to loopback";
+const SLIRP4NETNS: &str = "libslirp's, in its sandbox";
+const KERNEL: &str =
+    "no tool: a veth pair between the namespaces, which takes privileges on the host";
+
+const fn entry(
+    name: &'static str,
+    kind: Kind,
+    ip6: bool,
+    about: &'static str,
+    start: fn(&Place<'_>) -> io::Result<Link>,
+) -> Entry {
+    Entry {
+        name,
+        kind,
+        ip6,
+        about,
+        start,
+    }
+}
 
 fn mbuma(place: &Place<'_>) -> io::Result<Link> {
     let mut command = Command::new(place.program);
     command.args(["attach", &place.guest.to_string()]);
     command.args(["--ifname", IFNAME, "--host-loopback"]);
     command.args(["--mtu", &place.mtu.to_string()]);
-    tool(command)
+    tool(command, place)
 }
 
 fn pasta(place: &Place<'_>) -> io::Result<Link> {
     // It takes an interface of the host's with a route for its model. Not every kernel has dummy ones.
     ip("link add host0 type veth peer name host1")?;
-    ip("addr add 10.77.0.1/24 dev host0")?;
     ip("link set host1 up")?;
     ip("link set host0 up")?;
-    ip("route add default via 10.77.0.254 dev host0")?;
     let mut command = Command::new("pasta");
-    command.args(["-f", "--config-net", "-4", "-a", "10.0.2.15", "-n", "24"]);
-    command.args(["-g", "10.0.2.2", "-i", "host0", "-I", IFNAME]);
+    command.args(["-f", "--config-net", "-i", "host0", "-I", IFNAME]);
+    let gateway = gateway(place).to_string();
+    match place.ip6 {
+        true => {
+            ip("-6 addr add fd77::1/64 dev host0 nodad")?;
+            ip("-6 route add default via fd77::fe dev host0")?;
+            command.args(["-6", "-a", "fd00::15", "-g", &gateway]);
+        }
+        false => {
+            ip("addr add 10.77.0.1/24 dev host0")?;
+            ip("route add default via 10.77.0.254 dev host0")?;
+            command.args(["-4", "-a", "10.0.2.15", "-n", "24", "-g", &gateway]);
+        }
+    }
     command.args(["-m", &place.mtu.to_string(), "--runas", "0:0"]);
     command.args(["-t", "none", "-u", "none", "-T", "none", "-U", "none"]);
     // Earlier ones do it unasked.
     if says("pasta", "--help", "--map-host-loopback") {
-        command.args(["--map-host-loopback", "10.0.2.2"]);
+        command.args(["--map-host-loopback", &gateway]);
     }
     command.args(["--netns", &format!("/proc/{}/ns/net", place.guest)]);
     command.arg("--netns-only");
-    tool(command)
+    tool(command, place)
 }
 
 fn slirp4netns(place: &Place<'_>) -> io::Result<Link> {
     let mut command = Command::new("slirp4netns");
     command.args(["--configure", "--enable-sandbox", "--enable-seccomp"]);
     command.arg(format!("--mtu={}", place.mtu));
+    command.args(place.ip6.then_some("--enable-ipv6"));
     command.args([&place.guest.to_string(), IFNAME]);
-    tool(command)
+    tool(command, place)
 }
 
 fn kernel(place: &Place<'_>) -> io::Result<Link> {
@@ -101,20 +126,26 @@ fn kernel(place: &Place<'_>) -> io::Result<Link> {
     ip(&format!(
         "link add veth0 mtu {mtu} type veth peer name {IFNAME} mtu {mtu} netns {guest}"
     ))?;
-    ip("addr add 10.0.2.2/24 dev veth0")?;
+    let (ours, theirs) = match place.ip6 {
+        true => ("fd00::2/64", "fd00::15/64"),
+        false => ("10.0.2.2/24", "10.0.2.15/24"),
+    };
+    // Without a probe for duplicates, which IPv4 has none of.
+    let nodad = if place.ip6 { " nodad" } else { "" };
+    ip(&format!("addr add {ours} dev veth0{nodad}"))?;
     ip("link set veth0 up")?;
-    place.in_guest(&format!("addr add 10.0.2.15/24 dev {IFNAME}"))?;
+    place.in_guest(&format!("addr add {theirs} dev {IFNAME}{nodad}"))?;
     place.in_guest(&format!("link set {IFNAME} up"))?;
     Ok(Link {
         tool: None,
-        server: GATEWAY,
+        server: gateway(place),
     })
 }
 
-fn tool(command: Command) -> io::Result<Link> {
+fn tool(command: Command, place: &Place<'_>) -> io::Result<Link> {
     Ok(Link {
         tool: Some(Tool::start(command)?),
-        server: GATEWAY,
+        server: gateway(place),
     })
 }
 
@@ -129,5 +160,10 @@ fn says(program: &str, told: &str, word: &str) -> bool {
 
 /// The interface in the guest.
 const IFNAME: &str = "tap0";
-/// The way to the host.
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The way to the host: each maps it to the host's loopback, or, with no tool, it is the host.
+fn gateway(place: &Place<'_>) -> IpAddr {
+    match place.ip6 {
+        true => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2).into(),
+        false => Ipv4Addr::new(10, 0, 2, 2).into(),
+    }
+}

@@ -34,6 +34,8 @@ pub(crate) struct Place<'a> {
     /// A process in the guest's namespace.
     pub(crate) guest: u32,
     pub(crate) mtu: u16,
+    /// The guest reaches the host over IPv6.
+    pub(crate) ip6: bool,
 }
 
 impl Place<'_> {
@@ -83,7 +85,7 @@ impl Host {
     ) -> io::Result<(Self, String)> {
         let theirs = namespace::stock_tcp();
         ip("link set lo up")?;
-        let (ports, ours) = server::start(PORTS)?;
+        let (ports, ours) = server::start(design.ip6, PORTS)?;
         let mut unshare = Command::new("unshare");
         // Its clients need no privileges; and pasta, which gives most of its own up, only looks into a process that has
         // no more than itself.
@@ -94,6 +96,7 @@ impl Host {
             program: tool.as_os_str(),
             guest: guest.id(),
             mtu,
+            ip6: design.ip6,
         })?;
         let servers = Servers { addr, ports };
         let mut this = Self {

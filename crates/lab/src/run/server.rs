@@ -9,7 +9,7 @@
 use super::bulk::{self, Got, Span};
 use super::downloads;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -35,12 +35,16 @@ pub(crate) enum Order {
     Echo,
 }
 
-/// Starts them, at every address there is; `ports` of 0 are any that are free. Gives the congestion control that they
+/// Starts them, at every address there is, of IPv6 or of IPv4; `ports` of 0 are any that are free. Gives the congestion control that they
 /// send with.
-pub(crate) fn start(ports: Ports) -> io::Result<(Ports, String)> {
-    let orders = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.orders))?;
-    let pages = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.pages))?;
-    let downloads = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.downloads))?;
+pub(crate) fn start(ip6: bool, ports: Ports) -> io::Result<(Ports, String)> {
+    let any: IpAddr = match ip6 {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let orders = TcpListener::bind((any, ports.orders))?;
+    let pages = TcpListener::bind((any, ports.pages))?;
+    let downloads = TcpListener::bind((any, ports.downloads))?;
     for listener in [&orders, &pages, &downloads] {
         // A namespace may not choose it for all its sockets on every machine. An algorithm that the kernel lacks is
         // not set.

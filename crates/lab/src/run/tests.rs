@@ -21,8 +21,8 @@ fn on_loopback() -> Servers {
         downloads: 0,
     };
     Servers {
-        addr: Ipv4Addr::LOCALHOST,
-        ports: server::start(any).expect("three ports").0,
+        addr: Ipv4Addr::LOCALHOST.into(),
+        ports: server::start(false, any).expect("three ports").0,
     }
 }
 
@@ -88,7 +88,7 @@ fn an_unexpected_answer_is_a_failure() {
             }
         });
         let servers = Servers {
-            addr: Ipv4Addr::LOCALHOST,
+            addr: Ipv4Addr::LOCALHOST.into(),
             ports: Ports {
                 orders: port,
                 pages: port,

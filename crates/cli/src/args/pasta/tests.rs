@@ -11,6 +11,14 @@ fn args(line: &str) -> PastaArgs {
     }
 }
 
+fn host6() -> DefaultRoute6 {
+    DefaultRoute6 {
+        interface: "eth0".to_owned(),
+        gateway: "fe80::1".parse().expect("an address"),
+        addr: "2001:db8::7".parse().expect("an address"),
+    }
+}
+
 fn host() -> DefaultRoute {
     DefaultRoute {
         interface: "eth0".to_owned(),
@@ -34,17 +42,27 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
     );
     assert_eq!(attach.net.cidr, Addressing::DEFAULT);
     assert!(!attach.net.host_loopback && !attach.net.no_dns);
+    assert!(attach.net.v6().is_none(), "IPv4 only");
 
     let podman = args(
         "--config-net -t 127.0.0.1/8083-8083:80-80 -u none -T none -U none --dns-forward 169.254.1.1 --no-map-gw \
          --quiet --map-guest-addr 169.254.1.2 --pid /tmp/pid --netns /run/user/1001/netns/netns-1",
     );
-    let net = podman.network(Some(&host())).expect("usable");
+    let net = podman
+        .network(Some(&host()), Some(&host6()))
+        .expect("usable");
     assert_eq!(
         (net.cidr.guest, net.cidr.gateway),
         (host().addr, host().gateway)
     );
-    assert_eq!(net.maps, Some((Ipv4Addr::new(169, 254, 1, 2), host().addr)));
+    let mapped = Ipv4Addr::new(169, 254, 1, 2).into();
+    assert_eq!(net.maps, [(mapped, host().addr.into())]);
+    let v6 = net.v6().expect("the host has it");
+    assert_eq!(
+        (v6.guest, v6.gateway, v6.dns),
+        (host6().addr, host6().gateway, None)
+    );
+    assert_eq!((v6.routed, v6.link_prefix_len()), (true, 128));
     let ports = podman.published().expect("usable");
     let ports: Vec<_> = ports
         .iter()
@@ -66,12 +84,7 @@ fn ports_are_lists_of_ranges() {
         .flat_map(PublishRange::ports)
         .map(|p| p.to_string())
         .collect();
-    let expected = [
-        "0.0.0.0:22:22",
-        "0.0.0.0:80:8080",
-        "0.0.0.0:81:8081",
-        "192.0.2.1:53:53/udp",
-    ];
+    let expected = ["*:22:22", "*:80:8080", "*:81:8081", "192.0.2.1:53:53/udp"];
     assert_eq!(ports, expected);
     assert_eq!(prefix_len("255.255.255.0"), Ok(24));
     for wrong in ["255.0.255.0", "0", "33", "x"] {
@@ -90,6 +103,34 @@ fn what_is_not_there_yet_is_refused() {
     ] {
         assert!(args(line).to_attach().is_err(), "{line}");
     }
-    let words = ["mbuma", "pasta", "--config-net", "--ipv6-only", "1"];
-    assert!(Args::try_parse_from(words).is_err());
+}
+
+#[test]
+fn addresses_of_ipv6_are_the_hosts_or_those_that_are_given() {
+    // Breaks when a guest of pasta's gets a gateway that is not on its link, or IPv6 that the host has not.
+    let network = |line: &str, host: Option<&DefaultRoute6>| {
+        args(&format!("--config-net {line} 1")).network(None, host)
+    };
+    let given =
+        "-6 -a 2001:db8::5 -g fe80::9 --dns-forward 2001:db8::53 --map-guest-addr 2001:db8::6";
+    let net = network(given, Some(&host6())).expect("usable");
+    let v6 = net.v6().expect("it is asked for");
+    assert_eq!(v6.guest.to_string(), "2001:db8::5");
+    assert_eq!(v6.gateway.to_string(), "fe80::9");
+    assert_eq!(v6.dns, "2001:db8::53".parse().ok());
+    assert!(net.v4().is_none() && !net.no_dns);
+    let mapped = "2001:db8::6".parse().expect("an address");
+    assert_eq!(net.maps, [(mapped, host6().addr.into())]);
+    let elsewhere = DefaultRoute6 {
+        gateway: "2001:db8::1".parse().expect("an address"),
+        ..host6()
+    };
+    let net = network("-4", Some(&elsewhere)).expect("usable");
+    assert!(net.v6().is_none());
+    let net = network("--quiet", Some(&elsewhere)).expect("usable");
+    assert_eq!(net.v6().map(|v6| v6.gateway), Some(LINK_GATEWAY));
+    assert!(network("--quiet", None).expect("usable").v6().is_none());
+    for wrong in ["-6", "-a 192.0.2.1", "-a 2001:db8::5 -g 2001:db8::1"] {
+        assert!(network(wrong, None).is_err(), "{wrong}");
+    }
 }

@@ -27,9 +27,11 @@ fn lines_of_engines_mean_what_they_mean_to_slirp4netns() {
     let net = &podman.net;
     assert_eq!((net.mtu(), net.tap), (65520, TapUse::Configure));
     assert!(!net.host_loopback && net.demands_isolation && !net.no_sandbox);
+    assert!(net.v4().is_some() && net.v6().is_some());
 
     let buildah = parsed("--mtu 65520 -r 3 -c 4711 tap0");
     assert_eq!(buildah.target, AttachTarget::Pid(4711));
+    assert!(buildah.net.v6().is_none(), "it was not asked for");
     assert!(buildah.net.host_loopback, "slirp4netns's own default");
 
     let rootlesskit =
@@ -43,7 +45,12 @@ fn lines_of_engines_mean_what_they_mean_to_slirp4netns() {
         "--mtu 65520 -r 3 --enable-ipv6 --userns-path=/proc/4711/ns/user --netns-type=path /proc/4711/root/netns tap0",
     );
     assert_eq!(detached.userns_path, Some("/proc/4711/ns/user".into()));
-    let outbound = parsed("--outbound-addr=192.0.2.2 -c --macaddress=02:00:00:00:00:01 4711");
+    let outbound = parsed(
+        "--outbound-addr=192.0.2.2 --outbound-addr6=2001:db8::2 -c --macaddress=02:00:00:00:00:01 4711",
+    );
+    let sources = outbound.net.outbound.sources().expect("addresses");
+    assert_eq!(sources.v4, "192.0.2.2".parse().ok());
+    assert_eq!(sources.v6, "2001:db8::2".parse().ok());
     assert_eq!(outbound.net.mac, Some([2, 0, 0, 0, 0, 1]));
     assert_eq!(outbound.ifname, "tap0");
 }

@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use mbuf::Chain;
 use mbuma::socket::Echo;
@@ -13,21 +13,21 @@ fn an_answer_ends_the_wait_and_its_timer() {
     let (mut shared, index) = test_gateway::start();
     let socket = shared.stack.icmp_echo_any(index).expect("the only one");
     let mut pings = Pings::new(&shared, socket);
-    let asked = Ipv4Addr::new(192, 0, 2, 1);
+    let asked = IpAddr::from([192, 0, 2, 1]);
     for _ in 0..100 {
         let seq = pings.pending.free_seq().expect("room");
         let token = Token::nth(Kind::Ping, u32::from(seq));
         let timer = shared.after(ANSWER_WAIT, token);
         let echo = Echo {
             src: crate::guest::Addressing::DEFAULT.guest.into(),
-            dst: asked.into(),
+            dst: asked,
             id: 1,
             seq: 2,
             payload: Chain::new(),
             ttl: 64,
         };
         pings.pending.insert(shared.stack.pool(), seq, echo, timer);
-        let stranger = Ipv4Addr::new(192, 0, 2, 2);
+        let stranger = IpAddr::from([192, 0, 2, 2]);
         pings.answer(&mut shared, stranger, seq, Chain::new());
         assert_eq!(shared.timers.len(), 1);
         pings.answer(&mut shared, asked, seq, Chain::new());

@@ -9,7 +9,7 @@ use mbuma::{
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::args::PublishRange;
-use crate::guest::{Addressing, GuestEnd};
+use crate::guest::GuestEnd;
 use crate::ports::PortSpec;
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
@@ -70,13 +70,13 @@ pub(in super::super) fn figures() -> Figures {
     let fixed = Fixed {
         published: vec![PortSpec {
             id: 1,
-            publish: range.ports().next().expect("a port"),
+            publish: range.ports().next().expect("a port").publish,
             guest_addr: None,
         }],
         loopback: false,
         isolation: Isolation::default(),
         link: None,
-        guest: GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT),
+        guest: GuestEnd::usual(),
         mtu: 1500,
         offloads: Offloads {
             vnet_hdr: true,

@@ -1,10 +1,13 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use mbuf::Chain;
 use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header};
 
-use super::{Answer, answer, asked, without_ip_header};
+use super::{Answer, answer, asked, request, without_ip_header};
+use crate::sys::socket::Family;
 
-const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PEER4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PEER: IpAddr = IpAddr::V4(PEER4);
 
 fn icmp(message: IcmpMessage, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; IcmpHeader::LEN];
@@ -27,9 +30,9 @@ fn only_answers_to_our_pings_count() {
     assert_eq!(answer(&reply, PEER, Some(8)), None);
     let request = icmp(IcmpMessage::EchoRequest { id: 7, seq: 9 }, b"payload");
     assert_eq!(answer(&request, PEER, Some(7)), None);
-    assert_eq!(asked(&request, Some(7)), Some(9));
-    assert_eq!(asked(&request, Some(8)), None);
-    assert_eq!(asked(&reply, None), None);
+    assert_eq!(asked(Family::V4, &request, Some(7)), Some(9));
+    assert_eq!(asked(Family::V4, &request, Some(8)), None);
+    assert_eq!(asked(Family::V4, &reply, None), None);
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn short_packets_are_nobodys() {
         payload_len: icmp.len() as u16,
         ttl: 64,
         protocol: IpProto::ICMP,
-        src: PEER,
+        src: PEER4,
         dst: Ipv4Addr::LOCALHOST,
         ..Ipv4Fields::default()
     };
@@ -56,6 +59,35 @@ fn short_packets_are_nobodys() {
             None,
             "{len}"
         );
-        assert_eq!(asked(&icmp[..len.min(icmp.len() - 1)], None), None, "{len}");
+        assert_eq!(
+            asked(Family::V4, &icmp[..len.min(icmp.len() - 1)], None),
+            None,
+            "{len}"
+        );
+    }
+}
+
+#[test]
+fn pings_of_ipv6_have_its_own_types() {
+    // Breaks when an answer of the one version is taken for one of the other, or a request that the kernel sums has no
+    // identifier.
+    let header = request(Family::V6, 7, 9, &Chain::new());
+    assert_eq!((header[0], &header[4..]), (128, &[0, 7, 0, 9][..]));
+    assert_eq!(asked(Family::V6, &header, Some(7)), Some(9));
+    assert_eq!(asked(Family::V4, &header, None), None);
+    let (mut reply, from) = (header.to_vec(), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    reply[0] = 129;
+    reply.extend(b"payload");
+    let expected = Answer {
+        from,
+        seq: 9,
+        payload: b"payload",
+    };
+    assert_eq!(answer(&reply, from, Some(7)), Some(expected));
+    assert_eq!(answer(&reply, from, Some(8)), None);
+    assert_eq!(answer(&reply, PEER, None), None);
+    for len in 0..header.len() {
+        assert_eq!(answer(&reply[..len], from, None), None, "{len}");
+        assert_eq!(asked(Family::V6, &header[..len], None), None, "{len}");
     }
 }

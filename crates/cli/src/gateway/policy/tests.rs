@@ -1,20 +1,19 @@
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use super::{DNS_PORT, Denial, Destination, Policy, is_out_of_descriptors, unreach};
+use crate::args::Sources;
 use crate::guest::{Addressing, GuestEnd};
+use crate::sys::socket::InterfaceName;
 
 fn policy(host_loopback: bool) -> Policy {
-    Policy::new(
-        &GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT),
-        host_loopback,
-    )
+    Policy::new(&GuestEnd::usual(), host_loopback)
 }
 
-fn asked(text: &str) -> SocketAddrV4 {
+fn asked(text: &str) -> SocketAddr {
     text.parse().expect("an address of the test")
 }
 
@@ -53,7 +52,7 @@ fn what_is_nobodys_is_prohibited() {
         let there = asked(&format!("{ip}:80"));
         assert_eq!(policy(true).decide(there), Err(Denial::Prohibited), "{ip}");
         assert_eq!(
-            policy(true).decide_host(*there.ip()),
+            policy(true).decide_host(there.ip()),
             Err(Denial::Prohibited),
             "{ip}"
         );
@@ -88,7 +87,7 @@ fn the_rest_is_the_hosts_network() {
         let expected = if there.ip().is_multicast() {
             Err(Denial::Prohibited)
         } else {
-            Ok(Destination::Host(there.into()))
+            Ok(Destination::Host(there))
         };
         assert_eq!(policy(false).decide(there), expected, "{text}");
     }
@@ -97,17 +96,27 @@ fn the_rest_is_the_hosts_network() {
 #[test]
 fn clients_show_an_address_that_can_be_answered() {
     // Breaks when the guest sends its answer to itself, because the client's address is 127.0.0.1.
-    let shown = |text: &str| policy(false).shown_address(text.parse().expect("an address"));
-    assert_eq!(shown("192.0.2.7:1000"), Some(asked("192.0.2.7:1000")));
+    let server = |ip: &str| ip.parse().expect("an address");
+    let shown = |text: &str| policy(false).shown_address(asked(text), server("10.0.2.100"));
+    assert_eq!(shown("192.0.2.7:1000"), asked("192.0.2.7:1000"));
     for text in [
         "127.0.0.1:1000",
         "10.0.2.100:1000",
         "10.0.2.2:1",
         "[2001:db8::1]:1000",
     ] {
-        assert_eq!(shown(text), None, "{text}");
+        assert_eq!(shown(text), asked("10.0.2.2:0"), "{text}");
     }
-    assert_eq!(policy(false).gateway(), Ipv4Addr::new(10, 0, 2, 2));
+    let shown = |text: &str| policy(false).shown_address(asked(text), server("fd00::100"));
+    assert_eq!(shown("[2001:db8::1%7]:1000"), asked("[2001:db8::1]:1000"));
+    for text in [
+        "[::1]:1000",
+        "[fe80::5%2]:1000",
+        "[fd00::2]:1",
+        "192.0.2.7:1000",
+    ] {
+        assert_eq!(shown(text), asked("[fd00::2]:0"), "{text}");
+    }
 }
 
 #[test]
@@ -118,6 +127,8 @@ fn errors_of_the_host_keep_their_meaning() {
     assert_eq!(told(libc::EHOSTUNREACH), Some(IcmpError::Host));
     assert_eq!(told(libc::ETIMEDOUT), Some(IcmpError::Host));
     assert_eq!(told(libc::EPERM), Some(IcmpError::AdminProhibited));
+    assert_eq!(told(libc::EAFNOSUPPORT), Some(IcmpError::Net));
+    assert_eq!(told(libc::EADDRNOTAVAIL), Some(IcmpError::Net));
     assert_eq!(told(libc::ECONNREFUSED), None);
     assert_eq!(told(libc::EMFILE), None);
     let out = |errno| is_out_of_descriptors(&io::Error::from_raw_os_error(errno));
@@ -134,14 +145,102 @@ fn errors_of_the_host_keep_their_meaning() {
 fn names_can_be_switched_off_and_sources_chosen() {
     // Breaks when `--disable-dns` still tells the host's names, or a connection to the host itself gets a source that cannot
     // reach it.
-    let source = Ipv4Addr::new(192, 0, 2, 7);
-    let policy = policy(true).without_names().with_source(Some(source));
-    let dns = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 3), DNS_PORT);
-    assert_eq!(policy.decide(dns), Err(Denial::PortClosed));
-    let to = |addr: &str| policy.source_for(addr.parse().expect("an address"));
-    assert_eq!(to("198.51.100.2:80"), Some(source));
-    assert_eq!(to("127.0.0.1:80"), None);
-    assert_eq!(to("[2001:db8::1]:80"), None);
+    let v4 = Ipv4Addr::new(192, 0, 2, 7);
+    let v6 = "2001:db8::7".parse().ok();
+    let interface = InterfaceName::new("eth0").ok();
+    let sources = Sources {
+        v4: Some(v4),
+        v6,
+        interface,
+    };
+    let policy = policy(true).without_names().with_sources(sources);
+    for dns in ["10.0.2.3:53", "[fd00::3]:53"] {
+        assert_eq!(policy.decide(asked(dns)), Err(Denial::PortClosed), "{dns}");
+    }
+    let to = |addr: &str| policy.local_end_for(asked(addr));
+    assert_eq!(to("198.51.100.2:80").addr, Some(IpAddr::from(v4)));
+    assert_eq!(to("[2001:db8:1::1]:80").addr, v6.map(IpAddr::from));
+    assert_eq!(to("[2001:db8:1::1]:80").interface, interface);
+    for here in ["127.0.0.1:80", "[::1]:80"] {
+        assert_eq!(to(here), Default::default(), "{here}");
+    }
+}
+
+#[test]
+fn ipv6_goes_where_the_table_says() {
+    // Breaks when a guest reaches the host's ::1, its links or a cloud's credentials over IPv6, or is refused an ordinary
+    // address.
+    let here = "[::1]:5432";
+    for gateway in ["[fd00::2]:5432", "[fe80::2%3]:5432"] {
+        let gateway = asked(gateway);
+        assert_eq!(policy(false).decide(gateway), Err(Denial::PortClosed));
+        assert_eq!(
+            policy(true).decide(gateway),
+            Ok(Destination::Host(asked(here)))
+        );
+    }
+    let open = policy(true);
+    assert_eq!(
+        open.decide(asked("[fd00::3]:53")),
+        Ok(Destination::Resolver)
+    );
+    assert_eq!(open.decide(asked("[fd00::3]:54")), Err(Denial::PortClosed));
+    for nobody in ["[fd00::4]:80", "[fd00::100]:80", "[fd00::ffff]:53"] {
+        assert_eq!(open.decide(asked(nobody)), Err(Denial::NoHost), "{nobody}");
+    }
+    for prohibited in [
+        "[::1]:80",
+        "[::]:80",
+        "[::ffff:127.0.0.1]:80",
+        "[::ffff:192.0.2.1]:80",
+        "[fe80::1]:80",
+        "[ff02::1]:80",
+        "[fd00:ec2::254]:80",
+        "[64:ff9b::127.0.0.1]:80",
+        "[64:ff9b::169.254.169.254]:80",
+        "[2002:7f00:1::]:80",
+    ] {
+        assert_eq!(
+            open.decide(asked(prohibited)),
+            Err(Denial::Prohibited),
+            "{prohibited}"
+        );
+    }
+    assert_eq!(
+        open.decide(asked("[64:ff9b::10.0.2.2]:80")),
+        Err(Denial::NoHost)
+    );
+    for ordinary in [
+        "[2001:db8::1]:443",
+        "[fd00:0:0:1::2]:80",
+        "[64:ff9b::192.0.2.1]:80",
+    ] {
+        let ordinary = asked(ordinary);
+        assert_eq!(open.decide(ordinary), Ok(Destination::Host(ordinary)));
+    }
+    let closed = policy(false).closed();
+    assert_eq!(
+        closed.decide(asked("[2001:db8::1]:443")),
+        Err(Denial::NoHost)
+    );
+}
+
+#[test]
+fn an_allowed_address_is_reached_and_no_other() {
+    // Breaks when --allow opens all link-local addresses, or none.
+    let metadata: IpAddr = "fd00:ec2::254".parse().expect("an address");
+    let policy = policy(false).with_allowed(&[metadata, [169, 254, 169, 254].into()]);
+    for text in ["[fd00:ec2::254]:80", "169.254.169.254:80"] {
+        let there = asked(text);
+        assert_eq!(policy.decide(there), Ok(Destination::Host(there)));
+    }
+    for text in ["[fd20:ce::254]:80", "169.254.169.253:80", "127.0.0.1:80"] {
+        assert_eq!(
+            policy.decide(asked(text)),
+            Err(Denial::Prohibited),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -154,9 +253,12 @@ fn a_guest_with_the_hosts_address_reaches_the_hosts_neighbours() {
         prefix_len: 24,
         routed: true,
     };
-    let ends = GuestEnd::new("eth0", [2; 6], &network);
+    let ends = GuestEnd {
+        v4: Some(network),
+        ..GuestEnd::usual()
+    };
     let (mapped, host) = (Ipv4Addr::new(169, 254, 1, 2), network.guest);
-    let policy = Policy::new(&ends, false).with_mapping(Some((mapped, host)));
+    let policy = Policy::new(&ends, false).with_mappings(&[(mapped.into(), host.into())]);
     let decided = |ip: Ipv4Addr, port| policy.decide(SocketAddrV4::new(ip, port));
     let itself = |ip: Ipv4Addr, port: u16| Ok(Destination::Host((ip, port).into()));
     let neighbour = Ipv4Addr::new(192, 0, 2, 9);

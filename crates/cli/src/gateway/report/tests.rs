@@ -42,7 +42,7 @@ fn the_overview_has_everything_once() {
     // Breaks when a line of it is lost, or shows another's figure.
     let text = overview(&figures());
     for words in [
-        "10.0.2.100 on tap0, gateway 10.0.2.2, name server 10.0.2.3",
+        "10.0.2.100 and fd00::100 on tap0, gateway 10.0.2.2 and fd00::2, name server 10.0.2.3 and fd00::3",
         "connections: 3 now; 7 from the guest",
         "1.5 MB guest to host",
         "UDP: 1 flows now",

@@ -78,6 +78,14 @@ pub(crate) fn an_island() -> Result<(), String> {
     }
 }
 
+/// The kernel has IPv6, and so has each new namespace.
+pub(crate) fn ip6() -> Result<(), String> {
+    match fs::metadata("/proc/net/if_inet6") {
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!("no IPv6 here: {e}")),
+    }
+}
+
 /// The tests run as root.
 pub(crate) fn root() -> Result<(), String> {
     if is_root() {

@@ -1,0 +1,72 @@
+//! Which versions of IP the guest has: `-4`, `-6`, `--ipv6-prefix`.
+//!
+//! Called by: args. Calls: guest's addressing.
+//! Locks: none.
+
+use crate::guest::Addressing6;
+
+/// The smallest MTU of a link that carries IPv6 (RFC 8200 section 5).
+const MTU_MIN_V6: u16 = 1280;
+
+/// The options.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct FamilyOpts {
+    /// Give the guest IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6_only")]
+    ipv4_only: bool,
+
+    /// Give the guest IPv6 only
+    #[arg(short = '6', long)]
+    ipv6_only: bool,
+
+    /// The guest's IPv6 network: its hosts ::2, ::3 and ::100 are the gateway, the name server and the guest
+    #[arg(long, value_name = "NETWORK/64", default_value = "fd00::/64")]
+    ipv6_prefix: Addressing6,
+}
+
+impl FamilyOpts {
+    /// IPv4 alone.
+    pub(crate) const V4: FamilyOpts = FamilyOpts {
+        ipv4_only: true,
+        ..FamilyOpts::BOTH
+    };
+
+    /// Both.
+    pub(super) const BOTH: FamilyOpts = FamilyOpts {
+        ipv4_only: false,
+        ipv6_only: false,
+        ipv6_prefix: Addressing6::DEFAULT,
+    };
+
+    /// IPv4 or not, and IPv6 of these addresses or none.
+    pub(super) fn of(v4: bool, v6: Option<Addressing6>) -> FamilyOpts {
+        FamilyOpts {
+            ipv4_only: v6.is_none(),
+            ipv6_only: !v4,
+            ipv6_prefix: v6.unwrap_or(Addressing6::DEFAULT),
+        }
+    }
+
+    /// Whether the guest has IPv4.
+    pub(super) fn has_v4(&self) -> bool {
+        !self.ipv6_only
+    }
+
+    /// The guest's IPv6 network, if it is to have one, behind an interface with this MTU.
+    pub(super) fn v6(&self, mtu: u16) -> Option<&Addressing6> {
+        (!self.ipv4_only && mtu >= MTU_MIN_V6).then_some(&self.ipv6_prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_too_narrow_for_ipv6_carries_none() {
+        // Breaks when a guest with an MTU of 576 gets addresses that its kernel takes away again, or -4 gives it some.
+        assert!(FamilyOpts::BOTH.v6(MTU_MIN_V6).is_some() && FamilyOpts::BOTH.has_v4());
+        assert!(FamilyOpts::BOTH.v6(MTU_MIN_V6 - 1).is_none());
+        assert!(FamilyOpts::V4.v6(1500).is_none() && FamilyOpts::V4.has_v4());
+    }
+}

@@ -1,0 +1,142 @@
+//! The IPv6 addresses on the wire between the guest and the stack.
+//!
+//! Called by: args, guest, gateway. Calls: nothing.
+//! Locks: none. Sources: RFC 4193 (unique local addresses).
+
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// Hosts of the network: the same last numbers as in IPv4.
+const GATEWAY_HOST: u128 = 2;
+const DNS_HOST: u128 = 3;
+const GUEST_HOST: u128 = 0x100;
+/// The only length of a prefix on a link with interface identifiers of 64 bits (RFC 4291 section 2.5.1).
+const PREFIX_LEN: u8 = 64;
+/// The network of the link itself.
+const LINK_LOCAL: u128 = 0xfe80 << 112;
+
+/// The IPv6 network of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Addressing6 {
+    /// The guest's address.
+    #[serde(rename = "addr6")]
+    pub(crate) guest: Ipv6Addr,
+    /// The length of the network's prefix.
+    #[serde(rename = "prefix_len6")]
+    pub(crate) prefix_len: u8,
+    /// The stack's address: gateway and status page.
+    #[serde(rename = "gateway6")]
+    pub(crate) gateway: Ipv6Addr,
+    /// The stack's address for names, if it has one.
+    #[serde(rename = "dns6")]
+    pub(crate) dns: Option<Ipv6Addr>,
+    /// The stack's address on the link, which is the guest's next hop.
+    #[serde(skip)]
+    pub(crate) link_gateway: Ipv6Addr,
+    /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
+    /// where the host finds them.
+    #[serde(skip)]
+    pub(crate) routed: bool,
+}
+
+impl Addressing6 {
+    /// fd00::/64. Unique local addresses, because programs prefer IPv4 over them (RFC 6724 section 2.1): so a host without
+    /// IPv6 costs a guest nothing.
+    pub(crate) const DEFAULT: Addressing6 =
+        Addressing6::of(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0));
+
+    /// The stack's usual address on the link.
+    const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GATEWAY_HOST);
+    /// The guest's address on the link.
+    pub(crate) const LINK_GUEST: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GUEST_HOST);
+
+    /// The usual hosts of a network.
+    const fn of(network: Ipv6Addr) -> Addressing6 {
+        let network = network.to_bits();
+        Addressing6 {
+            guest: Ipv6Addr::from_bits(network | GUEST_HOST),
+            gateway: Ipv6Addr::from_bits(network | GATEWAY_HOST),
+            dns: Some(Ipv6Addr::from_bits(network | DNS_HOST)),
+            link_gateway: Addressing6::LINK_GATEWAY,
+            routed: false,
+            prefix_len: PREFIX_LEN,
+        }
+    }
+
+    /// A guest with an address of the host's, and the host's own gateway.
+    pub(crate) fn shared(guest: Ipv6Addr, gateway: Ipv6Addr, dns: Option<Ipv6Addr>) -> Addressing6 {
+        Addressing6 {
+            guest,
+            prefix_len: PREFIX_LEN,
+            gateway,
+            dns,
+            link_gateway: gateway,
+            routed: true,
+        }
+    }
+
+    /// Whether `addr` is in a network that consists of the guest and the stack.
+    pub(crate) fn contains(&self, addr: Ipv6Addr) -> bool {
+        !self.routed && wire::is_same_prefix(addr, self.gateway, self.prefix_len)
+    }
+
+    /// The prefix of what the guest finds on the link itself: nothing, where the gateway has all behind it.
+    pub(crate) fn link_prefix_len(&self) -> u8 {
+        match self.routed {
+            true => 128,
+            false => self.prefix_len,
+        }
+    }
+}
+
+impl FromStr for Addressing6 {
+    type Err = String;
+
+    /// `fd00::/64`: a network that hosts may have addresses of; bits behind the prefix must be zero.
+    fn from_str(text: &str) -> Result<Addressing6, String> {
+        let parsed = text.split_once('/').and_then(|(network, len)| {
+            Some((network.parse::<Ipv6Addr>().ok()?, len.parse::<u8>().ok()?))
+        });
+        let (network, prefix_len) = parsed.ok_or("it takes a network, as in fd00::/64")?;
+        if prefix_len != PREFIX_LEN {
+            return Err(format!("its prefix is {PREFIX_LEN} bits"));
+        }
+        if network.to_bits() << PREFIX_LEN != 0 {
+            return Err(format!("{network} has bits behind the first {PREFIX_LEN}"));
+        }
+        // Global unicast, or unique local.
+        if !matches!(network.octets()[0], 0x20..=0x3f | 0xfc..=0xfd) {
+            return Err(format!("{network} is no network of single hosts"));
+        }
+        Ok(Addressing6::of(network))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_of_ipv6_gives_its_three_hosts() {
+        // Breaks when a guest looks for its gateway elsewhere, or gets a network that leads to the host's loopback or link.
+        let network: Addressing6 = "fd12:3456:789a::/64".parse().expect("a network");
+        assert_eq!(network.gateway.to_string(), "fd12:3456:789a::2");
+        assert_eq!(network.dns, "fd12:3456:789a::3".parse().ok());
+        assert_eq!(network.guest.to_string(), "fd12:3456:789a::100");
+        assert_eq!("fd00::/64".parse(), Ok(Addressing6::DEFAULT));
+        assert!(network.contains(network.guest) && !network.contains(Addressing6::DEFAULT.guest));
+        for wrong in [
+            "fd00::1/64",
+            "fd00::/48",
+            "fe80::/64",
+            "::/64",
+            "ff02::/64",
+            "10.0.2.0/24",
+            "x",
+        ] {
+            assert!(wrong.parse::<Addressing6>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The guest's IPv6 addresses: usable as soon as COMMAND begins.
+//!
+//! Left to itself, the kernel would probe each address for duplicates and wait for a router, some three seconds in all.
+//! Here only mbuma and the guest are on the link, and both addresses are known.
+//!
+//! Called by: guest. Calls: sys::netdev, /proc/sys.
+//! Locks: none. Sources: RFC 4862 section 5.4 (duplicate address detection); ip-sysctl.rst of the kernel.
+
+use std::fs;
+use std::io;
+use std::net::Ipv6Addr;
+
+use super::Addressing6;
+use crate::sys::netdev::NetdevSocket;
+
+/// The metric that routers' own routes have; the guest may add a better one.
+const METRIC: u32 = 1024;
+/// The length of the link's own prefix.
+const LINK_PREFIX_LEN: u8 = 64;
+
+/// Has the kernel make no addresses by itself. The interface is not on yet.
+///
+/// Each setting saves time or a needless packet, and none is required: /proc/sys may be read-only.
+pub(super) fn prepare(control: &NetdevSocket, ifname: &str) {
+    for (name, value) in [
+        ("disable_ipv6", "0"),
+        ("accept_dad", "0"),
+        ("accept_ra", "0"),
+        ("autoconf", "0"),
+    ] {
+        let _ = set(ifname, name, value);
+    }
+    let _ = control.no_link_local_of_its_own(ifname);
+}
+
+/// Switches IPv6 off: a guest that believed in it would wait for answers. Where it does not exist, or /proc/sys is
+/// read-only, the guest merely asks in vain.
+pub(super) fn disable(ifname: &str) {
+    let _ = set(ifname, "disable_ipv6", "1");
+}
+
+/// Gives the interface, which is on, its addresses and the default route.
+pub(super) fn set_up(
+    control: &NetdevSocket,
+    ifname: &str,
+    network: &Addressing6,
+) -> io::Result<()> {
+    control.add_addr6(ifname, Addressing6::LINK_GUEST, LINK_PREFIX_LEN)?;
+    control.add_addr6(ifname, network.guest, network.link_prefix_len())?;
+    let anywhere = (Ipv6Addr::UNSPECIFIED, 0);
+    control.add_route6(ifname, anywhere, network.link_gateway, METRIC)
+}
+
+fn set(ifname: &str, name: &str, value: &str) -> io::Result<()> {
+    fs::write(format!("/proc/sys/net/ipv6/conf/{ifname}/{name}"), value)
+}

@@ -1,0 +1,123 @@
+//! Addresses that mean something other than one host of some network, or a host that hands out secrets.
+//!
+//! Called by: args, gateway::policy. Calls: nothing.
+//! Locks: none. Sources: RFC 6890 (special-purpose addresses), RFC 6052 and RFC 8215 (translation), RFC 3056 (6to4).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where clouds hand out a machine's credentials over IPv6: Amazon's and Google's. Over IPv4 it is a link-local address.
+const METADATA: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
+
+/// Whether an address means something other than one host of some network, or is a link's own.
+pub(crate) fn is_special(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_special4(ip),
+        IpAddr::V6(ip) => is_special6(ip),
+    }
+}
+
+fn is_special4(ip: Ipv4Addr) -> bool {
+    let [first, ..] = ip.octets();
+    // 0/8 is "this network", 240/4 is reserved and ends with the broadcast.
+    first == 0 || first >= 240 || ip.is_loopback() || ip.is_link_local() || ip.is_multicast()
+}
+
+fn is_special6(ip: Ipv6Addr) -> bool {
+    // With ::/96: nothing, loopback, and addresses of IPv4 in IPv6's clothes, which a socket takes for those.
+    let is_v4 = ip.to_bits() >> 32 == 0 || ip.to_ipv4_mapped().is_some();
+    is_v4 || ip.is_multicast() || is_of_a_link(ip) || METADATA.contains(&ip)
+}
+
+/// fe80::/10, and fec0::/10 that once meant a site (RFC 3879).
+fn is_of_a_link(ip: Ipv6Addr) -> bool {
+    let [first, second, ..] = ip.octets();
+    first == 0xfe && second >= 0x80
+}
+
+/// The IPv4 hosts that a translator or a relay would make of an IPv6 address: each reading of it.
+pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
+    let bits = ip.to_bits();
+    let from = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
+    let begins = |network: Ipv6Addr, len| wire::is_same_prefix(ip, network, len);
+    let well_known = begins(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+    // The length of a translator's own prefix in this network is not known: 48 bits, around the byte of zeros, to 96.
+    let local = begins(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48);
+    let six_to_four = begins(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
+    let around = || {
+        let (high, low) = ((bits >> 64) as u32 & 0xffff, (bits >> 40) as u32 & 0xffff);
+        Ipv4Addr::from_bits(high << 16 | low)
+    };
+    let readings = [
+        (well_known || local).then(|| from(0)),
+        local.then(around),
+        local.then(|| from(24)),
+        six_to_four.then(|| from(80)),
+    ];
+    readings.into_iter().flatten()
+}
+
+/// The value of `--allow`.
+pub(crate) fn allowed(text: &str) -> Result<IpAddr, String> {
+    let ip: IpAddr = text
+        .parse()
+        .map_err(|_| format!("`{text}` is no address"))?;
+    let may = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => METADATA.contains(&ip),
+    };
+    match may {
+        true => Ok(ip),
+        false if is_special(ip) => Err(format!("{ip} cannot be allowed")),
+        false => Err(format!("{ip} is not prohibited")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_clothes_hide_an_ipv4_address() {
+        // Breaks when a guest reaches the host's 127.0.0.1 or a cloud's metadata by an IPv6 address that leads there.
+        for text in [
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:192.0.2.1",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "ff02::1",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ] {
+            assert!(is_special(text.parse().expect("an address")), "{text}");
+        }
+        assert!(!is_special("2001:db8::1".parse().expect("an address")));
+        for text in [
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::169.254.169.254",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "64:ff9b:1:ff:a9:fea9:fe00::",
+            "2002:a9fe:a9fe::1",
+        ] {
+            let ip: Ipv6Addr = text.parse().expect("an address");
+            let metadata = Ipv4Addr::new(169, 254, 169, 254);
+            assert!(embedded(ip).any(|v4| v4 == metadata), "{text}");
+        }
+        assert_eq!(embedded(Ipv6Addr::LOCALHOST).count(), 0);
+    }
+
+    #[test]
+    fn only_a_prohibited_host_can_be_allowed() {
+        // Breaks when --allow opens the host's loopback, or a mistyped address is taken without a word.
+        assert!(allowed("169.254.169.254").is_ok() && allowed("fd00:ec2::254").is_ok());
+        for wrong in ["127.0.0.1", "::ffff:127.0.0.1", "ff02::1", "192.0.2.1", "x"] {
+            assert!(allowed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -214,7 +214,7 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
     Ok(ConfiguredInterface { mac, loopback, ip6 })
 }
 
-/// Turns on the loopback, and does what must be done before the interface is up; gives its Ethernet address.
+/// Turns on the loopback, and takes the steps that come before the interface is up; gives its Ethernet address.
 fn prepare(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     let control = NetdevSocket::open()?;
     control.up("lo")?;

@@ -33,7 +33,7 @@ pub(crate) enum OutboundAddr {
     Interface(String),
 }
 
-/// What host sockets are bound to, unless their peer is the host itself.
+/// The local end of host sockets, unless their peer is the host itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sources {
     pub(crate) v4: Option<Ipv4Addr>,

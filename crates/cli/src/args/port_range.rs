@@ -25,7 +25,7 @@ pub(crate) struct PublishRange {
     count: u16,
 }
 
-/// What the user asks for: a port of the host, of one address or of the same kind of address of each family.
+/// The user's request: a port of the host, of one address or of the same kind of address of each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PublishRequest {
     /// At the address that is named, or at the one of IPv4.

@@ -49,7 +49,7 @@ pub(super) struct Policy {
     names: bool,
     /// The stack is no gateway: nothing goes anywhere.
     closed: bool,
-    /// What sockets are bound to, unless the peer is the host itself.
+    /// The local end of sockets, unless the peer is the host itself.
     sources: Sources,
 }
 
@@ -144,7 +144,7 @@ impl Policy {
         }
     }
 
-    /// What a socket to `peer` is to be bound to, where that is not the kernel's choice.
+    /// The local end of a socket to `peer`, where that is not the kernel's choice.
     pub(super) fn local_end_for(&self, peer: SocketAddr) -> LocalEnd {
         let Sources { v4, v6, interface } = self.sources;
         if peer.ip().is_loopback() {

@@ -199,7 +199,7 @@ fn pages(ends: &GuestEnd, port: u16) -> Vec<SocketAddr> {
 fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let sources = opts.outbound.sources();
     let sources = sources.map_err(Error::io(
-        "finding what --outbound-addr or --interface names",
+        "finding the address of --outbound-addr or the interface of --interface",
     ))?;
     let policy = Policy::new(ends, opts.host_loopback);
     let policy = policy.with_sources(sources).with_mappings(&opts.maps);

@@ -82,7 +82,7 @@ impl Addressing6 {
         !self.routed && wire::is_same_prefix(addr, self.gateway, self.prefix_len)
     }
 
-    /// The prefix of what the guest finds on the link itself: nothing, where the gateway has all behind it.
+    /// The prefix of the hosts on the link itself: there are none where the gateway has all behind it.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {
             true => 128,

@@ -50,7 +50,7 @@ pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What a socket is bound to at this end, unless that is the kernel's choice.
+/// The local end of a socket, unless that is the kernel's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalEnd {
     /// The source address, of the peer's family.

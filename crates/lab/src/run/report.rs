@@ -132,7 +132,7 @@ const CLAIMS: &[Claim] = &[
     },
     Claim {
         seed: OUR_TARGET,
-        says: "Over IPv6, streams both ways move at least 0.97 of what they move over IPv4.",
+        says: "Over IPv6, streams both ways move at least 0.97 of the bytes that they move over IPv4.",
         figure: "at least 0.97 of IPv4",
         judge: |rows| {
             let ratio = |case| {

@@ -54,6 +54,10 @@ impl Gate {
         let Some((decision, manners, report)) = self.expected.get(&port) else {
             return incoming.refuse(Refusal::Reset);
         };
+        if report.borrow().ending.is_some() {
+            // This side aborted before the peer learned that there was a connection, and the peer asks again.
+            return incoming.refuse(Refusal::Reset);
+        }
         match decision {
             Decision::Refuse(how) => incoming.refuse(*how),
             Decision::Accept => {

@@ -173,6 +173,40 @@ fn tshark(path: &str, filter: &str) -> usize {
 }
 
 #[test]
+fn a_trace_of_connections_is_lines_of_json() {
+    // Breaks when a program can't read what --tcp-trace wrote, or the figures of a connection are missing.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = Scratch::new();
+    let path = scratch.text("trace.ndjson");
+    let server = http::serve(noise(4_000_000, 9));
+    let script = format!("curl -sS -o /dev/null http://10.0.2.2:{}/", server.port());
+    // More than a second, which is ten looks.
+    let link = "rate=20mbit,delay=10ms";
+    output_of(
+        &["--host-loopback", "--impair", link, "--tcp-trace", &path],
+        &script,
+    );
+    let text = fs::read_to_string(&path).expect("the trace");
+    let parse = |line| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+    let lines: Vec<_> = text.lines().map(parse).collect();
+    assert_eq!(lines[0]["qlog_format"], "NDJSON");
+    let figures: Vec<_> = lines
+        .iter()
+        .filter(|line| line["name"] == "recovery:metrics_updated")
+        .map(|line| &line["data"])
+        .collect();
+    let far = |data: &&serde_json::Value| {
+        let rtt = data["smoothed_rtt"].as_f64();
+        rtt.is_some_and(|ms| ms >= 20.0) && data["congestion_window"].as_u64() > Some(0)
+    };
+    assert!(figures.iter().any(far), "{text}");
+    assert!(
+        figures.iter().any(|data| data["state"] == "Established"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_capture_that_cannot_be_written_is_told() {
     // Breaks when a long run turns out to have captured nothing.
     needs!(guests());

@@ -14,9 +14,10 @@
 //! | | |
 //! | [`adaptive_spin`] | how long a waiting thread polls before it sleeps |
 //! | [`giant`] | the one lock over a whole stack, for code that is not MP-safe |
-//! | [`handoff`] | a queue that wakes its receiver only when it must |
 //! | [`sleep_flag`] | whether a worker sleeps, so that a producer wakes it only then |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
+//! | [`work_queue`] | a queue that wakes its receiver only when it must, with one owner at a time |
+//! | `work_state` | the state machine of both |
 //! | | |
 //! | [`prim`] | atomics and a mutex that the schedule checker can replace |
 //! | `model` | in the checker's builds: a scenario in many orders, counted |
@@ -49,9 +50,10 @@ pub mod show;
 pub mod adaptive_spin;
 #[allow(unsafe_code)] // the guard of a lock gives access to its data
 pub mod giant;
-pub mod handoff;
 pub mod sleep_flag;
 pub mod taskqueue;
+pub mod work_queue;
+mod work_state;
 
 #[cfg(any(loom, shuttle))]
 pub mod model;
@@ -98,7 +100,6 @@ pub use counter::Counter;
 pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
 pub use figure::{Figure, Unit};
 pub use giant::{Giant, GiantGuard};
-pub use handoff::Handoff;
 pub use lock::{
     LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
     RwLockReadGuard, RwLockWriteGuard,
@@ -108,3 +109,4 @@ pub use show::{Watchdog, lock_stats, show_locks};
 pub use sleep_flag::SleepFlag;
 pub use taskqueue::{Task, Taskqueue};
 pub use time::Time;
+pub use work_queue::WorkQueue;

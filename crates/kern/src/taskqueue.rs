@@ -4,24 +4,22 @@
 //!
 //! # The protocol
 //!
-//! A [`Task`] is always in one of four states:
+//! A [`Task`] has four of the states of [`work_state`](crate::work_state), with their transitions:
 //!
-//! | state | enqueue makes it | taken off the queue, it becomes | done, it becomes |
+//! | state | enqueue is a put | taken off the queue: begin | done: end |
 //! |---|---|---|---|
-//! | Idle | Queued, and the enqueuer pushes it | | |
-//! | Queued | Queued, no other step | Running | |
-//! | Running | RunningAgain: a mark for the runner | | Idle |
-//! | RunningAgain | RunningAgain, no other step | | Queued, and the runner pushes it |
+//! | Idle | Scheduled, and the enqueuer pushes it | | |
+//! | Scheduled | stays: it is queued | Running | |
+//! | Running | More: a mark for the runner | | Idle |
+//! | More | stays | | Scheduled, and the runner pushes it |
 //!
 //! The claim: a run of the task that begins after [`Taskqueue::enqueue`] sees all that the enqueuing thread wrote
 //! before it. The argument:
 //!
 //! - Every transition is a read-modify-write with acquire and release, *also those that leave the
-//!   state as it is*. The enqueuer's step releases its writes, and the runner's `begin` acquires
-//!   them, because both are in the chain of modifications of one atomic. With a plain load in the
-//!   enqueuer the task could run without seeing the work, and would not be queued again.
+//!   state as it is*: the enqueuer's step releases its writes, and the runner's begin acquires them.
 //! - An enqueue that finds the task running can't know how far the run has come. It sets
-//!   `RunningAgain`. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left
+//!   More. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left
 //!   before the enqueue, which then found `Idle`.
 //! - One thread runs a task at a time: the thread that took it off the queue.
 //!
@@ -41,14 +39,11 @@ use crate::lock::LockClass;
 use crate::order;
 use crate::prim::Mutex;
 use crate::witness;
-
-use state::{Enqueue, Finish, TaskState};
-
-mod state;
+use crate::work_state::{AtomicWorkState, WorkAction, WorkEvent, WorkState};
 
 /// A function that can be queued, and is queued at most once at a time.
 pub struct Task {
-    state: TaskState,
+    state: AtomicWorkState,
     run: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -60,7 +55,7 @@ impl Task {
     #[must_use]
     pub fn new(run: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            state: TaskState::new(),
+            state: AtomicWorkState::new(WorkState::Idle),
             run: Box::new(run),
         }
     }
@@ -137,10 +132,10 @@ impl Taskqueue {
     /// A task that is running off another queue goes on there.
     #[doc(alias = "taskqueue_enqueue")]
     pub fn enqueue(&self, task: &Arc<Task>) -> Enqueued {
-        match task.state.enqueue() {
-            Enqueue::Push => self.push_and_wake(Arc::clone(task)),
-            Enqueue::AlreadyQueued => Enqueued::AlreadyQueued,
-            Enqueue::RunsAgain => Enqueued::RunsAgain,
+        match task.state.step(WorkEvent::Put) {
+            (_, WorkAction::Wake) => self.push_and_wake(Arc::clone(task)),
+            (WorkState::Scheduled, _) => Enqueued::AlreadyQueued,
+            _ => Enqueued::RunsAgain,
         }
     }
 
@@ -176,7 +171,8 @@ impl Taskqueue {
     }
 
     fn run_one(&self, task: &Arc<Task>) {
-        task.state.begin();
+        let (_, action) = task.state.step(WorkEvent::Begin);
+        debug_assert_eq!(action, WorkAction::Own, "it was on the queue");
         let _running = RunningTask { queue: self, task };
         (task.run)();
     }
@@ -216,9 +212,8 @@ struct RunningTask<'a> {
 
 impl Drop for RunningTask<'_> {
     fn drop(&mut self) {
-        match self.task.state.finish() {
-            Finish::Idle => {}
-            Finish::Push => self.queue.queue.lock().push_back(Arc::clone(self.task)),
+        if let (_, WorkAction::Wake) = self.task.state.step(WorkEvent::End) {
+            self.queue.queue.lock().push_back(Arc::clone(self.task));
         }
     }
 }

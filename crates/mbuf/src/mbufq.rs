@@ -6,7 +6,7 @@
 use core::fmt;
 use core::mem;
 
-use kern::handoff::Items;
+use kern::work_queue::Items;
 
 use crate::mbuf::MbufPtr;
 use crate::packet::Packet;

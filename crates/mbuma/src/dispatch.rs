@@ -26,7 +26,7 @@ use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
 use crate::drops::DropReason;
 use crate::ifnet::{IfIndex, Ifnet};
-use crate::netisr::{Arrival, Disposition, Effect, Handler, Left, Put};
+use crate::netisr::{Arrival, Disposition, Effect, Handler, Left, PutOutcome};
 use crate::protosw;
 use crate::tcp::Planted;
 
@@ -114,7 +114,8 @@ fn here(
 /// Hands packets over before the batch ends.
 fn hand_over(batch: &mut Batch<'_>, protocol: Protocol, cpu: usize, packets: &mut Mbufq) {
     let queues = batch.stack.netisr.queues(protocol);
-    if queues.put(batch.cpu.index, cpu, packets, Handler::Cpu) == Put::Kick {
+    let put = queues.put(batch.cpu.index, cpu, packets, Handler::Receiver);
+    if matches!(put, PutOutcome::Wake(_)) {
         batch.kick(cpu);
     }
     refuse(batch, packets.take_all());
@@ -135,14 +136,14 @@ pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(),
     let by = match queues.policy() {
         Dispatch::Direct => Handler::Caller,
         Dispatch::Hybrid if cpu == me => Handler::Caller,
-        Dispatch::Hybrid | Dispatch::Deferred => Handler::Cpu,
+        Dispatch::Hybrid | Dispatch::Deferred => Handler::Receiver,
     };
     let mut packets = Mbufq::new();
     packets.enqueue(packet);
     match queues.put(me, cpu, &mut packets, by) {
-        Put::Queued => {}
-        Put::Kick => batch.kick(cpu),
-        Put::Owned => batch.netisr.own(PROTOCOL, cpu),
+        PutOutcome::Wake(_) => batch.kick(cpu),
+        PutOutcome::Owned => batch.netisr.own(PROTOCOL, cpu),
+        PutOutcome::Queued | PutOutcome::Full | PutOutcome::Away | PutOutcome::Closed => {}
     }
     packets.dequeue().map_or(Ok(()), Err)
 }

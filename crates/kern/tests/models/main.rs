@@ -6,6 +6,6 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-kern --test models`
 #![cfg(any(loom, shuttle))]
 
-mod handoff;
 mod sleep_flag;
 mod taskqueue;
+mod work_queue;

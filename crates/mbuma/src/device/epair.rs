@@ -4,8 +4,8 @@
 //!
 //! ```text
 //!   stack A                                                            stack B
-//!   [ifnet] --transmit--> [plug a] --put--> handoff a>b --take--> [plug b] --receive--> [ether::input]
-//!   [ether::input] <--receive-- [plug a] <--take-- handoff b>a <--put-- [plug b] <--transmit-- [ifnet]
+//!   [ifnet] --transmit--> [plug a] --put--> queue a>b --take--> [plug b] --receive--> [ether::input]
+//!   [ether::input] <--receive-- [plug a] <--take-- queue b>a <--put-- [plug b] <--transmit-- [ifnet]
 //!                                               |
 //!                       wakes the thread that takes packets in: see [`Input`]
 //! ```
@@ -28,15 +28,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kern::handoff::Handoff;
-use kern::{LockClass, order};
+use kern::{LockClass, WorkQueue, order};
 use mbuf::Mbufq;
 use wire::MacAddr;
 
 use super::bridge::{Bridge, BridgeError, PortId, WeakBridge};
 
 pub use input::Input;
-pub use kern::handoff::HandoffStats;
+pub use kern::work_queue::WorkQueueStats;
 pub use plug::Plug;
 
 mod input;
@@ -68,15 +67,15 @@ impl Default for EpairConfig {
 struct Cable {
     config: EpairConfig,
     /// The packets for side `n`.
-    inward: [Handoff<Mbufq>; 2],
+    inward: [WorkQueue<Mbufq>; 2],
 }
 
 impl Cable {
-    fn inward(&self, side: Side) -> &Handoff<Mbufq> {
+    fn inward(&self, side: Side) -> &WorkQueue<Mbufq> {
         &self.inward[side as usize]
     }
 
-    fn outward(&self, side: Side) -> &Handoff<Mbufq> {
+    fn outward(&self, side: Side) -> &WorkQueue<Mbufq> {
         &self.inward[1 - side as usize]
     }
 }
@@ -140,7 +139,7 @@ impl EpairEnd {
     /// Makes a pair; neither end is anywhere yet.
     #[doc(alias = "epair_clone_create")]
     pub fn pair(config: EpairConfig) -> (Self, Self) {
-        let queue = || Handoff::new(&CABLE, config.queue_max);
+        let queue = || WorkQueue::new(&CABLE, config.queue_max);
         let cable = Arc::new(Cable {
             config,
             inward: [queue(), queue()],
@@ -185,7 +184,7 @@ impl EpairEnd {
     }
 
     /// The counts of packets that arrived here, or did not.
-    pub fn stats(&self) -> HandoffStats {
+    pub fn stats(&self) -> WorkQueueStats {
         self.cable.inward(self.side).stats()
     }
 }

@@ -10,10 +10,9 @@
 
 use std::mem;
 
-use kern::handoff::Items;
+use kern::work_queue::{Handler, Items, Left, PutOutcome};
 
 use super::queues::ProtocolQueues;
-use super::workstream::{Handler, Left, Put};
 use crate::config::Protocol;
 use crate::config::netisr::PROTOCOLS;
 
@@ -143,7 +142,8 @@ impl<Q: Items> Entry<Q> {
     ) -> bool {
         let (queues, cpu) = (&all[self.protocol as usize], self.cpu);
         if !self.packets.is_empty() {
-            if queues.put(me, cpu, &mut self.packets, Handler::Cpu) == Put::Kick {
+            let put = queues.put(me, cpu, &mut self.packets, Handler::Receiver);
+            if matches!(put, PutOutcome::Wake(_)) {
                 tell(Effect::Kick(cpu));
             }
             let rest = mem::take(&mut self.packets);

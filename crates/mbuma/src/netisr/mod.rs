@@ -29,8 +29,8 @@ pub use stats::WorkStats;
 
 pub(crate) use batch_queues::{BatchQueues, Effect};
 pub(crate) use flow::{Flows, keep};
+pub(crate) use kern::work_queue::{Handler, Left, PutOutcome};
 pub(crate) use queues::{Disposition, ProtocolQueues};
-pub(crate) use workstream::{Handler, Left, Put};
 
 /// How a packet came to us, which its bytes do not tell any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

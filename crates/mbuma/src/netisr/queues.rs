@@ -19,11 +19,13 @@
 //!
 //! Invariant: `active` is how many workstreams are not idle. Locks: those of [`Workstream`].
 
-use kern::handoff::Items;
+use std::sync::Arc;
+
 use kern::prim::{AtomicU8, AtomicUsize, Ordering};
+use kern::work_queue::{Handler, Items, Left, PutOutcome, WorkQueueStats};
 
 use super::batch_queues::BatchQueues;
-use super::workstream::{Counts, Handler, Left, Put, Workstream};
+use super::workstream::Workstream;
 use crate::config::{Dispatch, Protocol};
 
 /// A protocol's workstreams.
@@ -31,10 +33,18 @@ pub(crate) struct ProtocolQueues<Q> {
     protocol: Protocol,
     /// A [`Dispatch`]. Relaxed: at any value, the workstreams decide.
     policy: AtomicU8,
-    /// Works that are not idle.
-    active: AtomicUsize,
-    queue_max: usize,
+    /// Workstreams that are not idle.
+    active: Arc<AtomicUsize>,
     workstreams: Vec<Workstream<Q>>,
+}
+
+/// A CPU's figures of one protocol.
+pub(crate) struct QueueCounts {
+    pub(crate) queue: WorkQueueStats,
+    /// Packets that wait now.
+    pub(crate) waiting: usize,
+    /// Of those queued, the packets that another CPU brought in and did not handle itself.
+    pub(crate) moved: u64,
 }
 
 /// The next step of a packet.
@@ -52,12 +62,13 @@ pub(crate) enum Disposition {
 
 impl<Q: Items> ProtocolQueues<Q> {
     pub(crate) fn new(protocol: Protocol, cpus: usize, policy: Dispatch, queue_max: usize) -> Self {
+        let active = Arc::new(AtomicUsize::new(0));
+        let workstream = |_| Workstream::new(queue_max, Arc::clone(&active));
         Self {
             protocol,
             policy: AtomicU8::new(policy as u8),
-            active: AtomicUsize::new(0),
-            queue_max,
-            workstreams: (0..cpus).map(|_| Workstream::new()).collect(),
+            workstreams: (0..cpus).map(workstream).collect(),
+            active,
         }
     }
 
@@ -103,54 +114,51 @@ impl<Q: Items> ProtocolQueues<Q> {
         }
         let owned = mine.owns(self.protocol, home);
         match policy {
-            _ if owned && workstream.is_empty() => Disposition::Owned,
-            Dispatch::Direct if workstream.is_idle() => Disposition::Now,
-            Dispatch::Hybrid if workstream.own(&self.active) => Disposition::Own(home),
+            _ if owned && !workstream.queue.has_more() => Disposition::Owned,
+            Dispatch::Direct if workstream.queue.is_idle() => Disposition::Now,
+            Dispatch::Hybrid if workstream.queue.acquire() => Disposition::Own(home),
             _ => Disposition::Queue(home),
         }
     }
 
     /// Queues packets for a CPU, as far as there is room.
-    pub(crate) fn put(&self, me: usize, home: usize, packets: &mut Q, by: Handler) -> Put {
-        self.workstreams[home].put(packets, self.queue_max, me != home, by, &self.active)
+    pub(crate) fn put(&self, me: usize, home: usize, packets: &mut Q, by: Handler) -> PutOutcome {
+        self.workstreams[home].put(packets, me != home, by)
     }
 
     /// Takes the packets that wait for a CPU, for the caller to handle.
     pub(crate) fn begin(&self, cpu: usize) -> Option<Q> {
-        let workstream = &self.workstreams[cpu];
-        workstream
-            .is_scheduled()
-            .then(|| workstream.begin())
-            .flatten()
+        let queue = &self.workstreams[cpu].queue;
+        queue.is_scheduled().then(|| queue.begin()).flatten()
     }
 
-    /// As [`Workstream::next`].
+    /// As [`WorkQueue::next`](kern::WorkQueue::next).
     pub(crate) fn next(&self, cpu: usize, handled: u64) -> Option<Q> {
-        self.workstreams[cpu].next(handled, &self.active)
+        self.workstreams[cpu].queue.next(handled)
     }
 
-    /// As [`Workstream::end`].
+    /// As [`WorkQueue::end`](kern::WorkQueue::end).
     pub(crate) fn end(&self, cpu: usize, handled: u64, others: Q) -> Left {
-        self.workstreams[cpu].end(handled, others, &self.active)
+        self.workstreams[cpu].queue.end(handled, others)
     }
 
     /// Whether something waits for a CPU to begin.
     pub(crate) fn is_scheduled(&self, cpu: usize) -> bool {
-        self.workstreams[cpu].is_scheduled()
+        self.workstreams[cpu].queue.is_scheduled()
     }
 
-    pub(crate) fn counts(&self, cpu: usize) -> (Counts, usize) {
-        self.workstreams[cpu].counts()
-    }
-
-    /// For mistakes.
-    #[cfg(all(test, shuttle))]
-    pub(crate) fn planted_rest(&self, cpu: usize) {
-        self.workstreams[cpu].planted_rest(&self.active);
+    /// A CPU's figures.
+    pub(crate) fn counts(&self, cpu: usize) -> QueueCounts {
+        let workstream = &self.workstreams[cpu];
+        QueueCounts {
+            queue: workstream.queue.stats(),
+            waiting: workstream.queue.waiting(),
+            moved: workstream.moved.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether each workstream's packets and state agree.
     pub(crate) fn is_valid(&self) -> bool {
-        self.workstreams.iter().all(Workstream::is_valid)
+        self.workstreams.iter().all(|w| w.queue.is_valid())
     }
 }

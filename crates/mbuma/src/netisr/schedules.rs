@@ -11,7 +11,7 @@
 //! | [`Mistake::BlindDirect`] | a packet is handled at once without a check of the queue |
 //! | [`Mistake::BlindOwner`] | the owner of a queue does not check for packets that were put since |
 //! | [`Mistake::IdleTooEarly`] | a queue is idle once its packets were taken, not once they were handled |
-//! | [`Mistake::IdleUnseen`] | a worker checks whether packets wait, and then goes idle |
+//! | [`Mistake::SleepsAfterALook`] | a worker sleeps because nothing waited before it released its queue |
 //! | [`Mistake::LostKick`] | an owner that releases a queue leaves packets and does not kick the CPU |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib netisr::schedules`
@@ -19,15 +19,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kern::handoff::Items;
 use kern::prim::{AtomicU64, Condvar, Mutex, Ordering};
+use kern::work_queue::{Handler, Items, Left, PutOutcome};
 use kern::{LockClass, order};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 
 use super::batch_queues::{BatchQueues, Effect};
 use super::queues::{Disposition, ProtocolQueues};
-use super::workstream::{Handler, Left, Put};
 use crate::config::{Dispatch, Protocol};
 
 /// How often the right protocol is tried, all scenarios together: see [`check`].
@@ -52,7 +51,7 @@ enum Mistake {
     BlindDirect,
     BlindOwner,
     IdleTooEarly,
-    IdleUnseen,
+    SleepsAfterALook,
     LostKick,
 }
 
@@ -156,7 +155,8 @@ impl Model {
                 // As if it were large enough, sometimes.
                 if thread_rng().gen_bool(0.5) {
                     let mut packets = std::mem::take(mine.packets(ip, cpu));
-                    if self.queues().put(me, cpu, &mut packets, Handler::Cpu) == Put::Kick {
+                    let put = self.queues().put(me, cpu, &mut packets, Handler::Receiver);
+                    if matches!(put, PutOutcome::Wake(_)) {
                         kicks.push(cpu);
                     }
                 }
@@ -205,13 +205,13 @@ impl Model {
         let by = match queues.policy() {
             Dispatch::Direct => Handler::Caller,
             Dispatch::Hybrid if cpu == me => Handler::Caller,
-            _ => Handler::Cpu,
+            _ => Handler::Receiver,
         };
         let mut packets = Packets(VecDeque::from([packet]));
         match queues.put(me, cpu, &mut packets, by) {
-            Put::Queued => {}
-            Put::Kick => kicks.push(cpu),
-            Put::Owned => mine.own(Protocol::Loopback, cpu),
+            PutOutcome::Wake(_) => kicks.push(cpu),
+            PutOutcome::Owned => mine.own(Protocol::Loopback, cpu),
+            PutOutcome::Queued | PutOutcome::Full | PutOutcome::Away | PutOutcome::Closed => {}
         }
         self.finish(me, mine, kicks);
     }
@@ -238,15 +238,22 @@ impl Model {
     fn run(&self, cpu: usize) {
         while self.all.iter().any(|queues| queues.is_scheduled(cpu)) {
             let budget = if thread_rng().gen_bool(0.5) { 1 } else { 9 };
-            self.all
+            let saw_none = |queues| self.run_queues(queues, cpu, budget);
+            let none_waits = self
+                .all
                 .iter()
-                .for_each(|queues| self.run_queues(queues, cpu, budget));
+                .map(saw_none)
+                .fold(true, |all, one| all && one);
+            if none_waits && self.mistake == Mistake::SleepsAfterALook {
+                return;
+            }
         }
     }
 
-    fn run_queues(&self, queues: &ProtocolQueues<Packets>, cpu: usize, budget: usize) {
+    /// Says whether nothing waited before it released the queue.
+    fn run_queues(&self, queues: &ProtocolQueues<Packets>, cpu: usize, budget: usize) -> bool {
         let Some(mut packets) = queues.begin(cpu) else {
-            return;
+            return true;
         };
         if self.mistake == Mistake::IdleTooEarly {
             let _: Left = queues.end(cpu, 0, Packets::default());
@@ -255,15 +262,13 @@ impl Model {
         now.take_from(&mut packets, budget);
         let handled = now.0.len() as u64;
         now.0.into_iter().for_each(|packet| self.handle(packet));
-        match self.mistake {
-            Mistake::IdleTooEarly => packets.0.into_iter().for_each(|packet| self.handle(packet)),
-            Mistake::IdleUnseen if packets.is_empty() && queues.counts(cpu).1 == 0 => {
-                queues.planted_rest(cpu);
-            }
-            _ => {
-                let _: Left = queues.end(cpu, handled, packets);
-            }
+        if self.mistake == Mistake::IdleTooEarly {
+            packets.0.into_iter().for_each(|packet| self.handle(packet));
+            return true;
         }
+        let none_waits = packets.is_empty() && queues.counts(cpu).waiting == 0;
+        let _: Left = queues.end(cpu, handled, packets);
+        none_waits
     }
 
     /// Sleeps unless another thread kicked it, works, until a thread tells it to stop.
@@ -385,14 +390,14 @@ fn an_owner_who_does_not_look_is_found() {
 
 #[test]
 #[should_panic(expected = "out of order")]
-fn a_work_that_is_idle_before_its_row_was_handled_is_found() {
+fn a_queue_that_is_idle_before_its_packets_were_handled_is_found() {
     wrong(Mistake::IdleTooEarly, None);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_work_that_goes_idle_over_a_packet_is_found() {
-    wrong(Mistake::IdleUnseen, Some(Dispatch::Deferred));
+fn a_worker_that_sleeps_over_a_packet_is_found() {
+    wrong(Mistake::SleepsAfterALook, Some(Dispatch::Deferred));
 }
 
 #[test]

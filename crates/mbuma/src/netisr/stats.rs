@@ -46,7 +46,7 @@ impl Netisr {
     }
 
     fn work_stats(&self, cpu: usize, protocol: Protocol) -> WorkStats {
-        let (counts, waiting) = self.queues(protocol).counts(cpu);
+        let counts = self.queues(protocol).counts(cpu);
         let [direct, hybrid] = self.at_once[cpu][protocol as usize]
             .each_ref()
             .map(Counter::get);
@@ -55,13 +55,13 @@ impl Netisr {
             protocol,
             direct,
             hybrid,
-            queued: counts.queued,
+            queued: counts.queue.queued,
             moved: counts.moved,
-            handled: counts.handled,
-            dropped: counts.full,
-            kicks: counts.kicks,
-            waiting,
-            high_water: counts.high_water,
+            handled: counts.queue.handled,
+            dropped: counts.queue.full,
+            kicks: counts.queue.wakeups,
+            waiting: counts.waiting,
+            high_water: counts.queue.high_water,
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Ours: a row under a mutex with the task's state beside it ([`kern::handoff`]), as seed 003 ends up.
+//! Ours: a row under a mutex with the task's state beside it ([`kern::work_queue`]), as seed 003 ends up.
 
 use crate::epair::scheme::{Scheme, Sent};
-use kern::handoff::{Handoff, Items, PutOutcome, Receiver, TakeOutcome};
+use kern::work_queue::{Handler, Items, PutOutcome, Receiver, TakeOutcome, WorkQueue};
 use kern::{LockClass, order};
 use std::mem;
 use std::task::Waker;
 
 static CLASS: LockClass = LockClass::new("lab epair queue", order::IFQUEUE);
 
-/// The product's hand-off, around rows of anything.
+/// The product's queue, around rows of anything.
 pub(crate) struct MutexState<T> {
-    handoff: Handoff<Things<T>>,
+    queue: WorkQueue<Things<T>>,
     receiver: Receiver,
 }
 
@@ -41,18 +41,18 @@ impl<T: Send + 'static> Scheme<T> for MutexState<T> {
     const NAME: &'static str = "mbuma";
 
     fn new(size: usize) -> Self {
-        let handoff = Handoff::new(&CLASS, size);
-        let (receiver, _) = handoff.open();
-        // The line schedules the task when the result says so; the hand-off says so because it has a waker.
-        handoff.set_waker(receiver, Waker::noop().clone());
-        Self { handoff, receiver }
+        let queue = WorkQueue::new(&CLASS, size);
+        let (receiver, _) = queue.open();
+        // The line schedules the task when the result says so; the queue says so because it has a waker.
+        queue.set_waker(receiver, Waker::noop().clone());
+        Self { queue, receiver }
     }
 
     fn send(&self, item: T) -> Sent<T> {
         let mut row = Things(vec![item]);
-        match self.handoff.put(&mut row) {
-            PutOutcome::Queued => Sent::Queued,
-            PutOutcome::QueuedAndWake(_) => Sent::Schedule,
+        match self.queue.put(&mut row, Handler::Receiver) {
+            PutOutcome::Queued | PutOutcome::Owned => Sent::Queued,
+            PutOutcome::Wake(_) => Sent::Schedule,
             PutOutcome::Full | PutOutcome::Away | PutOutcome::Closed => match row.0.pop() {
                 Some(item) => Sent::Full(item),
                 None => Sent::Queued,
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Scheme<T> for MutexState<T> {
     }
 
     fn run(&self, input: &mut dyn FnMut(T)) -> bool {
-        match self.handoff.take(self.receiver) {
+        match self.queue.take(self.receiver) {
             TakeOutcome::Items(row) => {
                 row.0.into_iter().for_each(input);
                 true

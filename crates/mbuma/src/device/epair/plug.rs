@@ -11,9 +11,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
-use kern::handoff::{Handoff, PutOutcome, Receiver, TakeOutcome};
 use kern::prim::{AtomicBool, Mutex, Ordering};
-use kern::{LockClass, order};
+use kern::work_queue::{Handler, PutOutcome, Receiver, TakeOutcome};
+use kern::{LockClass, WorkQueue, order};
 use mbuf::Mbufq;
 
 use super::{Cable, Side};
@@ -61,7 +61,7 @@ impl Plug {
         self.inward().set_waker(self.receiver, waker);
     }
 
-    fn inward(&self) -> &Handoff<Mbufq> {
+    fn inward(&self) -> &WorkQueue<Mbufq> {
         self.cable.inward(self.side)
     }
 
@@ -77,7 +77,7 @@ impl Plug {
             }
         }
         let taken = match self.rests {
-            true => self.inward().take_and_rest(self.receiver),
+            true => self.inward().take_and_release(self.receiver),
             false => self.inward().take(self.receiver),
         };
         match taken {
@@ -142,10 +142,14 @@ impl Device for Plug {
             packet.header_mut().turn_round();
             row.enqueue(packet);
         }
-        let result = match self.cable.outward(self.side).put(&mut row) {
-            PutOutcome::Queued | PutOutcome::Full => Ok(0),
-            PutOutcome::QueuedAndWake(waker) => {
-                waker.wake();
+        let result = match self
+            .cable
+            .outward(self.side)
+            .put(&mut row, Handler::Receiver)
+        {
+            PutOutcome::Queued | PutOutcome::Full | PutOutcome::Owned => Ok(0),
+            PutOutcome::Wake(waker) => {
+                waker.into_iter().for_each(Waker::wake);
                 Ok(0)
             }
             // The other end is not plugged in: a cable that ends in the air.

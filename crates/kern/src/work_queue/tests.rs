@@ -1,4 +1,4 @@
-// Under a checker these would run outside of a model; tests/models/handoff.rs is for that.
+// Under a checker these would run outside of a model; tests/models/work_queue.rs is for that.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::task::Wake;
 use super::*;
 use crate::order;
 
-static CLASS: LockClass = LockClass::new("handoff under test", order::IFQUEUE);
+static CLASS: LockClass = LockClass::new("queue under test", order::IFQUEUE);
 
 impl Items for Vec<u32> {
     fn len(&self) -> usize {
@@ -37,8 +37,8 @@ impl Count {
 }
 
 /// A queue of at most 4 with a receiver, and how often that was woken.
-fn queue() -> (Handoff<Vec<u32>>, Receiver, Arc<Count>) {
-    let queue: Handoff<Vec<u32>> = Handoff::new(&CLASS, 4);
+fn queue() -> (WorkQueue<Vec<u32>>, Receiver, Arc<Count>) {
+    let queue: WorkQueue<Vec<u32>> = WorkQueue::new(&CLASS, 4);
     let (receiver, left) = queue.open();
     assert!(left.is_empty());
     let count = Arc::new(Count::default());
@@ -47,15 +47,17 @@ fn queue() -> (Handoff<Vec<u32>>, Receiver, Arc<Count>) {
 }
 
 /// Puts, and wakes the receiver if it must be woken.
-fn put(queue: &Handoff<Vec<u32>>, items: &mut Vec<u32>) -> &'static str {
-    let put = queue.put(items);
+fn put(queue: &WorkQueue<Vec<u32>>, items: &mut Vec<u32>) -> &'static str {
+    let put = queue.put(items, Handler::Receiver);
     assert!(queue.is_valid());
     match put {
         PutOutcome::Queued => "queued",
-        PutOutcome::QueuedAndWake(waker) => {
+        PutOutcome::Wake(Some(waker)) => {
             waker.wake();
             "wake"
         }
+        PutOutcome::Wake(None) => "no waker",
+        PutOutcome::Owned => "owned",
         PutOutcome::Full => "full",
         PutOutcome::Away => "away",
         PutOutcome::Closed => "closed",
@@ -110,7 +112,7 @@ fn a_former_receiver_takes_no_items() {
     assert!(queue.leave(old).is_empty());
     queue.set_waker(old, Arc::clone(&count).into());
     let mut items = vec![2];
-    assert_eq!(put(&queue, &mut items), "queued", "it has no waker yet");
+    assert_eq!(put(&queue, &mut items), "no waker");
     let woken = Arc::new(Count::default());
     queue.set_waker(new, Arc::clone(&woken).into());
     assert_eq!((woken.get(), count.get()), (1, 1), "woken at once");
@@ -138,4 +140,54 @@ fn items_put_before_close_arrive() {
     let told = Arc::new(Count::default());
     queue.set_waker(again, Arc::clone(&told).into());
     assert_eq!(told.get(), 1);
+}
+
+/// A queue of at most 4 for a fixed receiver, and how many are busy.
+fn fixed() -> (WorkQueue<Vec<u32>>, Arc<AtomicUsize>) {
+    let busy = Arc::new(AtomicUsize::new(0));
+    (WorkQueue::fixed(&CLASS, 4, Arc::clone(&busy)), busy)
+}
+
+#[test]
+fn there_is_room_for_items_that_are_put_back() {
+    // Breaks if items that an owner puts back make a queue longer than it may be (seen with threads), or get behind those that
+    // came meanwhile.
+    let (queue, busy) = fixed();
+    assert_eq!(put(&queue, &mut vec![0, 1, 2]), "no waker");
+    let mut taken = queue.begin().expect("it is scheduled");
+    let mut items = vec![3, 4, 5];
+    assert_eq!(put(&queue, &mut items), "queued");
+    assert_eq!(items, [4, 5], "three are in hand");
+    assert_eq!(taken.remove(0), 0);
+    assert_eq!(queue.end(1, taken), Left::Some);
+    let mut items = vec![9, 10];
+    assert_eq!(put(&queue, &mut items), "queued");
+    assert_eq!(items, [10]);
+    assert_eq!(queue.begin(), Some(vec![1, 2, 3, 9]));
+    assert_eq!(queue.next(4), None);
+    let stats = queue.stats();
+    assert_eq!((stats.handled, stats.full, stats.high_water), (5, 3, 4));
+    assert!(queue.waiting() == 0 && queue.is_idle() && queue.is_valid());
+    assert_eq!(busy.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn an_owner_is_alone_and_leaves_nothing_untold() {
+    // Breaks if two threads own a queue, or an owner that took no item leaves those put since without a handler.
+    let (queue, busy) = fixed();
+    assert!(queue.acquire() && !queue.acquire());
+    assert!(!queue.is_idle() && !queue.has_more() && queue.begin().is_none());
+    assert_eq!(busy.load(Ordering::Relaxed), 1);
+    assert_eq!(put(&queue, &mut vec![0]), "queued");
+    assert!(queue.has_more());
+    assert_eq!(queue.end(0, Vec::new()), Left::Some);
+    assert!(queue.is_scheduled() && !queue.acquire());
+    let taken = queue.begin().expect("it is scheduled");
+    assert_eq!(queue.end(taken.len() as u64, Vec::new()), Left::Nothing);
+    let by_caller = queue.put(&mut vec![7], Handler::Caller);
+    assert!(matches!(by_caller, PutOutcome::Owned) && queue.has_more());
+    assert_eq!(queue.next(0), Some(vec![7]));
+    assert_eq!(queue.next(1), None);
+    assert_eq!(queue.stats().wakeups, 0, "no put had to wake the receiver");
+    assert_eq!(busy.load(Ordering::Relaxed), 0);
 }

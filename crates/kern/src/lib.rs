@@ -38,6 +38,7 @@
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`sys`] | system calls behind safe types |
 //! | | |
+//! | [`fault`] | mistakes that tests plant, to see that checks find them |
 //! | [`figure`] | the name, unit and meaning of a figure |
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | [`order`] | the one table of lock ranks |
@@ -87,6 +88,7 @@ pub mod rseq;
 #[allow(unsafe_code)] // system calls
 pub mod sys;
 
+pub mod fault;
 pub mod figure;
 pub mod invariant;
 pub mod order;

@@ -4,7 +4,7 @@
 //!
 //! # The protocol
 //!
-//! A [`Task`] has four of the states of [`work_state`](crate::work_state), with their transitions:
+//! A [`Task`] has four of the states of `work_state.rs`, with their transitions:
 //!
 //! | state | enqueue is a put | taken off the queue: begin | done: end |
 //! |---|---|---|---|

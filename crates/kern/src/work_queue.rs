@@ -3,7 +3,7 @@
 //! # The protocol
 //!
 //! The queued items are under a mutex, together with the state of the thread that handles them. The states and their
-//! transitions are those of [`work_state`](crate::work_state). Two kinds of queue are made of it:
+//! transitions are those of `work_state.rs`. Two kinds of queue are made of it:
 //!
 //! | queue | handled by | calls |
 //! |---|---|---|

@@ -26,7 +26,7 @@ use core::sync::atomic::{Ordering, fence};
 use uma::RawZoneRef;
 
 use crate::error::NoBufs;
-use crate::planted::{MbufBug, planted};
+use crate::faults::{MbufFault, planted};
 use crate::pool::{ClusterSize, Fresh, Zones};
 use crate::refs::{First, Refs, Release};
 
@@ -224,7 +224,7 @@ impl Ext {
     /// True if this is the only reference and the storage may be written.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
-        self.is_cluster() && (self.refs().is_unique() || planted(MbufBug::TwoWriters))
+        self.is_cluster() && (self.refs().is_unique() || planted(MbufFault::TwoWriters))
     }
 
     /// True if this is the only reference and no zeros were requested: then a packet goes back to

@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use uma::{Census, Hooks, RawZone, RawZoneRef, ReclaimSet, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
-use crate::planted::{MbufBug, planted};
+use crate::faults::{MbufFault, planted};
 use crate::raw::MSIZE;
 use crate::refs::{First, Refs};
 use crate::tag::TAG_SIZE;
@@ -246,7 +246,7 @@ impl MbufPool {
     ) -> Result<RawZone<Packets>, ZoneError> {
         let log = &mbufs.hooks().shortages.mbufs;
         let packets = log.listen(mbufs.secondary("packet"), config.mbufs_max);
-        let packets = match planted(MbufBug::Unheld) {
+        let packets = match planted(MbufFault::Unheld) {
             false => packets.holds_items_of(&mbufs.hooks().clusters[ClusterSize::K2 as usize]),
             true => packets,
         };

@@ -5,7 +5,7 @@
 //! two CPUs, and the counts of clusters are those in the side table, with a point before each
 //! operation on one at which any other thread may run. Orderings are not weak here: they are
 //! checked where the counts are (`refs/loom_tests.rs`). Each scenario is run again with each mistake
-//! of `planted.rs` that it is there to find, and must then fail.
+//! of `faults.rs` that it is there to find, and must then fail.
 //!
 //! | file | concurrent operations |
 //! |---|---|
@@ -26,8 +26,9 @@ use loom::thread;
 use shuttle::thread;
 use uma::run_on;
 
-use crate::planted::{MbufBug, plant, point};
+use crate::faults::{MbufFault, point};
 use crate::{ClusterSize, Live, MbufPool, NoBufs, Packet, PoolConfig};
+use kern::fault::plant;
 
 #[cfg(shuttle)]
 mod operations;
@@ -38,14 +39,14 @@ mod sharing;
 #[derive(Clone, Copy)]
 struct Case {
     /// The mistake that it is to find.
-    bug: Option<MbufBug>,
+    bug: Option<MbufFault>,
     /// How often threads are switched in one run, beside where they wait or end.
     switches: usize,
 }
 
 /// Runs a scenario in every order within the bounds, or in as many random ones.
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
-    plant(case.bug);
+    let _planted = case.bug.map(plant);
     Model::new(name)
         .switches(case.switches)
         .runs(10_000)
@@ -60,7 +61,7 @@ fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'stati
 }
 
 /// A scenario with one, which must be found.
-fn finds(bug: MbufBug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+fn finds(bug: MbufFault, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let name = format!("{bug:?}, not found");
     let bug = Some(bug);
     check(&name, Case { bug, switches }, scenario);

@@ -25,10 +25,10 @@ use crate::batch::Batch;
 use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
 use crate::drops::DropReason;
+use crate::faults::{StackFault, planted};
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::netisr::{Arrival, Disposition, Effect, Handler, Left, PutOutcome};
 use crate::protosw;
-use crate::tcp::Planted;
 
 /// All that waits.
 pub(crate) const ALL: Budget = Budget {
@@ -85,7 +85,7 @@ fn here(
     let mine = &mut batch.netisr;
     let home = || netisr.home(protocol, &mut packet);
     let queues = netisr.queues(protocol);
-    let blind = batch.stack.config.tcp.has_bug(Planted::BlindDirect);
+    let blind = planted(StackFault::BlindDirect);
     let way = match queues.policy() {
         Dispatch::Direct if blind => Disposition::Now,
         _ => queues.way(batch.cpu.index, mine, home),

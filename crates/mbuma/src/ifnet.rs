@@ -25,7 +25,6 @@ use crate::error::Error;
 use crate::inet::source::select;
 use crate::neighbour::{Neighbours, Tables};
 
-pub(crate) mod planted;
 #[cfg(all(test, shuttle))]
 mod schedules;
 

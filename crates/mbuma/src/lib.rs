@@ -154,6 +154,7 @@ mod config;
 
 mod drops;
 mod error;
+mod faults;
 mod inet;
 mod one_or_many;
 
@@ -161,6 +162,8 @@ pub use config::{Config, Dispatch, EcnMode, NetisrConfig, Protocol, TcpConfig};
 pub use device::tap::Tap;
 pub use drops::DropReason;
 pub use error::{Error, Result, SocketError};
+#[cfg(any(feature = "planted-bugs", shuttle))]
+pub use faults::StackFault;
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use ip::IcmpError;
@@ -169,8 +172,6 @@ pub use route::{RouteEntry, RouteError, RouteKind};
 pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
 pub use stack::{InterfaceBuilder, IntoInterface, RxQueue, Stack, StackStats};
-#[cfg(any(feature = "planted-bugs", shuttle))]
-pub use tcp::Planted;
 pub use tcp::cc as congestion;
 pub use tcp::{State, TcpHistogram, TcpSocketOptions, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

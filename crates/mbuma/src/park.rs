@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 use kern::prim::{AtomicUsize, Condvar, Mutex, Ordering};
 use kern::{AdaptiveSpin, LockClass, order, witness};
 
+use crate::faults::{StackFault, planted};
+
 static PARKER: LockClass = LockClass::new("parker", order::PARKER);
 
 /// Whether a call may block.
@@ -102,18 +104,6 @@ struct Signal {
     state: AtomicUsize,
     mutex: Mutex<()>,
     woken: Condvar,
-    #[cfg(all(test, shuttle))]
-    mistake: Option<Mistake>,
-}
-
-/// Faults that a model plants.
-#[cfg(all(test, shuttle))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    /// The sleeper sets ASLEEP without checking for a notification that came after its last poll.
-    SleepsUnchecked,
-    /// The waker checks for ASLEEP first and sets NOTIFIED afterwards.
-    NotifiesLate,
 }
 
 impl Wake for Signal {
@@ -136,16 +126,13 @@ impl Signal {
             state: AtomicUsize::new(AWAKE),
             mutex: Mutex::new(&PARKER, ()),
             woken: Condvar::new(),
-            #[cfg(all(test, shuttle))]
-            mistake: None,
         }
     }
 
     /// Notes that this CPU woke the thread. Returns the state before.
     fn notify(&self) -> usize {
         let notified = NOTIFIED + kern::cpu::current();
-        #[cfg(all(test, shuttle))]
-        if self.mistake == Some(Mistake::NotifiesLate) {
+        if planted(StackFault::NotifiesLate) {
             let before = self.state.load(Ordering::Relaxed);
             self.state.store(notified, Ordering::Release);
             return before;
@@ -161,8 +148,7 @@ impl Signal {
 
     /// Changes AWAKE to ASLEEP; false if the thread was notified. The mutex must be held.
     fn set_asleep(&self) -> bool {
-        #[cfg(all(test, shuttle))]
-        if self.mistake == Some(Mistake::SleepsUnchecked) {
+        if planted(StackFault::SleepsUnchecked) {
             self.state.store(ASLEEP, Ordering::Relaxed);
             return true;
         }
@@ -195,19 +181,7 @@ impl Signal {
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self::with(Signal::new())
-    }
-
-    /// A parker with a planted fault.
-    #[cfg(all(test, shuttle))]
-    pub(crate) fn planted(mistake: Mistake) -> Self {
-        let mut signal = Signal::new();
-        signal.mistake = Some(mistake);
-        Self::with(signal)
-    }
-
-    fn with(signal: Signal) -> Self {
-        let signal = Arc::new(signal);
+        let signal = Arc::new(Signal::new());
         let waker = Waker::from(Arc::clone(&signal));
         Self {
             signal,

@@ -15,6 +15,7 @@ use uma::ZoneError;
 
 use crate::config::Config;
 use crate::drops::Drops;
+use crate::faults::{StackFault, planted};
 use crate::giant::Components;
 use crate::icmp::IcmpState;
 use crate::ifnet::{IfIndex, Ifnet};
@@ -23,7 +24,7 @@ use crate::ip6::Ip6State;
 use crate::netisr::Netisr;
 use crate::route::Routes;
 use crate::stack::driver::Driver;
-use crate::tcp::{Planted, TcpState};
+use crate::tcp::TcpState;
 use crate::udp::UdpState;
 use crate::unix::UnixState;
 
@@ -121,7 +122,7 @@ impl StackState {
 
     /// Wakes the thread that is CPU `cpu`. With no lock held.
     pub(crate) fn wake_cpu(&self, cpu: usize) {
-        let astray = usize::from(self.config.tcp.has_bug(Planted::WrongCpuWoken));
+        let astray = usize::from(planted(StackFault::WrongCpuWoken));
         let cpu = (cpu + astray) % self.cpu_wakers.len();
         let waker = self.cpu_wakers[cpu].lock().clone();
         waker.iter().for_each(Waker::wake_by_ref);

@@ -16,8 +16,8 @@
 
 use crate::caught::Caught;
 use crate::depot::Room;
+use crate::faults::{ZoneFault, planted};
 use crate::percpu::PushOutcome;
-use crate::planted::{ZoneBug, planted};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 
@@ -67,7 +67,7 @@ impl ZoneInner {
     pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
         let mut rest = items;
         let mut caught = Caught::default();
-        while !rest.is_empty() || planted(ZoneBug::LookBack) {
+        while !rest.is_empty() || planted(ZoneFault::LookBack) {
             // SAFETY: the items in `rest` have not been freed and keep the zone.
             let inner = unsafe { zone.as_ref() };
             inner.life.touch();
@@ -90,7 +90,7 @@ impl ZoneInner {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
         let inner = unsafe { zone.as_ref() };
         let mut caught = Caught::default();
-        if planted(ZoneBug::Entry) {
+        if planted(ZoneFault::Entry) {
             inner.put_down(item, &mut caught);
             return caught;
         }

@@ -20,8 +20,8 @@
 use crate::AllocError;
 use crate::arena::Arena;
 use crate::caught::Caught;
+use crate::faults::{ZoneFault, planted};
 use crate::hooks::{Hooks, Import, Imported};
-use crate::planted::{ZoneBug, planted};
 use crate::sample::Samples;
 use crate::slabs::Purge;
 use crate::slabs::Slabs;
@@ -245,7 +245,7 @@ impl Keg {
                 state.out -= want - got;
                 state.starved = false;
                 state.in_transit -= 1;
-                if got < want && state.limit_was_overstated && !planted(ZoneBug::SilentImport) {
+                if got < want && state.limit_was_overstated && !planted(ZoneFault::SilentImport) {
                     state.limit_was_overstated = false;
                     state.refill_generation += 1;
                     let followup = self.note_refill(&mut state, usize::MAX);

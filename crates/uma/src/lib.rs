@@ -124,7 +124,7 @@
 //! | samples | `sample.rs`: which allocations are recorded |
 //! | caches | `depot.rs`, then `percpu.rs` and the sections of each machine, then `bucket.rs` |
 //! | slabs | `slabs.rs` with `slabs/purge.rs`, then `arena.rs`, `geometry.rs` (how an address becomes an item), `region.rs` |
-//! | leaves | `slab.rs`, `bitset.rs`, `cacheline.rs`, `hooks.rs`, `error.rs`, `caught.rs`; for checks `asan.rs`, `fail.rs`, `planted.rs` |
+//! | leaves | `slab.rs`, `bitset.rs`, `cacheline.rs`, `hooks.rs`, `error.rs`, `caught.rs`; for checks `asan.rs`, `fail.rs`, `faults.rs`, `life.rs` |
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
 //! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
@@ -182,8 +182,9 @@ mod caught;
 mod error;
 #[cfg(feature = "invariants")]
 mod fail;
+mod faults;
 mod hooks;
-mod planted;
+mod life;
 mod slab;
 
 pub use builder::{BUCKET_ITEMS_MAX, ZoneBuilder};

@@ -3,7 +3,7 @@
 //!
 //! The zones are real, with real slabs; only locks, sleeping and the atomics of a protocol are the
 //! checker's, and with [`Backend::Rseq`] the sections are those of `percpu/model.rs`. Each scenario
-//! is run again with each mistake of `planted.rs` that it is there to find, and must then fail.
+//! is run again with each mistake of `faults.rs` that it is there to find, and must then fail.
 //!
 //! | file | protocol |
 //! |---|---|
@@ -21,7 +21,10 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
-use crate::planted::{ZoneBug, free_buckets, plant};
+use kern::fault::plant;
+
+use crate::faults::ZoneFault;
+use crate::life::{forget_buckets, free_buckets};
 use crate::zone_inner::{ended_zones, forget_ended_zones};
 use crate::{AllocError, RawZone, RawZoneRef};
 use core::alloc::Layout;
@@ -51,15 +54,16 @@ const RESERVE_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy)]
 struct Case {
     /// The mistake that it is to find.
-    bug: Option<ZoneBug>,
+    bug: Option<ZoneFault>,
     /// How often threads are switched in one run, beside where they wait or end.
     switches: usize,
 }
 
 /// Runs a scenario in every order within the bounds, or in as many random ones.
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
-    plant(case.bug);
+    forget_buckets();
     forget_ended_zones();
+    let _planted = case.bug.map(plant);
     Model::new(name)
         .switches(case.switches)
         .runs(10_000)
@@ -80,7 +84,7 @@ fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'stati
 }
 
 /// A scenario with one, which must be found.
-fn finds(bug: ZoneBug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+fn finds(bug: ZoneFault, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let name = format!("{bug:?}, not found");
     let bug = Some(bug);
     check(&name, Case { bug, switches }, scenario);

@@ -8,7 +8,7 @@
 //!
 //! Locks: `uma weak zone`, held for a few instructions; its holder calls only `enter`.
 
-use crate::planted::{ZoneBug, planted};
+use crate::faults::{ZoneFault, planted};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use kern::lock::LockClass;
@@ -61,7 +61,7 @@ impl WeakZone {
         // SAFETY: the caller of `attach` has promised that the zone detaches itself first. `detach` waits for the lock
         // that this thread holds, so the handles' share of the count still keeps the zone.
         unsafe { zone.as_ref() }.enter();
-        if planted(ZoneBug::Visit) {
+        if planted(ZoneFault::Visit) {
             // SAFETY: entered just now.
             unsafe { ZoneInner::leave(zone) };
         }
@@ -93,7 +93,7 @@ struct ZoneVisit(NonNull<ZoneInner>);
 
 impl Drop for ZoneVisit {
     fn drop(&mut self) {
-        if planted(ZoneBug::Visit) {
+        if planted(ZoneFault::Visit) {
             // SAFETY: none; that is the mistake.
             return unsafe { self.0.as_ref() }.life.touch();
         }

@@ -24,10 +24,11 @@ use crate::asan;
 use crate::bucket::Owned;
 use crate::caught::Caught;
 use crate::depot::{Depot, DepotSlot};
+use crate::faults::{ZoneFault, planted};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
+use crate::life::Life;
 use crate::percpu::Percpu;
-use crate::planted::{Life, ZoneBug, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use crate::weak::WeakZone;
@@ -352,7 +353,7 @@ impl ZoneInner {
         // SAFETY: as above; and the reference ends with this call, after which another thread may
         // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
         let mut before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
-        if planted(ZoneBug::LateCheck) {
+        if planted(ZoneFault::LateCheck) {
             // SAFETY: none; that is the mistake.
             before = unsafe { &*holds }.load(Ordering::Relaxed) + TRANSIT;
         }
@@ -492,7 +493,7 @@ impl ZoneInner {
         zone.weak.detach();
         // The handles' part of `holds` becomes this thread's. So the items of the caches are in transit, and an
         // allocation from another zone of the keg waits for them; and only `leave` decides about the end.
-        if !planted(ZoneBug::Retire) {
+        if !planted(ZoneFault::Retire) {
             zone.depot
                 .holds
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
@@ -511,7 +512,7 @@ impl ZoneInner {
             LEAKED.fetch_add(1, Ordering::Relaxed);
             caught.call(|| zone.report_leak());
         }
-        if planted(ZoneBug::Retire) {
+        if planted(ZoneFault::Retire) {
             zone.depot
                 .holds
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);

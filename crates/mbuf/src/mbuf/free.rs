@@ -5,7 +5,7 @@ use core::ptr;
 
 use super::{Mbuf, internal};
 use crate::ext::{Ext, wipe};
-use crate::planted::{MbufBug, planted};
+use crate::faults::{MbufFault, planted};
 use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 use crate::refs::Release;
 
@@ -112,7 +112,7 @@ impl Mbuf {
         }
         if self.is(PACK) {
             let alone = self.ext().is_some_and(Ext::is_plain);
-            if !alone && !planted(MbufBug::GreedyPacket) {
+            if !alone && !planted(MbufFault::GreedyPacket) {
                 self.leave_cluster();
             }
             return self.free_packet();
@@ -149,7 +149,7 @@ impl Mbuf {
     #[cold]
     fn leave_cluster(&mut self) {
         self.drop_ext();
-        if planted(MbufBug::Silent) {
+        if planted(MbufFault::Silent) {
             return;
         }
         let place = self.at(offset_of!(RawMbuf, ext)).cast::<Ext>();

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::planted::{MbufBug, planted, point};
+use crate::faults::{MbufFault, planted, point};
 
 /// A number with the operations that [`Refs`](super::Refs) needs; they have the meaning of std's.
 pub(crate) trait CountWord {
@@ -42,7 +42,7 @@ impl CountWord for AtomicU32 {
     #[inline]
     fn fetch_add(&self, n: u32, order: Ordering) -> u32 {
         point();
-        if planted(MbufBug::PlainShare) {
+        if planted(MbufFault::PlainShare) {
             return in_two_steps(self, |word| word.wrapping_add(n));
         }
         self.fetch_add(n, order)
@@ -51,7 +51,7 @@ impl CountWord for AtomicU32 {
     #[inline]
     fn fetch_sub(&self, n: u32, order: Ordering) -> u32 {
         point();
-        if planted(MbufBug::PlainRelease) {
+        if planted(MbufFault::PlainRelease) {
             return in_two_steps(self, |word| word.wrapping_sub(n));
         }
         self.fetch_sub(n, order)
@@ -60,7 +60,7 @@ impl CountWord for AtomicU32 {
     #[inline]
     fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
         point();
-        if planted(MbufBug::PlainRequest) {
+        if planted(MbufFault::PlainRequest) {
             return in_two_steps(self, |word| word | bits);
         }
         self.fetch_or(bits, order)

@@ -211,26 +211,26 @@ fn three_threads_keep_their_bytes() {
 #[should_panic]
 fn finds_a_plain_share_in_the_crowd() {
     // Breaks if the crowd is blind to a reference that is not counted.
-    finds(MbufBug::PlainShare, 3, crowd);
+    finds(MbufFault::PlainShare, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_release_in_the_crowd() {
     // Breaks if the crowd is blind to a reference that is not given back.
-    finds(MbufBug::PlainRelease, 3, crowd);
+    finds(MbufFault::PlainRelease, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_request_in_the_crowd() {
     // Breaks if the scenario does not find a request for zeros that undoes another thread's count.
-    finds(MbufBug::PlainRequest, 3, crowd);
+    finds(MbufFault::PlainRequest, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_two_writers_in_the_crowd() {
     // Breaks if the crowd does not find a write into bytes that others show.
-    finds(MbufBug::TwoWriters, 3, crowd);
+    finds(MbufFault::TwoWriters, 3, crowd);
 }

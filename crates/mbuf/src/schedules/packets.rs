@@ -43,14 +43,14 @@ fn a_packet_is_freed_beside_a_sharer() {
 #[should_panic]
 fn finds_a_packet_that_keeps_a_shared_cluster() {
     // Breaks if the scenario is blind to a free packet whose cluster others show.
-    finds(MbufBug::GreedyPacket, SWITCHES, free_beside_a_sharer);
+    finds(MbufFault::GreedyPacket, SWITCHES, free_beside_a_sharer);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_bare_packet_without_its_mark() {
     // Breaks if the scenario is blind to a packet that comes back over a cluster of others.
-    finds(MbufBug::Silent, SWITCHES, free_beside_a_sharer);
+    finds(MbufFault::Silent, SWITCHES, free_beside_a_sharer);
 }
 
 /// The pool is drained while two threads take, share and free packets.
@@ -108,7 +108,7 @@ fn a_drain_beside_users() {
 #[cfg(shuttle)]
 fn finds_a_drain_of_shared_clusters() {
     // Breaks if the scenario is blind to a free packet whose cluster others show.
-    finds(MbufBug::GreedyPacket, 3, drain_beside_users);
+    finds(MbufFault::GreedyPacket, 3, drain_beside_users);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn finds_a_drain_of_shared_clusters() {
 #[cfg(shuttle)]
 fn finds_a_drain_of_bare_packets() {
     // Breaks if the scenario is blind to a packet that does not say that it is bare.
-    finds(MbufBug::Silent, 3, drain_beside_users);
+    finds(MbufFault::Silent, 3, drain_beside_users);
 }
 
 /// The pool is drained while one thread has no more in use than there are.
@@ -183,7 +183,7 @@ fn no_allocation_fails_while_an_item_is_free() {
 #[cfg(shuttle)]
 fn finds_a_packet_zone_that_is_no_holder() {
     // Breaks if the scenario is blind to clusters that free packets hold.
-    finds(MbufBug::Unheld, 3, one_each);
+    finds(MbufFault::Unheld, 3, one_each);
 }
 
 /// All free clusters are with free packets, or are just now on their way there, and one is wanted
@@ -213,5 +213,5 @@ fn a_cluster_is_taken_from_free_packets_at_the_limit() {
 #[should_panic]
 fn finds_a_limit_that_does_not_drain_packets() {
     // Breaks if the scenario is blind to an allocation that gives up too early.
-    finds(MbufBug::Unheld, SWITCHES, a_cluster_at_the_limit);
+    finds(MbufFault::Unheld, SWITCHES, a_cluster_at_the_limit);
 }

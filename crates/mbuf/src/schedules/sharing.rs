@@ -44,14 +44,14 @@ fn a_share_beside_a_drop() {
 #[should_panic]
 fn finds_a_plain_share() {
     // Breaks if the scenario is blind to a reference that is not counted.
-    finds(MbufBug::PlainShare, 6, share_and_drop);
+    finds(MbufFault::PlainShare, 6, share_and_drop);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_release() {
     // Breaks if the scenario is blind to a cluster that is never freed.
-    finds(MbufBug::PlainRelease, 6, share_and_drop);
+    finds(MbufFault::PlainRelease, 6, share_and_drop);
 }
 
 /// One writes if it is alone, the other reads and drops.
@@ -86,7 +86,7 @@ fn a_write_beside_a_drop() {
 #[should_panic]
 fn finds_two_writers() {
     // Breaks if the scenario does not find a write into bytes that others see.
-    finds(MbufBug::TwoWriters, 6, write_and_drop);
+    finds(MbufFault::TwoWriters, 6, write_and_drop);
 }
 
 /// One thread orders zeros and drops, the other drops; the next owner of the cluster checks it.
@@ -123,5 +123,5 @@ fn a_request_for_zeros_beside_a_drop() {
 #[should_panic]
 fn finds_a_plain_request() {
     // Breaks if the scenario is blind to a request for zeros that undoes a drop.
-    finds(MbufBug::PlainRequest, 6, request_and_drop);
+    finds(MbufFault::PlainRequest, 6, request_and_drop);
 }

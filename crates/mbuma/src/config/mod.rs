@@ -179,9 +179,6 @@ pub struct TcpConfig {
     pub ecn: EcnMode,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
-    /// A bug to be switched on. Default none.
-    #[cfg(any(feature = "planted-bugs", shuttle))]
-    pub planted: Option<crate::tcp::Planted>,
 }
 
 /// What a stack does with explicit congestion notification.
@@ -227,8 +224,6 @@ impl Default for TcpConfig {
             timestamps: true,
             ecn: EcnMode::default(),
             reass_ranges_max: 256,
-            #[cfg(any(feature = "planted-bugs", shuttle))]
-            planted: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use mbuf::Mbufq;
 use crate::batch::Batch;
 use crate::device::{Device, offload};
 use crate::drops::DropReason;
-use crate::ifnet::planted::{Bug, planted};
+use crate::faults::{StackFault, planted};
 use crate::ifnet::{Ifnet, is_earlier};
 use crate::state::SHARED_TIMERS_CPU;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
     while let Some(mut frames) = queue.next(is_due) {
         is_due = false;
         send(batch, ifp, &*queue.device, &mut frames);
-        if planted(Bug::OneLook) {
+        if planted(StackFault::OneLook) {
             return queue.planted_stop();
         }
     }

@@ -10,7 +10,7 @@
 //! The claims, in any order: each packet on the cable is received once, also those that were not taken;
 //! `received = delivered + dropped`; each packet that was sent or answered reached the other end or was
 //! dropped for a reason; nothing waits anywhere; no thread has the interface when the last one has left
-//! it. Each mistake of [`planted`](super::planted) breaks one of them, and must be found.
+//! it. Each mistake of [`faults`](crate::faults) breaks one of them, and must be found.
 //!
 //! Only the locks and atomics of the interface, its neighbours, the epair and UDP's table are the
 //! checker's. The lists of interfaces and routes are under real locks, inside of which no thread is stopped:
@@ -30,9 +30,9 @@ use wire::{
     ArpPacket, EtherHeader, EtherType, IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, MacAddr,
 };
 
-use super::planted::{Bug, plant};
 use crate::device::epair::{EpairConfig, EpairEnd, Plug};
 use crate::device::{Budget, Device};
+use crate::faults::StackFault;
 use crate::{Config, IfConfig, Stack};
 
 /// How often it is tried to find a mistake. With eight seeds the latest was found after 646 orders, most after 100.
@@ -57,8 +57,8 @@ const ALL: Budget = Budget {
 };
 
 /// By two switches in a run, at places that matter the more for it.
-fn finds(bug: Bug) {
-    plant(Some(bug));
+fn finds(fault: StackFault) {
+    let _planted = kern::fault::plant(fault);
     let scheduler = PctScheduler::new_from_seed(SEED, 2, RUNS);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -175,7 +175,6 @@ fn scenario() {
 /// the interface stays.
 #[test]
 fn destroy_against_input() {
-    plant(None);
     Model::new("interface destroy against input")
         .seed(SEED)
         .check(scenario);
@@ -185,26 +184,26 @@ fn destroy_against_input() {
 #[test]
 #[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_unmarked() {
-    finds(Bug::Unmarked);
+    finds(StackFault::Unmarked);
 }
 
 /// Breaks if the model does not see a packet that comes to wait when no thread will check any more.
 #[test]
 #[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_flushed_early() {
-    finds(Bug::FlushedEarly);
+    finds(StackFault::FlushedEarly);
 }
 
 /// Breaks if the model does not see a frame that is left in the queue.
 #[test]
 #[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_one_look() {
-    finds(Bug::OneLook);
+    finds(StackFault::OneLook);
 }
 
 /// Breaks if the model does not see packets in a plug that is out.
 #[test]
 #[should_panic(expected = "every packet on the cable, once")]
 fn destroy_against_input_finds_kept_outside() {
-    finds(Bug::KeptOutside);
+    finds(StackFault::KeptOutside);
 }

@@ -80,7 +80,7 @@ impl<M: Ancillary> RecvSide<M> {
     }
 
     /// Whether there is no message.
-    #[cfg(all(test, shuttle))]
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.lock().buf.is_empty()
     }

@@ -32,17 +32,18 @@ use shuttle::thread;
 use wire::SeqNum;
 
 use super::{RecvError, SocketError, TcpStream, UdpSocket};
+use crate::faults::StackFault;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
-use crate::park::{self, Parker};
+use crate::park::Parker;
 use crate::sockbuf::Record;
 use crate::stack::Stack;
 use crate::tcp::due::Due;
 use crate::tcp::pcb::{Inpcb, State, Tcb};
 use crate::tcp::visit;
-use crate::udp::pcb::UdpPcb;
+use crate::udp::pcb::{UdpPcb, Whose};
 use crate::udp::{self, Arrived, Datagram};
-use crate::waiters::{WaitBy, Want};
+use crate::waiters::Want;
 use crate::{Config, batch::Batch};
 
 const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 53);
@@ -63,6 +64,11 @@ fn check(name: &str, scenario: fn(&Stack, Mistake), mistake: Mistake) {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let config = Config::new(clock, Random::from_seed(1));
         scenario(&Stack::new(config).expect("address space"), mistake);
+    };
+    let _planted = match mistake {
+        Mistake::HastySleeper => Some(kern::fault::plant(StackFault::SleepsUnchecked)),
+        Mistake::HastyWaker => Some(kern::fault::plant(StackFault::NotifiesLate)),
+        _ => None,
     };
     Model::new(format!("{name}, {mistake:?}"))
         .any_switches()
@@ -105,8 +111,6 @@ fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
     while taken < count {
         let datagram = match mistake {
             Mistake::LateWaker => recv_with_a_late_waker(socket, pcb),
-            Mistake::HastySleeper => recv_with(park::Mistake::SleepsUnchecked, pcb),
-            Mistake::HastyWaker => recv_with(park::Mistake::NotifiesLate, pcb),
             _ => socket.recv_blocking(None),
         };
         match datagram {
@@ -130,24 +134,11 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, 
     received.unwrap_or(Err(RecvError::TimedOut))
 }
 
-/// As [`UdpSocket::recv_blocking`], by a parker with a mistake.
-fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Result<Datagram, RecvError> {
-    let parker = Parker::planted(mistake);
-    let received = parker.block_on(None, |waker| {
-        let waiting = waker.map(WaitBy::Once);
-        if let Some(record) = pcb.queue.pop(waiting) {
-            return Poll::Ready(Ok(record.into()));
-        }
-        let error = pcb.errors.pop(waiting);
-        error.map_or(Poll::Pending, |e| Poll::Ready(Err(RecvError::Icmp(e.with))))
-    });
-    received.unwrap_or(Err(RecvError::TimedOut))
-}
-
 /// Two readers, two threads that bring datagrams, one that brings an error.
 fn datagrams(stack: &Stack, mistake: Mistake) {
     let socket = stack.udp_bind(LOCAL).expect("the port is free");
-    let pcb = stack.0.udp.table.find_bound(LOCAL.into());
+    let found = stack.0.udp.table.lookup(LOCAL.into(), Whose::Many);
+    let pcb = found.expect("it is bound there");
     if mistake != Mistake::LateWaker {
         socket.set_waker(Waker::from(Arc::new(Looker(Arc::clone(&pcb)))));
     }
@@ -233,7 +224,7 @@ fn poll_until_the_end(stream: &TcpStream, want: Want) {
 /// Two readers of a connection, and a task of each direction; the peer resets it, or its user, or both. (Mistakes are the peer's.)
 fn an_end(stack: &Stack, mistake: Mistake) {
     let stream = Arc::new(connection(stack));
-    let pcb = stream.pcb_for_model();
+    let pcb = stream.end().pcb;
     let looker = Arc::new(StreamLooker(Arc::clone(&pcb)));
     stream.set_waker(Some(Waker::from(looker)));
     let readers = [1, 100].map(|len| {

@@ -86,12 +86,6 @@ impl TcpStream {
         Self { stack, pcb }
     }
 
-    /// The connection itself.
-    #[cfg(all(test, shuttle))]
-    pub(super) fn pcb_for_model(&self) -> Arc<Inpcb> {
-        Arc::clone(&self.pcb)
-    }
-
     /// What a splice keeps of it.
     pub(in crate::socket) fn end(&self) -> End {
         End {

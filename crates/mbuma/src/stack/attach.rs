@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::device::{Device, Medium};
 use crate::drops::DropReason;
 use crate::ether::{arp, nd};
-use crate::ifnet::planted::{Bug, planted};
+use crate::faults::{StackFault, planted};
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
 use crate::neighbour::Tables;
 use crate::stack::Stack;
@@ -61,10 +61,10 @@ impl Stack {
         };
         let ifp = interfaces.remove(at);
         drop(interfaces);
-        if planted(Bug::FlushedEarly) {
+        if planted(StackFault::FlushedEarly) {
             self.0.enter(|batch| flush(batch, &ifp));
         }
-        if !planted(Bug::Unmarked) {
+        if !planted(StackFault::Unmarked) {
             ifp.mark_detached();
         }
         self.0.routes.remove_interface(index);
@@ -73,7 +73,7 @@ impl Stack {
         self.0.tcp.forget_interface(index);
         self.0.udp.table.forget_interface(index);
         drop(giant);
-        if !planted(Bug::FlushedEarly) {
+        if !planted(StackFault::FlushedEarly) {
             self.0.enter(|batch| flush(batch, &ifp));
         }
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();

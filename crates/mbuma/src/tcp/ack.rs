@@ -13,7 +13,6 @@ use super::accept::Pushed;
 use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
-use super::planted::Planted;
 use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
 use super::steps::{Step, challenge};
@@ -21,6 +20,7 @@ use super::timer::TcpTimer;
 use super::{pace, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::faults::{StackFault, planted};
 
 pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::ACK) {
@@ -195,7 +195,7 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
     t.send.base += bytes;
     // A writer is woken when there is room worth a write, not at each acknowledgement.
     let room = was_full || t.send.buf.space() >= t.send.buf.hiwat() / 2;
-    if room && !batch.stack.tcp.config.has_bug(Planted::LostWakeup) {
+    if room && !planted(StackFault::LostWakeup) {
         t.due |= Due::WAKE_WRITER;
     }
 }

@@ -6,12 +6,12 @@ use mbuf::Packet;
 use wire::TcpFlags;
 
 use super::pcb::{Inpcb, State, Tcb};
-use super::planted::Planted;
 use super::segment::Segment;
 use super::{listen, path_mtu, reset, steps, time_wait, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
+use crate::faults::{StackFault, planted};
 use crate::icmp::input::Quoted;
 use crate::ip::{self, Address, Addressed, IcmpError};
 
@@ -29,7 +29,7 @@ pub(crate) enum Verdict {
 
 /// Takes in a packet that begins with its IP header.
 pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addressed<'_, A>) {
-    let mut seg = match Segment::parse(&batch.stack.tcp.config, packet, from) {
+    let mut seg = match Segment::parse(packet, from) {
         Ok(seg) => seg,
         Err((packet, reason)) => return batch.drop(packet, reason),
     };
@@ -51,7 +51,7 @@ pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Rec
     };
     match verdict {
         Verdict::Delivered => batch.delivered(),
-        Verdict::Drop(_) if batch.stack.tcp.config.has_bug(Planted::UncountedDrop) => {}
+        Verdict::Drop(_) if planted(StackFault::UncountedDrop) => {}
         Verdict::Drop(reason) => batch.stack.drops.count(reason),
         Verdict::Reset(reason) => {
             batch.stack.drops.count(reason);

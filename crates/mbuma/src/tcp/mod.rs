@@ -34,6 +34,7 @@ use wire::SeqNum;
 
 use crate::batch::Batch;
 use crate::config::{Config, TcpConfig};
+use crate::faults::{StackFault, planted};
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use pcb::{Inpcb, Predecessor};
@@ -59,7 +60,6 @@ pub(crate) mod output;
 pub(crate) mod pace;
 mod path_mtu;
 pub(crate) mod pcb;
-mod planted;
 mod rack;
 mod rate;
 mod reass;
@@ -93,10 +93,6 @@ mod wheels;
 pub use histograms::TcpHistogram;
 pub use info::TcpInfo;
 pub use pcb::State;
-#[cfg(any(feature = "planted-bugs", shuttle))]
-pub use planted::Planted;
-#[cfg(not(any(feature = "planted-bugs", shuttle)))]
-pub(crate) use planted::Planted;
 pub use user_options::TcpSocketOptions;
 
 /// TCP's part of a stack.
@@ -189,7 +185,7 @@ impl TcpState {
     /// Takes this very connection out of the table, which may have a successor with its key by now; false if
     /// somebody else did.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
-        let by_key = self.config.has_bug(Planted::LostSuccessor);
+        let by_key = planted(StackFault::LostSuccessor);
         (self.table).remove_if(&pcb.ends(), |found| by_key || Arc::ptr_eq(found, pcb))
     }
 

@@ -6,10 +6,9 @@ use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
 
 use super::options::SegmentOptions;
-use super::planted::Planted;
 use crate::batch::Batch;
-use crate::config::TcpConfig;
 use crate::drops::DropReason;
+use crate::faults::{StackFault, planted};
 use crate::inet::Ends;
 use crate::ip::{self, Address, Addressed, Service};
 use crate::network;
@@ -38,13 +37,12 @@ pub(crate) struct Segment {
 impl Segment {
     /// Takes the headers off a packet. What does not verify is given back with the reason.
     pub(crate) fn parse<A: Address>(
-        config: &TcpConfig,
         mut packet: Packet,
         from: &Addressed<'_, A>,
     ) -> Result<Self, (Packet, DropReason)> {
         let verified = verify_checksum(&packet, from);
         if let Err(reason) = verified
-            && !config.has_bug(Planted::UncheckedSum)
+            && !planted(StackFault::UncheckedSum)
         {
             return Err((packet, reason));
         }

@@ -13,7 +13,6 @@ use wire::TcpFlags;
 use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
-use super::planted::Planted;
 use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::{ack, text, time_wait, urgent};
@@ -21,6 +20,7 @@ use super::{listen, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
+use crate::faults::{StackFault, planted};
 
 /// Go on with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;
@@ -199,7 +199,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         seg.flags -= TcpFlags::FIN;
     }
     let nothing_new = old as usize >= seg.data.len();
-    if nothing_new && batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
+    if nothing_new && planted(StackFault::LeakedMbuf) {
         std::mem::forget(std::mem::take(&mut seg.data));
     }
     seg.data.trim_front(old as usize);

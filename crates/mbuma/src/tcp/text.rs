@@ -12,7 +12,6 @@ use super::ack_policy::{AckDue, InOrder, PathTiming};
 use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{State, Tcb};
-use super::planted::Planted;
 use super::reass::Inserted;
 use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
@@ -22,6 +21,7 @@ use super::{reset, time_wait, timestamps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
+use crate::faults::{StackFault, planted};
 
 pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     // Remember where the FIN is while the segment still has its full length.
@@ -55,7 +55,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         let filled_gap = !t.recv.reass.is_empty();
         in_order(batch, t, data);
         while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
-            if batch.stack.tcp.config.has_bug(Planted::SkippedByte) {
+            if planted(StackFault::SkippedByte) {
                 data.trim_front(1);
             }
             in_order(batch, t, data);

@@ -19,13 +19,13 @@ use kern::{LockClass, Mutex, order};
 
 use super::due::Due;
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
-use super::planted::Planted;
 use super::segment::Segment;
 use super::sent::SentMap;
 use super::timer::TcpTimer;
 use super::timestamps;
 use super::visit;
 use crate::batch::Batch;
+use crate::faults::{StackFault, planted};
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
 
@@ -53,7 +53,7 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     t.timers.set(
         TcpTimer::Wait,
-        (!config.has_bug(Planted::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl),
+        (!planted(StackFault::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl),
     );
     t.notify();
 }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use super::due::Due;
 use super::pcb::{Inpcb, State, Tcb};
-use super::planted::Planted;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
@@ -19,12 +18,13 @@ use super::wheels::Entry;
 use super::{ack, path_mtu, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
+use crate::faults::{StackFault, planted};
 
 /// Runs the timers that are due when the wheel's entry has come.
 pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     let pcb = &entry.pcb;
     let mut t = visit::begin(pcb);
-    entry.arrives(&mut t.timers, &batch.stack.tcp.config);
+    entry.arrives(&mut t.timers);
     delayed_ack(batch, &mut t);
     reorder(batch, &mut t);
     tail_probe(batch, &mut t);
@@ -270,13 +270,12 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// After each turn to send: a closed window with data waiting needs a probe in time, and the wheel's
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
-    let config = &batch.stack.tcp.config;
     let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waiting = t.conn.state.sends_data() && unsent;
-    let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
+    let waiting = waiting && !planted(StackFault::LostPersistTimer);
     // Pacing gives it another turn.
     let waiting = waiting && !t.timers.is_set(TcpTimer::Pace);
-    if t.send.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
+    if t.send.retransmits == 2 && planted(StackFault::LostRetransmitTimer) {
         t.timers.stop(TcpTimer::Rexmit);
     }
     if waiting && !t.timers.is_set(TcpTimer::Rexmit) && !t.timers.is_set(TcpTimer::Persist) {
@@ -290,10 +289,10 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     user_options(batch, t);
     let config = &batch.stack.tcp.config;
     let mistaken =
-        config.has_bug(Planted::LostPersistTimer) || config.has_bug(Planted::LostRetransmitTimer);
+        planted(StackFault::LostPersistTimer) || planted(StackFault::LostRetransmitTimer);
     kern::invariant!(mistaken || is_timed(t), "nothing ends the wait of {t:?}");
     kern::invariant!(t.send.is_window_bounded(config), "{t:?}");
-    let (wheels, astray) = (&batch.stack.tcp.wheels, config.has_bug(Planted::StrayTimer));
+    let (wheels, astray) = (&batch.stack.tcp.wheels, planted(StackFault::StrayTimer));
     let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();
     if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
         batch.kick(cpu);

@@ -22,9 +22,8 @@ use kern::prim::Mutex;
 use kern::{Callout, CalloutId, LockClass, Time, order};
 
 use super::pcb::Inpcb;
-use super::planted::Planted;
 use super::timer::Timers;
-use crate::config::TcpConfig;
+use crate::faults::{StackFault, planted};
 
 static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
 
@@ -121,18 +120,12 @@ impl Wheels {
     pub(crate) fn deadline(&self, cpu: usize) -> Option<Time> {
         self.0[cpu].0.lock().next_deadline()
     }
-
-    /// Entries on all wheels.
-    #[cfg(all(test, shuttle))]
-    pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|wheel| wheel.0.lock().len()).sum()
-    }
 }
 
 impl Entry {
     /// It has come to its connection, which needs a new one then; unless that has one already.
-    pub(crate) fn arrives(&self, timers: &mut Timers, config: &TcpConfig) {
-        let any = config.has_bug(Planted::ForgottenEntry);
+    pub(crate) fn arrives(&self, timers: &mut Timers) {
+        let any = planted(StackFault::ForgottenEntry);
         let number = timers.last_entry;
         (timers.armed).take_if(|_| any || number == self.number);
     }

@@ -71,7 +71,7 @@ struct Inner {
 
 /// Whose address a datagram was sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     /// One of many receivers: of a group, or of a broadcast.
     Many,
     /// One of ours; the datagram is this interface's.
@@ -140,16 +140,9 @@ impl Table {
         all.for_each(|pcb| pcb.route.lock().1.forget(index));
     }
 
-    /// The socket that is bound there.
-    #[cfg(all(test, shuttle))]
-    pub(crate) fn find_bound(&self, local: SocketAddr) -> Arc<UdpPcb> {
-        let found = self.lookup(local, Whose::Many);
-        found.expect("somebody is bound there")
-    }
-
     /// The socket that a datagram to `dst` is for.
     #[doc(alias = "in_pcblookup")]
-    pub(super) fn lookup(&self, dst: SocketAddr, whose: Whose) -> Option<Arc<UdpPcb>> {
+    pub(crate) fn lookup(&self, dst: SocketAddr, whose: Whose) -> Option<Arc<UdpPcb>> {
         let inner = self.0.read();
         let list = inner
             .by_port

@@ -42,7 +42,7 @@ impl Owned {
         debug_assert!(self.is_empty(), "items would leak");
         let layout = Bucket::layout(self.room());
         // SAFETY: allocated by `alloc` with the layout of this room, and owned.
-        unsafe { crate::planted::dealloc(self.into_ptr().as_ptr().cast(), layout) };
+        unsafe { crate::life::dealloc(self.into_ptr().as_ptr().cast(), layout) };
     }
 
     /// Gives ownership away, to a slot or a list.

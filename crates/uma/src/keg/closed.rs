@@ -46,7 +46,7 @@ use super::{Callback, Keg, KegState, Members, Urgency};
 use crate::AllocError;
 use crate::bucket::Owned;
 use crate::caught::Caught;
-use crate::planted::{ZoneBug, planted};
+use crate::faults::{ZoneFault, planted};
 use crate::slabs::Slabs;
 use crate::weak::WeakZone;
 use crate::zone_inner::ZoneInner;
@@ -180,7 +180,7 @@ impl Keg {
             .min(bound);
         state.closed
             && state.in_transit == 0
-            && (state.sleepers == 0 || planted(ZoneBug::Sleepers))
+            && (state.sleepers == 0 || planted(ZoneFault::Sleepers))
             && state.callbacks.is_empty()
             && state.available() >= enough.max(1)
     }
@@ -201,7 +201,7 @@ impl Keg {
         // checked below, and it can't return the item while this thread has the keg's lock.
         let held_elsewhere = members.holders.iter().any(|zone| {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-            unsafe { zone.as_ref() }.in_transit() && !planted(ZoneBug::Holder)
+            unsafe { zone.as_ref() }.in_transit() && !planted(ZoneFault::Holder)
         });
         // While this thread holds both locks, it sees every thread that carries items: a thread counts itself in
         // transit before it takes items from a cache, and a thread that brings items back stays in transit until it
@@ -212,7 +212,7 @@ impl Keg {
             || (held > 0 && error == AllocError::NoMemory)
             || members.zones.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-                unsafe { zone.as_ref() }.in_transit() && !planted(ZoneBug::Transit)
+                unsafe { zone.as_ref() }.in_transit() && !planted(ZoneFault::Transit)
             });
         if in_hands || state.refill_generation != refill_generation || !state.closed {
             LastAttempt::Again(error)
@@ -250,7 +250,8 @@ impl Keg {
             if caught.is_some() {
                 break Err(error);
             }
-            if state.refill_generation != refill_generation && !planted(ZoneBug::StaleGeneration) {
+            if state.refill_generation != refill_generation && !planted(ZoneFault::StaleGeneration)
+            {
                 continue;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -299,7 +300,7 @@ impl Keg {
             let mut state = self.lock();
             state.limit = limit;
             state.refill_generation += 1;
-            let items = if planted(ZoneBug::SilentLimit) {
+            let items = if planted(ZoneFault::SilentLimit) {
                 0
             } else {
                 usize::MAX

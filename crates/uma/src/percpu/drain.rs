@@ -22,7 +22,7 @@ use super::SlotsHeld;
 use super::section;
 use super::{CpuSlot, Owned, Percpu, fence, locked};
 use crate::bucket::Bucket;
-use crate::planted::{ZoneBug, planted};
+use crate::faults::{ZoneFault, planted};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -53,7 +53,7 @@ impl Percpu {
             section::point();
             slot.take();
         }
-        let fenced = planted(ZoneBug::SecondFence) || self.fence();
+        let fenced = planted(ZoneFault::SecondFence) || self.fence();
         for (_, slot) in self.chosen(&cpus) {
             if !fenced {
                 // A thread may still be in a section on the loaded bucket, so both go back into the

@@ -17,8 +17,8 @@
 
 use crate::caught::Caught;
 use crate::depot::SlotUse;
+use crate::faults::{ZoneFault, planted};
 use crate::keg::Keg;
-use crate::planted::{ZoneBug, planted};
 use crate::region::Purged;
 use crate::zone_inner::ZoneInner;
 use core::sync::atomic::Ordering;
@@ -175,7 +175,7 @@ impl ZoneInner {
             let depot = self.depot.lock();
             // No CPU takes items from here now. A thread counts itself in transit before it takes items, and stays so
             // until it has returned them here; both need this lock.
-            depot.len() > 0 || (self.in_transit() && !planted(ZoneBug::Refusal))
+            depot.len() > 0 || (self.in_transit() && !planted(ZoneFault::Refusal))
         };
         self.percpu.start();
         found

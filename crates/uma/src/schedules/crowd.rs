@@ -107,12 +107,12 @@ fn a_crowd_loses_no_item_by_sections() {
 #[should_panic]
 fn finds_sleepers_that_are_forgotten() {
     // Breaks if the crowd is blind to a lost wakeup.
-    finds(ZoneBug::Sleepers, 3, || crowd(Backend::Locked));
+    finds(ZoneFault::Sleepers, 3, || crowd(Backend::Locked));
 }
 
 #[test]
 #[should_panic]
 fn finds_a_drain_that_takes_too_early() {
     // Breaks if the crowd is blind to a bucket that two threads work on.
-    finds(ZoneBug::SecondFence, 3, || crowd(Backend::Rseq));
+    finds(ZoneFault::SecondFence, 3, || crowd(Backend::Rseq));
 }

@@ -41,7 +41,7 @@ fn the_last_item_or_the_last_handle_ends_a_zone() {
 #[should_panic]
 fn finds_a_free_that_is_not_inside() {
     // Breaks if the scenario is blind to a zone that ends under a thread.
-    finds(ZoneBug::Entry, 2, || {
+    finds(ZoneFault::Entry, 2, || {
         last_handle_and_items(Backend::Locked, 1)
     });
 }
@@ -50,7 +50,7 @@ fn finds_a_free_that_is_not_inside() {
 #[should_panic]
 fn finds_two_threads_that_both_end_the_zone() {
     // Breaks if the scenario is blind to two threads that both think they are the last.
-    finds(ZoneBug::LateCheck, 2, || {
+    finds(ZoneFault::LateCheck, 2, || {
         last_handle_and_items(Backend::Locked, 1)
     });
 }
@@ -85,7 +85,7 @@ fn the_last_batch_or_the_last_handle_ends_a_zone() {
 #[should_panic]
 fn finds_a_batch_that_uses_the_zone_after_its_last_item() {
     // Breaks if the scenario is blind to a use of the zone after the last item of a batch.
-    finds(ZoneBug::LookBack, 1, || {
+    finds(ZoneFault::LookBack, 1, || {
         last_handle_and_batch(Backend::Locked, 2)
     });
 }
@@ -129,5 +129,5 @@ fn a_visitor_keeps_a_zone() {
 #[should_panic]
 fn finds_a_visitor_that_is_not_inside() {
     // Breaks if the scenario is blind to a visit of a zone that has ended.
-    finds(ZoneBug::Visit, 2, || a_visitor(Backend::Locked));
+    finds(ZoneFault::Visit, 2, || a_visitor(Backend::Locked));
 }

@@ -86,7 +86,7 @@ fn a_drain_beside_users_loses_no_item() {
 #[should_panic]
 fn finds_a_missing_fence() {
     // Breaks if the scenario is blind to a pop on a bucket that the drainer has taken.
-    finds(ZoneBug::SecondFence, 3, || drain_beside(Backend::Rseq, 1));
+    finds(ZoneFault::SecondFence, 3, || drain_beside(Backend::Rseq, 1));
 }
 
 /// One thread takes and puts back as many as two buckets hold, at once; the other drains.
@@ -128,7 +128,7 @@ fn a_drain_beside_batches_loses_no_item() {
 #[should_panic]
 fn finds_a_missing_fence_by_bulk() {
     // Breaks if the scenario is blind to a batch on a bucket that the drainer has taken.
-    finds(ZoneBug::SecondFence, 3, || {
+    finds(ZoneFault::SecondFence, 3, || {
         drain_beside_bulk(Backend::Rseq, 1)
     });
 }

@@ -69,7 +69,7 @@ fn an_allocation_waits_for_a_drain() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_failure_that_ignores_items_in_transit() {
     // Breaks if the scenario is blind to items in transit.
-    finds(ZoneBug::Transit, 3, || one_in_a_drain(Backend::Rseq));
+    finds(ZoneFault::Transit, 3, || one_in_a_drain(Backend::Rseq));
 }
 
 /// The last free item lies with a secondary zone, whose last handle goes.
@@ -102,7 +102,7 @@ fn an_allocation_waits_for_the_items_of_a_retiring_zone() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_failure_that_ignores_a_retiring_zone() {
     // Breaks if the scenario does not find the items that a retiring zone carries.
-    finds(ZoneBug::Retire, 2, || a_zone_that_ends(Backend::Locked));
+    finds(ZoneFault::Retire, 2, || a_zone_that_ends(Backend::Locked));
 }
 
 /// Free items that hold one of `items` each.
@@ -185,7 +185,7 @@ fn an_allocation_waits_for_what_holds_the_items() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_holder_that_is_not_waited_for() {
     // Breaks if the scenario does not find items on their way out of a holder.
-    finds(ZoneBug::Holder, 2, || one_in_a_holder(Backend::Rseq));
+    finds(ZoneFault::Holder, 2, || one_in_a_holder(Backend::Rseq));
 }
 
 /// `init` for one item at a time, and no more.
@@ -272,7 +272,7 @@ fn an_init_failure_waits_for_free_initialised_items() {
 #[should_panic(expected = "the only one that is built is free")]
 fn finds_an_init_failure_that_does_not_wait() {
     // Breaks if the scenario does not find items that another thread carries.
-    finds(ZoneBug::Refusal, 2, || one_that_is_built(Backend::Rseq));
+    finds(ZoneFault::Refusal, 2, || one_that_is_built(Backend::Rseq));
 }
 
 /// A store without items.
@@ -313,5 +313,5 @@ fn an_import_without_items_does_not_count_as_live() {
 #[should_panic]
 fn finds_a_short_import_that_wakes_no_sleeper() {
     // Breaks if the scenario does not find an allocation that is refused while an import is under way.
-    finds(ZoneBug::SilentImport, 2, a_store_without_items);
+    finds(ZoneFault::SilentImport, 2, a_store_without_items);
 }

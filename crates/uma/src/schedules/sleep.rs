@@ -38,14 +38,16 @@ fn a_free_wakes_a_sleeper() {
 #[should_panic(expected = "deadlock")]
 fn finds_a_sleeper_that_does_not_search_again() {
     // Breaks if the scenario is blind to a free between the look and the sleep.
-    finds(ZoneBug::StaleGeneration, 2, || a_free_wakes(Backend::Rseq));
+    finds(ZoneFault::StaleGeneration, 2, || {
+        a_free_wakes(Backend::Rseq)
+    });
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_keg_that_opens_over_sleepers() {
     // Breaks if the scenario does not find an item that is cached while a thread sleeps.
-    finds(ZoneBug::Sleepers, 2, || a_free_wakes(Backend::Rseq));
+    finds(ZoneFault::Sleepers, 2, || a_free_wakes(Backend::Rseq));
 }
 
 /// As above, but the sleeper is a secondary zone's.
@@ -98,7 +100,7 @@ fn a_limit_that_is_raised_wakes_a_sleeper() {
 #[should_panic(expected = "deadlock")]
 fn finds_a_raised_limit_that_wakes_no_sleeper() {
     // Breaks if the scenario does not find a new limit that wakes no sleeper.
-    finds(ZoneBug::SilentLimit, 2, a_limit_wakes);
+    finds(ZoneFault::SilentLimit, 2, a_limit_wakes);
 }
 
 /// The only item is live; its free calls the registered callback.

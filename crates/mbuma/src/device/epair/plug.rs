@@ -18,7 +18,7 @@ use mbuf::Mbufq;
 
 use super::{Cable, Side};
 use crate::device::{Budget, Capabilities, Device};
-use crate::ifnet::planted::{Bug, planted};
+use crate::faults::{StackFault, planted};
 
 static KEPT: LockClass = LockClass::new("epair kept packets", order::IFQUEUE);
 
@@ -91,7 +91,7 @@ impl Plug {
     /// Keeps packets that did not fit; a plug that went out meanwhile can't, and gives them out at once.
     fn keep(&self, mut rest: Mbufq, rx: &mut Mbufq) {
         let mut kept = self.kept.lock();
-        if self.out.load(Ordering::Relaxed) && !planted(Bug::KeptOutside) {
+        if self.out.load(Ordering::Relaxed) && !planted(StackFault::KeptOutside) {
             return rx.append(&mut rest);
         }
         rest.append(&mut kept);

@@ -29,6 +29,7 @@ fn order_and_limit() {
     assert!(side.push(numbered(1)).is_ok() && side.push(numbered(2)).is_ok());
     assert_eq!(side.push(numbered(3)).unwrap_err().with, 3);
     assert_eq!(pop(&side), Some(1));
+    assert!(!side.is_empty());
     assert!(side.push(numbered(4)).is_ok());
     assert_eq!(
         (pop(&side), pop(&side), pop(&side)),

@@ -95,7 +95,7 @@ pub struct Taskqueue {
 
 /// The result of an enqueue. No result asks the caller for a step; tests and statistics read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Enqueued {
+pub enum EnqueueOutcome {
     /// The task was queued, and the wakeup called, since the queue was empty.
     Woke,
     /// The task was queued behind others; the thread that runs those runs it too.
@@ -131,11 +131,11 @@ impl Taskqueue {
     ///
     /// A task that is running off another queue goes on there.
     #[doc(alias = "taskqueue_enqueue")]
-    pub fn enqueue(&self, task: &Arc<Task>) -> Enqueued {
+    pub fn enqueue(&self, task: &Arc<Task>) -> EnqueueOutcome {
         match task.state.step(WorkEvent::Put) {
             (_, WorkAction::Wake) => self.push_and_wake(Arc::clone(task)),
-            (WorkState::Scheduled, _) => Enqueued::AlreadyQueued,
-            _ => Enqueued::RunsAgain,
+            (WorkState::Scheduled, _) => EnqueueOutcome::AlreadyQueued,
+            _ => EnqueueOutcome::RunsAgain,
         }
     }
 
@@ -181,16 +181,16 @@ impl Taskqueue {
         self.queue.lock().pop_front()
     }
 
-    fn push_and_wake(&self, task: Arc<Task>) -> Enqueued {
+    fn push_and_wake(&self, task: Arc<Task>) -> EnqueueOutcome {
         let mut queue = self.queue.lock();
         let was_empty = queue.is_empty();
         queue.push_back(task);
         drop(queue);
         if !was_empty {
-            return Enqueued::Queued;
+            return EnqueueOutcome::Queued;
         }
         (self.wakeup)();
-        Enqueued::Woke
+        EnqueueOutcome::Woke
     }
 }
 

@@ -66,13 +66,13 @@ impl Components {
 }
 
 /// A callback that needs Giant.
-pub(crate) struct UnderGiant {
+pub(crate) struct GiantWaker {
     pub(crate) giant: Arc<Giant>,
     pub(crate) component: Arc<Component>,
     pub(crate) waker: Waker,
 }
 
-impl Wake for UnderGiant {
+impl Wake for GiantWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -148,7 +148,7 @@ pub(crate) struct Entry<A> {
     pub(crate) gateway: Option<A>,
     pub(crate) src: A,
     pub(crate) local: bool,
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<RouteRefusal>,
     /// It came with an interface's address, and goes with it.
     #[doc(alias = "RTF_PINNED")]
     pub(crate) pinned: bool,
@@ -156,7 +156,7 @@ pub(crate) struct Entry<A> {
 
 /// A route that leads nowhere, on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RouteRefusal {
     /// Packets vanish.
     #[doc(alias = "RTF_BLACKHOLE")]
     Blackhole,
@@ -344,7 +344,7 @@ impl<A: RouteAddr> Routes<A> {
     }
 
     /// The same; where there is none, whether that is on purpose.
-    pub(crate) fn find(&self, dst: A) -> Result<Route<A>, Option<Refusal>> {
+    pub(crate) fn find(&self, dst: A) -> Result<Route<A>, Option<RouteRefusal>> {
         self.look(dst, |e| match e.refusal {
             None => Ok(e.route_to(dst)),
             Some(why) => Err(Some(why)),

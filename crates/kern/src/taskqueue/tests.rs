@@ -32,9 +32,9 @@ fn enqueue_wakes_only_at_an_empty_queue() {
     // Breaks if each packet costs a wakeup, or if the first one costs none.
     let (queue, wakeups) = counting_queue();
     let ((a, a_runs), (b, b_runs)) = (counting_task(), counting_task());
-    assert_eq!(queue.enqueue(&a), Enqueued::Woke);
-    assert_eq!(queue.enqueue(&b), Enqueued::Queued);
-    assert_eq!(queue.enqueue(&a), Enqueued::AlreadyQueued);
+    assert_eq!(queue.enqueue(&a), EnqueueOutcome::Woke);
+    assert_eq!(queue.enqueue(&b), EnqueueOutcome::Queued);
+    assert_eq!(queue.enqueue(&a), EnqueueOutcome::AlreadyQueued);
     assert_eq!(wakeups.load(Ordering::Relaxed), 1);
     assert_eq!(
         queue.run(10),
@@ -51,7 +51,7 @@ fn enqueue_wakes_only_at_an_empty_queue() {
         (1, 1)
     );
     assert!(queue.is_empty());
-    assert_eq!(queue.enqueue(&b), Enqueued::Woke);
+    assert_eq!(queue.enqueue(&b), EnqueueOutcome::Woke);
     assert_eq!(wakeups.load(Ordering::Relaxed), 2);
 }
 
@@ -120,7 +120,7 @@ fn a_task_enqueued_while_it_runs_runs_again() {
         }
     });
     let task = itself.get_or_init(|| Arc::new(task));
-    assert_eq!(queue.enqueue(task), Enqueued::Woke);
+    assert_eq!(queue.enqueue(task), EnqueueOutcome::Woke);
     assert_eq!(
         queue.run(1),
         Ran {
@@ -128,7 +128,7 @@ fn a_task_enqueued_while_it_runs_runs_again() {
             more: true
         }
     );
-    assert_eq!(outcomes.recv(), Ok([Enqueued::RunsAgain; 2]));
+    assert_eq!(outcomes.recv(), Ok([EnqueueOutcome::RunsAgain; 2]));
     assert_eq!(
         queue.run(10),
         Ran {
@@ -151,7 +151,7 @@ fn a_task_that_panics_can_run_again() {
     let run = std::panic::AssertUnwindSafe(|| queue.run(1));
     assert!(std::panic::catch_unwind(run).is_err());
     assert_eq!(format!("{task:?}"), "Task { state: Idle, .. }");
-    assert_eq!(queue.enqueue(&task), Enqueued::Woke);
+    assert_eq!(queue.enqueue(&task), EnqueueOutcome::Woke);
     assert_eq!(
         queue.run(1),
         Ran {
@@ -169,7 +169,7 @@ fn tasks_and_wakeups_run_without_the_queue_lock() {
     let is_empty = |queue: &OnceLock<Taskqueue>| queue.get().expect("set below").is_empty();
     let taskqueue = queue.get_or_init(|| Taskqueue::new(move || assert!(!is_empty(&for_wakeup))));
     let task = Arc::new(Task::new(move || assert!(is_empty(&for_task))));
-    assert_eq!(taskqueue.enqueue(&task), Enqueued::Woke);
+    assert_eq!(taskqueue.enqueue(&task), EnqueueOutcome::Woke);
     assert_eq!(taskqueue.run(1).tasks, 1);
 }
 

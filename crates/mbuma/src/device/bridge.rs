@@ -43,7 +43,7 @@ use mbuf::{MbufPool, Mbufq};
 
 use super::{Budget, Device};
 use addresses::Addresses;
-use counters::Counters;
+use counters::BridgeCounters;
 use switch::Switching;
 
 pub use counters::BridgeStats;
@@ -127,11 +127,11 @@ impl std::error::Error for BridgeError {}
 /// ```
 #[derive(Debug, Clone)]
 #[doc(alias = "if_bridge")]
-pub struct Bridge(Arc<Inner>);
+pub struct Bridge(Arc<BridgeState>);
 
 /// A handle that does not keep the bridge.
 #[derive(Debug, Clone)]
-pub(crate) struct WeakBridge(Weak<Inner>);
+pub(crate) struct WeakBridge(Weak<BridgeState>);
 
 impl WeakBridge {
     pub(crate) fn upgrade(&self) -> Option<Bridge> {
@@ -139,13 +139,13 @@ impl WeakBridge {
     }
 }
 
-struct Inner {
+struct BridgeState {
     clock: Arc<dyn Clock>,
     /// For offloads that a port's device lacks, and for frames that go to many.
     pool: MbufPool,
     ports: RwLock<Arc<[Arc<Port>]>>,
     addresses: Mutex<Addresses>,
-    counters: Counters,
+    counters: BridgeCounters,
     /// The port that was added last. Relaxed: only each number's own value counts.
     last: AtomicU64,
 }
@@ -174,12 +174,12 @@ impl Bridge {
         pool: &MbufPool,
         config: BridgeConfig,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(BridgeState {
             clock,
             pool: pool.clone(),
             ports: RwLock::new(&PORTS, Arc::new([])),
             addresses: Mutex::new(&ADDRESSES, Addresses::new(config, random)),
-            counters: Counters::default(),
+            counters: BridgeCounters::default(),
             last: AtomicU64::new(0),
         }))
     }
@@ -286,7 +286,7 @@ impl Bridge {
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for BridgeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bridge").finish_non_exhaustive()
     }

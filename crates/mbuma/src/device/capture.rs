@@ -60,7 +60,7 @@ type Writer = PcapNgWriter<BufWriter<Box<dyn Write + Send>>>;
 
 /// The direction bits of `epb_flags`.
 #[derive(Clone, Copy)]
-enum Direction {
+enum CaptureDirection {
     Inward = 1,
     Outward = 2,
 }
@@ -127,7 +127,7 @@ impl<D: Device> Capture<D> {
     }
 
     /// Writes frames down, and out. An error ends the capture.
-    fn record<'a>(&self, direction: Direction, frames: impl Iterator<Item = &'a Packet>) {
+    fn record<'a>(&self, direction: CaptureDirection, frames: impl Iterator<Item = &'a Packet>) {
         let mut file = self.book.file.lock();
         // Read under the lock: stamps in the file do not go back, whichever queue a frame is of.
         let now = self.clock.now();
@@ -146,7 +146,12 @@ impl<D: Device> Capture<D> {
 }
 
 impl File {
-    fn write(&mut self, frame: &Packet, stamp: Duration, direction: Direction) -> io::Result<()> {
+    fn write(
+        &mut self,
+        frame: &Packet,
+        stamp: Duration,
+        direction: CaptureDirection,
+    ) -> io::Result<()> {
         let Some(writer) = &mut self.writer else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -196,7 +201,7 @@ impl<D: Device> Device for Capture<D> {
         let mut arrived = Mbufq::new();
         let more = self.device.receive(&mut arrived, budget);
         let frames: Vec<Packet> = arrived.collect();
-        self.record(Direction::Inward, frames.iter());
+        self.record(CaptureDirection::Inward, frames.iter());
         frames.into_iter().for_each(|frame| rx.enqueue(frame));
         more
     }
@@ -217,7 +222,7 @@ impl<D: Device> Device for Capture<D> {
     /// file nevertheless.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         let frames: Vec<Packet> = tx.take_all().collect();
-        self.record(Direction::Outward, frames.iter());
+        self.record(CaptureDirection::Outward, frames.iter());
         frames.into_iter().for_each(|frame| tx.enqueue(frame));
         self.device.transmit(tx)
     }

@@ -33,24 +33,24 @@ const QUEUE_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Pipe {
     caps: Capabilities,
-    inward: Arc<Direction>,
-    outward: Arc<Direction>,
+    inward: Arc<PipeDirection>,
+    outward: Arc<PipeDirection>,
 }
 
 #[derive(Debug)]
-struct Direction(Mutex<Inner>);
+struct PipeDirection(Mutex<PipeQueue>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PipeQueue {
     queue: Mbufq,
     /// The waker for packets that arrive.
     waker: Option<Waker>,
     closed: bool,
 }
 
-impl Direction {
+impl PipeDirection {
     fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(&QUEUE, Inner::default())))
+        Arc::new(Self(Mutex::new(&QUEUE, PipeQueue::default())))
     }
 
     fn close(&self) {
@@ -65,7 +65,7 @@ impl Direction {
 impl Pipe {
     /// Two ends with the same capabilities.
     pub fn pair(caps: Capabilities) -> (Self, Self) {
-        let (there, back) = (Direction::new(), Direction::new());
+        let (there, back) = (PipeDirection::new(), PipeDirection::new());
         let a = Self {
             caps,
             inward: Arc::clone(&back),

@@ -131,7 +131,7 @@ enum Version {
 }
 
 /// One piece of it.
-struct Piece {
+struct SegmentPiece {
     /// How many come before it.
     index: usize,
     /// Where its payload begins in the whole's.
@@ -194,7 +194,7 @@ impl Cut {
         while !rest.is_empty() {
             let payload = rest.take_front(self.segsz).map_err(no_bufs)?;
             let len = payload.len();
-            let piece = Piece {
+            let piece = SegmentPiece {
                 index,
                 offset,
                 payload,
@@ -211,7 +211,7 @@ impl Cut {
     fn segment(
         &self,
         pool: &MbufPool,
-        piece: Piece,
+        piece: SegmentPiece,
         meta: &PktHdr,
         tx_checksum: bool,
     ) -> Result<Packet, DropReason> {
@@ -239,7 +239,12 @@ impl Cut {
     }
 
     /// Makes the whole's headers those of one piece.
-    fn fill(&self, headers: &mut [u8], piece: &Piece, tx_checksum: bool) -> Result<(), ParseError> {
+    fn fill(
+        &self,
+        headers: &mut [u8],
+        piece: &SegmentPiece,
+        tx_checksum: bool,
+    ) -> Result<(), ParseError> {
         let l4_len = self.headers_len - self.l4 + piece.payload.len();
         let (_, ip_bytes) = headers.split_at_mut(self.l3);
         let sum = self.fill_ip(ip_bytes, piece, l4_len)?;
@@ -254,7 +259,7 @@ impl Cut {
     fn fill_ip(
         &self,
         bytes: &mut [u8],
-        piece: &Piece,
+        piece: &SegmentPiece,
         l4_len: usize,
     ) -> Result<Checksum, ParseError> {
         match self.version {
@@ -288,7 +293,7 @@ impl Cut {
     fn fill_tcp(
         &self,
         bytes: &mut [u8],
-        piece: &Piece,
+        piece: &SegmentPiece,
         mut sum: Checksum,
         tx_checksum: bool,
     ) -> Result<(), ParseError> {
@@ -307,7 +312,7 @@ impl Cut {
     }
 
     /// The flags of the whole that don't belong to this piece.
-    fn not_in(piece: &Piece) -> TcpFlags {
+    fn not_in(piece: &SegmentPiece) -> TcpFlags {
         let mut flags = TcpFlags::empty();
         flags.set(TcpFlags::CWR, piece.index > 0);
         flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
@@ -328,7 +333,7 @@ fn parse_ip(bytes: &[u8]) -> Result<(Version, IpProto, usize), ParseError> {
 /// One datagram's header, out of the merged one's.
 fn fill_udp(
     bytes: &mut [u8],
-    piece: &Piece,
+    piece: &SegmentPiece,
     len: u16,
     mut sum: Checksum,
     tx_checksum: bool,

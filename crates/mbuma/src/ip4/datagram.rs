@@ -10,8 +10,8 @@
 //!   | run 0: fragments 0, 1 |      gap      | run 1   |<- known from the fragment without MF
 //! ```
 //!
-//! Called by: [`reassemble`](super::reassemble), under its lock but for [`Datagram::rebuild`] and
-//! [`Datagram::quote`]. Calls: nothing.
+//! Called by: [`reassemble`](super::reassemble), under its lock but for [`PartialDatagram::rebuild`] and
+//! [`PartialDatagram::quote`]. Calls: nothing.
 //!
 //! Invariants: the runs are sorted, and there is a gap between any two; `have` is the sum of their lengths; no run
 //! reaches past `total` once that is known. So the datagram is whole when the two are equal.
@@ -26,7 +26,7 @@ use crate::ip::QUOTE_MAX;
 
 /// What is there of one datagram.
 #[derive(Debug, Default)]
-pub(super) struct Datagram {
+pub(super) struct PartialDatagram {
     /// Sorted, with gaps between them.
     runs: Vec<Run>,
     /// Fragments in all of them.
@@ -66,14 +66,14 @@ struct FirstHeader {
 pub(super) enum Added {
     Waits,
     /// It completed its datagram.
-    Whole(Datagram),
+    Whole(PartialDatagram),
     /// It alone is dropped.
     Refused(DropReason),
     /// It and all others of its datagram are dropped.
     Spoilt(DropReason),
 }
 
-impl Datagram {
+impl PartialDatagram {
     /// Adds a fragment, which [`check_fragment`] found good by itself.
     pub(super) fn add(
         &mut self,

@@ -31,7 +31,7 @@ use crate::device::{Capabilities, offload};
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ip::IcmpError;
-use crate::route::{Refusal, Route};
+use crate::route::{Route, RouteRefusal};
 
 /// Why a packet goes no further, and what its sender is told.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route<Ipv4Addr>, Stop> {
         .find(facts.dst)
         .map_err(|why| match why {
             None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
-            Some(Refusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
-            Some(Refusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
+            Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
+            Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
         })?;
     // Our own address, if it is, came a moment ago; a directed broadcast is an attacker's amplifier.
     if route.local || route.ifp.is_broadcast(facts.dst) {

@@ -31,7 +31,7 @@ mod reassemble;
 #[derive(Debug)]
 pub(crate) struct Ip4State {
     idents: ident::Idents,
-    reassembly: reassemble::Reassembly,
+    reassembly: reassemble::Reassembler,
     /// Relaxed: a switch, and packets in flight may see either position.
     pub(crate) forwarding: AtomicBool,
 }
@@ -40,7 +40,7 @@ impl Ip4State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             idents: ident::Idents::new(random),
-            reassembly: reassemble::Reassembly::new(config, random),
+            reassembly: reassemble::Reassembler::new(config, random),
             forwarding: AtomicBool::new(config.forwarding),
         }
     }

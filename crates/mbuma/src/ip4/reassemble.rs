@@ -28,7 +28,7 @@ use kern::{LockClass, Mutex, Random, SeededState, Time, order};
 use mbuf::{Csum, MbufPool, Packet};
 use wire::IpProto;
 
-use super::datagram::{Added, Datagram, check_fragment};
+use super::datagram::{Added, PartialDatagram, check_fragment};
 use super::input::Facts;
 use crate::batch::Batch;
 use crate::config::Config;
@@ -43,16 +43,16 @@ const PINNED_MAX: usize = 32 << 20;
 
 /// The datagrams of which parts are there.
 #[derive(Debug)]
-pub(super) struct Reassembly {
-    table: Mutex<Table>,
+pub(super) struct Reassembler {
+    table: Mutex<Incomplete>,
     datagrams_max: usize,
     runs_max: usize,
     timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Table {
-    datagrams: HashMap<Key, Datagram, SeededState>,
+struct Incomplete {
+    datagrams: HashMap<Key, PartialDatagram, SeededState>,
     /// Every datagram, by age; all live equally long, so this is also by deadline.
     order: VecDeque<(Time, Key)>,
     pinned: usize,
@@ -67,9 +67,9 @@ struct Key {
     id: u16,
 }
 
-impl Reassembly {
+impl Reassembler {
     pub(super) fn new(config: &Config, random: &mut Random) -> Self {
-        let table = Table {
+        let table = Incomplete {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
             order: VecDeque::new(),
             pinned: 0,
@@ -131,7 +131,7 @@ impl Reassembly {
     }
 
     /// Makes a place for the datagram if it has none, at the cost of the oldest.
-    fn open(&self, table: &mut Table, key: Key, now: Time, gone: &mut Vec<Datagram>) {
+    fn open(&self, table: &mut Incomplete, key: Key, now: Time, gone: &mut Vec<PartialDatagram>) {
         if table.datagrams.contains_key(&key) {
             return;
         }
@@ -141,7 +141,7 @@ impl Reassembly {
             };
             gone.push(oldest);
         }
-        table.datagrams.insert(key, Datagram::default());
+        table.datagrams.insert(key, PartialDatagram::default());
         table.order.push_back((now + self.timeout, key));
     }
 
@@ -175,22 +175,22 @@ impl Reassembly {
     }
 }
 
-impl Table {
-    fn pop_oldest(&mut self) -> Option<Datagram> {
+impl Incomplete {
+    fn pop_oldest(&mut self) -> Option<PartialDatagram> {
         let (_, key) = self.order.pop_front()?;
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
         Some(datagram)
     }
 
-    fn remove(&mut self, key: Key) -> Option<Datagram> {
+    fn remove(&mut self, key: Key) -> Option<PartialDatagram> {
         self.order.retain(|&(_, k)| k != key);
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
         Some(datagram)
     }
 
-    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<Datagram>) {
+    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<PartialDatagram>) {
         while self.pinned > pinned_max {
             let Some(oldest) = self.pop_oldest() else {
                 return;
@@ -207,7 +207,7 @@ impl Table {
         packet: Packet,
         facts: &Facts,
         runs_max: usize,
-    ) -> (Added, Option<Datagram>) {
+    ) -> (Added, Option<PartialDatagram>) {
         let Some(datagram) = self.datagrams.get_mut(&key) else {
             return (Added::Refused(DropReason::FragmentLimit), None);
         };
@@ -230,7 +230,11 @@ impl Table {
     }
 }
 
-fn drop_all(batch: &Batch<'_>, datagrams: impl IntoIterator<Item = Datagram>, reason: DropReason) {
+fn drop_all(
+    batch: &Batch<'_>,
+    datagrams: impl IntoIterator<Item = PartialDatagram>,
+    reason: DropReason,
+) {
     for datagram in datagrams {
         batch.stack.drops.add(reason, datagram.fragments() as u64);
     }
@@ -239,7 +243,7 @@ fn drop_all(batch: &Batch<'_>, datagrams: impl IntoIterator<Item = Datagram>, re
 /// Makes one packet of a datagram that is whole, moving its mbufs.
 fn assemble(
     batch: &Batch<'_>,
-    datagram: Datagram,
+    datagram: PartialDatagram,
     iface: u32,
     stamp_ns: u64,
 ) -> Option<(Packet, Facts)> {

@@ -25,7 +25,7 @@ use crate::drops::DropReason;
 use crate::ether;
 use crate::ip::IcmpError;
 use crate::protosw;
-use crate::route::{Refusal, Route};
+use crate::route::{Route, RouteRefusal};
 
 /// Why a packet goes no further, and the error that its sender gets.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ fn find_way(batch: &Batch<'_>, facts: &Facts6) -> Result<Route<Ipv6Addr>, Halt> 
     }
     let found = batch.stack.routes6.find(facts.dst);
     let route = found.map_err(|why| match why {
-        None | Some(Refusal::Reject) => Halt(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
-        Some(Refusal::Blackhole) => Halt::silent(DropReason::ForwardBlackhole),
+        None | Some(RouteRefusal::Reject) => Halt(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
+        Some(RouteRefusal::Blackhole) => Halt::silent(DropReason::ForwardBlackhole),
     })?;
     // Our own address, if it is, came a moment ago.
     if route.local || !route.ifp.has_ip6() {

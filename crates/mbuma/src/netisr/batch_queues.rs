@@ -18,13 +18,13 @@ use crate::config::netisr::PROTOCOLS;
 
 /// One entry for each protocol and CPU that this batch has to do with: mostly none, seldom two.
 pub(crate) struct BatchQueues<Q> {
-    entries: Vec<Entry<Q>>,
+    entries: Vec<BatchQueue<Q>>,
     /// Packets that were handled at once, by protocol: owning nothing, and owning the workstream.
     pub(crate) at_once: [[u64; 2]; PROTOCOLS],
 }
 
 /// A batch's packets of one protocol for one CPU.
-struct Entry<Q> {
+struct BatchQueue<Q> {
     protocol: Protocol,
     cpu: usize,
     /// To be put.
@@ -59,7 +59,7 @@ impl<Q: Items> BatchQueues<Q> {
         self.entries.is_empty()
     }
 
-    fn find(&self, protocol: Protocol, cpu: usize) -> Option<&Entry<Q>> {
+    fn find(&self, protocol: Protocol, cpu: usize) -> Option<&BatchQueue<Q>> {
         let mut entries = self.entries.iter();
         entries.find(|e| e.protocol == protocol && e.cpu == cpu)
     }
@@ -76,11 +76,11 @@ impl<Q: Items> BatchQueues<Q> {
     }
 
     /// The entry, made if there is none.
-    fn entry(&mut self, protocol: Protocol, cpu: usize) -> &mut Entry<Q> {
+    fn entry(&mut self, protocol: Protocol, cpu: usize) -> &mut BatchQueue<Q> {
         let mut entries = self.entries.iter();
         let found = entries.position(|e| e.protocol == protocol && e.cpu == cpu);
         let at = found.unwrap_or_else(|| {
-            self.entries.push(Entry {
+            self.entries.push(BatchQueue {
                 protocol,
                 cpu,
                 packets: Q::default(),
@@ -132,7 +132,7 @@ impl<Q: Items> BatchQueues<Q> {
     }
 }
 
-impl<Q: Items> Entry<Q> {
+impl<Q: Items> BatchQueue<Q> {
     /// Says whether it owns packets to ourselves; anything else is done with.
     fn hand_over(
         &mut self,

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use super::{Entry, Refusal, RouteAddr, Routes, insert};
+use super::{Entry, RouteAddr, RouteRefusal, Routes, insert};
 use crate::ifnet::{IfAddr, IfIndex};
 
 /// Where a route leads.
@@ -76,8 +76,8 @@ impl std::error::Error for RouteError {}
 impl<A: RouteAddr> Entry<A> {
     fn to_kind(&self) -> RouteKind<A> {
         match (self.refusal, self.gateway) {
-            (Some(Refusal::Blackhole), _) => RouteKind::Blackhole,
-            (Some(Refusal::Reject), _) => RouteKind::Reject,
+            (Some(RouteRefusal::Blackhole), _) => RouteKind::Blackhole,
+            (Some(RouteRefusal::Reject), _) => RouteKind::Reject,
             (None, Some(gateway)) => RouteKind::Gateway(self.ifp.index, gateway),
             (None, None) => RouteKind::Link(self.ifp.index),
         }

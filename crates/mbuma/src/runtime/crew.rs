@@ -22,7 +22,7 @@ static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG)
 pub(super) struct Crew {
     cpus: Arc<Workers>,
     members: Vec<Member>,
-    roster: Mutex<State>,
+    roster: Mutex<CrewState>,
     /// A worker has taken a newer roster, or has left.
     seen: Condvar,
     /// The number of the newest roster. Release when it is made, under the lock; Acquire by a thread that reads it.
@@ -39,7 +39,7 @@ struct Member {
     tasks: Arc<Taskqueue>,
 }
 
-struct State {
+struct CrewState {
     roster: Arc<Roster>,
     /// Which roster each worker has: the largest number when it has left.
     has: Vec<u64>,
@@ -76,7 +76,7 @@ impl Crew {
     pub(super) fn new(cpus: Workers) -> io::Result<Self> {
         let count = cpus.count();
         let members = (0..count).map(|_| Member::new());
-        let state = State {
+        let state = CrewState {
             roster: Arc::default(),
             has: vec![0; count],
         };

@@ -24,11 +24,11 @@ const HIWAT: usize = 2 << 20;
 /// A bounded queue of messages.
 #[derive(Debug)]
 pub(crate) struct RecvSide<M> {
-    inner: Mutex<Inner<M>>,
+    inner: Mutex<ReceiveQueue<M>>,
 }
 
 #[derive(Debug)]
-struct Inner<M> {
+struct ReceiveQueue<M> {
     buf: RecordBuf<M>,
     readers: WaiterSet,
 }
@@ -36,7 +36,7 @@ struct Inner<M> {
 impl<M: Ancillary> RecvSide<M> {
     /// An empty one that takes `records_max` messages, or as many as come to 2 MiB.
     pub(crate) fn new(records_max: usize) -> Self {
-        let inner = Inner {
+        let inner = ReceiveQueue {
             buf: RecordBuf::new(HIWAT, records_max),
             readers: WaiterSet::new(),
         };

@@ -28,15 +28,15 @@ pub use crate::icmp::echo::Echo;
 /// The pings to foreign addresses on one interface. Clones are handles on the same socket; with the
 /// last one, such pings are dropped again.
 #[derive(Clone)]
-pub struct EchoSocket(Arc<Bound>);
+pub struct EchoSocket(Arc<BoundEcho>);
 
 /// What the handles share.
-struct Bound {
+struct BoundEcho {
     stack: Stack,
     pcb: Arc<EchoPcb>,
 }
 
-impl Drop for Bound {
+impl Drop for BoundEcho {
     fn drop(&mut self) {
         let _giant = self.stack.0.look();
         self.stack.0.icmp.release(&self.pcb);
@@ -59,7 +59,7 @@ impl Stack {
         if !self.0.icmp.intercept(&pcb) {
             return Err(BindError::AddrInUse);
         }
-        Ok(EchoSocket(Arc::new(Bound {
+        Ok(EchoSocket(Arc::new(BoundEcho {
             stack: self.clone(),
             pcb,
         })))

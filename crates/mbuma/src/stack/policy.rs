@@ -9,7 +9,7 @@ use kern::giant::Component;
 use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
 use crate::dispatch::{ALL, run};
-use crate::giant::UnderGiant;
+use crate::giant::GiantWaker;
 use crate::netisr::WorkStats;
 use crate::stack::Stack;
 use crate::state::StackState;
@@ -89,7 +89,7 @@ impl Stack {
         let component = Arc::new(Component::new(name, false));
         self.0.components.add_callback(&component);
         let giant = Arc::clone(&self.0.config.giant);
-        Waker::from(Arc::new(UnderGiant {
+        Waker::from(Arc::new(GiantWaker {
             giant,
             component,
             waker,

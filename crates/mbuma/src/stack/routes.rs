@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::{is_link_local6, is_martian_source, is_martian_source6};
 
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
-use crate::route::{Entry, Refusal, RouteAddr, RouteEntry, RouteError, RouteKind, Routes};
+use crate::route::{Entry, RouteAddr, RouteEntry, RouteError, RouteKind, RouteRefusal, Routes};
 use crate::stack::Stack;
 
 impl Stack {
@@ -52,8 +52,8 @@ impl Stack {
         let (index, gateway, refusal) = match kind {
             RouteKind::Gateway(index, gateway) => (index, Some(gateway), None),
             RouteKind::Link(index) => (index, None, None),
-            RouteKind::Blackhole => (self.0.lo.index, None, Some(Refusal::Blackhole)),
-            RouteKind::Reject => (self.0.lo.index, None, Some(Refusal::Reject)),
+            RouteKind::Blackhole => (self.0.lo.index, None, Some(RouteRefusal::Blackhole)),
+            RouteKind::Reject => (self.0.lo.index, None, Some(RouteRefusal::Reject)),
         };
         let ifp = self.0.interface(index).ok_or(RouteError::NoInterface)?;
         if refusal.is_none() && ifp.is_loopback() {

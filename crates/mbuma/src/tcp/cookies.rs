@@ -40,7 +40,7 @@ use super::accept::AcceptQueue;
 use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
-use super::segment::{self, Outgoing, Payload, Segment};
+use super::segment::{self, Payload, Segment, SegmentFields};
 use super::timer::TcpTimer;
 use super::user_options::TcpSocketOptions;
 use super::{listen, output, steps};
@@ -201,7 +201,7 @@ pub(super) fn answer(
     let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
     let (tos, ttl) = asked.map_or((0, 0), |asked| asked.ip_fields());
     let flags = TcpFlags::SYN | TcpFlags::ACK;
-    let out = Outgoing {
+    let out = SegmentFields {
         ends: seg.ends,
         flow: 0,
         seq: iss,

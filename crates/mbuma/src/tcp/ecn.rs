@@ -37,12 +37,12 @@ pub(crate) struct Ecn {
     /// Congestion was experienced, and the sender has not answered that it knows.
     echo: bool,
     /// Where our own answer to an echo is.
-    answer: Answer,
+    answer: EcnAnswer,
 }
 
 /// What we, as the sender, have told of a smaller window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum EcnAnswer {
     /// There is nothing to tell.
     None,
     /// The window is smaller; the next new data will say so.
@@ -66,7 +66,7 @@ impl Ecn {
         Self {
             on,
             echo: false,
-            answer: Answer::None,
+            answer: EcnAnswer::None,
         }
     }
 
@@ -78,25 +78,25 @@ impl Ecn {
     /// An acknowledgement arrived, with these flags, of all before `ack`. True if it tells of congestion that the window
     /// did not shrink for yet.
     pub(crate) fn on_ack(&mut self, flags: TcpFlags, ack: SeqNum) -> bool {
-        if let Answer::Sent(at) = self.answer
+        if let EcnAnswer::Sent(at) = self.answer
             && ack.after(at)
         {
-            self.answer = Answer::None;
+            self.answer = EcnAnswer::None;
         }
         let echoed = flags & (TcpFlags::ECE | TcpFlags::SYN) == TcpFlags::ECE;
-        self.on && echoed && self.answer == Answer::None
+        self.on && echoed && self.answer == EcnAnswer::None
     }
 
     /// The window has shrunk, for whatever reason.
     pub(crate) fn reduced(&mut self) {
         if self.on {
-            self.answer = Answer::Due;
+            self.answer = EcnAnswer::Due;
         }
     }
 
     /// Whether the next new data has CWR. Of a segment that a device cuts only the first piece may have it.
     pub(crate) fn is_answer_due(self) -> bool {
-        self.answer == Answer::Due
+        self.answer == EcnAnswer::Due
     }
 
     /// New data is sent that begins at `seq`: the bits of its TCP header and of its IP header.
@@ -104,8 +104,8 @@ impl Ecn {
         if !self.on {
             return (TcpFlags::empty(), 0);
         }
-        if self.answer == Answer::Due {
-            self.answer = Answer::Sent(seq);
+        if self.answer == EcnAnswer::Due {
+            self.answer = EcnAnswer::Sent(seq);
             return (TcpFlags::CWR, CAPABLE);
         }
         (TcpFlags::empty(), CAPABLE)

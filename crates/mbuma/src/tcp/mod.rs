@@ -38,7 +38,7 @@ use crate::faults::{StackFault, planted};
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use pcb::{Inpcb, Predecessor};
-use table::Table;
+use table::ConnectionTable;
 use timestamps::TimestampClock;
 use wheels::Wheels;
 
@@ -98,7 +98,7 @@ pub use user_options::TcpSocketOptions;
 /// TCP's part of a stack.
 pub(crate) struct TcpState {
     pub(crate) config: TcpConfig,
-    pub(crate) table: Table,
+    pub(crate) table: ConnectionTable,
     pub(crate) listeners: accept::Listeners,
     pub(crate) counters: Counters,
     pub(crate) histograms: histograms::EndHistograms,
@@ -117,7 +117,7 @@ impl TcpState {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             config: config.tcp.clone(),
-            table: Table::new(random),
+            table: ConnectionTable::new(random),
             listeners: accept::Listeners::new(random),
             counters: Counters::default(),
             histograms: histograms::EndHistograms::default(),

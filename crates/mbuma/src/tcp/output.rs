@@ -12,14 +12,14 @@ use super::due::Due;
 use super::options;
 use super::pace::Pacing;
 use super::pcb::{Inpcb, Tcb};
-use super::segment::{self, Outgoing, Payload};
+use super::segment::{self, Payload, SegmentFields};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
 use super::{path_mtu, reset, timers, urgent};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::sockbuf::{SealError, Sealer};
-use plan::{Kind, Plan, next};
+use plan::{Plan, PlanKind, next};
 
 mod plan;
 
@@ -117,7 +117,7 @@ fn map(
     (plan.len > 0).then_some(())
 }
 
-fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
+fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
     let (window, options) = if syn {
         (syn_window(t), options::of_syn(t, plan.flags, now))
@@ -128,13 +128,13 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
     let (mut tos, ttl) =
         (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
-    if plan.len > 0 && plan.kind != Kind::Probe && plan.seq == t.send.nxt {
+    if plan.len > 0 && plan.kind != PlanKind::Probe && plan.seq == t.send.nxt {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;
         tos |= capable;
     }
     flags.set(TcpFlags::URG, urgent.is_some());
-    Outgoing {
+    SegmentFields {
         ends: pcb.ends(),
         flow: pcb.flow(),
         seq: plan.seq,
@@ -195,11 +195,11 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         t.recv.policy.on_answer(delay_max, batch.now);
     }
     match plan.kind {
-        Kind::Ack => {
+        PlanKind::Ack => {
             t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
             return;
         }
-        Kind::Repair | Kind::Tail | Kind::Probe | Kind::Normal => {}
+        PlanKind::Repair | PlanKind::Tail | PlanKind::Probe | PlanKind::Normal => {}
     }
     t.due -= Due::PROBE;
     t.send.sent_at = batch.now;
@@ -209,16 +209,17 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         counters.retransmitted_segments.inc();
         counters.retransmitted_bytes.add(u64::from(plan.len));
     }
-    if plan.kind != Kind::Probe || first {
+    if plan.kind != PlanKind::Probe || first {
         record(batch, t, plan, end);
     }
-    if plan.kind == Kind::Tail {
+    if plan.kind == PlanKind::Tail {
         counters.tail_loss_probes.inc();
         t.due -= Due::TAIL_PROBE;
         t.send.probe.on_sent(t.send.nxt, again);
     }
-    let timed = plan.kind != Kind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);
-    if timed || (plan.kind == Kind::Repair && plan.seq == t.send.una) {
+    let timed =
+        plan.kind != PlanKind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);
+    if timed || (plan.kind == PlanKind::Repair && plan.seq == t.send.una) {
         let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
         t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);
@@ -243,7 +244,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     if end.after(t.send.nxt) {
         let new = SentRecord {
             // What is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
-            resent: plan.kind == Kind::Probe,
+            resent: plan.kind == PlanKind::Probe,
             ..SentRecord::new(t.send.nxt..end, now, stamp)
         };
         t.send.sent.push(new);

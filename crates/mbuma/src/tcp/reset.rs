@@ -3,7 +3,7 @@
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::segment::{self, Outgoing, Payload, Segment};
+use super::segment::{self, Payload, Segment, SegmentFields};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::inet::Ends;
@@ -26,7 +26,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
             TcpFlags::RST | TcpFlags::ACK,
         )
     };
-    let out = Outgoing {
+    let out = SegmentFields {
         ends: seg.ends,
         flow: 0,
         seq,
@@ -47,7 +47,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
 
 /// A reset that ends a connection of ours: where the peer expects our next byte.
 pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
-    let out = Outgoing {
+    let out = SegmentFields {
         ends,
         flow: 0,
         seq,

@@ -115,7 +115,7 @@ fn verify_checksum<A: Address>(packet: &Packet, from: &Addressed<'_, A>) -> Resu
 
 /// A segment to be sent.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct SegmentFields {
     pub(crate) ends: Ends,
     /// The connection's, or 0 where there is none.
     pub(crate) flow: u32,
@@ -182,7 +182,7 @@ const HEADERS_USUAL: usize = 14 + 20 + 32;
 /// connection's, if there is one.
 pub(crate) fn send(
     batch: &mut Batch<'_>,
-    out: &Outgoing,
+    out: &SegmentFields,
     data: Payload,
     route: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
@@ -226,7 +226,7 @@ pub(crate) fn send(
 }
 
 /// The hash of the flow. What answers a segment of no connection has it computed where it matters.
-fn flow(batch: &Batch<'_>, out: &Outgoing) -> u32 {
+fn flow(batch: &Batch<'_>, out: &SegmentFields) -> u32 {
     let netisr = &batch.stack.netisr;
     match out.flow {
         0 if netisr.flows_matter() => netisr.flows().between(&out.ends),

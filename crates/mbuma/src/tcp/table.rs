@@ -34,14 +34,14 @@ const SHARDS: usize = if cfg!(shuttle) { 4 } else { 64 };
 const KEPT_ENTRIES: usize = 3;
 
 /// The connections of both versions of IP.
-pub(crate) struct Table {
+pub(crate) struct ConnectionTable {
     v4: Shards<Hashed>,
     v6: Shards<Hashed6>,
     hash: SeededState,
     len: AtomicUsize,
 }
 
-impl Table {
+impl ConnectionTable {
     pub(crate) fn new(random: &mut Random) -> Self {
         Self {
             v4: Shards::new(),

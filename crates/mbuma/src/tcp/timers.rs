@@ -14,14 +14,14 @@ use super::pcb::{Inpcb, State, Tcb};
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
-use super::wheels::Entry;
+use super::wheels::WheelEntry;
 use super::{ack, path_mtu, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 
 /// Runs the timers that are due when the wheel's entry has come.
-pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
+pub(crate) fn expired(batch: &mut Batch<'_>, entry: &WheelEntry) {
     let pcb = &entry.pcb;
     let mut t = visit::begin(pcb);
     entry.arrives(&mut t.timers);

@@ -32,10 +32,10 @@ pub(crate) struct Wheels(Box<[Wheel]>);
 
 /// A CPU's; on lines of its own.
 #[repr(align(128))]
-struct Wheel(Mutex<Callout<Entry>>);
+struct Wheel(Mutex<Callout<WheelEntry>>);
 
 /// What a wheel gives back when it is time.
-pub(crate) struct Entry {
+pub(crate) struct WheelEntry {
     pub(crate) pcb: Arc<Inpcb>,
     number: u32,
 }
@@ -81,7 +81,7 @@ impl Wheels {
         };
         timers.last_entry = timers.last_entry.wrapping_add(1);
         let number = timers.last_entry;
-        let entry = Entry {
+        let entry = WheelEntry {
             pcb: Arc::clone(pcb),
             number,
         };
@@ -109,8 +109,8 @@ impl Wheels {
         }
     }
 
-    /// Turns the wheel of `cpu`. What comes out is to be brought to its connection: see [`Entry::arrives`].
-    pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<Entry> {
+    /// Turns the wheel of `cpu`. What comes out is to be brought to its connection: see [`WheelEntry::arrives`].
+    pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<WheelEntry> {
         let mut due = Vec::new();
         self.0[cpu].0.lock().advance(now, &mut due);
         due
@@ -122,7 +122,7 @@ impl Wheels {
     }
 }
 
-impl Entry {
+impl WheelEntry {
     /// It has come to its connection, which needs a new one then; unless that has one already.
     pub(crate) fn arrives(&self, timers: &mut Timers) {
         let any = planted(StackFault::ForgottenEntry);

@@ -86,14 +86,14 @@ impl From<UdpError> for Record<UdpError> {
 /// UDP's part of a stack.
 #[derive(Debug)]
 pub(crate) struct UdpState {
-    pub(crate) table: pcb::Table,
+    pub(crate) table: pcb::UdpTable,
     queue_max: usize,
 }
 
 impl UdpState {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
-            table: pcb::Table::new(random),
+            table: pcb::UdpTable::new(random),
             queue_max: config.udp_queue_max,
         }
     }

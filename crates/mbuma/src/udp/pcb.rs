@@ -61,10 +61,10 @@ impl UdpPcb {
 
 /// The sockets.
 #[derive(Debug)]
-pub(crate) struct Table(RmLock<Inner>);
+pub(crate) struct UdpTable(RmLock<PortMap>);
 
 #[derive(Debug)]
-struct Inner {
+struct PortMap {
     by_port: HashMap<u16, Vec<Arc<UdpPcb>>, SeededState>,
     any: Vec<Arc<UdpPcb>>,
 }
@@ -80,12 +80,12 @@ pub(crate) enum Whose {
     Foreign(IfIndex),
 }
 
-impl Table {
+impl UdpTable {
     pub(super) fn new(random: &mut Random) -> Self {
         let by_port = HashMap::with_hasher(SeededState::new(random));
         Self(RmLock::new(
             &TABLE,
-            Inner {
+            PortMap {
                 by_port,
                 any: Vec::new(),
             },

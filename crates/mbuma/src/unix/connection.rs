@@ -15,7 +15,7 @@ use kern::prim::{AtomicBool, Ordering};
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
-use super::rcvbuf::{Rcvbuf, Refusal, Shape, Unread};
+use super::rcvbuf::{Rcvbuf, SendRefusal, Shape, Unread};
 use super::rights;
 use super::state::UnixState;
 use crate::config::Credentials;
@@ -33,7 +33,7 @@ pub(super) struct Connection {
 }
 
 /// The description of one side when a connection is made.
-pub(super) struct Side {
+pub(super) struct PairSide {
     pub(super) id: u64,
     pub(super) name: Option<Name>,
     pub(super) credentials: Credentials,
@@ -43,11 +43,11 @@ pub(super) struct Side {
 impl Connection {
     /// Both sides of a new connection.
     #[doc(alias = "unp_connect2")]
-    pub(super) fn pair(unix: &UnixState, shape: Shape, a: Side, b: Side) -> (Self, Self) {
+    pub(super) fn pair(unix: &UnixState, shape: Shape, a: PairSide, b: PairSide) -> (Self, Self) {
         let hiwat = unix.config.recv_buffer;
         let buffer = |id| Arc::new(Rcvbuf::new(&unix.giant, id, shape, hiwat));
         let (of_a, of_b) = (buffer(a.id), buffer(b.id));
-        let side = |rx: &Arc<Rcvbuf>, tx: &Arc<Rcvbuf>, own: &Side, other: &Side| Self {
+        let side = |rx: &Arc<Rcvbuf>, tx: &Arc<Rcvbuf>, own: &PairSide, other: &PairSide| Self {
             rx: Arc::clone(rx),
             tx: Arc::clone(tx),
             local: own.name.clone(),
@@ -81,7 +81,7 @@ impl Connection {
                 .tx
                 .push(&unix.pool, &unix.flight, message, None, waiter)
             {
-                Err((Refusal::Full, message)) => {
+                Err((SendRefusal::Full, message)) => {
                     unsent = Some(message);
                     Poll::Pending
                 }

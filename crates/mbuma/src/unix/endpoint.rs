@@ -15,7 +15,7 @@ use super::lock::Lock;
 use super::message::{Message, Sender};
 use super::name::Name;
 use super::pcb::{Role, Unpcb};
-use super::rcvbuf::{Rcvbuf, Refusal, Unread};
+use super::rcvbuf::{Rcvbuf, SendRefusal, Unread};
 use super::rights;
 use crate::config::Credentials;
 use crate::park::{Wait, retry};
@@ -117,7 +117,7 @@ impl Endpoint {
         };
         self.push(pcb, &target.rcv, message, wait)
             .map_err(|(refusal, message)| {
-                if refusal == Refusal::Gone && to.is_none() {
+                if refusal == SendRefusal::Gone && to.is_none() {
                     self.forget(&target);
                 }
                 (error_of(refusal, wait), message)
@@ -150,7 +150,7 @@ impl Endpoint {
         rcv: &Rcvbuf,
         message: Message,
         wait: Wait,
-    ) -> Result<(), (Refusal, Message)> {
+    ) -> Result<(), (SendRefusal, Message)> {
         let (pool, flight) = (&pcb.unix.pool, &pcb.unix.flight);
         let mut unsent = Some(message);
         let pushed = retry(wait, |waiter| {
@@ -161,14 +161,14 @@ impl Endpoint {
                 id: pcb.id,
             };
             match rcv.push(pool, flight, message, Some(sender), waiter) {
-                Err((Refusal::Full, message)) => {
+                Err((SendRefusal::Full, message)) => {
                     unsent = Some(message);
                     Poll::Pending
                 }
                 other => Poll::Ready(other),
             }
         });
-        pushed.unwrap_or_else(|| Err((Refusal::Full, unsent.unwrap_or_default())))
+        pushed.unwrap_or_else(|| Err((SendRefusal::Full, unsent.unwrap_or_default())))
     }
 
     /// The peer has gone: from now on there is none, unless there is another already.
@@ -196,11 +196,11 @@ impl Endpoint {
 }
 
 /// The error that a sender gets.
-fn error_of(refusal: Refusal, wait: Wait) -> UnixError {
+fn error_of(refusal: SendRefusal, wait: Wait) -> UnixError {
     match refusal {
-        Refusal::Full => not_ready(wait),
-        Refusal::Shut => UnixError::BrokenPipe,
-        Refusal::Gone => UnixError::Refused,
-        Refusal::Stranger => UnixError::NotPermitted,
+        SendRefusal::Full => not_ready(wait),
+        SendRefusal::Shut => UnixError::BrokenPipe,
+        SendRefusal::Gone => UnixError::Refused,
+        SendRefusal::Stranger => UnixError::NotPermitted,
     }
 }

@@ -33,11 +33,11 @@ static QUEUE: LockClass = LockClass::new("unix accept queue", order::UNIX_RCV);
 pub(super) struct Listening {
     pub(super) name: Name,
     backlog: usize,
-    queue: Lock<Queue>,
+    queue: Lock<Backlog>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct Backlog {
     ready: VecDeque<Arc<Unpcb>>,
     closed: bool,
     /// Programs wait to accept, others for a place to connect to.
@@ -49,7 +49,7 @@ impl Listening {
         Self {
             name,
             backlog: backlog.max(1),
-            queue: Lock::new(giant, &QUEUE, Queue::default()),
+            queue: Lock::new(giant, &QUEUE, Backlog::default()),
         }
     }
 

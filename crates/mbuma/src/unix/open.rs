@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::{Connection, Side};
+use super::connection::{Connection, PairSide};
 use super::datagram::UnixDatagram;
 use super::endpoint::{self, Endpoint};
 use super::error::UnixError;
@@ -79,7 +79,7 @@ impl Unix {
     }
 
     fn connected(&self, shape: Shape) -> (Handle, Handle) {
-        let [a, b] = [(); 2].map(|()| Side {
+        let [a, b] = [(); 2].map(|()| PairSide {
             id: self.state.next_id(),
             name: None,
             credentials: self.credentials,
@@ -89,7 +89,7 @@ impl Unix {
         (Handle::new(&a), Handle::new(&b))
     }
 
-    fn connect_sides(&self, shape: Shape, a: Side, b: Side) -> (Arc<Unpcb>, Arc<Unpcb>) {
+    fn connect_sides(&self, shape: Shape, a: PairSide, b: PairSide) -> (Arc<Unpcb>, Arc<Unpcb>) {
         let role = match shape {
             Shape::Stream => Role::Stream,
             Shape::Records | Shape::Datagrams => Role::Seqpacket,
@@ -222,13 +222,13 @@ impl Unix {
             | (Role::SeqpacketListener(listening), Shape::Records) => listening,
             _ => return Err(UnixError::WrongType),
         };
-        let ours = Side {
+        let ours = PairSide {
             id: self.state.next_id(),
             name: None,
             credentials: self.credentials,
             accepted: true,
         };
-        let theirs = Side {
+        let theirs = PairSide {
             id: self.state.next_id(),
             name: Some(listening.name.clone()),
             credentials: listener.credentials,

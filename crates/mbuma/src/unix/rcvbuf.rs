@@ -49,7 +49,7 @@ pub(super) enum Shape {
 
 /// Why a buffer does not take a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SendRefusal {
     /// It is full.
     Full,
     /// Its owner reads no more, or its writer has said that it ends.
@@ -75,7 +75,7 @@ pub(crate) struct Rcvbuf {
     /// The socket that it is the receive side of.
     pub(super) owner: u64,
     shape: Shape,
-    inner: Lock<Inner>,
+    inner: Lock<RcvbufState>,
 }
 
 /// The rights and the sender of a message while it waits.
@@ -94,7 +94,7 @@ impl Ancillary for Attached {
 /// Messages that are not read yet.
 pub(super) type Unread = VecDeque<Record<Attached>>;
 
-struct Inner {
+struct RcvbufState {
     records: RecordBuf<Attached>,
     reader: Reader,
     /// The writer writes no more.
@@ -112,7 +112,7 @@ impl Rcvbuf {
         Self {
             owner,
             shape,
-            inner: Lock::new(giant, &RCV, Inner::new(hiwat)),
+            inner: Lock::new(giant, &RCV, RcvbufState::new(hiwat)),
         }
     }
 
@@ -128,12 +128,12 @@ impl Rcvbuf {
         message: Message,
         sender: Option<Sender>,
         waiter: Option<&Waker>,
-    ) -> Result<(), (Refusal, Message)> {
+    ) -> Result<(), (SendRefusal, Message)> {
         let unix = message.rights.iter().any(Passed::is_unix);
         let mut graph = unix.then(|| flight.lock());
         let mut inner = self.inner.lock();
         if let Err(refusal) = inner.admit(sender.as_ref()) {
-            if let (Refusal::Full, Some(waiter)) = (refusal, waiter) {
+            if let (SendRefusal::Full, Some(waiter)) = (refusal, waiter) {
                 inner.waiters.add(Want::Write, waiter);
             }
             return Err((refusal, message));
@@ -285,7 +285,7 @@ impl Rcvbuf {
     }
 
     /// Wakes all threads on both sides: the state in which they wait has ended.
-    fn wake_all(&self, mut inner: Locked<'_, Inner>) {
+    fn wake_all(&self, mut inner: Locked<'_, RcvbufState>) {
         let wakes = inner.waiters.take_all();
         drop(inner);
         self.wake([wakes]);
@@ -297,7 +297,7 @@ impl Rcvbuf {
     }
 }
 
-impl Inner {
+impl RcvbufState {
     fn new(hiwat: usize) -> Self {
         Self {
             // A buffer of nothing would take nothing, ever.
@@ -310,14 +310,14 @@ impl Inner {
         }
     }
 
-    fn admit(&self, sender: Option<&Sender>) -> Result<(), Refusal> {
+    fn admit(&self, sender: Option<&Sender>) -> Result<(), SendRefusal> {
         match self.reader {
             // In Linux's order.
-            _ if !self.knows(sender) => Err(Refusal::Stranger),
-            Reader::Gone => Err(Refusal::Gone),
-            Reader::Shut => Err(Refusal::Shut),
-            Reader::Open if self.eof => Err(Refusal::Shut),
-            Reader::Open if self.records.is_full() => Err(Refusal::Full),
+            _ if !self.knows(sender) => Err(SendRefusal::Stranger),
+            Reader::Gone => Err(SendRefusal::Gone),
+            Reader::Shut => Err(SendRefusal::Shut),
+            Reader::Open if self.eof => Err(SendRefusal::Shut),
+            Reader::Open if self.records.is_full() => Err(SendRefusal::Full),
             Reader::Open => Ok(()),
         }
     }

@@ -19,14 +19,14 @@ use super::{BridgeConfig, PortId};
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-struct Entry {
+struct Station {
     port: PortId,
     until: Time,
 }
 
 /// The table.
 pub(super) struct Addresses {
-    entries: HashMap<MacAddr, Entry, SeededState>,
+    entries: HashMap<MacAddr, Station, SeededState>,
     max: usize,
     lifetime: Duration,
     /// A full table is not looked through again before this.
@@ -51,7 +51,7 @@ impl Addresses {
         }
         let until = now + self.lifetime;
         if let Some(entry) = self.entries.get_mut(&mac) {
-            *entry = Entry { port, until };
+            *entry = Station { port, until };
             return;
         }
         if self.entries.len() >= self.max && now >= self.next_sweep {
@@ -59,7 +59,7 @@ impl Addresses {
             self.next_sweep = now + SWEEP;
         }
         if self.entries.len() < self.max {
-            self.entries.insert(mac, Entry { port, until });
+            self.entries.insert(mac, Station { port, until });
         }
     }
 

@@ -5,7 +5,7 @@
 use kern::Counter;
 
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct BridgeCounters {
     pub(super) received: Counter,
     pub(super) switched: Counter,
     pub(super) flooded: Counter,
@@ -55,7 +55,7 @@ pub struct BridgeStats {
     pub addresses: usize,
 }
 
-impl Counters {
+impl BridgeCounters {
     pub(super) fn get(&self, addresses: usize) -> BridgeStats {
         BridgeStats {
             received: self.received.get(),

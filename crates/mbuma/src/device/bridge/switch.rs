@@ -13,12 +13,12 @@ use kern::{Time, witness};
 use mbuf::{Mbufq, Packet};
 use wire::{EtherHeader, MacAddr};
 
-use super::{HOPS_MAX, Inner, Port, PortId};
+use super::{BridgeState, HOPS_MAX, Port, PortId};
 use crate::device::offload;
 
 /// The batch on its way.
 pub(super) struct Switching<'b> {
-    bridge: &'b Inner,
+    bridge: &'b BridgeState,
     /// The ports as they were when it came in.
     ports: &'b [Arc<Port>],
     from: &'b Arc<Port>,
@@ -39,7 +39,11 @@ enum Way {
 }
 
 impl<'b> Switching<'b> {
-    pub(super) fn new(bridge: &'b Inner, ports: &'b [Arc<Port>], from: &'b Arc<Port>) -> Self {
+    pub(super) fn new(
+        bridge: &'b BridgeState,
+        ports: &'b [Arc<Port>],
+        from: &'b Arc<Port>,
+    ) -> Self {
         Self {
             bridge,
             ports,

@@ -45,11 +45,11 @@ static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
 pub(crate) struct AcceptQueue {
     backlog: usize,
     half_open_max: usize,
-    queue: Mutex<Queue>,
+    queue: Mutex<AcceptEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct AcceptEntries {
     ready: VecDeque<Arc<Inpcb>>,
     syn_queue: Embryos,
     acceptors: WaiterSet,
@@ -104,7 +104,7 @@ pub(crate) struct CrowdedOut {
 impl AcceptQueue {
     /// A row of `backlog` ready connections and `half_open_max` others.
     pub(crate) fn new(backlog: usize, half_open_max: usize) -> Arc<Self> {
-        let queue = Mutex::new(&QUEUE, Queue::default());
+        let queue = Mutex::new(&QUEUE, AcceptEntries::default());
         Arc::new(Self {
             backlog: backlog.max(1),
             half_open_max: half_open_max.max(1),
@@ -222,7 +222,7 @@ fn any_of(addr: SocketAddr) -> SocketAddr {
 }
 
 /// Which user listens where.
-struct Tables {
+struct ListenerTables {
     by_addr: ByAddr,
     /// At most one an interface.
     interceptors: Vec<(IfIndex, Arc<AcceptQueue>)>,
@@ -230,13 +230,13 @@ struct Tables {
 
 /// All listeners and interceptors.
 pub(crate) struct Listeners {
-    tables: RmLock<Tables>,
+    tables: RmLock<ListenerTables>,
 }
 
 impl Listeners {
     pub(crate) fn new(random: &mut Random) -> Self {
         let by_addr = HashMap::with_hasher(SeededState::new(random));
-        let tables = Tables {
+        let tables = ListenerTables {
             by_addr,
             interceptors: Vec::new(),
         };

@@ -28,12 +28,12 @@ pub(super) struct Plan {
     pub(super) seq: SeqNum,
     pub(super) len: u32,
     pub(super) flags: TcpFlags,
-    pub(super) kind: Kind,
+    pub(super) kind: PlanKind,
 }
 
 /// Which rule decided it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PlanKind {
     Repair,
     /// A tail loss probe.
     Tail,
@@ -98,12 +98,12 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
         t,
         range.start,
         len.max(all.min(t.send.mss)),
-        Kind::Repair,
+        PlanKind::Repair,
     ))
 }
 
 /// A segment of what was sent before: `len` numbers from `seq` on. What is small is filled up with new data.
-fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
+fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let end = t.data_end();
     let ready = t.ready_end();
     let mut data = if (seq + len).after(end) { len - 1 } else { len };
@@ -143,12 +143,12 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
             seq: t.send.nxt,
             len,
             flags: TcpFlags::ACK | TcpFlags::PSH,
-            kind: Kind::Tail,
+            kind: PlanKind::Tail,
         });
     }
     let last = t.send.sent.last().filter(|r| !r.sacked && !r.lost)?;
     let len = last.len().min(t.send.mss);
-    Some(again(t, last.end - len, len, Kind::Tail))
+    Some(again(t, last.end - len, len, PlanKind::Tail))
 }
 
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
@@ -163,7 +163,7 @@ fn plan_probe(t: &Tcb) -> Option<Plan> {
         seq: if data { t.send.base } else { t.send.una - 1 },
         len: u32::from(data),
         flags: TcpFlags::ACK,
-        kind: Kind::Probe,
+        kind: PlanKind::Probe,
     })
 }
 
@@ -178,7 +178,7 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
         seq: t.send.iss,
         len: 0,
         flags,
-        kind: Kind::Normal,
+        kind: PlanKind::Normal,
     })
 }
 
@@ -224,7 +224,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
         seq: t.send.nxt,
         len,
         flags,
-        kind: Kind::Normal,
+        kind: PlanKind::Normal,
     })
 }
 
@@ -276,7 +276,7 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
         seq: t.send.nxt,
         len: 0,
         flags,
-        kind: Kind::Normal,
+        kind: PlanKind::Normal,
     })
 }
 
@@ -290,7 +290,7 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
         seq: t.acceptable_seq(),
         len: 0,
         flags: TcpFlags::ACK,
-        kind: Kind::Ack,
+        kind: PlanKind::Ack,
     })
 }
 

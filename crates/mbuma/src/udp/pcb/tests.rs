@@ -5,11 +5,11 @@ const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const IF1: IfIndex = IfIndex(1);
 
-fn table() -> Table {
-    Table::new(&mut Random::from_seed(1))
+fn table() -> UdpTable {
+    UdpTable::new(&mut Random::from_seed(1))
 }
 
-fn bind(table: &Table, local: SocketAddr, any: Option<IfIndex>) -> Option<Arc<UdpPcb>> {
+fn bind(table: &UdpTable, local: SocketAddr, any: Option<IfIndex>) -> Option<Arc<UdpPcb>> {
     let pcb = Arc::new(UdpPcb::new(local, any, 1));
     table.insert(&pcb).then_some(pcb)
 }

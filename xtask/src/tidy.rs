@@ -1,6 +1,7 @@
 //! Checks beyond lints: crates use only those above them, `unsafe` stays where DESIGN allows it, texts hold no
 //! leftovers and state the figures that the code has, and the tool links no more packages than it should.
 
+mod fields;
 mod figures;
 mod modules;
 mod packages;
@@ -50,6 +51,7 @@ pub(crate) fn run() -> bool {
     }
     modules::check(&mut complaints, &files);
     types::check(&mut complaints, &files);
+    fields::check(&mut complaints, &files);
     let texts = [
         "ARCHITECTURE.md",
         "README.md",

@@ -102,6 +102,7 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
 
 /// The locks that threads hold and wait for; its text is the one above.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ShowLocks {
     /// The time of the reading.
     pub now: Instant,

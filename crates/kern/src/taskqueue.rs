@@ -109,6 +109,7 @@ pub enum EnqueueOutcome {
 /// The result of a [`Taskqueue::run`].
 #[must_use = "if there is more, no wakeup will come for it"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Ran {
     /// How many tasks ran.
     pub tasks: usize,

@@ -35,6 +35,7 @@ pub fn lock_stats() -> LockStats {
 
 /// The cost of the locks of one class. Counted since the process began; they wrap with 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassStats {
     /// The class.
     pub name: &'static str,
@@ -89,6 +90,7 @@ impl ClassStats {
 
 /// A table of classes; its text is the table above, one line a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockStats {
     /// In the order of their ranks; those without come last.
     pub classes: Vec<ClassStats>,

@@ -7,6 +7,7 @@ use crate::lock::{How, LockClass};
 
 /// A lock that a thread holds.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HeldLock {
     /// Its class.
     pub class: &'static LockClass,

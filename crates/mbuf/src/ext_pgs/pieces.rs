@@ -59,6 +59,7 @@ impl Piece<'_> {
 
 /// Bytes in pages that follow each other by number.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct PageRun<'a> {
     pub(super) ext: &'a Ext,
     /// The first page.

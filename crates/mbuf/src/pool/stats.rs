@@ -65,6 +65,7 @@ pub struct Calls {
 
 /// A pool's figures. `Display` writes the text of `netstat -m`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// The mbuf zone.
     pub mbufs: ZoneStats,

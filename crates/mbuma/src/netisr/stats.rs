@@ -14,6 +14,7 @@ use crate::config::Protocol;
 /// handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "sysctl_netisr_work")]
+#[non_exhaustive]
 pub struct WorkStats {
     /// Which CPU.
     pub cpu: usize,

@@ -31,6 +31,7 @@ pub enum RouteKind<A = Ipv4Addr> {
 
 /// A route, as `netstat -r` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RouteEntry<A = Ipv4Addr> {
     /// The network.
     pub net: IfAddr<A>,

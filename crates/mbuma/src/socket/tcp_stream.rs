@@ -60,6 +60,7 @@ enum Behind {
 
 /// What a send buffer takes now, and in which units it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SendRoom {
     /// Bytes of room; 0 once nothing more may be sent.
     pub bytes: usize,

@@ -47,6 +47,7 @@ pub struct TlsStream {
 
 /// The results of the handshake, besides keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TlsAbout {
     /// The protocol above (RFC 7301).
     pub alpn: Option<Vec<u8>>,

@@ -61,6 +61,7 @@ pub(crate) enum StreamEnd {
 
 /// Counts of a TLS connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TlsCounts {
     /// Records sealed.
     pub sealed: u64,

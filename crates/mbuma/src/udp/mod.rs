@@ -65,6 +65,7 @@ impl From<Record<Arrived>> for Datagram {
 
 /// What came back instead of an answer to a datagram that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpError {
     /// The address that it was sent from.
     pub src: SocketAddr,

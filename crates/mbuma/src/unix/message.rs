@@ -35,6 +35,7 @@ impl Message {
 
 /// A received message.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Received {
     /// The bytes.
     pub data: Chain,

@@ -27,6 +27,7 @@ pub(crate) struct UnixState {
 
 /// Figures about the UNIX-domain sockets of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnixStats {
     /// Sockets whose memory is in use.
     #[doc(alias = "net.local.sockcount")]

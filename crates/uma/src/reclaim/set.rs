@@ -89,6 +89,7 @@ struct Watched {
 /// The result of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct Tick {
     /// When the next tick is due; [`Time::MAX`] while no zone is watched.
     pub next: Time,

@@ -55,6 +55,7 @@ pub struct Reclaimer {
 
 /// The figures of the thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReclaimStats {
     /// Times it looked at the zones.
     pub ticks: u64,

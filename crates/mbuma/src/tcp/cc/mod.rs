@@ -35,6 +35,7 @@ pub use reno::Reno;
 
 /// What an algorithm controls. All fields are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// The congestion window: bytes that may be in flight (RFC 5681 2).
     #[doc(alias = "snd_cwnd")]
@@ -103,6 +104,7 @@ pub(crate) fn initial_window(mss: u32, segments: u32) -> u32 {
 
 /// What one acknowledgement says. Spans of time are nanoseconds, amounts are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RateSample {
     /// When the acknowledgement arrived.
     pub now: Time,
@@ -150,6 +152,7 @@ pub enum Why {
 
 /// One congestion event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CongestionEvent {
     /// What happened.
     pub why: Why,

@@ -17,25 +17,28 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 use super::SocketError;
 use super::send_file::{FileRoom, FileSink, SendFileError};
 use super::splice::{self, End};
-use crate::network;
 use crate::park::{Wait, retry};
 use crate::sockbuf::BYTES_MAX;
 use crate::state::StackState;
-use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
-use crate::tcp::timer::TcpTimer;
-use crate::tcp::user_options::SEGMENT_MIN;
 use crate::tcp::visit;
-use crate::tcp::{State, TcpInfo, TcpSocketOptions};
+use crate::tcp::{State, TcpInfo};
 use crate::tcp::{output, reset, urgent};
 use crate::waiters::{WaitBy, Want};
 
 mod claim;
+mod options;
 mod readiness;
+mod rules;
 mod urgent_data;
 
 pub use claim::SendClaim;
 pub(super) use claim::fail;
+pub(super) use rules::{
+    close_send, is_source, may_send, may_write, should_reopen, take_received, wait_for,
+};
+
+use rules::{room, take_unspliced};
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
 /// than moving mbufs does.
@@ -128,72 +131,6 @@ impl TcpStream {
         self.pcb.tcb.lock().conn.error
     }
 
-    /// From now on all that the connection sends leaves by the calling CPU's queue, of an interface that has several:
-    /// for a program that hands a connection from thread to thread ([`Incoming::accept`] says what it is good for).
-    ///
-    /// [`Incoming::accept`]: super::Incoming::accept
-    #[doc(alias = "SO_INCOMING_CPU")]
-    pub fn keep_to_this_cpu(&self) {
-        let _giant = self.stack.look();
-        if let Some(way) = network::way_to(&self.stack, self.pcb.ends().peer()) {
-            let cpu = self.stack.cpus.current();
-            self.pcb.keep_to(way.ifp.queues.len(), cpu);
-        }
-    }
-
-    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
-    #[doc(alias = "TCP_NODELAY")]
-    pub fn set_nodelay(&self, on: bool) {
-        self.with(|t| t.send.nodelay = on);
-    }
-
-    /// Chooses the congestion control of this connection. The window stays as it is; the new algorithm grows it from there,
-    /// and knows of no event before.
-    #[doc(alias = "TCP_CONGESTION")]
-    pub fn set_congestion(&self, congestion: CongestionControl) {
-        let cc = Cc::new(congestion);
-        let old = self.with(|t| std::mem::replace(&mut t.send.cc, cc));
-        // An embedder's destructor runs without the connection's lock.
-        drop(old);
-    }
-
-    /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
-    /// still taken; nothing more is until there is room again. Both keep this size from now on. A GiB each at most.
-    #[doc(alias = "SO_SNDBUF")]
-    #[doc(alias = "SO_RCVBUF")]
-    pub fn set_buffers(&self, send: usize, receive: usize) {
-        self.with(|t| {
-            t.send.buf.set_hiwat(send);
-            t.recv.buf.set_hiwat(receive);
-            (t.recv.tuner, t.recv.fixed) = (None, true);
-        });
-    }
-
-    /// What was asked of this connection.
-    pub fn options(&self) -> TcpSocketOptions {
-        let _giant = self.stack.look();
-        self.pcb.tcb.lock().conn.asked()
-    }
-
-    /// Asks this of the connection, from now on.
-    #[doc(alias = "setsockopt")]
-    pub fn set_options(&self, options: &TcpSocketOptions) {
-        let now = self.stack.clock.now();
-        self.with(|t| {
-            let waits = t.waits();
-            let kept = t.conn.options.get_or_insert_default();
-            kept.asked = *options;
-            kept.note_waiting(waits, now);
-            if let Some(max) = options.segment_max {
-                let mss = t
-                    .send
-                    .mss
-                    .min(max.max(SEGMENT_MIN) - crate::tcp::options::each_segment_len(t));
-                t.send.set_mss(mss);
-            }
-        });
-    }
-
     /// Copies as much of `bytes` into the send buffer as it takes, and says that more follows: a segment that is not full
     /// waits for the next call of [`send`](Self::send), for 200 ms at most.
     ///
@@ -212,20 +149,6 @@ impl TcpStream {
     #[doc(alias = "MSG_EOR")]
     pub fn send_record(&self, bytes: &[u8]) -> Result<usize, SocketError> {
         self.copy_in(bytes, Behind::RecordEnd, None)
-    }
-
-    /// Asks an idle peer whether it is still there, first after `idle`.
-    #[doc(alias = "SO_KEEPALIVE")]
-    pub fn set_keepalive(&self, idle: Option<Duration>) {
-        let now = self.stack.clock.now();
-        self.with(|t| {
-            t.conn.set_keepalive(idle);
-            t.timers.set(
-                TcpTimer::Keepalive,
-                idle.filter(|_| t.conn.state.is_synchronized())
-                    .map(|d| now + d),
-            );
-        });
     }
 
     /// Runs `f` on the connection, then gives it a turn to send: at once, since nothing else comes in this batch, and
@@ -452,15 +375,9 @@ impl TcpStream {
         bytes: &[u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        let mut sent = 0;
-        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-            match blocking(timeout, |waiting| self.give(rest, waiting)) {
-                Ok(n) => sent += n,
-                Err(e) if sent == 0 => return Err(e),
-                Err(_) => break,
-            }
-        }
-        Ok(sent)
+        send_all(bytes, |rest| {
+            blocking(timeout, |waiting| self.give(rest, waiting))
+        })
     }
 
     pub(super) fn give(
@@ -620,98 +537,30 @@ fn blocking<T>(
     result.unwrap_or(Err(SocketError::TimedOut))
 }
 
-/// If it is only a matter of time, the call that waits is told when the side that it waits for changes.
-pub(super) fn wait_for(t: &mut Tcb, want: Want, error: SocketError, waiting: Option<WaitBy<'_>>) {
-    if let (SocketError::WouldBlock, Some(waiting)) = (error, waiting) {
-        t.conn.waiters.register(want, waiting);
-    }
-}
-
-/// Whether the peer is to be told of the window: only if that was nearly closed.
-pub(super) fn should_reopen(t: &Tcb) -> bool {
-    t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4
-}
-
-/// Whether a splice takes what the connection receives.
-pub(super) fn is_source(t: &Tcb) -> bool {
-    let splices = t.conn.attached.as_ref();
-    splices.is_some_and(|splices| splices.as_source.is_some())
-}
-
-/// What a program may take: nothing while a splice takes it.
-fn take_unspliced(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
-    match is_source(t) {
-        true => Err(SocketError::WouldBlock),
-        false => take_received(t, max),
-    }
-}
-
-pub(super) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
-    if t.recv.buf.is_empty() {
-        let end = t.read_end().unwrap_or(Err(SocketError::WouldBlock));
-        return end.map(|()| Chain::new());
-    }
-    let max = urgent::limit(t, max);
-    let taken = t.recv.buf.take_front(max);
-    urgent::was_read(t);
-    taken.map_err(|_| SocketError::NoBufs)
-}
-
-/// Whether a program may send: not while a splice does.
-pub(super) fn may_write(t: &Tcb) -> Result<(), SocketError> {
-    let splices = t.conn.attached.as_ref();
-    match splices.is_some_and(|splices| splices.as_sink.is_some()) {
-        true => Err(SocketError::WouldBlock),
-        false => may_send(t),
-    }
-}
-
-/// How many bytes a program may send now, at least one.
-fn room(t: &Tcb) -> Result<usize, SocketError> {
-    may_write(t)?;
-    match t.send_room() {
-        0 => Err(SocketError::WouldBlock),
-        room => Ok(room),
-    }
-}
-
-pub(super) fn may_send(t: &Tcb) -> Result<(), SocketError> {
-    match t.conn.state {
-        _ if t.send.fin_queued => Err(SocketError::Closed),
-        State::Established | State::CloseWait | State::SynSent | State::SynReceived => Ok(()),
-        _ => Err(t.conn.error.unwrap_or(SocketError::Closed)),
-    }
-}
-
-/// RFC 9293 3.10.4: our side says no more.
-pub(super) fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
-    if t.send.fin_queued {
-        // Closed before, orphaned now: do not wait for the peer for ever.
-        if t.conn.state == State::FinWait2 && !t.timers.is_set(TcpTimer::Wait) {
-            t.timers.set(TcpTimer::Wait, patience);
+/// Sends all of `bytes` by calls of `send`. Returns how many were taken when nothing more could be.
+///
+/// # Errors
+/// That of the first call, if it took none.
+pub(super) fn send_all<E>(
+    bytes: &[u8],
+    mut send: impl FnMut(&[u8]) -> Result<usize, E>,
+) -> Result<usize, E> {
+    let mut sent = 0;
+    while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+        match send(rest) {
+            Ok(n) => sent += n,
+            Err(e) if sent == 0 => return Err(e),
+            Err(_) => break,
         }
-        return;
     }
-    match t.conn.state {
-        State::Established => t.conn.state = State::FinWait1,
-        State::CloseWait => t.conn.state = State::LastAck,
-        State::SynHeld => return t.close(Some(SocketError::Closed)),
-        // Neither side has sent data yet, and now neither will.
-        State::SynSent if t.conn.orphan && t.send.buf.is_empty() => {
-            return t.close(Some(SocketError::Closed));
-        }
-        // The handshake is not over: the FIN waits with the data.
-        State::SynSent | State::SynReceived => {}
-        _ => return,
-    }
-    t.send.fin_queued = true;
+    Ok(sent)
 }
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
         splice::end_dropped(&self.end());
         let wakers = self.stack.enter(|batch| {
-            let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
+            let deadline = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = visit::begin(&self.pcb);
             let wakers = t.conn.waiters.clear();
             if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
@@ -721,7 +570,7 @@ impl Drop for TcpStream {
             } else {
                 t.conn.orphan = true;
                 drop(t.recv.buf.flush());
-                close_send(&mut t, Some(patience));
+                close_send(&mut t, Some(deadline));
                 visit::end_later(batch, &self.pcb, t);
             }
             wakers

@@ -20,7 +20,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 use super::SocketError;
 use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use super::tcp_stream::{
-    TcpStream, close_send, is_source, may_send, may_write, should_reopen, wait_for,
+    TcpStream, close_send, is_source, may_send, may_write, send_all, should_reopen, wait_for,
 };
 use crate::park::{Wait, retry};
 use crate::sockbuf::BYTES_MAX;
@@ -120,15 +120,9 @@ impl TlsStream {
         bytes: &[u8],
         timeout: Option<Duration>,
     ) -> Result<usize, TlsError> {
-        let mut sent = 0;
-        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-            match blocking(timeout, |waiting| self.give(rest, waiting)) {
-                Ok(n) => sent += n,
-                Err(e) if sent == 0 => return Err(e),
-                Err(_) => break,
-            }
-        }
-        Ok(sent)
+        send_all(bytes, |rest| {
+            blocking(timeout, |waiting| self.give(rest, waiting))
+        })
     }
 
     fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {

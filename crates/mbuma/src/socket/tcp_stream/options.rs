@@ -1,0 +1,92 @@
+//! Options of one connection, at any time: buffers, congestion control, keepalives, and those of [`TcpSocketOptions`].
+//!
+//! Locks: the connection, for each call.
+
+use std::time::Duration;
+
+use super::TcpStream;
+use crate::network;
+use crate::tcp::TcpSocketOptions;
+use crate::tcp::cc::{Cc, CongestionControl};
+use crate::tcp::options::each_segment_len;
+use crate::tcp::timer::TcpTimer;
+use crate::tcp::user_options::SEGMENT_MIN;
+
+impl TcpStream {
+    /// From now on all that the connection sends leaves by the calling CPU's queue, of an interface that has several:
+    /// for a program that hands a connection from thread to thread ([`Incoming::accept`] says what it is good for).
+    ///
+    /// [`Incoming::accept`]: crate::socket::Incoming::accept
+    #[doc(alias = "SO_INCOMING_CPU")]
+    pub fn keep_to_this_cpu(&self) {
+        let _giant = self.stack.look();
+        if let Some(way) = network::way_to(&self.stack, self.pcb.ends().peer()) {
+            let cpu = self.stack.cpus.current();
+            self.pcb.keep_to(way.ifp.queues.len(), cpu);
+        }
+    }
+
+    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
+    #[doc(alias = "TCP_NODELAY")]
+    pub fn set_nodelay(&self, on: bool) {
+        self.with(|t| t.send.nodelay = on);
+    }
+
+    /// Chooses the congestion control of this connection. The window stays as it is; the new algorithm grows it from there,
+    /// and knows of no event before.
+    #[doc(alias = "TCP_CONGESTION")]
+    pub fn set_congestion(&self, congestion: CongestionControl) {
+        let cc = Cc::new(congestion);
+        let old = self.with(|t| std::mem::replace(&mut t.send.cc, cc));
+        // An embedder's destructor runs without the connection's lock.
+        drop(old);
+    }
+
+    /// Sets how many bytes each buffer holds. Their content stays, and what the peer was told that it may send is
+    /// still taken; nothing more is until there is room again. Both keep this size from now on. A GiB each at most.
+    #[doc(alias = "SO_SNDBUF")]
+    #[doc(alias = "SO_RCVBUF")]
+    pub fn set_buffers(&self, send: usize, receive: usize) {
+        self.with(|t| {
+            t.send.buf.set_hiwat(send);
+            t.recv.buf.set_hiwat(receive);
+            (t.recv.tuner, t.recv.fixed) = (None, true);
+        });
+    }
+
+    /// The options of this connection.
+    pub fn options(&self) -> TcpSocketOptions {
+        let _giant = self.stack.look();
+        self.pcb.tcb.lock().conn.asked()
+    }
+
+    /// Asks this of the connection, from now on.
+    #[doc(alias = "setsockopt")]
+    pub fn set_options(&self, options: &TcpSocketOptions) {
+        let now = self.stack.clock.now();
+        self.with(|t| {
+            let waits = t.waits();
+            let kept = t.conn.options.get_or_insert_default();
+            kept.asked = *options;
+            kept.note_waiting(waits, now);
+            if let Some(max) = options.segment_max {
+                let mss = t.send.mss.min(max.max(SEGMENT_MIN) - each_segment_len(t));
+                t.send.set_mss(mss);
+            }
+        });
+    }
+
+    /// Asks an idle peer whether it is still there, first after `idle`.
+    #[doc(alias = "SO_KEEPALIVE")]
+    pub fn set_keepalive(&self, idle: Option<Duration>) {
+        let now = self.stack.clock.now();
+        self.with(|t| {
+            t.conn.set_keepalive(idle);
+            t.timers.set(
+                TcpTimer::Keepalive,
+                idle.filter(|_| t.conn.state.is_synchronized())
+                    .map(|d| now + d),
+            );
+        });
+    }
+}

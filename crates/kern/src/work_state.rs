@@ -48,7 +48,7 @@ pub(crate) enum WorkState {
     Closed,
 }
 
-/// What happens to the work.
+/// A change of the work, or of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkEvent {
     /// Work is added, for the receiver to handle.

@@ -149,7 +149,7 @@ fn pass(stream: &TcpStream, accepted: &TcpStream, poll: impl Fn()) -> Result<(),
             let more = data.len().min(BYTES - sent);
             sent += stream.send(&data[..more]).unwrap_or(0);
         }
-        // What arrived is taken over, not copied.
+        // Data that arrived is taken over, not copied.
         match accepted.recv_chain(1 << 20) {
             Ok(chain) => got += chain.len(),
             Err(mbuma::SocketError::WouldBlock) => poll(),

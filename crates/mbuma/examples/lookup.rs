@@ -1,4 +1,4 @@
-//! What looking something up costs a packet, on one thread and on two: under read-mostly locks, as the stack has
+//! The cost of a lookup for a packet, on one thread and on two: under read-mostly locks, as the stack has
 //! them, and under read-write locks, as it had.
 //!
 //! `cargo run --release -p mbuma --example lookup`

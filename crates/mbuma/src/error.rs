@@ -28,7 +28,7 @@ pub enum SocketError {
     AddrNotAvailable,
     /// Out of buffers.
     NoBufs,
-    /// What was to be sent could not be read, or not be sealed. The connection has ended, because its peer waits for it.
+    /// Data to be sent could not be read, or not be sealed. The connection has ended, because its peer waits for it.
     Io,
 }
 
@@ -103,7 +103,7 @@ pub enum Error {
     Device {
         /// Its name.
         name: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// No network of the interface has this router.
@@ -118,7 +118,7 @@ pub enum Error {
     Io(io::Error),
 }
 
-/// What setting up gives.
+/// The result of setting up.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl fmt::Display for Error {
@@ -143,7 +143,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What to do about a device that can't be opened.
+/// A remedy for a device that can't be opened.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {

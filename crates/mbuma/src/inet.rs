@@ -153,7 +153,7 @@ impl Ends {
         }
     }
 
-    /// What `f` makes of the ends as bytes, for keyed hashes.
+    /// The result of `f` for the ends as bytes, for keyed hashes.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         match self {

@@ -25,7 +25,7 @@ use kern::witness;
 #[cfg(test)]
 mod tests;
 
-/// What a thread waits for.
+/// The event that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     /// Data, a connection, an end, an error.

@@ -88,7 +88,7 @@ impl Gone {
     }
 }
 
-/// What the threads that make traffic are given: some of it may be gone already.
+/// The things that threads which make traffic are given: some of them may be gone already.
 struct Job {
     stream: Option<TcpStream>,
     listener: Option<TcpListener>,
@@ -341,7 +341,7 @@ fn stacks() {
         pool: hub.stack.pool().clone(),
     })));
     let hubs = [hub.stack.clone()];
-    // What stacks that ended had sent, and the hub has not read yet.
+    // Packets that stacks had sent before they ended, and the hub has not read yet.
     let later = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let _stop = Stop(&stop);
@@ -426,7 +426,7 @@ fn count(of: &str) -> Option<usize> {
 /// Breaks if anything that was made and destroyed is not gone afterwards, or is used then.
 #[test]
 fn nothing_is_left() {
-    // What the first use of anything leaves for ever is not counted.
+    // Memory that the first use of anything leaves for ever is not counted.
     drop(Home::new(0));
     let before = ["task", "fd"].map(count);
     for part in [epairs, stacks] {

@@ -189,7 +189,7 @@ fn an_end_moves_under_traffic() {
         let refused = dropped(&sender, &[DropReason::DeviceError]);
         (out_packets(&sender), received + refused)
     };
-    // What is on its way arrives.
+    // Packets on their way arrive.
     wait_until("arrival of what was sent", || {
         let (sent, accounted) = figures();
         accounted >= sent

@@ -1,6 +1,6 @@
 //! Giant: which threads run under it, one at a time, and which do not.
 //!
-//! Whether a thread may enter is asked by letting one try, never by a time: what would break these tests
+//! Whether a thread may enter is asked by letting one try, never by a time: a change that would break these tests
 //! hangs, and is then reported after a minute.
 
 mod common;
@@ -38,7 +38,7 @@ fn over_all() -> Arc<Giant> {
     Arc::new(Giant::new(true))
 }
 
-/// Whether another thread can enter the stack now. What would keep it out for ever is given a minute.
+/// Whether another thread can enter the stack now. A thread that is kept out for ever is given a minute.
 fn others_may_enter(stack: &Stack) -> bool {
     let (stack, entered) = (stack.clone(), Arc::new(Flag::default()));
     let other = Arc::clone(&entered);

@@ -1,4 +1,4 @@
-//! What 100,000 idle connections cost: each end at most `BYTES_MAX`, of the heap and of the buffers' zones together.
+//! The cost of 100,000 idle connections: each end at most `BYTES_MAX`, of the heap and of the buffers' zones together.
 //! ARCHITECTURE states both figures, and `cargo xtask tidy` compares them with the constants here.
 //!
 //! Both ends are in this process, in two stacks; every byte that it allocates is counted. The figure holds all
@@ -17,7 +17,7 @@ use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
 use mbuma::{Config, IfConfig, IfIndex, Stack, State, TcpListener, TcpStream};
 
-/// The system's allocator, counted: what it was asked for, in the sizes that it gives.
+/// The system's allocator, counted: the bytes that it was asked for, in the sizes that it gives.
 struct Counting;
 
 static HEAP: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the allocator uses up for so many bytes: a header, and no piece that does not end on 16.
+/// The memory that the allocator uses up for so many bytes: a header, and no piece that does not end on 16.
 fn chunk(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
@@ -146,7 +146,7 @@ fn an_idle_connection_costs_no_more_than_architecture_says() {
     let net = Net::new();
     let there = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
     let listen = |port| net.ends[1].0.tcp_listen(there(port), 64).unwrap();
-    // What the first ones make is made once.
+    // The first ones make things that are made once.
     let first = open(&net, &listen(79), 100);
     let listeners: Vec<_> = (80..).take(CONNECTIONS / PER_PORT).map(listen).collect();
     net.pass(Duration::from_secs(1));

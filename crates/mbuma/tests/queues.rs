@@ -119,7 +119,7 @@ fn a_connection_leaves_by_the_queue_of_who_accepted_it() {
         gateway.cpus.switch_to(accepted_by);
         streams.push(incoming.accept().unwrap());
         assert_eq!(gateway.left_by(), [accepted_by]);
-        // What answers a packet that was on its way to another.
+        // The answer to a packet that was on its way to another.
         gateway.give(begun_by, &syn(port));
         assert_eq!(gateway.left_by(), [accepted_by], "begun by {begun_by}");
     }

@@ -16,7 +16,7 @@ use mbuma::{Config, IfAddr, IfConfig, Stack, TcpStream};
 struct World {
     clock: Arc<VirtualClock>,
     stack: Stack,
-    /// What the stack sends comes out here.
+    /// The packets that the stack sends come out here.
     wire: Pipe,
 }
 

@@ -1,4 +1,4 @@
-//! Two hundred networks, drawn from as many seeds: what must hold of each, holds.
+//! Two hundred networks, drawn from as many seeds: the laws hold for each.
 //!
 //! Breaks when any connection loses, doubles or swaps a byte, hangs, fails without a reason, or leaves
 //! a connection, a buffer or an uncounted packet behind.

@@ -1,4 +1,4 @@
-//! Splices: what a connection of a proxy receives is sent on another, inside of the stack.
+//! Splices: bytes that a connection of a proxy receives are sent on another, inside of the stack.
 //!
 //! ```text
 //!   client 10.0.0.1 --- wire --- proxy 10.0.0.2 (10.0.0.4: a second stack) --- wire --- server 10.0.0.3

@@ -34,7 +34,7 @@ const MEASURES: [Measure; 2] = [
     Measure {
         name: "\"what\" clauses in the place of a noun",
         remedy: "begin the sentence with the noun",
-        per_thousand_max: 1.25,
+        per_thousand_max: 0.6,
         count: what_clauses,
     },
 ];

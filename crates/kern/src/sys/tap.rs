@@ -17,7 +17,7 @@ mod tests;
 /// The device that makes TAP devices.
 pub const DEV_NET_TUN: &str = "/dev/net/tun";
 
-/// What the kernel may leave to the program, and the program to the kernel, in the header before each frame.
+/// Work that the kernel may leave to the program, and the program to the kernel, in the header before each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.
@@ -55,7 +55,7 @@ const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 const TSO: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
-/// What to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
+/// The sets to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
 const WISHES: [libc::c_uint; 4] = [
     TSO | USO,
     TSO,
@@ -80,7 +80,7 @@ pub fn open() -> io::Result<OwnedFd> {
 /// each; with fewer, where the kernel or a limit allows no more (several came with Linux 3.8).
 ///
 /// The kernel hashes each flow, the same in both directions, and remembers on which queue we last wrote
-/// of it: what the kernel sends of that flow comes out of the same queue. A flow that we have not written
+/// of it: packets that the kernel sends of that flow come out of the same queue. A flow that we have not written
 /// of within three seconds comes by its hash alone (drivers/net/tun.c, `tun_automq_select_queue`).
 ///
 /// # Errors

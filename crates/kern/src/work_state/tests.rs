@@ -11,7 +11,7 @@ type Whole = (WorkState, bool, bool, u8);
 /// A transition function, right or with a mistake.
 type Transition = fn(WorkState, WorkEvent) -> (WorkState, WorkAction);
 
-/// What an event does to all of it, if it can happen: a thread that is no owner neither asks again nor ends.
+/// The effect of an event on all of it, if it can happen: a thread that is no owner neither asks again nor ends.
 fn after(
     (state, waits, told, owners): Whole,
     event: WorkEvent,

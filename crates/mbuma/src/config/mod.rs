@@ -1,4 +1,4 @@
-//! What a Stack is told at birth: tunables, as sysctls are elsewhere, each with its range and default.
+//! The settings of a Stack at birth: tunables, as sysctls are elsewhere, each with its range and default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +181,7 @@ pub struct TcpConfig {
     pub reass_ranges_max: usize,
 }
 
-/// What a stack does with explicit congestion notification.
+/// The use that a stack makes of explicit congestion notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EcnMode {
     /// It is neither offered nor accepted.

@@ -1,8 +1,8 @@
-//! What netisr is told: which protocols there are, when their packets are handled, how many may wait.
+//! The settings of netisr: which protocols there are, when their packets are handled, how many may wait.
 //!
 //! Called by: embedding programs, [`Config`](crate::Config). Calls nothing.
 
-/// What netisr tells apart.
+/// The protocols that netisr tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Protocol {

@@ -40,7 +40,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     dispatch(batch, ifp, ethertype, frame, arrival);
 }
 
-/// Takes the header off: what the frame carries, and its addressee.
+/// Takes the header off: the payload's protocol, and the frame's addressee.
 fn ethernet(ifp: &Ifnet, frame: &mut Packet) -> Result<(EtherType, Arrival), DropReason> {
     let header = parse(frame)?;
     let arrival = arrival(ifp, &header).ok_or(DropReason::NotOurMac)?;

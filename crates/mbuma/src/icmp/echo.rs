@@ -27,13 +27,13 @@ pub struct Echo {
     pub id: u16,
     /// Counts the pings.
     pub seq: u16,
-    /// What is to come back.
+    /// The bytes that are to come back.
     pub payload: Chain,
     /// Hops that it had left.
     pub ttl: u8,
 }
 
-/// What belongs to a ping's bytes while they wait.
+/// The fields that belong to a ping's bytes while they wait.
 #[derive(Debug)]
 pub(crate) struct Asked {
     src: IpAddr,

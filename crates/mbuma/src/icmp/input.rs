@@ -112,7 +112,7 @@ fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: IcmpError) {
     batch.delivered();
 }
 
-/// What we sent, as an error quotes it.
+/// A packet of ours, as an error quotes it.
 pub(crate) struct Quoted {
     pub(crate) proto: IpProto,
     /// Of the flow: we sent it.

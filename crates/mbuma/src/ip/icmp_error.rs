@@ -44,7 +44,7 @@ impl IcmpError {
         })
     }
 
-    /// What a message tells about a packet of ours; `None` if it is not such a message.
+    /// The error that a message tells about a packet of ours; `None` if it is not such a message.
     pub(crate) fn from_message(message: IcmpMessage) -> Option<Self> {
         let why = match message {
             IcmpMessage::DestUnreachable(why) => why,

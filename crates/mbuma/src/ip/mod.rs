@@ -1,4 +1,4 @@
-//! What IP and the protocols above it tell each other: how a packet came, how one is to be sent, and what ICMP says of it.
+//! The types that IP and the protocols above it share: how a packet came, how one is to be sent, and what ICMP says of it.
 //!
 //! Plain data, for each version of IP.
 
@@ -16,7 +16,7 @@ mod icmp_error;
 pub use icmp_error::IcmpError;
 pub(crate) use icmp_error::QUOTE_MAX;
 
-/// What the destination of a received packet is to this stack. IP's input decides it, once a packet.
+/// The relation of a received packet's destination to this stack. IP's input decides it, once a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DestScope {
     /// An address of this stack.
@@ -34,7 +34,7 @@ pub(crate) enum DestScope {
 pub(crate) struct Received<'a> {
     /// Where it came in.
     pub(crate) ifp: &'a Arc<Ifnet>,
-    /// What its destination is here.
+    /// The relation of its destination to this stack.
     pub(crate) scope: DestScope,
     /// IP's headers, with which the packet still begins: contiguous.
     pub(crate) header_len: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Addressed<'a, A> {
     pub(crate) dst: A,
 }
 
-/// An address of one version of IP: what a protocol above must know of it.
+/// An address of one version of IP: the part that a protocol above must know.
 pub(crate) trait Address: Copy + Debug {
     /// A datagram of UDP may go without a checksum.
     const SUM_OPTIONAL: bool;
@@ -112,7 +112,7 @@ pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum
     }
 }
 
-/// What a packet to be sent asks of IP, beside its way.
+/// The wishes of a packet to be sent, beside its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Service {
     pub(crate) proto: IpProto,

@@ -24,7 +24,7 @@ use super::input::Facts;
 use crate::drops::DropReason;
 use crate::ip::QUOTE_MAX;
 
-/// What is there of one datagram.
+/// The fragments that are there of one datagram.
 #[derive(Debug, Default)]
 pub(super) struct PartialDatagram {
     /// Sorted, with gaps between them.
@@ -62,7 +62,7 @@ struct FirstHeader {
     facts: Facts,
 }
 
-/// What became of a fragment.
+/// The fate of a fragment.
 pub(super) enum Added {
     Waits,
     /// It completed its datagram.

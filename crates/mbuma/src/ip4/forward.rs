@@ -8,13 +8,13 @@
 //! datagrams, pass whole if each piece fits: the device, or what stands in for it, cuts them. A checksum
 //! that was left to a device stays left.
 //!
-//! What a router may do and this one does not: redirects (RFC 1812 5.2.7.2; hosts had better not
+//! A router may do, and this one does not: redirects (RFC 1812 5.2.7.2; hosts had better not
 //! believe them), source routes and other options, which are passed on as they are, directed broadcasts
 //! (RFC 2644), groups.
 //!
 //! Invariants: each packet is dropped for a reason, and its sender told if there is something to tell,
-//! or counted as forwarded, once; what becomes of it then is counted as for one of our own. Only its
-//! header is written; what others share of it is copied first.
+//! or counted as forwarded, once; its further way is counted as for one of our own. Only its
+//! header is written; a part that others share is copied first.
 //! Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
 
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! The identification field: what tells the fragments of one datagram from those of another.
+//! The identification field, which tells the fragments of one datagram from those of another.
 //!
 //! Called by: [`output`](super::output). Calls: the keyed hash.
 //!

@@ -40,7 +40,7 @@ pub(crate) fn enqueue(
     let len = packet.len();
     dispatch::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
     let counters = &batch.stack.lo.counters;
-    // What goes in comes out: it is counted both ways here.
+    // Each packet that goes in comes out: it is counted both ways here.
     counters.output.record(len);
     counters.input.record(len);
     Ok(())

@@ -58,7 +58,7 @@ struct Incomplete {
     pinned: usize,
 }
 
-/// What fragments of one datagram share (RFC 791 section 2.3).
+/// The fields that fragments of one datagram share (RFC 791 section 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     src: Ipv4Addr,
@@ -256,7 +256,7 @@ fn assemble(
     let (mut packet, facts) = result.ok()?;
     let meta = packet.header_mut();
     (meta.iface, meta.stamp_ns) = (iface, stamp_ns);
-    // We made this header; what covers the data is still to be verified.
+    // We made this header; the sum over the data is still to be verified.
     meta.csum = Csum::IP_VALID;
     Some((packet, facts))
 }

@@ -1,4 +1,4 @@
-//! Socket buffers: what waits between a socket's user and the protocol.
+//! Socket buffers: data that waits between a socket's user and the protocol.
 //!
 //! | type | holds | used by |
 //! |---|---|---|

@@ -16,7 +16,7 @@ mod tests;
 /// Bytes that [`RecordBuf::join`] copies behind the last one, rather than keep them in an mbuf of their own.
 const FEW: usize = 64;
 
-/// What belongs to a record beside its bytes.
+/// A part of a record beside its bytes.
 #[doc(alias = "control mbuf")]
 pub(crate) trait Ancillary {
     /// How many things there are that are charged for, each as an mbuf.
@@ -33,7 +33,7 @@ pub(crate) struct Record<M> {
 }
 
 impl<M: Ancillary> Record<M> {
-    /// What it takes of a buffer's limit: its data, and an mbuf for itself and for each thing that belongs to it.
+    /// Its share of a buffer's limit: its data, and an mbuf for itself and for each thing that belongs to it.
     fn charge(&self) -> usize {
         charge(self.data.len(), self.data.pinned()) + MSIZE * (1 + self.with.count())
     }
@@ -105,7 +105,7 @@ impl<M: Ancillary> RecordBuf<M> {
         Some(record.data)
     }
 
-    /// Takes up to `max` bytes of the first record. What belongs to it comes with its first byte.
+    /// Takes up to `max` bytes of the first record. Its other parts come with its first byte.
     ///
     /// # Errors
     /// No buffers; then nothing has changed.

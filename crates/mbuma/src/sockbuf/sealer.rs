@@ -1,4 +1,4 @@
-//! Records of a stream that are sealed when they are first sent: what one is, and what seals it.
+//! Records of a stream that are sealed when they are first sent, and the trait that seals them.
 //!
 //! The record's place in the stream has its length on the wire from the start, so sequence numbers, room and the FIN's place
 //! are known; its bytes come at the first transmission, which replaces the record by them. So a retransmission shares bytes,

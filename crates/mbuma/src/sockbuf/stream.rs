@@ -14,7 +14,7 @@
 //! | ready, not mapped | [`StreamBuf::map_ready`] maps pages, and seals records |
 //! | claimed, not ready | nothing: their place is taken, their contents come by [`StreamBuf::fill`] |
 //!
-//! A claim has its place in the stream and takes room from the moment it is made: what is appended later comes behind it,
+//! A claim has its place in the stream and takes room from the moment it is made: data that is appended later comes behind it,
 //! and so does a FIN. Claims are filled in any order.
 //!
 //! Invariants ([`StreamBuf::is_valid`]): there is no tail, or its first part is not mapped bytes. `ready <= claimed`.
@@ -59,7 +59,7 @@ pub(crate) enum FillError {
     WrongLength,
 }
 
-/// What the buffer held: to be dropped when no lock is held.
+/// The content of a buffer: to be dropped when no lock is held.
 #[derive(Debug, Default)]
 #[must_use = "it is to be dropped without a lock"]
 pub(crate) struct Flushed {
@@ -87,7 +87,7 @@ impl StreamBuf {
         self.hiwat as usize
     }
 
-    /// Sets how many bytes it may hold, [`BYTES_MAX`] at most. What it holds stays.
+    /// Sets how many bytes it may hold, [`BYTES_MAX`] at most. Its content stays.
     #[doc(alias = "sbreserve")]
     pub(crate) fn set_hiwat(&mut self, hiwat: usize) {
         self.hiwat = hiwat.min(BYTES_MAX) as u32;
@@ -127,7 +127,7 @@ impl StreamBuf {
         self.hiwat().saturating_sub(used)
     }
 
-    /// Takes data over. What pins much more memory than it has bytes is copied.
+    /// Takes data over, and copies data that pins much more memory than it has bytes.
     #[doc(alias = "sbappendstream")]
     #[inline]
     pub(crate) fn append(&mut self, pool: &MbufPool, data: Chain) {
@@ -228,7 +228,7 @@ impl StreamBuf {
     }
 }
 
-// What pages, records and jobs need that fill a buffer later.
+// Calls for pages, records, and jobs that fill a buffer later.
 impl StreamBuf {
     /// Takes over data that may lie in pages; it is ready. [`StreamBuf::map_ready`] maps it.
     pub(crate) fn append_mixed(&mut self, pool: &MbufPool, data: Chain<Mixed>) {
@@ -277,7 +277,7 @@ impl StreamBuf {
     /// that are not in memory, and seals records with `sealer`.
     ///
     /// # Errors
-    /// See [`SealError`]. What was mapped before stays so.
+    /// See [`SealError`]. Pages that were mapped before stay so.
     pub(crate) fn map_ready(
         &mut self,
         pool: &MbufPool,

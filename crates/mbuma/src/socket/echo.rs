@@ -30,7 +30,7 @@ pub use crate::icmp::echo::Echo;
 #[derive(Clone)]
 pub struct EchoSocket(Arc<BoundEcho>);
 
-/// What the handles share.
+/// The part that the handles share.
 struct BoundEcho {
     stack: Stack,
     pcb: Arc<EchoPcb>,

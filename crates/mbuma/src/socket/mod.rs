@@ -1,4 +1,4 @@
-//! Sockets: what a program holds. Handles are used from any thread.
+//! Sockets: the objects that a program holds. Handles are used from any thread.
 //!
 //! Nothing blocks but methods called `.._blocking`: they sleep until they can proceed, or the
 //! time is over. Another thread must drive the stack.

@@ -1,4 +1,4 @@
-//! Splicing: what one connection receives is sent on another, inside of the stack.
+//! Splicing: data that one connection receives is sent on another, inside of the stack.
 //!
 //! ```text
 //!            source                                          sink
@@ -73,7 +73,7 @@ pub enum SpliceEnd {
     Source(SocketError),
     /// The source's TLS failed, or its stream was cut off.
     SourceTls(TlsError),
-    /// The sink failed, or its program has shut it down. What was moved and not sent is lost.
+    /// The sink failed, or its program has shut it down. Data that was moved and not sent is lost.
     Sink(SocketError),
     /// The sink's TLS takes nothing more.
     SinkTls(TlsError),
@@ -111,7 +111,7 @@ impl<'a> From<&'a TlsStream> for SpliceEndpoint<'a> {
     }
 }
 
-/// What a splice has done.
+/// The outcome of a splice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpliceOutcome {
     /// Bytes that were moved to the sink's send buffer.
@@ -125,7 +125,7 @@ pub struct SpliceOutcome {
 pub enum SpliceError {
     /// The source is the source of a splice already, or the sink the sink of one.
     Busy,
-    /// What the source receives would come back to it, and go round for ever.
+    /// Data that the source receives would come back to it, and go round for ever.
     Loop,
     /// The connections belong to two stacks, one of which runs under Giant.
     Giant,
@@ -174,12 +174,12 @@ impl Splice {
         self.link.moved()
     }
 
-    /// What it has done, once it has ended.
+    /// Its outcome, once it has ended.
     pub fn outcome(&self) -> Option<SpliceOutcome> {
         self.link.outcome()
     }
 
-    /// Ends it. When this returns nothing moves any more; what was received and not moved is there to be read.
+    /// Ends it. When this returns nothing moves any more; data that was received and not moved is there to be read.
     #[doc(alias = "sounsplice")]
     pub fn stop(&self) -> SpliceOutcome {
         self.link.stop()

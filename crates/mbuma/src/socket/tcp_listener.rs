@@ -310,7 +310,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
     });
 }
 
-/// The ICMP error quotes the SYN; what it quotes is known from the connection.
+/// The ICMP error quotes the SYN, whose fields are known from the connection.
 fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: IcmpError) {
     let fields = wire::TcpFields {
         src_port: pcb.ends().peer_port(),

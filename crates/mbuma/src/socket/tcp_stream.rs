@@ -44,7 +44,7 @@ use rules::{room, take_unspliced};
 /// than moving mbufs does.
 const COPIED_LOCKED: usize = 512;
 
-/// A connection. Dropping it closes it: what is in the send buffer is still delivered.
+/// A connection. Dropping it closes it: data in the send buffer is still delivered.
 pub struct TcpStream {
     stack: Arc<StackState>,
     pcb: Arc<Inpcb>,
@@ -61,7 +61,7 @@ enum Behind {
     RecordEnd,
 }
 
-/// What a send buffer takes now, and in which units it leaves.
+/// The bytes that a send buffer takes now, and the units in which they leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendRoom {
@@ -90,7 +90,7 @@ impl TcpStream {
         Self { stack, pcb }
     }
 
-    /// What a splice keeps of it.
+    /// The part that a splice keeps of it.
     pub(in crate::socket) fn end(&self) -> End {
         End {
             stack: Arc::clone(&self.stack),

@@ -44,7 +44,7 @@ fn write_vectored(
     };
     let mut sent = ready!(write(stream, cx, first))?;
     let mut len = first.len();
-    // What does not fit comes again, and waits then.
+    // Data that does not fit comes again, and waits then.
     while sent == len
         && let Some(next) = slices.next()
     {

@@ -45,7 +45,7 @@ pub use crate::udp::{Datagram, UdpError};
 #[derive(Clone)]
 pub struct UdpSocket(Arc<Bound>);
 
-/// What the handles share.
+/// The part that the handles share.
 struct Bound {
     stack: Stack,
     pcb: Arc<UdpPcb>,

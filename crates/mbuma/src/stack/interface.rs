@@ -33,7 +33,7 @@ mod sealed {
     use super::{Stack, WatchedQueue};
 
     pub trait Queues {
-        /// What the interface is called, if nothing else is said.
+        /// The name of the interface, unless the program gives another.
         fn name(&self) -> String;
 
         /// Its queues.

@@ -1,4 +1,4 @@
-//! Fifth step: the acknowledgement. What it acknowledges leaves the send buffer, what it says of the
+//! Fifth step: the acknowledgement. Acknowledged data leaves the send buffer, what it says of the
 //! window is believed, and what it implies of loss is repaired.
 //!
 //! Called by: `steps`. Sources: RFC 9293 3.10.7.4, 5681 3.2, 6582, 5961 5.2.
@@ -140,7 +140,7 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     timers::rearm_probe(batch, t);
 }
 
-/// What it tells of losses.
+/// The losses that it tells of.
 fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, bytes: u32) {
     let sack_on = t.conn.sack_on;
     let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
@@ -257,7 +257,7 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.persist_shift = 0;
         if was_closed {
             timers::progressed(batch, t);
-            // What was sent as a probe was not taken: begin again where the peer is. But not with more: a peer
+            // The peer did not take the probe: begin again where the peer is. But not with more: a peer
             // without memory drops what comes, says that its window is closed, and at once that it is open. To send
             // all of it again each time would go round for ever; the timer does it.
             if t.flight() <= 1 {

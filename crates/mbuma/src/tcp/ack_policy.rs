@@ -42,7 +42,7 @@ const HOLD: Duration = kern::callout::TICK;
 /// A hold is at most a twentieth of the round trip.
 const FAR: Duration = Duration::from_millis(20);
 
-/// What a connection keeps for it.
+/// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckPolicy {
     /// Full segments that are acknowledged one by one.

@@ -13,7 +13,7 @@ mod tests;
 /// Challenge acknowledgements a second and connection at most.
 const PER_SECOND: u32 = 10;
 
-/// What was sent of them, and since when.
+/// The number that was sent, and since when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChallengeAcks(u32);
 

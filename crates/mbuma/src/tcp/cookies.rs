@@ -144,7 +144,7 @@ impl Cookies {
         SeqNum((self.seal(ends, irs, slot, plain) as u32) << PLAIN_BITS | plain)
     }
 
-    /// What the SYN offered, if this is the cookie that it was answered with.
+    /// The options that the SYN offered, if this is the cookie that it was answered with.
     fn open(&self, ends: &Ends, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
         let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
         let this = slot_of(now);

@@ -1,4 +1,4 @@
-//! What a connection's next turn has to do, beside what its sequence space says.
+//! The work of a connection's next turn, beside that which its sequence space tells.
 
 use bitflags::bitflags;
 

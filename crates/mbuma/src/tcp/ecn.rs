@@ -1,4 +1,4 @@
-//! Explicit congestion notification: what is agreed on, the receiver's half, and the sender's bits, as a value.
+//! Explicit congestion notification: the agreement, the receiver's half, and the sender's bits, as a value.
 //!
 //! ```text
 //!   client                                   server
@@ -29,7 +29,7 @@ use crate::config::EcnMode;
 /// The bits that offer ECN.
 const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 
-/// What a connection keeps for it.
+/// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ecn {
     /// Offered, or to be accepted, until the handshake is over; then agreed on.
@@ -40,7 +40,7 @@ pub(crate) struct Ecn {
     answer: EcnAnswer,
 }
 
-/// What we, as the sender, have told of a smaller window.
+/// Whether we, as the sender, have told of a smaller window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EcnAnswer {
     /// There is nothing to tell.

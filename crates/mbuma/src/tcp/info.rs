@@ -1,4 +1,4 @@
-//! What is known about a TCP connection.
+//! The state of a TCP connection, for programs.
 
 use std::time::Duration;
 

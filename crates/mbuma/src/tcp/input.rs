@@ -15,7 +15,7 @@ use crate::faults::{StackFault, planted};
 use crate::icmp::input::Quoted;
 use crate::ip::{self, Address, Addressed, IcmpError};
 
-/// What became of a segment.
+/// The fate of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {

@@ -200,7 +200,7 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     }
 }
 
-/// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
+/// The content of the peer's SYN: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
 pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mss: u32, config: &TcpConfig, now: Time) {
     t.recv.irs = seg.seq;
     t.recv.nxt = seg.seq + 1;

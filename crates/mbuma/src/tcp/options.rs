@@ -43,7 +43,7 @@ pub(crate) struct SegmentOptions {
     pub(crate) syn: SynOptions,
 }
 
-/// What a SYN offers.
+/// The options that a SYN offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SynOptions {
     pub(crate) mss: Option<u16>,

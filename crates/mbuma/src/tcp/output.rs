@@ -1,4 +1,4 @@
-//! A connection's turn to send: what [`plan`] says, until it has nothing.
+//! A connection's turn to send: the segments that [`plan`] says, until it has none.
 //!
 //! Source: RFC 9293 3.8, 3.10.2, 3.10.4; RFC 1122 4.2.3.4; RFC 5681.
 
@@ -176,7 +176,7 @@ fn announce(t: &mut Tcb) -> u16 {
     (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16
 }
 
-/// What sending does to the variables, before the segment is gone: if it gets lost, even here, it is
+/// Changes the variables for a segment, before the segment is gone: if it gets lost, even here, it is
 /// a loss like any other. `unreported`: it had no room for SACK blocks, so an acknowledgement that is due must follow.
 fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     let counters = &batch.stack.tcp.counters;
@@ -229,7 +229,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
 }
 
-/// The transmission goes into the sent map: what was sent before, and what is new.
+/// The transmission goes into the sent map: the part that was sent before, and the new one.
 fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     let now = batch.now;
     let in_flight = t.send.sent.in_flight();
@@ -243,7 +243,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     }
     if end.after(t.send.nxt) {
         let new = SentRecord {
-            // What is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
+            // Data that is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
             resent: plan.kind == PlanKind::Probe,
             ..SentRecord::new(t.send.nxt..end, now, stamp)
         };

@@ -57,7 +57,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
         suspected: false,
     }));
     t.send.set_mss(t.send.mss.min(mss));
-    // What was too large did not get lost to congestion.
+    // A segment that was too large did not get lost to congestion.
     t.send.sent.mark_all_lost();
     true
 }

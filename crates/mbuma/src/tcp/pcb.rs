@@ -1,4 +1,4 @@
-//! A connection in the table: what identifies it, and its control block under one lock.
+//! A connection in the table: its ends, and its control block under one lock.
 //!
 //! [`Inpcb`] never changes but for its lock's inside.
 //!
@@ -62,7 +62,7 @@ impl Inpcb {
         })
     }
 
-    /// What identifies it.
+    /// The addresses and ports that identify it.
     #[inline]
     pub(crate) fn ends(&self) -> Ends {
         match &self.ends {

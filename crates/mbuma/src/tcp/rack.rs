@@ -1,4 +1,4 @@
-//! RACK: what is lost, told by time (RFC 8985 6). A record is lost if one that was sent later has arrived, and a reordering
+//! RACK: losses, told by time (RFC 8985 6). A record is lost if one that was sent later has arrived, and a reordering
 //! window has passed since.
 //!
 //! ```text
@@ -24,7 +24,7 @@ const DUPTHRESH: u32 = 3;
 /// Recoveries that a widened reordering window outlives (RFC 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// What has arrived of what is in flight. It goes with the box of the [sent map](super::sent): with a single record there is
+/// The data in flight that has arrived. It goes with the box of the [sent map](super::sent): with a single record there is
 /// nothing that could have been overtaken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rack {
@@ -36,7 +36,7 @@ pub(crate) struct Rack {
     fack: SeqNum,
 }
 
-/// What is known of the path, also while nothing is in flight.
+/// The state of the path, also while nothing is in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Reordering {
     pub(crate) min_rtt: MinRtt,
@@ -49,17 +49,17 @@ pub(crate) struct Reordering {
     persist: u8,
 }
 
-/// What an acknowledgement tells besides the ranges.
+/// The news of an acknowledgement besides the ranges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckArrival {
     pub(crate) now: Time,
     /// The millisecond in which the segment was sent that the acknowledgement echoes, if there are timestamps.
     pub(crate) echoed_ms: Option<u64>,
-    /// What the highest sequence number was that had arrived before.
+    /// The highest sequence number that had arrived before.
     pub(crate) fack: SeqNum,
 }
 
-/// What decides how long to wait for what was overtaken.
+/// The inputs that decide how long to wait for data that was overtaken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) srtt: u64,

@@ -22,7 +22,7 @@ use super::cc::{RateSample, Window};
 #[cfg(test)]
 mod tests;
 
-/// What a transmission notes in its record, beside its own time.
+/// The notes of a transmission in its record, beside its own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendStamp {
     /// Bytes that were delivered by then, times two; plus one if the sender was application-limited.

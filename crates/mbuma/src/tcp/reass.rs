@@ -4,7 +4,7 @@
 //! 2. Where an arriving segment overlaps a range, the bytes that arrived first are kept.
 //! 3. The number of ranges is bounded; their bytes are bounded by the window.
 //! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it however full the queue is.
-//! 5. What was kept stays until its turn comes or the connection ends. So a block that was reported is never taken
+//! 5. Data that was kept stays until its turn comes or the connection ends. So a block that was reported is never taken
 //!    back, as RFC 2018 section 8 would allow: where memory is short, new data is dropped.
 //!
 //! Each range has the number of its latest arrival. SACK reports ranges in that order, latest first (RFC 2018 4), behind
@@ -16,7 +16,7 @@
 use mbuf::{Chain, MbufPool};
 use wire::{SackBlock, SackBlocks, SeqNum};
 
-/// What arrived out of order on one connection, in a box: most connections never have any.
+/// Data that arrived out of order on one connection, in a box: most connections never have any.
 #[doc(alias = "t_segq")]
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly(Option<Box<GapQueue>>);
@@ -27,7 +27,7 @@ struct GapQueue {
     ranges: Vec<QueuedRange>,
     /// The number of the latest arrival. It wraps; ranges are compared by their distance to it.
     arrivals: u32,
-    /// What arrived a second time and was not reported yet; empty if there is nothing to report.
+    /// The range that arrived a second time and was not reported yet; empty if there is nothing to report.
     duplicate: SackBlock,
     /// Ranges that have changed since they were last reported.
     unreported: usize,
@@ -63,7 +63,7 @@ impl QueuedRange {
     }
 }
 
-/// What became of a range.
+/// The fate of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Inserted {
@@ -163,7 +163,7 @@ impl GapQueue {
         let mut start = seq;
         let mut outcome = Inserted::Duplicate;
         while !data.is_empty() {
-            // The first range that ends after our start: what is before it stays as it is.
+            // The first range that ends after our start: those before it stay as they are.
             let at = self.first_after(start);
             let gap = match self.ranges.get_mut(at) {
                 Some(range) if !start.before(range.start) => {

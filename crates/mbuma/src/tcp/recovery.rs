@@ -68,7 +68,7 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) marked: bool,
 }
 
-/// What the connection has to do about it.
+/// The connection's next step.
 #[derive(Debug, Default)]
 pub(crate) struct AckOutcome {
     /// A recovery began.

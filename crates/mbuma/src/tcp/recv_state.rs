@@ -21,20 +21,20 @@ pub(crate) struct RecvState {
     pub(crate) wscale: u8,
     /// Our window scaling was offered or agreed on.
     pub(crate) wscale_on: bool,
-    /// The maximum segment size that we announce: what our own link takes, whatever the peer's does.
+    /// The maximum segment size that we announce: the one that our own link takes, whatever the peer's does.
     pub(crate) mss: u32,
-    /// What RCV.NXT was when we last acknowledged.
+    /// RCV.NXT when we last acknowledged.
     pub(crate) last_ack_sent: SeqNum,
     /// Where the peer's FIN is, once it was seen.
     pub(crate) fin: Option<SeqNum>,
     pub(crate) buf: StreamBuf,
     pub(crate) reass: Reassembly,
     pub(crate) policy: AckPolicy,
-    /// What the user reads, once a far peer has sent something.
+    /// The measure of the user's reads, once a far peer has sent something.
     pub(crate) tuner: Option<Box<RecvTuner>>,
     /// The user has said how large the buffers are to be, this one and that for sending.
     pub(crate) fixed: bool,
-    /// The user will read nothing more: what comes is acknowledged and dropped.
+    /// The user will read nothing more: data that comes is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]
     pub(crate) read_closed: bool,
 }

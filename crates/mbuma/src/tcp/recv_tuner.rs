@@ -21,7 +21,7 @@ use wire::SeqNum;
 /// A peer that is nearer is not measured.
 pub(crate) const FAR: Duration = Duration::from_millis(1);
 
-/// What a connection keeps for it.
+/// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecvTuner {
     /// The byte that the user read next when the round began.

@@ -7,7 +7,7 @@
 //! | `lookup_against_close` | segments of a connection, its user's close, a SYN that takes its place |
 //! | `timer_against_close` | its timer, an earlier timer that is set, a SYN that takes its place |
 //!
-//! Whatever the order: each segment ends delivered or in a counted drop; what is in the table in the end is open,
+//! Whatever the order: each segment ends delivered or in a counted drop; each connection in the table in the end is open,
 //! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more,
 //! and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
@@ -39,7 +39,7 @@ use crate::socket::{Interceptor, Refusal};
 use crate::stack::Stack;
 use crate::{Config, IfConfig};
 
-/// What the peer says next, and what a SYN says that it wants to begin anew.
+/// The peer's next sequence number, and that of a SYN that begins anew.
 const NEXT: SeqNum = SeqNum(1000);
 const ANEW: SeqNum = SeqNum(2000);
 /// Our first sequence number.
@@ -177,7 +177,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     pcb
 }
 
-/// What a thread does with the connection.
+/// An action of a thread with the connection.
 type Act = fn(&World, &Arc<Inpcb>);
 
 fn run(planted: Option<StackFault>, acts: [Act; 3]) {

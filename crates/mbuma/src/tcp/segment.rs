@@ -135,7 +135,7 @@ pub(crate) struct SegmentFields {
     pub(crate) may_fragment: bool,
 }
 
-/// What a segment carries.
+/// The payload of a segment.
 pub(crate) enum Payload {
     /// Bytes of the send buffer, by reference.
     Shared(Chain),
@@ -225,7 +225,7 @@ pub(crate) fn send(
     network::output(batch, packet, &out.ends, service, route)
 }
 
-/// The hash of the flow. What answers a segment of no connection has it computed where it matters.
+/// The hash of the flow. An answer to a segment of no connection has it computed where it matters.
 fn flow(batch: &Batch<'_>, out: &SegmentFields) -> u32 {
     let netisr = &batch.stack.netisr;
     match out.flow {

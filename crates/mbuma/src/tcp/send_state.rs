@@ -1,4 +1,4 @@
-//! The send half of a control block: sequence space, buffer, what is in flight, and how much may be.
+//! The send half of a control block: sequence space, buffer, the data in flight, and how much may be.
 //!
 //! Source: RFC 9293 section 3.3.1.
 
@@ -23,7 +23,7 @@ pub(crate) const MSS_DEFAULT: u32 = 536;
 pub(crate) struct SendState {
     pub(crate) iss: SeqNum,
     pub(crate) una: SeqNum,
-    /// Behind all that was ever sent: what is sent again does not move it.
+    /// Behind all that was ever sent: a retransmission does not move it.
     #[doc(alias = "snd_max")]
     pub(crate) nxt: SeqNum,
     pub(crate) base: SeqNum,
@@ -37,7 +37,7 @@ pub(crate) struct SendState {
     /// Bytes of data a segment, behind the options that each segment carries (RFC 5681 2, SMSS).
     #[doc(alias = "t_maxseg")]
     pub(crate) mss: u32,
-    /// What ICMP errors said of the path, while it is believed.
+    /// The MTU that ICMP errors told of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
     /// When something was last sent.
     pub(crate) sent_at: Time,

@@ -112,7 +112,7 @@ impl SentMap {
         self.many_ref().map_or(0, |m| m.lost)
     }
 
-    /// What has arrived of them, if there may be several.
+    /// The part of them that has arrived, if there may be several.
     pub(crate) fn rack(&self) -> Option<Rack> {
         self.many_ref().map(|m| m.rack)
     }
@@ -151,7 +151,7 @@ impl SentMap {
         }
     }
 
-    /// What is before `una` has arrived: calls `delivered` for each piece of it that was not sacked.
+    /// Data before `una` has arrived: calls `delivered` for each piece of it that was not sacked.
     pub(crate) fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
         match self {
             Self::Few(None) => {}

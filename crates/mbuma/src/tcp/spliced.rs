@@ -1,4 +1,4 @@
-//! What a connection knows of the splices that it is an end of, and when those that are idle end.
+//! The splices that a connection is an end of, and when those that are idle end.
 //!
 //! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
 //! of room, in the place of the program: see [`socket::splice`](crate::socket).
@@ -36,13 +36,13 @@ pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>);
 }
 
-/// What stands between a connection and its program: splices, and TLS. One box, because an idle connection has none.
+/// The layers between a connection and its program: splices, and TLS. One box, because an idle connection has none.
 #[derive(Debug, Default)]
 pub(crate) struct AttachedLayers {
-    /// What takes its received data.
+    /// The splice that takes its received data.
     #[doc(alias = "so_splice")]
     pub(crate) as_source: Option<Arc<dyn SpliceTurn>>,
-    /// What gives it data to send.
+    /// The splice that gives it data to send.
     #[doc(alias = "so_splice_back")]
     pub(crate) as_sink: Option<Arc<dyn SpliceTurn>>,
     /// Seals what is sent and opens what is received.

@@ -109,7 +109,7 @@ fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) || !t.conn.ts.is_too_old(ts, batch.now) {
         return Continue(());
     }
-    // What repaired the gap before it came faster.
+    // The repair of the gap before it came faster.
     let fills_gap = seg.seq.at_or_after(t.recv.nxt) && t.recv.reass.is_gap(seg.seq, seg.len());
     if fills_gap && t.conn.ts.is_of_this_turn(ts, t.recv.nxt) {
         return Continue(());
@@ -256,7 +256,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 
-/// Answers what is not where we are. What takes no room may be such an answer itself: each for each would have no end
+/// Answers a segment outside of the window. One that takes no room may be such an answer itself: each for each would have no end
 /// once both ends are wrong about each other.
 fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {

@@ -8,7 +8,7 @@
 //! shard, and a shard that grows keeps its readers out for a moment only. A shard costs four bytes a CPU.
 //!
 //! A lookup that races with an end finds the old connection, closed or about to be, or its successor with
-//! the same key, or nothing: never part of one. What it found stays whole for as long as it is looked at.
+//! the same key, or nothing: never part of one. A connection that it found stays whole for as long as it is looked at.
 //!
 //! Locks: one read-mostly lock a shard (CONN_TABLE). No connection's lock is taken inside.
 

@@ -39,7 +39,7 @@ pub(crate) struct Tcb {
     /// Where urgent data ends, in either direction, while there is some.
     pub(crate) urgent: Option<Box<Urgent>>,
     pub(crate) timers: Timers,
-    /// What its next turn has to do.
+    /// The work of its next turn.
     pub(crate) due: Due,
     /// The way to the peer, until the connection is closed: so it names no interface that is gone.
     pub(crate) route: RouteCache,
@@ -62,10 +62,10 @@ pub(crate) struct ConnState {
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
-    /// What an ICMP error said that may be transient, since the peer last acknowledged something.
+    /// An ICMP error that may be transient, since the peer last acknowledged something.
     pub(crate) soft_error: Option<SocketError>,
     pub(crate) waiters: WaiterSet,
-    /// What the program asked for beyond the stack's defaults.
+    /// The program's options beyond the stack's defaults.
     pub(crate) options: Option<Box<UserOptions>>,
     /// The splices that it is an end of, and TLS.
     pub(crate) attached: Option<Box<AttachedLayers>>,
@@ -75,7 +75,7 @@ pub(crate) struct ConnState {
     pub(crate) predecessor: Option<Box<Predecessor>>,
 }
 
-/// What is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
+/// The part that is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
 /// duplicate (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Predecessor {
@@ -139,7 +139,7 @@ impl ConnState {
         self.options = Some(Box::new(UserOptions::new(*asked)));
     }
 
-    /// What the program asked for.
+    /// The program's options.
     pub(crate) fn asked(&self) -> TcpSocketOptions {
         self.options
             .as_ref()
@@ -213,7 +213,7 @@ impl Tcb {
         self.send.base + self.send.buf.claimed() as u32
     }
 
-    /// The sequence number after the last byte that may be sent now. What is behind it has its place and not its contents.
+    /// The sequence number after the last byte that may be sent now. Data behind it has its place and not its contents.
     pub(crate) fn ready_end(&self) -> SeqNum {
         self.send.base + self.send.buf.ready() as u32
     }
@@ -272,7 +272,7 @@ impl Tcb {
         !self.recv.buf.is_empty() || self.read_end().is_some()
     }
 
-    /// What a read of an empty buffer returns, if it does not wait: an error, or the end of file.
+    /// The result of a read of an empty buffer, if it does not wait: an error, or the end of file.
     pub(crate) fn read_end(&self) -> Option<Result<(), SocketError>> {
         match (self.conn.error, self.conn.state) {
             (Some(e), _) => Some(Err(e)),

@@ -10,7 +10,7 @@ use super::wheels::Armed;
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TcpTimer {
-    /// What was sent is not acknowledged (RFC 6298 5).
+    /// Sent data is not acknowledged (RFC 6298 5).
     #[doc(alias = "TCPT_REXMT")]
     Rexmit,
     /// The peer's window is closed, and data waits (RFC 9293 3.8.6.1).
@@ -25,7 +25,7 @@ pub(crate) enum TcpTimer {
     /// states no data is sent, and in others nothing is waited for. A step that enters one of them sets the timer or stops it.
     #[doc(alias = "TCPT_2MSL")]
     Wait,
-    /// The reordering window is over: what was overtaken is lost (RFC 8985 6.2).
+    /// The reordering window is over: data that was overtaken is lost (RFC 8985 6.2).
     Reorder,
     /// Nothing was acknowledged for two round trips: a tail loss probe is due (RFC 8985 7.2).
     Probe,

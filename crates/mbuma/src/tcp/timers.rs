@@ -307,7 +307,7 @@ fn is_timed(t: &Tcb) -> bool {
     !waits || t.conn.state == State::Closed || timers.iter().any(|timer| t.timers.is_set(*timer))
 }
 
-/// What the program asked for: its timeout, and to be told when there is less unsent.
+/// The program's options: its timeout, and to be told when there is less unsent.
 fn user_options(batch: &Batch<'_>, t: &mut Tcb) {
     if t.conn.options.is_none() {
         return;

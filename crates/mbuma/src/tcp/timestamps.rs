@@ -1,4 +1,4 @@
-//! The timestamps of one connection, as a value: what to send, what to echo, and which segments are too old.
+//! The timestamps of one connection, as a value: the one to send, the one to echo, and the segments that are too old.
 //!
 //! 1. The clock has a tick of 1 ms and an offset that is a keyed hash of the two ends: it tells nothing of the host's
 //!    uptime, and a later connection of the same ends goes on where the one before was (RFC 7323 7.1, RFC 6191).
@@ -6,7 +6,7 @@
 //!    was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
 //! 3. `recent` is believed for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
 //! 4. A segment that fills a gap may be older than `recent`, because a repair before it was faster than it, but not older than
-//!    `floor`. `floor` is at most 2^30 bytes old, and a window is as large: what the peer sent after it is not of an earlier
+//!    `floor`. `floor` is at most 2^30 bytes old, and a window is as large: a segment that the peer sent after it is not of an earlier
 //!    turn around the sequence space, and of that alone PAWS protects. RFC 7323 5.3 would have each such segment dropped:
 //!    then each hole that is repaired on a path that reorders costs segments that had only been late.
 //!
@@ -30,7 +30,7 @@ pub(crate) struct Timestamps {
     pub(crate) echo: u32,
 }
 
-/// What a connection keeps.
+/// The part that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimestampClock {
     /// Offered, until the handshake is over; then agreed on.

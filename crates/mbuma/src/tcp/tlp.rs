@@ -11,7 +11,7 @@ use wire::SeqNum;
 /// The least time to a probe: neither a peer's scheduling nor the grain of timers looks like a loss.
 const PTO_MIN: Duration = Duration::from_millis(10);
 
-/// What a peer may hold back the acknowledgement of a single segment by: Linux's bound.
+/// The time by which a peer may hold back the acknowledgement of a single segment: Linux's bound.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// Before there was a round trip (RFC 8985 7.2).
@@ -28,7 +28,7 @@ pub(crate) struct TailProbe {
     rearmed: bool,
 }
 
-/// What an acknowledgement says of a probe.
+/// The result of a probe, told by an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum ProbeOutcome {

@@ -38,7 +38,7 @@ pub(crate) fn check(t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// What is in the send buffer now is urgent, up to its last byte.
+/// The data in the send buffer now is urgent, up to its last byte.
 pub(crate) fn mark_sent(t: &mut Tcb) {
     let end = t.data_end();
     let urgent = t.urgent.get_or_insert_default();
@@ -59,7 +59,7 @@ pub(crate) fn is_to_tell(t: &Tcb) -> bool {
 pub(crate) fn pointer(t: &Tcb, seq: SeqNum) -> Option<u16> {
     let end = t.urgent.as_ref()?.sent_end?;
     let ahead = end.after(seq).then(|| end.since(seq))?;
-    // What lies farther away than the field can say is said by later segments.
+    // Later segments tell an end that lies farther away than the field can say.
     Some(ahead.min(65_535) as u16)
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn was_read(t: &mut Tcb) {
     }
 }
 
-/// The user reads no more: what comes is dropped, and so is the end of the urgent data in it.
+/// The user reads no more: data that comes is dropped, and so is the end of the urgent data in it.
 pub(crate) fn read_closed(t: &mut Tcb) {
     if let Some(urgent) = &mut t.urgent {
         urgent.received_end = None;

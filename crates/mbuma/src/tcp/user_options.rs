@@ -1,4 +1,4 @@
-//! What a program asks of one connection beyond the stack's defaults.
+//! Options of one connection beyond the stack's defaults.
 //!
 //! Most connections ask for nothing, so all of it is in one box, which is there once something was asked for.
 //!
@@ -25,7 +25,7 @@ pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// The smallest segment that a program may ask for: less is not taken from a peer either (FreeBSD's bound).
 pub(crate) const SEGMENT_MIN: u32 = 216;
 
-/// What a program may ask of one connection. The default is what the stack does anyhow.
+/// The options of one connection. The default is the stack's own behaviour.
 ///
 /// A listener hands its options on to the connections that it makes, from the answer to the SYN on
 /// ([`TcpListener::set_options`](crate::TcpListener::set_options)).

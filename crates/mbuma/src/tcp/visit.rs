@@ -24,7 +24,7 @@ use super::{histograms, output, time_wait};
 use crate::batch::{Batch, Deferred};
 use crate::waiters::{Wakes, Want};
 
-/// What the waiters of each side are told of.
+/// The changes that the waiters of each side are told of.
 const SIDES: [(Due, Want); 2] = [
     (Due::WAKE_READER, Want::Read),
     (Due::WAKE_WRITER, Want::Write),

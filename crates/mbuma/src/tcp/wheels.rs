@@ -34,7 +34,7 @@ pub(crate) struct Wheels(Box<[Wheel]>);
 #[repr(align(128))]
 struct Wheel(Mutex<Callout<WheelEntry>>);
 
-/// What a wheel gives back when it is time.
+/// The entry that a wheel gives back when it is time.
 pub(crate) struct WheelEntry {
     pub(crate) pcb: Arc<Inpcb>,
     number: u32,
@@ -109,7 +109,7 @@ impl Wheels {
         }
     }
 
-    /// Turns the wheel of `cpu`. What comes out is to be brought to its connection: see [`WheelEntry::arrives`].
+    /// Turns the wheel of `cpu`. Each entry that comes out is to be brought to its connection: see [`WheelEntry::arrives`].
     pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<WheelEntry> {
         let mut due = Vec::new();
         self.0[cpu].0.lock().advance(now, &mut due);

@@ -57,7 +57,7 @@ pub trait Aead: Send + Sync {
     /// Checks the tag and decrypts `text` where it is.
     ///
     /// # Errors
-    /// The tag is another one. What `text` holds then must not be looked at.
+    /// The tag is another one. The content of `text` must not be used then.
     fn open_in_place(
         &self,
         nonce: [u8; NONCE_LEN],

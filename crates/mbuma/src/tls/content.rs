@@ -1,6 +1,6 @@
 //! The type of a record's content. Source: RFC 8446 5.1.
 
-/// What a record carries.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ContentType {

@@ -1,4 +1,4 @@
-//! What is received: one record after the other, until one says the end.
+//! Received data: one record after the other, until one says the end.
 //!
 //! | record | done |
 //! |---|---|

@@ -30,13 +30,13 @@ pub struct Datagram {
     pub src: SocketAddr,
     /// The receiver.
     pub dst: SocketAddr,
-    /// What it carries.
+    /// Its payload.
     pub payload: Chain,
     /// Hops that it had left.
     pub ttl: u8,
 }
 
-/// What belongs to a datagram's bytes while they wait.
+/// The fields that belong to a datagram's bytes while they wait.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     ends: Ends,
@@ -63,7 +63,7 @@ impl From<Record<Arrived>> for Datagram {
     }
 }
 
-/// What came back instead of an answer to a datagram that was sent.
+/// The error that came back instead of an answer to a datagram that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpError {

@@ -1,4 +1,4 @@
-//! What several test programs share: a stack on a pipe, a stack with UNIX-domain sockets.
+//! Parts that several test programs share: a stack on a pipe, a stack with UNIX-domain sockets.
 
 #![allow(dead_code)] // each program uses its part
 

@@ -1,6 +1,6 @@
-//! What the network tests share: a stack in virtual time, on a pipe whose other end is in our hands.
+//! Parts that the network tests share: a stack in virtual time, on a pipe whose other end is in our hands.
 //!
-//! Every test ends with [`Lab::done`]: what came in was delivered or dropped, and no buffer is left.
+//! Every test ends with [`Lab::done`]: each packet that came in was delivered or dropped, and no buffer is left.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
@@ -300,7 +300,7 @@ pub fn ping_frame(dst: Ipv4Addr, id: u16, seq: u16, payload: &[u8]) -> Vec<u8> {
     ip_frame(&from_peer(dst, IpProto::ICMP), &message)
 }
 
-/// What a frame that the stack sent says; its IP header is checked.
+/// The fields of a frame that the stack sent; its IP header is checked.
 pub struct Seen<'a> {
     pub ether: EtherHeader,
     pub src: Ipv4Addr,

@@ -1,4 +1,4 @@
-//! What the tests of UNIX-domain sockets share: a stack, bytes, and the balance at the end.
+//! Parts that the tests of UNIX-domain sockets share: a stack, bytes, and the balance at the end.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 

@@ -169,7 +169,7 @@ fn believes_no_nonsense() {
         Ipv4Addr::new(224, 0, 0, 1),
         US,
     )));
-    // What we said ourselves, come back over a loop of bridges.
+    // Our own announcement, come back over a loop of bridges.
     lab.give(&arp_frame(&ArpPacket::gratuitous(OUR_MAC, US)));
     assert_eq!(lab.dropped(DropReason::ArpDuplicateAddress), 1);
     assert_eq!(lab.dropped(DropReason::BadArp), 4);

@@ -63,7 +63,7 @@ impl Router {
         Self::new(Capabilities::plain(1500))
     }
 
-    /// What went out on the other wire.
+    /// The frames that went out on the other wire.
     fn far_packets(&self) -> Vec<Packet> {
         let mut rx = mbuf::Mbufq::new();
         self.far.receive(&mut rx, ALL).unwrap();
@@ -247,7 +247,7 @@ fn too_large() {
         assert_eq!(joined(&frames, 77), whole[..4000]);
     }
     assert_eq!(router.forwarded(), 4);
-    // What reaches past the end of any datagram.
+    // A fragment that reaches past the end of any datagram.
     let past = Ipv4Fields {
         frag_offset: 65_528,
         ..to_far()
@@ -257,7 +257,7 @@ fn too_large() {
     router.done();
 }
 
-/// What fragments carry, in order; checks their headers.
+/// The bytes that fragments carry, in order; checks their headers.
 fn joined(frames: &[Vec<u8>], id: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = Ipv4Header::parse(&frames[0][14..]).unwrap().frag_offset();

@@ -77,7 +77,7 @@ fn nd_frame(src: Ipv6Addr, dst: Ipv6Addr, message: &NeighborMessage) -> Vec<u8> 
     icmp6_frame(src, dst, 255, message.message, message.body())
 }
 
-/// What a frame of the stack's says.
+/// The fields of a frame of the stack's.
 struct Seen6 {
     to: MacAddr,
     src: Ipv6Addr,

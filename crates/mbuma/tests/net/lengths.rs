@@ -13,7 +13,7 @@ use wire::{
 const LENGTHS: std::ops::RangeInclusive<usize> = 0..=80;
 const ROUNDS: usize = 8;
 
-/// What is around while the frames come in: sockets of every kind, so that nothing ends early.
+/// The surroundings while the frames come in: sockets of every kind, so that nothing ends early.
 fn with_everything(pattern: Option<Pattern>, frames: impl Fn(&Lab, &mut Random)) {
     let lab = Lab::new(Setup {
         accept_any: true,

@@ -170,7 +170,7 @@ fn any_socket() {
 
     any.refuse(&datagram, IcmpError::Port);
     let frame = lab.frame();
-    // In the name of the host that was asked; what a router would say comes from the router.
+    // In the name of the host that was asked; a router's error comes from the router.
     assert_eq!((parse(&frame).src, parse(&frame).dst), (FOREIGN, PEER));
     let (message, quote) = parse_icmp(&frame);
     assert_eq!(

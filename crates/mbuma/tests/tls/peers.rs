@@ -12,7 +12,7 @@ struct Other<C> {
     closed: bool,
 }
 
-/// What both kinds of rustls' connections have.
+/// The calls that both kinds of rustls' connections have.
 trait Common {
     fn write_tls(&mut self, to: &mut dyn Write) -> std::io::Result<usize>;
     fn wants_write(&self) -> bool;

@@ -22,7 +22,7 @@ use mbuma::unix::{Unix, UnixError};
 use mbuma::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};
 use proptest::prelude::*;
 
-/// What an operation came to.
+/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Done,
@@ -347,7 +347,7 @@ enum Slot<F: Family + ?Sized> {
     Empty,
     Stream(F::Stream),
     Listener(F::Listener),
-    /// Connected at most once: what happens to messages under way when a socket changes its peer is not
+    /// Connected at most once: the fate of messages under way when a socket changes its peer is not
     /// the same anywhere.
     Datagram(F::Datagram, bool),
 }
@@ -470,7 +470,7 @@ impl Family for Unix {
     }
 }
 
-/// Puts what was made into a slot; what was there closes after it, as an assignment has it.
+/// Puts the new socket into a slot; the former one closes after it, as an assignment has it.
 fn put<F: Family>(slot: &mut Slot<F>, made: Result<Slot<F>, Outcome>) -> Outcome {
     match made {
         Ok(made) => {

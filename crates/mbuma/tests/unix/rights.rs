@@ -38,7 +38,7 @@ fn rights_mark_a_boundary() {
     give(&stack, &left, object(&drops));
     drop(right);
     assert_eq!(count(&drops), 4);
-    // What can't be sent comes back.
+    // A message that can't be sent comes back.
     let refused = left.send_with(message(&stack, b"x").with(object(&drops)));
     let (e, back) = refused.expect_err("the peer has gone");
     assert_eq!(

@@ -92,7 +92,7 @@ fn chains_move_by_reference() {
 fn ends() {
     let stack = stack();
     let mut buf = [0; 8];
-    // What was sent is read before the end; the other direction goes on.
+    // Sent bytes are read before the end; the other direction goes on.
     let (left, right) = stack.unix().pair();
     left.send(b"last").unwrap();
     left.shutdown(Shutdown::Write);
@@ -191,7 +191,7 @@ fn a_full_buffer_pushes_back() {
             assert_eq!(right.recv(&mut [0; 1]), Err(UnixError::WouldBlock));
         }
     }
-    // One byte each in a cluster of its own: what is pinned counts.
+    // One byte each in a cluster of its own: pinned memory counts.
     let (left, right) = stack.unix().seqpacket_pair();
     let mut big = chain(&stack, &pattern(16 << 10));
     let mut sent = 0;
@@ -261,7 +261,7 @@ fn backlog() {
     assert_eq!(unix.connect(NAME).err(), Some(UnixError::WouldBlock));
     let late = unix.connect_blocking(NAME, Some(Duration::from_millis(1)));
     assert_eq!(late.err(), Some(UnixError::TimedOut));
-    // What is sent before the accept is there after it, from the right client.
+    // Bytes that are sent before the accept are there after it, from the right client.
     second.send(b"2").unwrap();
     first.send(b"1").unwrap();
     let mut buf = [0; 8];

@@ -184,7 +184,7 @@ fn tunables(r: &mut Random) -> TcpConfig {
     }
 }
 
-/// Switches features at each end, and has links mark. A stream of its own: what the rest of a scenario is does not depend on
+/// Switches features at each end, and has links mark. A stream of its own: the rest of a scenario does not depend on
 /// which features there are.
 fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     let mut r = Random::from_seed(!seed);

@@ -9,7 +9,7 @@ use wire::{SackBlock, SeqNum, TcpFlags, TcpOptions};
 /// Forged segments and errors of one run. The attacker knows both addresses and ports.
 const GUESSES: u32 = 1_000_000;
 
-/// What an attacker off the path sends next: a reset, a SYN or an acknowledgement, with numbers drawn from the whole space;
+/// The next segment of an attacker off the path: a reset, a SYN or an acknowledgement, with numbers drawn from the whole space;
 /// every second one near to where the connection is, which it can't know, but never with all numbers right.
 fn guess(random: &mut Random, hand: &Hand) -> Segment {
     let near = random.chance(0.5);

@@ -86,7 +86,7 @@ impl Bench {
         self.net.run_for(by);
     }
 
-    /// What the station saw since the last call.
+    /// The segments that the station saw since the last call.
     pub fn seen(&mut self) -> Vec<Segment> {
         self.net.peer_mut(self.peer).take_segments()
     }

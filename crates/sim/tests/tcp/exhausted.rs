@@ -1,11 +1,11 @@
-//! A pool at its limit: what lets the stack and its peers free memory is still sent.
+//! A pool at its limit: segments that let the stack and its peers free memory are still sent.
 
 use mbuf::{Packet, PoolConfig};
 use mbuma::DropReason;
 
 use crate::common::*;
 
-/// A stack with few mbufs. What each test takes first must fit.
+/// A stack with few mbufs. The buffers that each test takes first must fit.
 fn bench() -> Bench {
     Bench::tuned(|config| {
         config.pool = PoolConfig {
@@ -66,7 +66,7 @@ fn windows_open_from_the_reserve() {
     });
     assert!(closed);
     let held = exhaust(&b, 0);
-    // What was read stays in its mbufs.
+    // Data that was read stays in its mbufs.
     let data = stream.recv_chain(usize::MAX).expect("there is some");
     b.run(ms(0));
     let update = b.one();

@@ -1,4 +1,4 @@
-//! What peers do that ours never does: other places for a FIN, other acknowledgement policies, other window edges.
+//! Habits of peers that ours does not have: other places for a FIN, other acknowledgement policies, other window edges.
 
 use crate::common::*;
 use mbuma::State;
@@ -65,7 +65,7 @@ fn a_fin_on_repeated_data_counts_only_where_it_is() {
 #[test]
 fn an_acknowledgement_at_the_right_edge_counts_in_spite_of_a_hole() {
     // RFC 9293 3.10.7.4: breaks when the acknowledgements of a peer that has used up the window are dropped while its
-    // first segment is lost: what it acknowledges would be sent again.
+    // first segment is lost: data that it acknowledges would be sent again.
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
     let (mut hand, stream) = b.passive();
     stream.send(b"answer").expect("room");

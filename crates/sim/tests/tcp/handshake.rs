@@ -1,4 +1,4 @@
-//! What a handshake that does not go smoothly leaves behind.
+//! Remains of a handshake that does not go smoothly.
 
 use std::net::SocketAddrV4;
 

@@ -1,4 +1,4 @@
-//! Options on every segment: what is offered and answered, and what they take of a segment.
+//! Options on every segment: offers and answers, and the room that they take of a segment.
 
 use std::net::SocketAddrV4;
 

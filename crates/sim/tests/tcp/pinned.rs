@@ -1,4 +1,4 @@
-//! What received data keeps in memory, against a peer that sends it as wastefully as it can: a byte
+//! Memory that received data keeps, against a peer that sends it as wastefully as it can: a byte
 //! a segment, each in a cluster of its own.
 
 use crate::common::*;
@@ -7,7 +7,7 @@ use mbuma::socket::TcpInfo;
 
 const BYTES: usize = 1000;
 
-/// What `shown` bytes out of `packets` may pin.
+/// The memory that `shown` bytes out of `packets` may pin.
 fn bound(shown: usize, packets: usize) -> usize {
     PINNED_PER_BYTE_MAX * shown + MSIZE * packets
 }

@@ -1,4 +1,4 @@
-//! What the sender makes of SACK blocks (RFC 2018 5, RFC 8985, RFC 9937), on a path of 50 ms.
+//! The sender's use of SACK blocks (RFC 2018 5, RFC 8985, RFC 9937), on a path of 50 ms.
 
 use crate::common::*;
 use mbuma::TcpStream;

@@ -1,4 +1,4 @@
-//! What the receiver reports of data that arrives out of order, or twice (RFC 2018, RFC 2883).
+//! The receiver's reports of data that arrives out of order, or twice (RFC 2018, RFC 2883).
 
 use crate::common::*;
 use sim::{Link, PortConfig, Segment};
@@ -25,7 +25,7 @@ fn answers(b: &mut Bench, hand: &Hand, order: &[u32]) -> Vec<(u32, Vec<(u32, u32
     let mut answers = Vec::new();
     for &n in order {
         b.say(&segment(hand, n));
-        // What is in its turn may wait for its acknowledgement.
+        // Data in its turn may wait for its acknowledgement.
         b.run(ms(50));
         let answer = b.one();
         answers.push((answer.ack.since(hand.snd), blocks(&answer, hand.snd)));

@@ -96,7 +96,7 @@ fn an_old_segment_is_answered_and_not_taken() {
 #[test]
 fn a_repair_that_was_not_needed_does_not_change_the_echo() {
     // RFC 7323 5.3, R2: breaks when a duplicate, which is not acceptable, sets the value that is echoed. It is younger than
-    // what was sent before it and is late: that would be too old then.
+    // data that was sent before it and is late: that would be too old then.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     let first = hand.data(b"first");

@@ -134,7 +134,7 @@ fn a_timeout_that_came_too_early_is_undone() {
     let again = b.seen();
     assert!(again.iter().any(|s| s.seq == seen[0].seq));
     assert_eq!(stream.info().cwnd, MSS as u32);
-    // What had only waited is acknowledged: more than what was sent again.
+    // Data that had only waited is acknowledged: more than was sent again.
     b.say(&hand.ack(&seen[2]));
     let info = stream.info();
     assert!(info.cwnd >= before, "{} of {before}", info.cwnd);

@@ -8,7 +8,7 @@
 //!   requests       the stack takes mbufs for headers, and no cluster
 //! ```
 //!
-//! What a device receives lands in clusters of its own pool, as a TAP's `readv` has it; or it comes by
+//! Frames that a device receives land in clusters of its own pool, as a TAP's `readv` has it; or it comes by
 //! reference, in the sender's clusters, between stacks in one process.
 //!
 //! There is one copy by design: a receiver moves a few bytes out of a large cluster, so that they do not

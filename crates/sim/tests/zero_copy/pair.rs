@@ -20,7 +20,7 @@ const PATTERN: Pattern = Pattern::new(7);
 /// Bytes of one send: whole clusters.
 const TURN: usize = 64 << 10;
 
-/// What the two are joined by.
+/// The link between the two.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
     /// A pipe's; an epair has its own.
@@ -247,7 +247,7 @@ impl Pair {
     }
 }
 
-/// What a reader got.
+/// The bytes that a reader got.
 #[derive(Default)]
 struct Sink {
     len: usize,

@@ -46,7 +46,7 @@ impl Known {
     }
 }
 
-/// What was transmitted.
+/// The frames that were transmitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     /// Payload bytes.
@@ -98,7 +98,7 @@ impl Recorder {
         }
     }
 
-    /// What was transmitted so far.
+    /// The frames that were transmitted so far.
     pub(crate) fn seen(&self) -> Seen {
         *self.seen.lock().unwrap()
     }
@@ -177,7 +177,7 @@ impl Device for Recorder {
     }
 }
 
-/// What a frame's own bytes say of it: what the stack noted about it is not asked.
+/// The fields in a frame's own bytes: the stack's notes about it are not asked.
 struct Front {
     headers_len: usize,
     is_fragment: bool,

@@ -13,7 +13,7 @@ fn options_that_every_fragment_carries() {
     assert_eq!(copied(&options), [148, 4, 0, 0, 130, 3, 9]);
     assert_eq!(copied(&[]), []);
     for cut in 0..options.len() {
-        // What ends in the middle of an option is no reason to panic.
+        // A header that ends in the middle of an option is no reason to panic.
         copied(&options[..cut]);
     }
     for bad in [[148, 0], [148, 1], [148, 255], [7, 0]] {

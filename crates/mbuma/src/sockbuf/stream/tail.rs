@@ -1,4 +1,4 @@
-//! What comes behind the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, places that wait for their contents, and
+//! The part behind the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, places that wait for their contents, and
 //! all that was appended behind those.
 //!
 //! Invariants ([`Tail::is_valid`]): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the parts

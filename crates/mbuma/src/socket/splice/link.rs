@@ -1,4 +1,4 @@
-//! What is between the two ends of a splice: its turns.
+//! The link between the two ends of a splice: its turns.
 //!
 //! Locks: SPLICE, over a turn; inside of it one connection's (CONN) at a time.
 
@@ -92,7 +92,7 @@ const BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Content that a turn opens at most, of a source with TLS, before others have theirs.
 const CONTENT_MAX: usize = 256 << 10;
 
-/// What is to be done after a turn, without the splice's lock.
+/// The steps after a turn, without the splice's lock.
 #[derive(Default)]
 struct Touched {
     /// Received bytes that are not delivered any more: dropped without a lock.
@@ -115,7 +115,7 @@ struct SinkRoom {
     piece: usize,
 }
 
-/// What a turn takes out of the source.
+/// The data that a turn takes out of the source.
 enum Taken {
     Data {
         data: Chain,

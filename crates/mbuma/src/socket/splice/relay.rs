@@ -23,7 +23,7 @@ pub enum RelayEnd {
     Tls(TlsStream),
 }
 
-/// Two connections, each of which sends what the other receives: what is between the two sides of a proxy. Ends and resets
+/// Two connections, each of which sends the data that the other receives: the link between the two sides of a proxy. Ends and resets
 /// are passed on. Dropping it closes both.
 #[derive(Debug)]
 pub struct TcpRelay {

@@ -86,7 +86,7 @@ impl TcpStream {
     /// Moves as much of the front of `data` into the send buffer as it takes; returns how much.
     ///
     /// # Errors
-    /// As [`TcpStream::send_chain`], but for [`SocketError::WouldBlock`]. What was not taken is in `data`.
+    /// As [`TcpStream::send_chain`], but for [`SocketError::WouldBlock`]. The rest stays in `data`.
     pub fn poll_write_chain(
         &self,
         cx: &mut Context<'_>,

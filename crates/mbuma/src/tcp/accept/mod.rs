@@ -65,7 +65,7 @@ pub(crate) struct Place {
     ticket: Ticket,
 }
 
-/// What came of a connection that is ready.
+/// The fate of a connection that is ready.
 #[must_use]
 pub(crate) enum Pushed {
     /// It waits for the user. The wakers must be called once no lock is held.

@@ -27,9 +27,9 @@ mod tests;
 
 /// The cube's factor in segments per second cubed (RFC 9438 5).
 const C: f64 = 0.4;
-/// What a loss leaves of the window (RFC 9438 4.6).
+/// The share of the window that a loss leaves (RFC 9438 4.6).
 const BETA: f64 = 0.7;
-/// What a congestion mark leaves of it: the queue that marks is short (RFC 8511 3.1).
+/// The share that a congestion mark leaves: the queue that marks is short (RFC 8511 3.1).
 const BETA_ECN: f64 = 0.85;
 /// Segments that `w_est` grows by in a round trip, up to the window before the event: as fast as Reno, which loses half,
 /// has it on the average (RFC 9438 4.3: 3 (1 - BETA) / (1 + BETA)).
@@ -61,11 +61,11 @@ pub struct Cubic {
 enum Stage {
     /// Before the first congestion event.
     First(HyStart),
-    /// Since then: what it replaced.
+    /// Since then: the values that it replaced.
     After(Option<Before>),
 }
 
-/// What an undo restores.
+/// The values that an undo restores.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     cwnd: u32,
@@ -228,7 +228,7 @@ impl Cubic {
         };
         self.cwnd_prior = w.cwnd;
         self.phase = NO_EPOCH;
-        // What was in flight, if that was less: a window that was not filled has proved nothing.
+        // The bytes in flight, if they were fewer: a window that was not filled has proved nothing.
         let used = event.flight.min(w.cwnd);
         w.ssthresh = part(used, beta).max(w.floor());
     }

@@ -33,7 +33,7 @@ pub use choice::{CongestionControl, UnknownCongestionControl};
 pub use cubic::Cubic;
 pub use reno::Reno;
 
-/// What an algorithm controls. All fields are bytes.
+/// The variables that an algorithm controls. All fields are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
@@ -102,7 +102,7 @@ pub(crate) fn initial_window(mss: u32, segments: u32) -> u32 {
     mss.saturating_mul(segments).min(bound)
 }
 
-/// What one acknowledgement says. Spans of time are nanoseconds, amounts are bytes.
+/// The measurements of one acknowledgement. Spans of time are nanoseconds, amounts are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateSample {
@@ -154,7 +154,7 @@ pub enum Why {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CongestionEvent {
-    /// What happened.
+    /// The kind of event.
     pub why: Why,
     /// When.
     pub now: Time,
@@ -191,7 +191,7 @@ pub trait Algorithm: fmt::Debug + Send {
     /// algorithm's own state.
     fn on_undo(&mut self, w: &mut Window, now: Time);
 
-    /// Nothing was sent for `idle`, which is longer than a retransmission timeout. What the window knew is old:
+    /// Nothing was sent for `idle`, which is longer than a retransmission timeout. The window's knowledge is old:
     /// `restart_window` bytes are what a new connection may send (RFC 5681 4.1).
     fn on_idle(&mut self, w: &mut Window, idle: Duration, restart_window: u32) {
         let _ = idle;

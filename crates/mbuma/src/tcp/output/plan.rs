@@ -1,4 +1,4 @@
-//! What a connection sends next: one rule after the other, each a pure function of the control block.
+//! The next segment of a connection: one rule after the other, each a pure function of the control block.
 //!
 //! ```text
 //!   repair   what is marked lost, as far as the windows allow
@@ -22,7 +22,7 @@ use crate::tcp::urgent;
 /// The largest payload of one packet: IPv4's total length less the largest headers.
 const PAYLOAD_MAX: u32 = 65_535 - 60 - 20;
 
-/// What to send next.
+/// The next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) seq: SeqNum,
@@ -43,7 +43,7 @@ pub(super) enum PlanKind {
     Ack,
 }
 
-/// Whether a turn would do anything. What the peer sends one message at a time mostly asks for none: its
+/// Whether a turn would do anything. Data that the peer sends one message at a time mostly asks for none: its
 /// acknowledgement is of all that was sent, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
@@ -71,7 +71,7 @@ pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
         .or_else(|| plan_ack(t))
 }
 
-/// What is marked lost: one segment at once where recovery says so, else as much as the window allows.
+/// Data that is marked lost: one segment at once where recovery says so, else as much as the window allows.
 fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let range = t.send.sent.next_lost()?;
     let forced = t.send.recovery.forced;
@@ -102,7 +102,7 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     ))
 }
 
-/// A segment of what was sent before: `len` numbers from `seq` on. What is small is filled up with new data.
+/// A segment of data that was sent before: `len` numbers from `seq` on. A small one is filled up with new data.
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let end = t.data_end();
     let ready = t.ready_end();

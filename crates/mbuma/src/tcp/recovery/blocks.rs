@@ -12,14 +12,14 @@ use crate::tcp::pcb::SendState;
 /// SACK blocks after the checks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// What arrived twice (RFC 2883).
+    /// The range that arrived twice (RFC 2883).
     pub(super) duplicate: Option<Range<SeqNum>>,
-    /// What lies above SND.UNA, in the order of sequence numbers.
+    /// The blocks above SND.UNA, in the order of sequence numbers.
     pub(super) above: [Option<Range<SeqNum>>; 4],
 }
 
 impl Blocks {
-    /// Sorts out what makes no sense: what was never sent, what is acknowledged, duplicates of what was never sent again.
+    /// Sorts out blocks that make no sense: of data that was never sent, or is acknowledged, and duplicates of data that was never sent again.
     pub(super) fn of(a: &Acknowledgement<'_>, send: &SendState) -> Self {
         let mut blocks = Self::default();
         let una = send.una.max(a.ack);

@@ -1,4 +1,4 @@
-//! What an acknowledgement newly delivers, and the samples of round trip and rate that follow.
+//! The data that an acknowledgement newly delivers, and the samples of round trip and rate that follow.
 //!
 //! Sources: RFC 6298 3, RFC 7323 4 and appendix G, RFC 8985 6.2.
 
@@ -15,7 +15,7 @@ use crate::tcp::rack::{AckArrival, Rack, nanos_since};
 use crate::tcp::rate::LastSent;
 use crate::tcp::sent::SentRecord;
 
-/// What was in flight before an acknowledgement.
+/// The data in flight before an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriorFlight {
     pub(super) una: SeqNum,
@@ -24,7 +24,7 @@ pub(super) struct PriorFlight {
     pub(super) in_flight: u32,
 }
 
-/// What an acknowledgement newly delivers.
+/// The data that an acknowledgement newly delivers.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     pub(super) acked: u32,
@@ -37,7 +37,7 @@ pub(super) struct Delivery {
     pub(super) resent_acked: bool,
     /// It covers something of before the event that was not sent again.
     pub(super) original: bool,
-    /// What it covers first was sent again, and yet the first transmission is what arrived.
+    /// The first data that it covers was sent again, and yet the first transmission is what arrived.
     pub(super) late: Option<Range<SeqNum>>,
     pub(super) last: LastSent,
 }
@@ -135,7 +135,7 @@ impl SendState {
             rtt,
             min_rtt: self.reordering.min_rtt.get().unwrap_or(0),
             srtt: self.rtt.smoothed_ns().unwrap_or(0),
-            // What was sacked before was counted then.
+            // Data that was sacked before was counted then.
             acked: d.acked.min(a.data) + d.sacked,
             sacked: d.sacked,
             prior_flight: before.in_flight,

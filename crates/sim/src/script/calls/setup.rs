@@ -249,7 +249,7 @@ impl Descriptor {
         }
     }
 
-    /// What was asked of the connection, if anything was.
+    /// The options that were asked of the connection, if any were.
     fn asked(&self) -> Option<TcpSocketOptions> {
         let get = |name: &str| self.options.get(name).copied();
         let positive = |name: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::ms;
 use kern::Random;
 
-/// What the RFCs leave open, and a little of what they forbid, drawn from a seed.
+/// Habits that the RFCs leave open, and a few that they forbid, drawn from a seed.
 #[derive(Debug, Clone)]
 pub struct Manners {
     /// The options of its SYN as they lie there.
@@ -46,7 +46,7 @@ pub struct Manners {
     pub fin_brings_byte: bool,
     /// Between one segment of data and the next.
     pub pause: Duration,
-    /// What it says is lost too, not only what it should hear.
+    /// Its segments are lost too, not only those to it.
     pub loses_own: bool,
     pub shuffles: bool,
     pub loss: f64,

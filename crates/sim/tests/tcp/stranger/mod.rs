@@ -169,7 +169,7 @@ impl Meeting {
         assert!(rtt.is_none_or(|rtt| rtt <= longest), "{rtt:?}");
     }
 
-    /// RFC 1122 4.2.3.2: what the stack has is acknowledged within its delay.
+    /// RFC 1122 4.2.3.2: data that the stack has is acknowledged within its delay.
     fn check_delay(&mut self, now: Time) {
         let has = self.taken + self.stream.info().recv_queue as u64;
         let (place, since) = self.unacknowledged;

@@ -39,7 +39,7 @@ impl Options {
         self.born.map(|born| self.start.wrapping_add(age(born)))
     }
 
-    /// What the stack must not send, lost or not.
+    /// Options that the stack must not send, lost or not.
     pub fn check(&mut self, seg: &Segment, now: Time) {
         let ours = self.value(now);
         assert_eq!(seg.options.timestamps.is_some(), ours.is_some(), "{seg}");
@@ -82,7 +82,7 @@ impl Options {
         }
     }
 
-    /// The segment with its options; `early`: what the station keeps of what came before its turn.
+    /// The segment with its options; `early`: the data that the station keeps of that which came before its turn.
     pub fn tag(
         &self,
         manners: &Manners,

@@ -1,4 +1,4 @@
-//! What a station receives: places count from the stack's first byte on.
+//! The receiver of a station: places count from the stack's first byte on.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Receiver {
         i64::from(seq.since(self.first) as i32)
     }
 
-    /// What the stack must not send, lost or not.
+    /// Segments that the stack must not send, lost or not.
     pub fn check(&self, manners: &Manners, seg: &Segment) {
         let len = seg.data.len() + seg.options.emitted_len();
         let fits = seg.data.is_empty() || len <= manners.mss;
@@ -99,7 +99,7 @@ impl Receiver {
         self.deliver();
     }
 
-    /// What is kept of what came before its turn, in blocks.
+    /// The data that is kept of that which came before its turn, in blocks.
     pub fn blocks(&self) -> Vec<SackBlock> {
         let at = |place: u64| self.first + place as u32;
         let mut blocks: Vec<SackBlock> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a station sends: places count from its first byte on.
+//! The sender of a station: places count from its first byte on.
 
 use super::manners::Manners;
 use crate::common::*;
@@ -98,7 +98,7 @@ impl Sender {
         }
     }
 
-    /// What it sends now.
+    /// The segment that it sends now.
     pub fn segments(
         &mut self,
         manners: &Manners,

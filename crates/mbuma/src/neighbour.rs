@@ -19,6 +19,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Neighbours<A> {
     /// Ordered by address, so that a run can be repeated exactly.
     table: RmLock<BTreeMap<A, Entry>>,
-    /// Counts changes: a sender's kept [`Hop`] is good until the next one.
+    /// Counts changes, from 1: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
     /// The earliest deadline of an entry, in nanoseconds, as of the generation `due_of`: until the next change the thread
     /// that runs timers takes no lock.
@@ -99,7 +100,8 @@ pub(crate) struct Neighbours<A> {
 #[doc(alias = "ro_lle")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hop {
-    generation: u64,
+    /// Never 0, so that a kept route without one needs no room to say so.
+    generation: NonZeroU64,
     until: Time,
     mac: MacAddr,
 }
@@ -151,9 +153,9 @@ impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn new(queue_max: usize, timing: Timing) -> Self {
         Self {
             table: RmLock::new(&TABLE, BTreeMap::new()),
-            generation: AtomicU64::new(0),
+            generation: AtomicU64::new(1),
             due: AtomicU64::new(NEVER),
-            due_of: AtomicU64::new(0),
+            due_of: AtomicU64::new(1),
             queue_max,
             timing,
         }
@@ -174,7 +176,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             Entry::Known { .. } | Entry::Asking { .. } => return None,
         };
         // Relaxed: it changes under the lock only.
-        let generation = self.generation.load(Ordering::Relaxed);
+        let generation = NonZeroU64::new(self.generation.load(Ordering::Relaxed))?;
         Some(Hop {
             generation,
             until,
@@ -186,7 +188,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn kept(&self, now: Time, hop: &Option<Hop>) -> Option<MacAddr> {
         // Relaxed: a sender that sees a change late sent before it.
         let generation = self.generation.load(Ordering::Relaxed);
-        let fresh = |hop: &Hop| hop.generation == generation && now < hop.until;
+        let fresh = |hop: &Hop| hop.generation.get() == generation && now < hop.until;
         hop.filter(fresh).map(|hop| hop.mac)
     }
 

@@ -69,6 +69,9 @@ pub(crate) enum RouteCache {
     V6(Box<(u64, Route<Ipv6Addr>)>),
 }
 
+// Each connection has one.
+const _: () = assert!(size_of::<RouteCache>() <= 56);
+
 impl RouteCache {
     /// The route that was kept, while the table is unchanged; else the route that `find` finds now.
     pub(crate) fn v4(

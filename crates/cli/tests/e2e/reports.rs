@@ -60,7 +60,13 @@ fn the_metrics_are_what_prometheus_reads() {
         let words: Vec<_> = line.split_whitespace().collect();
         match words[..] {
             ["#", "HELP", _, ..] => {}
-            ["#", "TYPE", name, "counter" | "gauge"] => assert!(typed.insert(name), "{line}"),
+            ["#", "TYPE", name, "counter" | "gauge"] => {
+                assert!(typed.insert(name.to_owned()), "{line}");
+            }
+            ["#", "TYPE", name, "histogram"] => {
+                let series = ["bucket", "sum", "count"].map(|part| format!("{name}_{part}"));
+                assert!(series.into_iter().all(|name| typed.insert(name)), "{line}");
+            }
             [.., value] => {
                 let name = line.split(['{', ' ']).next().expect("a name");
                 assert!(typed.contains(name), "no type: {line}");

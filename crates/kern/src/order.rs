@@ -23,6 +23,7 @@
 //! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
 //! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: read by output, under a connection |
 //! | 700 | [`ROUTE`] | the routing table: read by output, also for ARP's own packets |
+//! | 720 | [`IFADDR`] | an interface's addresses and groups: compared with those of packets, and where a route gets a source |
 //! | 750 | [`IFQUEUE`] | an interface's queue of packets: the last lock of output |
 //! | 800 | [`CALLOUT`] | the timer wheel: any of the above sets and cancels timers under its own lock |
 //! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
@@ -70,6 +71,8 @@ pub const REASS: u16 = 600;
 pub const ARP: u16 = 650;
 /// The routing table.
 pub const ROUTE: u16 = 700;
+/// An interface's addresses and groups.
+pub const IFADDR: u16 = 720;
 /// An interface's packet queue.
 pub const IFQUEUE: u16 = 750;
 /// The timer wheel.
@@ -109,6 +112,7 @@ const _: () = {
         REASS,
         ARP,
         ROUTE,
+        IFADDR,
         IFQUEUE,
         CALLOUT,
         TASKQUEUE,

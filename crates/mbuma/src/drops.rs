@@ -95,6 +95,7 @@ drop_reasons! {
     Inward IcmpBadChecksum => "icmp_bad_checksum",
     Inward IcmpUnhandled => "icmp_unhandled",
     Inward EchoQueueFull => "echo_queue_full",
+    Inward Icmp6QueueFull => "icmp6_queue_full",
     Outward IcmpRateLimited => "icmp_rate_limited",
     Outward ResetRateLimited => "reset_rate_limited",
     // UDP.

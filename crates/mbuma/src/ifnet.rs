@@ -8,7 +8,8 @@
 //! A device of several queues is as many devices: each has a transmit queue of its own, and a flow keeps
 //! to one of them, so that its frames stay in order.
 //!
-//! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)).
+//! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)), the lists of its addresses and
+//! groups (class IFADDR).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -20,11 +21,16 @@ use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
+use addrs::OwnAddrs;
+use groups::Groups;
+
 use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
 use crate::inet::source::select;
 use crate::neighbour::{Neighbours, Tables};
 
+pub(crate) mod addrs;
+pub(crate) mod groups;
 #[cfg(all(test, shuttle))]
 mod schedules;
 
@@ -269,8 +275,9 @@ pub(crate) struct Ifnet {
     pub(crate) mac: MacAddr,
     pub(crate) caps: Capabilities,
     pub(crate) medium: Medium,
-    pub(crate) addrs: Vec<IfAddr>,
-    pub(crate) addrs6: Vec<IfAddr<Ipv6Addr>>,
+    pub(crate) addrs: OwnAddrs<Ipv4Addr>,
+    pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
+    pub(crate) groups: Groups,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
     /// The devices, MP-safe or not.
@@ -304,8 +311,9 @@ impl Ifnet {
             mac,
             caps,
             medium,
-            addrs: config.addrs,
-            addrs6: with_link_local(config.addrs6, mac),
+            addrs: OwnAddrs::new(config.addrs),
+            addrs6: OwnAddrs::new(with_link_local(config.addrs6, mac)),
+            groups: Groups::new(),
             accept_any: config.accept_any,
             route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
@@ -325,7 +333,7 @@ impl Ifnet {
 
     /// Whether `addr` is one of this interface's own.
     pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
-        self.addrs.iter().any(|a| a.addr == addr)
+        self.addrs.has(addr)
     }
 
     /// Whether it takes part in IPv6.
@@ -335,24 +343,26 @@ impl Ifnet {
 
     /// Whether `addr` is one of this interface's own addresses of IPv6.
     pub(crate) fn owns6(&self, addr: Ipv6Addr) -> bool {
-        self.addrs6.iter().any(|a| a.addr == addr)
+        self.addrs6.has(addr)
     }
 
     /// The address to send from to `dst` through this interface, if it has one.
     pub(crate) fn source_for6(&self, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-        select(self.addrs6.iter().map(|own| own.addr), dst)
+        let own = self.addrs6.read();
+        select(own.iter().map(|own| own.addr), dst)
     }
 
     /// Whether `addr` is a broadcast on this interface.
     pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
-        addr.is_broadcast() || self.addrs.iter().any(|a| a.broadcast() == Some(addr))
+        addr.is_broadcast() || self.addrs.is_broadcast(addr)
     }
 
     /// The address to send from to `dst` on this link: the one in the same network, else the first,
     /// else none (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, dst: Ipv4Addr) -> Ipv4Addr {
-        let near = self.addrs.iter().find(|a| a.contains(dst));
-        near.or(self.addrs.first())
+        let own = self.addrs.read();
+        let near = own.iter().find(|a| a.contains(dst));
+        near.or(own.first())
             .map_or(Ipv4Addr::UNSPECIFIED, |a| a.addr)
     }
 
@@ -439,14 +449,23 @@ impl Ifnet {
     }
 }
 
-/// The addresses, and a link-local one if there is none among them. The loopback interface needs none.
+/// The addresses, and a link-local one if there is none among them.
 fn with_link_local(mut addrs: Vec<IfAddr<Ipv6Addr>>, mac: MacAddr) -> Vec<IfAddr<Ipv6Addr>> {
-    let has_one = addrs.iter().any(|own| is_link_local6(own.addr));
-    if !addrs.is_empty() && !has_one && mac != MacAddr::ZERO {
-        addrs.push(IfAddr {
-            addr: link_local_of(mac),
-            prefix_len: 64,
-        });
+    if !addrs.is_empty() {
+        addrs.extend(missing_link_local(&addrs, mac));
     }
     addrs
+}
+
+/// The link-local address that an interface with these addresses lacks (RFC 4291 section 2.1). The loopback interface
+/// needs none.
+pub(crate) fn missing_link_local(
+    addrs: &[IfAddr<Ipv6Addr>],
+    mac: MacAddr,
+) -> Option<IfAddr<Ipv6Addr>> {
+    let has_one = addrs.iter().any(|own| is_link_local6(own.addr));
+    (!has_one && mac != MacAddr::ZERO).then(|| IfAddr {
+        addr: link_local_of(mac),
+        prefix_len: 64,
+    })
 }

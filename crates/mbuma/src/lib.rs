@@ -171,7 +171,9 @@ pub use netisr::WorkStats;
 pub use route::{RouteEntry, RouteError, RouteKind};
 pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
-pub use stack::{InterfaceBuilder, IntoInterface, RxQueue, Stack, StackStats};
+pub use stack::{
+    AddrError, InterfaceBuilder, IntoInterface, Membership, RxQueue, Stack, StackStats,
+};
 pub use tcp::cc as congestion;
 pub use tcp::{State, TcpHistogram, TcpSocketOptions, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

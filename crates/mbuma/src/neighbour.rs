@@ -93,7 +93,9 @@ pub(crate) struct Neighbours<A> {
     due: AtomicU64,
     due_of: AtomicU64,
     queue_max: usize,
-    timing: Timing,
+    /// How long an answer is believed, in nanoseconds. Relaxed: an entry made meanwhile may have either.
+    lifetime_ns: AtomicU64,
+    delay: Option<Duration>,
 }
 
 /// A neighbour's address that a sender keeps, to look it up no more while nothing changes.
@@ -157,8 +159,20 @@ impl<A: Copy + Ord> Neighbours<A> {
             due: AtomicU64::new(NEVER),
             due_of: AtomicU64::new(1),
             queue_max,
-            timing,
+            lifetime_ns: AtomicU64::new(timing.lifetime.as_nanos() as u64),
+            delay: timing.delay,
         }
+    }
+
+    /// How long an answer is believed.
+    fn lifetime(&self) -> Duration {
+        Duration::from_nanos(self.lifetime_ns.load(Ordering::Relaxed))
+    }
+
+    /// Answers that come from now on are believed for this long.
+    pub(crate) fn set_lifetime(&self, lifetime: Duration) {
+        let ns = lifetime.as_nanos() as u64;
+        self.lifetime_ns.store(ns, Ordering::Relaxed);
     }
 
     /// Voids the senders' kept hops. Under the table's lock, before it is changed.
@@ -220,8 +234,8 @@ impl<A: Copy + Ord> Neighbours<A> {
                 let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
                 *entry = Entry::Checking {
                     mac,
-                    tries: u8::from(self.timing.delay.is_none()),
-                    next: now + self.timing.delay.unwrap_or(RETRY),
+                    tries: u8::from(self.delay.is_none()),
+                    next: now + self.delay.unwrap_or(RETRY),
                 };
                 Resolution::Check(mac, packet)
             }
@@ -240,7 +254,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
         let known = Entry::Known {
             mac,
-            until: now + self.timing.lifetime,
+            until: now + self.lifetime(),
         };
         let mut learnt = Learnt::default();
         let mut table = self.table.write();

@@ -16,13 +16,13 @@
 //! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
 
-use std::fmt::Debug;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, RmLock, Time, order};
 
+use crate::ifnet::addrs::HostAddr;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 use crate::neighbour::Hop;
 pub use control::{RouteEntry, RouteError, RouteKind};
@@ -169,9 +169,7 @@ pub(crate) enum RouteRefusal {
 }
 
 /// The properties of a version's addresses that the table needs.
-pub(crate) trait RouteAddr: Copy + Eq + Debug {
-    /// Bits of an address.
-    const BITS: u8;
+pub(crate) trait RouteAddr: HostAddr {
     /// No address, or any.
     const UNSPECIFIED: Self;
     /// Whether this one is in the network.
@@ -180,14 +178,11 @@ pub(crate) trait RouteAddr: Copy + Eq + Debug {
     fn network_of(net: &IfAddr<Self>) -> Self;
     /// Whether it is this host's, whatever the table says.
     fn is_own_anyway(self) -> bool;
-    /// A bit of 64. The last bits of neighbours differ, so that each has another.
-    fn bit(self) -> u64;
     /// The address of an interface to send from to `dst`.
     fn source_for(ifp: &Ifnet, dst: Self) -> Self;
 }
 
 impl RouteAddr for Ipv4Addr {
-    const BITS: u8 = 32;
     const UNSPECIFIED: Self = Self::UNSPECIFIED;
 
     #[inline]
@@ -204,18 +199,12 @@ impl RouteAddr for Ipv4Addr {
         self.is_loopback()
     }
 
-    #[inline]
-    fn bit(self) -> u64 {
-        1 << (self.to_bits() % 64)
-    }
-
     fn source_for(ifp: &Ifnet, dst: Self) -> Self {
         ifp.source_for(dst)
     }
 }
 
 impl RouteAddr for Ipv6Addr {
-    const BITS: u8 = 128;
     const UNSPECIFIED: Self = Self::UNSPECIFIED;
 
     #[inline]
@@ -230,11 +219,6 @@ impl RouteAddr for Ipv6Addr {
     #[inline]
     fn is_own_anyway(self) -> bool {
         self.is_loopback()
-    }
-
-    #[inline]
-    fn bit(self) -> u64 {
-        1 << (self.to_bits() as u64 % 64)
     }
 
     fn source_for(ifp: &Ifnet, dst: Self) -> Self {
@@ -323,6 +307,20 @@ impl<A: RouteAddr> Routes<A> {
     /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
     fn add(&self, entry: Entry<A>) {
         self.change(|entries| insert(entries, entry));
+    }
+
+    /// An address of an interface is gone: so are the routes that came with it, and the others through that interface get
+    /// another source. One is there: routes that had no source get one.
+    pub(crate) fn address_changed(&self, index: IfIndex, gone: Option<A>) {
+        let old = gone.unwrap_or(A::UNSPECIFIED);
+        self.change(|entries| {
+            let its = |e: &Entry<A>| e.ifp.index == index && e.src == old;
+            entries.retain(|e| !(e.pinned && its(e)));
+            for entry in entries.iter_mut().filter(|e| its(e)) {
+                let towards = entry.gateway.unwrap_or(entry.net.addr);
+                entry.src = A::source_for(&entry.ifp, towards);
+            }
+        });
     }
 
     /// Forgets every route through the interface.

@@ -77,8 +77,8 @@ impl StackState {
         let mut label_key = config.random.fork();
         let lo = loopback::interface();
         let (routes, routes6) = (Routes::new(), Routes::new());
-        routes.add_connected(&lo, &lo.addrs);
-        routes6.add_connected(&lo, &lo.addrs6);
+        routes.add_connected(&lo, &lo.addrs.list());
+        routes6.add_connected(&lo, &lo.addrs6.list());
         Ok(Self {
             clock: Arc::clone(&config.clock),
             cpu_wakers: (0..config.cpus.count())

@@ -86,14 +86,12 @@ fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAd
     send(batch, ifp, &request, of.unwrap_or(MacAddr::BROADCAST));
 }
 
-/// Announces the addresses here to all stations on the link: a station that knew them elsewhere learns of it. Once,
+/// Announces an address of ours to all stations on the link: a station that knew it elsewhere learns of it. Once,
 /// not twice as RFC 5227 2.3 has it: if it is lost, the next question makes up for it.
 #[doc(alias = "arp_ifinit")]
-pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
-    for addr in &ifp.addrs {
-        let arp = ArpPacket::gratuitous(ifp.mac, addr.addr);
-        send(batch, ifp, &arp, MacAddr::BROADCAST);
-    }
+pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr) {
+    let arp = ArpPacket::gratuitous(ifp.mac, addr);
+    send(batch, ifp, &arp, MacAddr::BROADCAST);
 }
 
 fn send(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, to: MacAddr) {

@@ -59,27 +59,26 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. `as_router`: answers say that we are one.
+/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. A valid message that asks nothing of a
+/// host comes back.
 #[doc(alias = "nd6_ns_input")]
 pub(crate) fn input(
     batch: &mut Batch<'_>,
     packet: Packet,
     from: &Addressed<'_, Ipv6Addr>,
     header: &Icmp6Header,
-    as_router: bool,
-) {
+) -> Option<Packet> {
     let mut body = [0; BODY_MAX];
     let (body, _) = body.split_at_mut(packet.len().min(BODY_MAX));
     packet.copy_to(0, body);
     let whole = packet.len() <= BODY_MAX && from.ip.ttl == HOP_LIMIT && header.code() == 0;
     let message = NdpMessage::parse(header.kind(), header.rest(), body);
     let Some(message) = message.ok().filter(|_| whole) else {
-        return batch.drop(packet, DropReason::BadNd);
+        batch.drop(packet, DropReason::BadNd);
+        return None;
     };
     let taken = match message {
-        NdpMessage::NeighborSolicit { target, options } => {
-            solicited(batch, from, target, options, as_router)
-        }
+        NdpMessage::NeighborSolicit { target, options } => solicited(batch, from, target, options),
         NdpMessage::NeighborAdvert {
             solicited,
             overrides,
@@ -97,7 +96,7 @@ pub(crate) fn input(
         // A host with the addresses and routes that it was given asks no router.
         NdpMessage::RouterSolicit { .. }
         | NdpMessage::RouterAdvert(..)
-        | NdpMessage::Redirect { .. } => Err(DropReason::IcmpUnhandled),
+        | NdpMessage::Redirect { .. } => return Some(packet),
     };
     match taken {
         Ok(()) => {
@@ -106,6 +105,7 @@ pub(crate) fn input(
         }
         Err(reason) => batch.drop(packet, reason),
     }
+    None
 }
 
 /// Another station asks for `target`.
@@ -114,7 +114,6 @@ fn solicited(
     from: &Addressed<'_, Ipv6Addr>,
     target: Ipv6Addr,
     options: NdpOptions<'_>,
-    as_router: bool,
 ) -> Result<(), DropReason> {
     let (ifp, source) = (from.ip.ifp, options.source());
     let probe = from.src.is_unspecified();
@@ -132,7 +131,7 @@ fn solicited(
         send_all(batch, ifp, learnt.waiting, mac);
     }
     let flags = AdvertFlags {
-        router: as_router,
+        router: is_router(batch, ifp),
         solicited: !probe,
         overrides: true,
     };
@@ -169,6 +168,23 @@ fn advertised(
         send_all(batch, ifp, waiting, mac);
     }
     Ok(())
+}
+
+/// Announces an address of ours to all stations on the link: those that knew it elsewhere forget that (RFC 4861 section
+/// 7.2.6). Once: a station that does not hear it finds out by its next check.
+pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
+    let flags = AdvertFlags {
+        router: is_router(batch, ifp),
+        solicited: false,
+        overrides: true,
+    };
+    let message = NeighborMessage::advert(addr, ifp.mac, flags);
+    send(batch, ifp, (addr, ALL_NODES), &message, None);
+}
+
+/// Whether the stack says on this link that it is a router.
+fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
+    batch.stack.ip4.forwards() && !ifp.accept_any
 }
 
 /// Forgets all neighbours; packets that waited for them are dropped.

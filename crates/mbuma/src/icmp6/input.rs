@@ -34,12 +34,13 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_
     match header.message() {
         Icmp6Message::EchoRequest { id, seq } => echo_request(batch, packet, from, id, seq),
         Icmp6Message::Other { kind, .. } if NdpMessage::is_kind(kind) => {
-            let as_router = batch.stack.ip4.forwards() && !from.ip.ifp.accept_any;
-            nd::input(batch, packet, from, &header, as_router);
+            if let Some(packet) = nd::input(batch, packet, from, &header) {
+                to_program(batch, packet, from, &header);
+            }
         }
         message => match IcmpError::from_message6(message) {
             Some(kind) => about_us(batch, packet, from, kind),
-            None => batch.drop(packet, DropReason::IcmpUnhandled),
+            None => to_program(batch, packet, from, &header),
         },
     }
 }
@@ -94,6 +95,20 @@ fn echo_request(
     };
     let reply = Icmp6Message::EchoReply { id, seq };
     output::send(batch, reply, packet.into_chain(), &to);
+}
+
+/// A message that the stack has no use for: a program may.
+fn to_program(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    header: &Icmp6Header,
+) {
+    let pcb = batch.stack.icmp.raw6.find(from.ip.ifp.index, header.kind());
+    match pcb {
+        Some(pcb) => pcb.deliver(batch, packet, from, header),
+        None => batch.drop(packet, DropReason::IcmpUnhandled),
+    }
 }
 
 /// The interface that the sender's address needs to be named.

@@ -2,7 +2,9 @@
 //!
 //! Errors go to the sender of a refused packet; errors that arrive go to the tcp or udp socket whose packet they are
 //! about. The limit on errors and the echo interceptors are [`icmp`](crate::icmp)'s: a stack has one of each.
+//! Messages that the stack has no use for go to a program that asked for their type ([`raw`]).
 //! Locks: none. Sources: RFC 4443, RFC 8201 section 4.
 
 pub(crate) mod input;
 pub(crate) mod output;
+pub(crate) mod raw;

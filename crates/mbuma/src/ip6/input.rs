@@ -12,7 +12,7 @@ use std::sync::Arc;
 use mbuf::{Packet, PullupError};
 use wire::{
     ALL_NODES, ALL_ROUTERS, Icmp6Message, IpProto, Ipv6Header, ParseError, is_link_local6,
-    is_martian_destination6, is_martian_source6, solicited_node,
+    is_martian_destination6, is_martian_source6,
 };
 
 use super::chain::{self, ChainFault, Upper};
@@ -157,14 +157,11 @@ fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
     !ifp.accept_any && batch.stack.ip4.forwards()
 }
 
-/// The groups that a station is in: all nodes, all routers if it is one, and those in which its addresses are looked for
-/// (RFC 4291 section 2.8).
+/// The groups that a station is in: all nodes, all routers if it is one, those in which its addresses are looked for
+/// (RFC 4291 section 2.8), and those that programs joined.
 fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && is_router(batch, ifp));
-    all || ifp
-        .addrs6
-        .iter()
-        .any(|own| solicited_node(own.addr) == group)
+    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group)
 }
 
 /// Hands a datagram to the protocol above.

@@ -59,7 +59,7 @@ impl Neighbours<Ipv6Addr> {
                 self.doubt(entry, now);
                 return None;
             }
-            (_, true) => now + self.timing.lifetime,
+            (_, true) => now + self.lifetime(),
             (Some(known), false) if known == mac => return None,
             (_, false) => now,
         };
@@ -86,7 +86,7 @@ impl Neighbours<Ipv6Addr> {
         };
         if let Some(mac) = entry.mac() {
             self.changes();
-            let until = now + self.timing.lifetime;
+            let until = now + self.lifetime();
             *entry = Entry::Known { mac, until };
         }
     }

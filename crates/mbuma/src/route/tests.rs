@@ -33,8 +33,8 @@ fn table() -> Routes<Ipv4Addr> {
     let routes = Routes::new();
     let (a, b) = (interface(11, &[(A, 24)]), interface(12, &[(B, 8)]));
     routes.add_default(&b, Ipv4Addr::new(10, 9, 9, 9));
-    routes.add_connected(&b, &b.addrs);
-    routes.add_connected(&a, &a.addrs);
+    routes.add_connected(&b, &b.addrs.list());
+    routes.add_connected(&a, &a.addrs.list());
     routes
 }
 
@@ -68,7 +68,7 @@ fn own_addresses_are_local() {
     // An address with a prefix of 32 is on no network.
     let alone = Routes::new();
     let c = interface(13, &[(A, 32)]);
-    alone.add_connected(&c, &c.addrs);
+    alone.add_connected(&c, &c.addrs.list());
     assert_eq!(to(&alone, A.octets()), Some((13, A, A, true)));
     assert_eq!(to(&alone, [10, 0, 2, 3]), None);
 }

@@ -18,6 +18,7 @@
 mod by_addr;
 mod echo;
 mod futures;
+mod icmp6;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod send_file;
@@ -33,6 +34,7 @@ mod udp;
 
 pub use by_addr::IntoEndpoint;
 pub use echo::{Echo, EchoSocket};
+pub use icmp6::{Icmp6Datagram, Icmp6Socket};
 pub use send_file::{SealedFile, SendFile, SendFileError};
 pub use splice::{
     RelayEnd, Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome,

@@ -3,6 +3,7 @@
 //! Locks: the list of interfaces (INTERFACES). A detached interface is marked before its routes go, and its routes go
 //! before the packets that wait for its neighbours: a thread that finds the interface later finds it marked.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,12 +42,17 @@ impl Stack {
         let _giant = self.0.look();
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
-        let tables = Tables::new(self.0.config.arp_queue_max, self.reachable_time(&config));
+        // An interface without IPv6 draws nothing.
+        let reachable = match config.addrs6.is_empty() {
+            true => Duration::ZERO,
+            false => self.reachable_time(),
+        };
+        let tables = Tables::new(self.0.config.arp_queue_max, reachable);
         let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
-        self.0.routes.add_connected(&ifp, &ifp.addrs);
-        self.0.routes6.add_connected(&ifp, &ifp.addrs6);
+        self.0.routes.add_connected(&ifp, &ifp.addrs.list());
+        self.0.routes6.add_connected(&ifp, &ifp.addrs6.list());
         index
     }
 
@@ -82,31 +88,35 @@ impl Stack {
         self.0.drops.add(DropReason::NoInterface, waited);
     }
 
-    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3), so that a station that
-    /// knew them at another place sends here from now on. An epair's end does so when it is attached;
+    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3, RFC 4861 7.2.6), so that a station
+    /// that knew them at another place sends here from now on. An epair's end does so when it is attached;
     /// for other devices the program that knows that the link is up must.
     #[doc(alias = "arp_ifinit")]
     pub fn announce(&self, index: IfIndex) {
-        if let Some(ifp) = self
-            .0
-            .interface(index)
-            .filter(|ifp| ifp.medium == Medium::Ethernet && !ifp.is_loopback())
-        {
-            self.0.enter(|batch| arp::announce(batch, &ifp));
+        if let Some(ifp) = self.0.interface(index) {
+            let (v4, v6) = (ifp.addrs.list(), ifp.addrs6.list());
+            let v4 = v4.iter().map(|own| IpAddr::V4(own.addr));
+            self.announce_from(&ifp, v4.chain(v6.iter().map(|own| IpAddr::V6(own.addr))));
         }
     }
 
+    /// Announces these addresses of the interface, if it is on a link on which there are neighbours.
+    pub(super) fn announce_from(&self, ifp: &Arc<Ifnet>, addrs: impl Iterator<Item = IpAddr>) {
+        if ifp.medium != Medium::Ethernet || ifp.is_loopback() {
+            return;
+        }
+        self.0.enter(|batch| {
+            addrs.for_each(|addr| match addr {
+                IpAddr::V4(addr) => arp::announce(batch, ifp, addr),
+                IpAddr::V6(addr) => nd::announce(batch, ifp, addr),
+            });
+        });
+    }
+
     /// For how long a neighbour's answer is believed: random, so that hosts do not ask all at once (RFC 4861 6.3.2).
-    fn reachable_time(&self, config: &IfConfig) -> Duration {
+    pub(super) fn reachable_time(&self) -> Duration {
         const BASE_MS: u64 = 30_000;
-        let has_ip6 = !config.addrs6.is_empty();
-        // An interface without IPv6 draws nothing.
-        let more = if has_ip6 {
-            self.0.random(|r| r.below(BASE_MS))
-        } else {
-            0
-        };
-        Duration::from_millis(BASE_MS / 2 + more)
+        Duration::from_millis(BASE_MS / 2 + self.0.random(|r| r.below(BASE_MS)))
     }
 
     /// A locally administered address drawn at random.

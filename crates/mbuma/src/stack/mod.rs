@@ -24,6 +24,7 @@ use uma::ZoneError;
 use crate::config::Config;
 use crate::state::StackState;
 
+mod addresses;
 mod attach;
 pub(crate) mod driver;
 mod enter;
@@ -35,6 +36,7 @@ pub(crate) mod rx_queue;
 mod stats;
 mod timers;
 
+pub use addresses::{AddrError, Membership};
 pub use interface::{InterfaceBuilder, IntoInterface};
 pub use rx_queue::RxQueue;
 pub use stats::StackStats;

@@ -121,7 +121,7 @@ impl Stack {
     }
 
     /// An interface may have been detached, and its routes removed, before the last one came.
-    fn forget_if_gone(&self, ifp: &Ifnet) {
+    pub(super) fn forget_if_gone(&self, ifp: &Ifnet) {
         if ifp.is_gone() {
             self.0.routes.remove_interface(ifp.index);
             self.0.routes6.remove_interface(ifp.index);

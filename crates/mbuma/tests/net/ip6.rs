@@ -17,11 +17,11 @@ use wire::{
     pseudo_header_v6, solicited_node,
 };
 
-const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+pub(crate) const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
 const ALL_NODES: Ipv6Addr = wire::ALL_NODES;
 
-fn lab() -> Lab {
+pub(crate) fn lab() -> Lab {
     Lab::new(Setup {
         addrs6: vec![IfAddr {
             addr: US6,
@@ -32,7 +32,7 @@ fn lab() -> Lab {
 }
 
 /// A frame with this IPv6 packet, to the group or to us.
-fn frame6(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame6(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
     let fields = Ipv6Fields {
         payload_len: payload.len() as u16,
         ..*fields
@@ -56,7 +56,7 @@ fn icmp6(src: Ipv6Addr, dst: Ipv6Addr, message: Icmp6Message, body: &[u8]) -> Ve
     out
 }
 
-fn icmp6_frame(
+pub(crate) fn icmp6_frame(
     src: Ipv6Addr,
     dst: Ipv6Addr,
     hop_limit: u8,
@@ -73,21 +73,21 @@ fn icmp6_frame(
     frame6(&fields, &icmp6(src, dst, message, body))
 }
 
-fn nd_frame(src: Ipv6Addr, dst: Ipv6Addr, message: &NeighborMessage) -> Vec<u8> {
+pub(crate) fn nd_frame(src: Ipv6Addr, dst: Ipv6Addr, message: &NeighborMessage) -> Vec<u8> {
     icmp6_frame(src, dst, 255, message.message, message.body())
 }
 
 /// The fields of a frame of the stack's.
-struct Seen6 {
-    to: MacAddr,
-    src: Ipv6Addr,
-    dst: Ipv6Addr,
-    hop_limit: u8,
-    next: IpProto,
-    payload: Vec<u8>,
+pub(crate) struct Seen6 {
+    pub(crate) to: MacAddr,
+    pub(crate) src: Ipv6Addr,
+    pub(crate) dst: Ipv6Addr,
+    pub(crate) hop_limit: u8,
+    pub(crate) next: IpProto,
+    pub(crate) payload: Vec<u8>,
 }
 
-fn parse6(frame: &[u8]) -> Seen6 {
+pub(crate) fn parse6(frame: &[u8]) -> Seen6 {
     let (ether, packet) = EtherHeader::parse(frame).unwrap();
     assert_eq!(ether.ethertype(), EtherType::IPV6);
     let header = Ipv6Header::parse(packet).unwrap();
@@ -104,7 +104,7 @@ fn parse6(frame: &[u8]) -> Seen6 {
 }
 
 /// The ICMPv6 message in it, its checksum checked, and its body.
-fn parse_icmp6(seen: &Seen6) -> (Icmp6Header, Vec<u8>) {
+pub(crate) fn parse_icmp6(seen: &Seen6) -> (Icmp6Header, Vec<u8>) {
     assert_eq!(seen.next, IpProto::ICMPV6);
     let (header, body) = Icmp6Header::parse(&seen.payload).unwrap();
     let len = seen.payload.len() as u32;
@@ -114,7 +114,7 @@ fn parse_icmp6(seen: &Seen6) -> (Icmp6Header, Vec<u8>) {
 }
 
 /// The peer asks for our address, so that we know its own.
-fn introduce6(lab: &Lab) {
+pub(crate) fn introduce6(lab: &Lab) {
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
     let seen = parse6(&lab.frame());

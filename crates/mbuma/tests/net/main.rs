@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod addresses;
 mod arp;
 mod blocking;
 mod forward;

@@ -1,0 +1,163 @@
+//! ICMPv6 messages that the stack has no use for, handed to a program that asked for their type: router solicitations, for
+//! one that advertises routers.
+//!
+//! Called by: icmp6/input, [`Icmp6Socket`](crate::socket::Icmp6Socket). Calls: nothing.
+//! Invariants: a type of message on an interface has one socket at most.
+//! Locks: the table (UDP_TABLE, read-mostly); each socket's queue (UDP).
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use kern::{LockClass, RmLock, order};
+use mbuf::{Chain, Packet};
+use wire::Icmp6Header;
+
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::IfIndex;
+use crate::ip::Addressed;
+use crate::sockbuf::{Ancillary, Record, RecvSide};
+
+static TABLE: LockClass = LockClass::new("icmp6 sockets", order::UDP_TABLE);
+
+/// Messages that wait for a program at most.
+const QUEUE_MAX: usize = 64;
+
+/// A message that arrived: its checksum is right, and so is all that neighbour discovery asks of its messages (RFC 4861
+/// sections 6.1 and 8.1).
+#[derive(Debug)]
+pub struct Icmp6Datagram {
+    /// The sender.
+    pub src: Ipv6Addr,
+    /// The address, or group, that it was sent to.
+    pub dst: Ipv6Addr,
+    /// Hops that it had left.
+    pub hop_limit: u8,
+    /// Its type.
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
+    /// The four bytes behind the checksum.
+    pub rest: [u8; 4],
+    /// The bytes behind those.
+    pub body: Chain,
+}
+
+/// The part of a message that is not its body, while it waits.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    hop_limit: u8,
+    kind: u8,
+    code: u8,
+    rest: [u8; 4],
+}
+
+impl Ancillary for Envelope {}
+
+impl From<Record<Envelope>> for Icmp6Datagram {
+    fn from(record: Record<Envelope>) -> Self {
+        let Envelope {
+            src,
+            dst,
+            hop_limit,
+            kind,
+            code,
+            rest,
+        } = record.with;
+        Self {
+            src,
+            dst,
+            hop_limit,
+            kind,
+            code,
+            rest,
+            body: record.data,
+        }
+    }
+}
+
+/// A socket's state.
+#[derive(Debug)]
+pub(crate) struct Icmp6Pcb {
+    pub(crate) iface: IfIndex,
+    pub(crate) kinds: Vec<u8>,
+    pub(crate) queue: RecvSide<Envelope>,
+}
+
+impl Icmp6Pcb {
+    pub(crate) fn new(iface: IfIndex, kinds: &[u8]) -> Self {
+        Self {
+            iface,
+            kinds: kinds.to_vec(),
+            queue: RecvSide::new(QUEUE_MAX),
+        }
+    }
+
+    /// Queues a message whose header was `header`; `packet` begins behind it.
+    pub(super) fn deliver(
+        &self,
+        batch: &mut Batch<'_>,
+        packet: Packet,
+        from: &Addressed<'_, Ipv6Addr>,
+        header: &Icmp6Header,
+    ) {
+        // Little data must not pin a large cluster while it waits.
+        let mut data = Chain::new();
+        data.append_compact(&batch.stack.pool, packet.into_chain());
+        let with = Envelope {
+            src: from.src,
+            dst: from.dst,
+            hop_limit: from.ip.ttl,
+            kind: header.kind(),
+            code: header.code(),
+            rest: header.rest(),
+        };
+        match self.queue.push(Record { data, with }) {
+            Ok(wakes) => {
+                batch.delivered();
+                batch.wake(wakes);
+            }
+            Err(_full) => batch.stack.drops.count(DropReason::Icmp6QueueFull),
+        }
+    }
+
+    fn takes(&self, iface: IfIndex, kind: u8) -> bool {
+        self.iface == iface && self.kinds.contains(&kind)
+    }
+}
+
+/// The sockets of a stack.
+#[derive(Debug)]
+pub(crate) struct Icmp6Sockets(RmLock<Vec<Arc<Icmp6Pcb>>>);
+
+impl Icmp6Sockets {
+    pub(crate) fn new() -> Self {
+        Self(RmLock::new(&TABLE, Vec::new()))
+    }
+
+    /// Adds a socket; false if another has one of its types on its interface.
+    pub(crate) fn insert(&self, pcb: &Arc<Icmp6Pcb>) -> bool {
+        let mut all = self.0.write();
+        let is_taken = |kind: &u8| all.iter().any(|other| other.takes(pcb.iface, *kind));
+        if pcb.kinds.iter().any(is_taken) {
+            return false;
+        }
+        all.push(Arc::clone(pcb));
+        true
+    }
+
+    /// The socket's owner is gone.
+    pub(crate) fn remove(&self, pcb: &Arc<Icmp6Pcb>) {
+        self.0.write().retain(|other| !Arc::ptr_eq(other, pcb));
+    }
+
+    /// The socket for messages of this type that come in there.
+    pub(super) fn find(&self, iface: IfIndex, kind: u8) -> Option<Arc<Icmp6Pcb>> {
+        let all = self.0.read();
+        all.iter()
+            .find(|pcb| pcb.takes(iface, kind))
+            .map(Arc::clone)
+    }
+}

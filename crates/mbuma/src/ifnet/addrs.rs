@@ -1,0 +1,179 @@
+//! An interface's own addresses of one version of IP. They may change at any time.
+//!
+//! Nearly each packet's addresses are compared with them. So the bits of all of them are kept in a word: an address whose bit
+//! is not set is known by one load not to be among them. The first address of IPv4 is kept whole, so that the interface's
+//! own packets take no lock either.
+//!
+//! Invariants: no address is there twice; the words are those of the list when no thread changes it. Relaxed loads: a packet
+//! that is late to see a change came before it.
+//! Locks: the list (IFADDR, read-mostly), innermost but for memory: nothing is called while it is held.
+
+use std::fmt::Debug;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use kern::{LockClass, RmLock, RmLockReadGuard, order};
+use wire::solicited_node;
+
+use super::IfAddr;
+
+pub(super) static IFADDR: LockClass = LockClass::new("interface addresses", order::IFADDR);
+
+/// An address, as a list of them sees it.
+pub(crate) trait HostAddr: Copy + Eq + Debug {
+    /// Bits of an address.
+    const BITS: u8;
+
+    /// A bit of 64. The last bits of neighbours differ, so that each has another.
+    fn bit(self) -> u64;
+
+    /// The whole address, where a word has room for it; else 0.
+    fn word(self) -> u64;
+
+    /// The network's broadcast address, if there is such a thing.
+    fn broadcast_of(net: &IfAddr<Self>) -> Option<Self>;
+}
+
+impl HostAddr for Ipv4Addr {
+    const BITS: u8 = 32;
+
+    #[inline]
+    fn bit(self) -> u64 {
+        1 << (self.to_bits() % 64)
+    }
+
+    #[inline]
+    fn word(self) -> u64 {
+        u64::from(self.to_bits()) | 1 << 32
+    }
+
+    fn broadcast_of(net: &IfAddr) -> Option<Self> {
+        net.broadcast()
+    }
+}
+
+impl HostAddr for Ipv6Addr {
+    const BITS: u8 = 128;
+
+    #[inline]
+    fn bit(self) -> u64 {
+        1 << (self.to_bits() as u64 % 64)
+    }
+
+    #[inline]
+    fn word(self) -> u64 {
+        0
+    }
+
+    fn broadcast_of(_: &IfAddr<Self>) -> Option<Self> {
+        None
+    }
+}
+
+/// The addresses.
+#[derive(Debug)]
+pub(crate) struct OwnAddrs<A> {
+    list: RmLock<Vec<IfAddr<A>>>,
+    len: AtomicUsize,
+    /// The first one's word.
+    first: AtomicU64,
+    /// The bits of all.
+    bits: AtomicU64,
+    /// The bits of their networks' broadcast addresses.
+    broadcast_bits: AtomicU64,
+}
+
+impl<A: HostAddr> OwnAddrs<A> {
+    pub(super) fn new(list: Vec<IfAddr<A>>) -> Self {
+        let own = Self {
+            list: RmLock::new(&IFADDR, Vec::new()),
+            len: AtomicUsize::new(0),
+            first: AtomicU64::new(0),
+            bits: AtomicU64::new(0),
+            broadcast_bits: AtomicU64::new(0),
+        };
+        own.change(|all| *all = list);
+        own
+    }
+
+    /// All of them.
+    pub(crate) fn read(&self) -> RmLockReadGuard<'_, Vec<IfAddr<A>>> {
+        self.list.read()
+    }
+
+    /// A copy of all of them, for work under locks of lower rank.
+    pub(crate) fn list(&self) -> Vec<IfAddr<A>> {
+        self.read().clone()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether `addr` is one of them.
+    #[inline]
+    pub(crate) fn has(&self, addr: A) -> bool {
+        if self.bits.load(Ordering::Relaxed) & addr.bit() == 0 {
+            return false;
+        }
+        let word = addr.word();
+        let is_first = word != 0 && self.first.load(Ordering::Relaxed) == word;
+        is_first || self.read().iter().any(|own| own.addr == addr)
+    }
+
+    /// Adds one at the end; false if it is there.
+    pub(crate) fn add(&self, addr: IfAddr<A>) -> bool {
+        self.change(|all| {
+            let is_new = all.iter().all(|own| own.addr != addr.addr);
+            if is_new {
+                all.push(addr);
+            }
+            is_new
+        })
+    }
+
+    /// Takes one out; false if it is not there.
+    pub(crate) fn remove(&self, addr: A) -> bool {
+        self.change(|all| {
+            let before = all.len();
+            all.retain(|own| own.addr != addr);
+            all.len() < before
+        })
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut Vec<IfAddr<A>>) -> R) -> R {
+        let mut all = self.list.write();
+        let result = f(&mut all);
+        let or = |bits: u64, addr: A| bits | addr.bit();
+        let own = all.iter().map(|own| own.addr).fold(0, or);
+        let broadcasts = all.iter().filter_map(A::broadcast_of).fold(0, or);
+        let first = all.first().map_or(0, |own| own.addr.word());
+        self.len.store(all.len(), Ordering::Relaxed);
+        self.first.store(first, Ordering::Relaxed);
+        self.bits.store(own, Ordering::Relaxed);
+        self.broadcast_bits.store(broadcasts, Ordering::Relaxed);
+        result
+    }
+}
+
+impl OwnAddrs<Ipv4Addr> {
+    /// Whether `addr` is the broadcast address of one of the networks.
+    #[inline]
+    pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        self.broadcast_bits.load(Ordering::Relaxed) & addr.bit() != 0
+            && (self.read().iter()).any(|own| own.broadcast() == Some(addr))
+    }
+}
+
+impl OwnAddrs<Ipv6Addr> {
+    /// Whether one of them is looked for in this group. Both end in the same 24 bits.
+    pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
+        self.bits.load(Ordering::Relaxed) & group.bit() != 0
+            && (self.read().iter()).any(|own| solicited_node(own.addr) == group)
+    }
+}
+
+#[cfg(test)]
+mod tests;

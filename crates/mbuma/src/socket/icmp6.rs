@@ -1,0 +1,125 @@
+//! Sockets for ICMPv6 messages of types that the stack itself has no use for.
+//!
+//! Called by: embedding programs, such as one that advertises a router. Calls: icmp6.
+//! Locks: none held over a call. Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::task::Waker;
+
+use mbuf::Chain;
+use wire::{Icmp6Message, IpProto};
+
+use super::udp::BindError;
+use crate::icmp6;
+use crate::icmp6::raw::Icmp6Pcb;
+use crate::ifnet::IfIndex;
+use crate::ip::{Send, Service};
+use crate::ip6::output::Send6;
+use crate::stack::Stack;
+
+pub use crate::icmp6::raw::Icmp6Datagram;
+
+/// The messages of some types on one interface. Clones are handles on the same socket; the last one to go unbinds it.
+#[derive(Clone)]
+pub struct Icmp6Socket(Arc<Bound>);
+
+/// The socket as its handles share it.
+struct Bound {
+    stack: Stack,
+    pcb: Arc<Icmp6Pcb>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _giant = self.stack.0.look();
+        self.stack.0.icmp.raw6.remove(&self.pcb);
+        self.pcb.queue.close();
+    }
+}
+
+impl Stack {
+    /// Takes over messages of these types that come in on `index`, as far as the stack has no use for them: it answers
+    /// pings and questions for neighbours, and tells sockets about errors, by itself. To get messages that are sent to a
+    /// group, [join](Stack::join_group) it.
+    ///
+    /// ```
+    /// use mbuma::{Config, IfIndex, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// const ROUTER_SOLICIT: u8 = 133;
+    /// let socket = stack.icmp6_bind(IfIndex::LOOPBACK, &[ROUTER_SOLICIT])?;
+    /// assert!(socket.recv().is_none()); // nothing arrived yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such interface, or another socket has one of the types there.
+    pub fn icmp6_bind(&self, index: IfIndex, kinds: &[u8]) -> Result<Icmp6Socket, BindError> {
+        if self.0.interface(index).is_none() {
+            return Err(BindError::NoInterface);
+        }
+        let pcb = Arc::new(Icmp6Pcb::new(index, kinds));
+        let _giant = self.0.look();
+        if !self.0.icmp.raw6.insert(&pcb) {
+            return Err(BindError::AddrInUse);
+        }
+        Ok(Icmp6Socket(Arc::new(Bound {
+            stack: self.clone(),
+            pcb,
+        })))
+    }
+}
+
+impl Icmp6Socket {
+    /// The oldest message that arrived, if there is one.
+    pub fn recv(&self) -> Option<Icmp6Datagram> {
+        let _giant = self.0.stack.0.look();
+        self.0.pcb.queue.pop(None).map(Icmp6Datagram::from)
+    }
+
+    /// Sends a message on the socket's interface, where addresses of a link are meant, from `src`, an address there:
+    /// neighbour discovery asks for a `hop_limit` of 255 (RFC 4861 section 4). The stack makes the checksum. `body` is all
+    /// behind the four bytes `rest`; allocate it from [`Stack::pool`]. The packet's fate is in the stack's counters.
+    pub fn send(
+        &self,
+        (src, dst): (Ipv6Addr, Ipv6Addr),
+        hop_limit: u8,
+        (kind, code, rest): (u8, u8, [u8; 4]),
+        body: Chain,
+    ) {
+        let service = Service {
+            ttl: hop_limit,
+            ..Service::of(IpProto::ICMPV6)
+        };
+        let to = Send6 {
+            send: Send { src, dst, service },
+            zone: self.0.pcb.iface.0,
+            flow_label: 0,
+        };
+        let message = Icmp6Message::Other { kind, code, rest };
+        let stack = &self.0.stack.0;
+        stack.enter(|batch| icmp6::output::send(batch, message, body, &to));
+    }
+
+    /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It stays
+    /// until another takes its place.
+    pub fn set_waker(&self, waker: Waker) {
+        let giant = self.0.stack.0.look();
+        let now = self.0.pcb.queue.set_waker(waker);
+        drop(giant);
+        if let Some(waker) = now {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Icmp6Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Icmp6Socket")
+            .field("iface", &self.0.pcb.iface)
+            .field("kinds", &self.0.pcb.kinds)
+            .finish_non_exhaustive()
+    }
+}

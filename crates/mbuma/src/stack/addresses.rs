@@ -1,0 +1,240 @@
+//! Addresses of interfaces, and the groups that they are in, which come and go while the stack runs.
+//!
+//! Locks: the list of addresses (IFADDR), then the routes (ROUTE), one after the other. An address is the interface's before
+//! a route leads to it, and as long as one does.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use wire::wraps_ipv4;
+
+use crate::ether::nd;
+use crate::ifnet::addrs::{HostAddr, OwnAddrs};
+use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
+use crate::route::{RouteAddr, Routes};
+use crate::stack::Stack;
+
+/// Why an address can't be added or removed, or a group joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AddrError {
+    /// There is no such interface.
+    NoInterface,
+    /// No interface, or not this one, can have such an address; or more bits of prefix than it has; or it is no group.
+    BadAddress,
+    /// The interface has it already.
+    Exists,
+    /// The interface does not have it.
+    NotFound,
+    /// The interface is in too many groups.
+    Full,
+}
+
+impl fmt::Display for AddrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoInterface => "no such interface",
+            Self::BadAddress => "no interface can have this address",
+            Self::Exists => "the interface has this address already",
+            Self::NotFound => "the interface does not have this address",
+            Self::Full => "the interface is in too many groups",
+        })
+    }
+}
+
+impl std::error::Error for AddrError {}
+
+impl Stack {
+    /// Gives an interface one more address, with the length of its network's prefix, and announces it on the link. It is
+    /// good at once: no other station is asked whether it has it. The first address of IPv6 brings a link-local one.
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    /// use mbuma::{Config, IfIndex, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let addr = Ipv4Addr::new(192, 0, 2, 1);
+    /// stack.add_address(IfIndex::LOOPBACK, addr, 32)?;
+    /// let listener = stack.tcp_listen((addr, 80), 8)?;
+    /// stack.remove_address(IfIndex::LOOPBACK, addr)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`AddrError`].
+    #[doc(alias = "SIOCAIFADDR")]
+    pub fn add_address(
+        &self,
+        index: IfIndex,
+        addr: impl Into<IpAddr>,
+        prefix_len: u8,
+    ) -> Result<(), AddrError> {
+        let giant = self.0.look();
+        let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
+        let addr = addr.into();
+        match addr {
+            IpAddr::V4(addr) => {
+                let addr = IfAddr { addr, prefix_len };
+                check_v4(&ifp, &addr)?;
+                add(&self.0.routes, &ifp, &ifp.addrs, addr)?;
+            }
+            IpAddr::V6(addr) => {
+                let addr = IfAddr { addr, prefix_len };
+                check_v6(&ifp, &addr)?;
+                self.add6(&ifp, addr)?;
+            }
+        }
+        self.forget_if_gone(&ifp);
+        drop(giant);
+        self.announce_from(&ifp, [addr].into_iter());
+        Ok(())
+    }
+
+    fn add6(&self, ifp: &Arc<Ifnet>, addr: IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
+        if ifp.addrs6.is_empty() {
+            ifp.neighbours6.set_lifetime(self.reachable_time());
+        }
+        add(&self.0.routes6, ifp, &ifp.addrs6, addr)?;
+        if let Some(link_local) = missing_link_local(&ifp.addrs6.list(), ifp.mac) {
+            // Another thread may have added it meanwhile.
+            let _there: Result<(), AddrError> = add(&self.0.routes6, ifp, &ifp.addrs6, link_local);
+        }
+        Ok(())
+    }
+
+    /// Takes an address from an interface, and the routes that came with it. Sockets that are bound to it stay, and get no
+    /// more packets; connections from it end when their timers say so. Without its last address of IPv6 an interface takes
+    /// no part in IPv6.
+    ///
+    /// # Errors
+    /// [`AddrError::NoInterface`], [`AddrError::NotFound`].
+    #[doc(alias = "SIOCDIFADDR")]
+    pub fn remove_address(&self, index: IfIndex, addr: impl Into<IpAddr>) -> Result<(), AddrError> {
+        let giant = self.0.look();
+        let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
+        let is_removed = match addr.into() {
+            IpAddr::V4(addr) => remove(&self.0.routes, &ifp, &ifp.addrs, addr),
+            IpAddr::V6(addr) => remove(&self.0.routes6, &ifp, &ifp.addrs6, addr),
+        };
+        drop(giant);
+        if !is_removed {
+            return Err(AddrError::NotFound);
+        }
+        if !ifp.has_ip6() {
+            self.0.enter(|batch| nd::flush(batch, &ifp));
+        }
+        Ok(())
+    }
+
+    /// An interface's addresses, each with the length of its network's prefix, IPv4's first; none if there is no such
+    /// interface.
+    #[doc(alias = "SIOCGIFCONF")]
+    pub fn addresses(&self, index: IfIndex) -> Vec<(IpAddr, u8)> {
+        let _giant = self.0.look();
+        let Some(ifp) = self.0.interface(index) else {
+            return Vec::new();
+        };
+        let v4 = ifp.addrs.list().into_iter();
+        let v6 = ifp.addrs6.list().into_iter();
+        let v4 = v4.map(|own| (own.addr.into(), own.prefix_len));
+        v4.chain(v6.map(|own| (own.addr.into(), own.prefix_len)))
+            .collect()
+    }
+
+    /// Joins a group of IPv6 on an interface, until the result is dropped: datagrams to it then reach sockets that are
+    /// bound to their port on all addresses, and messages to it [`icmp6_bind`](Stack::icmp6_bind)'s. Several members on one
+    /// interface are possible.
+    ///
+    /// # Errors
+    /// [`AddrError::NoInterface`], [`AddrError::BadAddress`] for an address that is no group, or one of a group inside of
+    /// hosts, [`AddrError::Full`].
+    #[doc(alias = "IPV6_JOIN_GROUP")]
+    pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
+        let _giant = self.0.look();
+        let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
+        let reach = group.octets()[1] & 0x0f;
+        if !group.is_multicast() || reach < 2 {
+            return Err(AddrError::BadAddress);
+        }
+        ifp.groups.join(group).ok_or(AddrError::Full)?;
+        Ok(Membership {
+            stack: self.clone(),
+            ifp,
+            group,
+        })
+    }
+}
+
+/// That an interface is in a group: [`Stack::join_group`]. Dropping it leaves the group, if no other member is there.
+#[must_use = "dropping it leaves the group"]
+pub struct Membership {
+    stack: Stack,
+    ifp: Arc<Ifnet>,
+    group: Ipv6Addr,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let _giant = self.stack.0.look();
+        self.ifp.groups.leave(self.group);
+    }
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Membership")
+            .field("iface", &self.ifp.index)
+            .field("group", &self.group)
+            .finish_non_exhaustive()
+    }
+}
+
+fn add<A: RouteAddr>(
+    routes: &Routes<A>,
+    ifp: &Arc<Ifnet>,
+    own: &OwnAddrs<A>,
+    addr: IfAddr<A>,
+) -> Result<(), AddrError> {
+    if !own.add(addr) {
+        return Err(AddrError::Exists);
+    }
+    routes.add_connected(ifp, &[addr]);
+    routes.address_changed(ifp.index, None);
+    Ok(())
+}
+
+fn remove<A: RouteAddr>(routes: &Routes<A>, ifp: &Arc<Ifnet>, own: &OwnAddrs<A>, addr: A) -> bool {
+    let is_there = own.remove(addr);
+    if is_there {
+        routes.address_changed(ifp.index, Some(addr));
+    }
+    is_there
+}
+
+/// Whether one host on a link can have this address (RFC 1122 section 3.2.1.3); 127/8 is the loopback interface's.
+fn check_v4(ifp: &Ifnet, net: &IfAddr) -> Result<(), AddrError> {
+    let addr = net.addr;
+    let is_one_host = !(addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast());
+    let is_bad = net.prefix_len > <Ipv4Addr as HostAddr>::BITS
+        || !is_one_host
+        || net.broadcast() == Some(addr)
+        || addr.is_loopback() && !ifp.is_loopback();
+    if is_bad {
+        return Err(AddrError::BadAddress);
+    }
+    Ok(())
+}
+
+/// The same for IPv6 (RFC 4291 section 2.5).
+fn check_v6(ifp: &Ifnet, net: &IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
+    let addr = net.addr;
+    let is_bad = net.prefix_len > <Ipv6Addr as HostAddr>::BITS
+        || addr.is_unspecified()
+        || addr.is_multicast()
+        || wraps_ipv4(addr)
+        || addr.is_loopback() && !ifp.is_loopback();
+    if is_bad {
+        return Err(AddrError::BadAddress);
+    }
+    Ok(())
+}

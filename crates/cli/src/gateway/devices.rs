@@ -44,6 +44,8 @@ impl GuestDevices {
             vnet_hdr: offloads.vnet_hdr,
             csum: offloads.csum,
             tso4: offloads.tso4,
+            tso6: offloads.tso6,
+            uso: offloads.uso,
         };
         match link {
             GuestLink::Taps(taps) => {

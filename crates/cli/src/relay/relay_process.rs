@@ -132,6 +132,8 @@ fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), E
         vnet_hdr: guest.offloads.vnet_hdr,
         csum: guest.offloads.csum,
         tso4: guest.offloads.tso4,
+        tso6: guest.offloads.tso6,
+        uso: guest.offloads.uso,
     };
     let config = IfConfig::new(ifname);
     let config = match v4 {

@@ -42,6 +42,8 @@ const TAP: TapOptions = TapOptions {
     vnet_hdr: false,
     csum: false,
     tso4: false,
+    tso6: false,
+    uso: false,
 };
 
 /// Starts the process, and counts the lines of its output.

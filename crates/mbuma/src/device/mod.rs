@@ -53,6 +53,8 @@ pub struct Capabilities {
     pub tso4_max: u16,
     /// The same for TCP/IPv6.
     pub tso6_max: u16,
+    /// The same for datagrams of UDP that were merged, over either version.
+    pub uso_max: u16,
 }
 
 impl Capabilities {
@@ -63,6 +65,7 @@ impl Capabilities {
             tx_checksum: false,
             tso4_max: 0,
             tso6_max: 0,
+            uso_max: 0,
         }
     }
 
@@ -73,6 +76,7 @@ impl Capabilities {
             tx_checksum: true,
             tso4_max: u16::MAX,
             tso6_max: u16::MAX,
+            uso_max: u16::MAX,
         }
     }
 }

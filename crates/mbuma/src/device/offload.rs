@@ -61,9 +61,8 @@ fn prepare_large(
         frame.header_mut().tso_segsz = 0;
         return prepare(pool, frame, caps, ready);
     }
-    // No device of ours takes merged datagrams whole.
-    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(cut.tso_max(caps));
-    if takes && cut.proto == IpProto::TCP {
+    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(cut.whole_max(caps));
+    if takes {
         ready.enqueue(frame);
         return Ok(());
     }
@@ -283,10 +282,11 @@ impl Cut {
     }
 
     /// The largest IP packet of this kind that the device cuts itself.
-    fn tso_max(&self, caps: Capabilities) -> u16 {
-        match self.version {
-            Version::V4(_) => caps.tso4_max,
-            Version::V6 => caps.tso6_max,
+    fn whole_max(&self, caps: Capabilities) -> u16 {
+        match (self.proto, self.version) {
+            (IpProto::UDP, _) => caps.uso_max,
+            (_, Version::V4(_)) => caps.tso4_max,
+            (_, Version::V6) => caps.tso6_max,
         }
     }
 

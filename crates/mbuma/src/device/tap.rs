@@ -50,6 +50,10 @@ pub struct TapOptions {
     pub csum: bool,
     /// TCP over IPv4 may pass in segments of up to 64 KiB (`TUN_F_TSO4`). Needs `csum`.
     pub tso4: bool,
+    /// The same over IPv6 (`TUN_F_TSO6`).
+    pub tso6: bool,
+    /// Datagrams of UDP may pass merged, over either version (`TUN_F_USO4` and `TUN_F_USO6`). Needs `csum`.
+    pub uso: bool,
 }
 
 /// A TAP device.
@@ -225,14 +229,17 @@ impl Device for Tap {
             vnet_hdr,
             csum,
             tso4,
+            tso6,
+            uso,
         } = self.options;
         let tx_checksum = vnet_hdr && csum;
-        let tso4_max = if tx_checksum && tso4 { u16::MAX } else { 0 };
+        let max = |taken| if tx_checksum && taken { u16::MAX } else { 0 };
         Capabilities {
             mtu,
             tx_checksum,
-            tso4_max,
-            tso6_max: 0,
+            tso4_max: max(tso4),
+            tso6_max: max(tso6),
+            uso_max: max(uso),
         }
     }
 

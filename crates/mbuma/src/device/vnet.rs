@@ -118,13 +118,21 @@ impl VnetHeader {
             ..Self::default()
         };
         if meta.tso_segsz != 0 {
-            let kind = if is_ip6(frame) { GSO_TCPV6 } else { GSO_TCPV4 };
-            header.gso_type = kind | if has_cwr(frame, l4) { GSO_ECN } else { 0 };
+            header.gso_type = match meta.csum.contains(Csum::UDP) {
+                true => GSO_UDP_L4,
+                false => tcp_kind(frame, l4),
+            };
             header.gso_size = meta.tso_segsz;
             header.hdr_len = l4 + u16::from(meta.l4_len);
         }
         header
     }
+}
+
+/// The type of a large segment of TCP.
+fn tcp_kind(frame: &Packet, l4: u16) -> u8 {
+    let kind = if is_ip6(frame) { GSO_TCPV6 } else { GSO_TCPV4 };
+    kind | if has_cwr(frame, l4) { GSO_ECN } else { 0 }
 }
 
 /// Whether the frame carries IPv6.

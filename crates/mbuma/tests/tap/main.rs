@@ -1,7 +1,7 @@
 //! A stack on a real TAP device, in a network namespace of its own, against the kernel's stack.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use mbuf::{Chain, Live};
 use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::device::{Budget, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
-use namespace::{US, in_namespace, make_taps};
+use namespace::{US, US6, in_namespace, make_taps, skipped};
 
 mod echo;
 mod namespace;
@@ -39,7 +39,7 @@ impl Driven {
         }];
         let config = IfConfig {
             addrs,
-            ..IfConfig::new("tap0")
+            ..IfConfig::new("tap0").with_addr(US6, 64)
         };
         let index = stack.attach(device, config);
         let stop = Arc::new(AtomicBool::new(false));
@@ -96,34 +96,58 @@ const OFFLOADS: TapOptions = TapOptions {
     vnet_hdr: true,
     csum: true,
     tso4: true,
+    tso6: true,
+    uso: true,
 };
 const PLAIN: TapOptions = TapOptions {
     mtu: 1500,
     vnet_hdr: false,
     csum: false,
     tso4: false,
+    tso6: false,
+    uso: false,
 };
 const CSUM: TapOptions = TapOptions {
     mtu: 1500,
     vnet_hdr: true,
     csum: true,
     tso4: false,
+    tso6: false,
+    uso: false,
 };
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-fn udp_echo(options: TapOptions) {
+/// The kernel's address of the same version.
+fn kernels(us: IpAddr) -> IpAddr {
+    match us {
+        IpAddr::V4(_) => [10, 0, 2, 100].into(),
+        IpAddr::V6(_) => [0xfd00, 0, 0, 0, 0, 0, 0, 0x100].into(),
+    }
+}
+
+/// Runs `test` at our address of each version, where the kernel has it.
+fn at_both(name: &str, test: fn(IpAddr)) {
+    test(US.into());
+    if !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        return skipped(name, "no IPv6 in this kernel");
+    }
+    // The device of the first half has gone with its descriptor.
+    test(US6.into());
+}
+
+fn udp_echo(options: TapOptions, us: IpAddr) {
     let driven = Driven::new(options);
-    let ours = driven.stack.udp_bind(SocketAddrV4::new(US, 7)).unwrap();
-    let theirs = UdpSocket::bind("10.0.2.100:0").unwrap();
+    let ours = driven.stack.udp_bind((us, 7)).unwrap();
+    let theirs = UdpSocket::bind((kernels(us), 0)).unwrap();
     theirs
         .set_read_timeout(Some(Duration::from_secs(5)))
         .unwrap();
     let mut buf = vec![0; 65_536];
     for len in [0, 1, 100, 1472, 1473, 9000, 60_000] {
-        theirs.send_to(&bytes(len), (US, 7)).unwrap();
+        theirs.send_to(&bytes(len), (us, 7)).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         let datagram = loop {
             if let Ok(datagram) = ours.recv() {
@@ -140,11 +164,11 @@ fn udp_echo(options: TapOptions) {
         ours.send(datagram.payload, datagram.dst, datagram.src)
             .unwrap();
         let (n, from) = theirs.recv_from(&mut buf).unwrap();
-        assert_eq!((n, from), (len, (US, 7).into()), "{options:?}");
+        assert_eq!((n, from), (len, (us, 7).into()), "{options:?}");
         assert_eq!(buf[..n], bytes(len));
     }
     // No socket listens there: the kernel must understand the error.
-    theirs.connect((US, 8)).unwrap();
+    theirs.connect((us, 8)).unwrap();
     theirs.send(b"hello").unwrap();
     let refused = theirs.recv(&mut buf).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -166,12 +190,12 @@ fn wait<T>(mut step: impl FnMut() -> Result<T, SocketError>) -> T {
 }
 
 /// The kernel sends a stream and gets it back.
-fn tcp_echo(options: TapOptions) {
+fn tcp_echo(options: TapOptions, us: IpAddr) {
     const LEN: usize = 8 << 20;
     let driven = Driven::new(options);
     let listener = driven
         .stack
-        .tcp_listen(SocketAddrV4::new(US, 80), 4)
+        .tcp_listen((us, 80), 4)
         .unwrap();
     let echo = thread::spawn(move || {
         let stream = wait(|| listener.accept());
@@ -187,7 +211,7 @@ fn tcp_echo(options: TapOptions) {
             }
         }
     });
-    let mut theirs = TcpStream::connect((US, 80)).unwrap();
+    let mut theirs = TcpStream::connect((us, 80)).unwrap();
     theirs
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
@@ -213,31 +237,31 @@ fn tcp_echo(options: TapOptions) {
 /// the kernel does not understand our checksums and errors.
 #[test]
 fn udp() {
-    in_namespace("udp", || udp_echo(OFFLOADS));
+    in_namespace("udp", || at_both("udp", |us| udp_echo(OFFLOADS, us)));
 }
 
 /// The same with checksums done here.
 #[test]
 fn udp_without_offloads() {
-    in_namespace("udp_without_offloads", || udp_echo(PLAIN));
+    in_namespace("udp_without_offloads", || at_both("udp_without_offloads", |us| udp_echo(PLAIN, us)));
 }
 
 /// Breaks if segments of 64 KiB do not pass, one way or the other.
 #[test]
 fn tcp() {
-    in_namespace("tcp", || tcp_echo(OFFLOADS));
+    in_namespace("tcp", || at_both("tcp", |us| tcp_echo(OFFLOADS, us)));
 }
 
 /// Breaks if cut segments, whose checksums the kernel finishes, are not what it expects.
 #[test]
 fn tcp_with_checksum_offload() {
-    in_namespace("tcp_with_checksum_offload", || tcp_echo(CSUM));
+    in_namespace("tcp_with_checksum_offload", || at_both("tcp_with_checksum_offload", |us| tcp_echo(CSUM, us)));
 }
 
 /// Breaks if cut segments are not what the kernel expects.
 #[test]
 fn tcp_without_offloads() {
-    in_namespace("tcp_without_offloads", || tcp_echo(PLAIN));
+    in_namespace("tcp_without_offloads", || at_both("tcp_without_offloads", |us| tcp_echo(PLAIN, us)));
 }
 
 /// Breaks if the kernel's ping gets no answer, or a wrong one.

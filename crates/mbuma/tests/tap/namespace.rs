@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
@@ -14,6 +14,8 @@ use mbuma::device::tap::TapOptions;
 
 /// Our address; the kernel's is 10.0.2.100.
 pub(crate) const US: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The same of IPv6; the kernel's is fd00::100.
+pub(crate) const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 /// Set in the process that is inside of the namespace.
 const INSIDE: &str = "MBUMA_TEST_INSIDE_NAMESPACE";
 
@@ -47,7 +49,7 @@ pub(crate) fn in_namespace(name: &str, body: fn()) {
 }
 
 /// Counts a test that this machine cannot run.
-fn skipped(test: &str, reason: &str) {
+pub(crate) fn skipped(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     let Some(path) = std::env::var_os("MBUMA_SKIPS").filter(|path| !path.is_empty()) else {
         return;
@@ -66,6 +68,9 @@ pub(crate) fn make_taps(options: TapOptions, queues: usize) -> Vec<OwnedFd> {
     ip(&["link", "set", "tap0", "mtu", &mtu]);
     ip(&["addr", "add", "10.0.2.100/24", "dev", "tap0"]);
     ip(&["link", "set", "tap0", "up"]);
+    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        ip(&["addr", "add", "fd00::100/64", "dev", "tap0", "nodad"]);
+    }
     taps
 }
 
@@ -101,6 +106,12 @@ fn open(options: TapOptions, one_of_many: bool) -> OwnedFd {
     }
     if options.tso4 {
         offloads |= libc::TUN_F_TSO4;
+    }
+    if options.tso6 {
+        offloads |= libc::TUN_F_TSO6;
+    }
+    if options.uso {
+        offloads |= libc::TUN_F_USO4 | libc::TUN_F_USO6;
     }
     // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
     let set = unsafe {

@@ -30,6 +30,7 @@ const BULK: usize = 2872 * 1460;
 const SUMS_ONLY: Capabilities = Capabilities {
     tso4_max: 0,
     tso6_max: 0,
+    uso_max: 0,
     ..Capabilities::whole(1500)
 };
 

@@ -60,6 +60,8 @@ fn open(name: &str, queues: usize) -> io::Result<OpenTap> {
         vnet_hdr: agreed.vnet_hdr,
         csum: agreed.csum,
         tso4: agreed.tso4,
+        tso6: agreed.tso6,
+        uso: agreed.uso,
     };
     Ok(OpenTap {
         name: name.to_owned(),

@@ -9,6 +9,8 @@ const OPTIONS: TapOptions = TapOptions {
     vnet_hdr: true,
     csum: true,
     tso4: true,
+    tso6: true,
+    uso: true,
 };
 const ALL: Budget = Budget {
     frames: 1000,
@@ -262,11 +264,7 @@ fn full() {
 fn capabilities() {
     let pool = pool();
     let caps = |options| tap(&pool, options).0.capabilities();
-    let own = Capabilities {
-        tso6_max: 0,
-        ..Capabilities::whole(1500)
-    };
-    assert_eq!(caps(OPTIONS), own);
+    assert_eq!(caps(OPTIONS), Capabilities::whole(1500));
     let no_csum = TapOptions {
         csum: false,
         ..OPTIONS
@@ -281,6 +279,7 @@ fn capabilities() {
     );
     let no_tso = TapOptions {
         tso4: false,
+        tso6: false,
         ..OPTIONS
     };
     assert_eq!(

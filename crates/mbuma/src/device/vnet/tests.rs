@@ -150,8 +150,17 @@ fn outward() {
         ..Default::default()
     };
     assert_eq!(VnetHeader::of(&frame), udp);
-    frame.header_mut().csum = Csum::TCP;
     frame.header_mut().tso_segsz = 1448;
+    frame.header_mut().l4_len = 8;
+    let merged = VnetHeader {
+        gso_type: 5,
+        gso_size: 1448,
+        hdr_len: 42,
+        ..udp
+    };
+    assert_eq!(VnetHeader::of(&frame), merged);
+    frame.header_mut().csum = Csum::TCP;
+    frame.header_mut().l4_len = 32;
     let tso = VnetHeader {
         csum_offset: 16,
         gso_type: 1,

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, RmLock, Time, order};
 
-use crate::ifnet::addrs::HostAddr;
+use crate::ifnet::addrs::LocalAddr;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 use crate::neighbour::Hop;
 pub use control::{RouteEntry, RouteError, RouteKind};
@@ -169,7 +169,7 @@ pub(crate) enum RouteRefusal {
 }
 
 /// The properties of a version's addresses that the table needs.
-pub(crate) trait RouteAddr: HostAddr {
+pub(crate) trait RouteAddr: LocalAddr {
     /// No address, or any.
     const UNSPECIFIED: Self;
     /// Whether this one is in the network.

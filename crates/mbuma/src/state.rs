@@ -18,6 +18,7 @@ use crate::drops::Drops;
 use crate::faults::{StackFault, planted};
 use crate::giant::Components;
 use crate::icmp::IcmpState;
+use crate::icmp6::Icmp6State;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::ip4::{Ip4State, loopback};
 use crate::ip6::Ip6State;
@@ -55,6 +56,7 @@ pub(crate) struct StackState {
     pub(crate) ip4: Ip4State,
     pub(crate) ip6: Ip6State,
     pub(crate) icmp: IcmpState,
+    pub(crate) icmp6: Icmp6State,
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
     pub(crate) unix: Arc<UnixState>,
@@ -99,6 +101,7 @@ impl StackState {
             ip4: Ip4State::new(&config, &mut random),
             ip6: Ip6State::new(&mut label_key),
             icmp: IcmpState::new(&config),
+            icmp6: Icmp6State::new(),
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
             interfaces: RmLock::new(&INTERFACES, Vec::new()),
@@ -134,6 +137,11 @@ impl StackState {
         if !(cpu.is_own && cpu.index == SHARED_TIMERS_CPU) {
             self.wake_cpu(SHARED_TIMERS_CPU);
         }
+    }
+
+    /// Whether packets that come in there for other hosts are sent on.
+    pub(crate) fn is_router_on(&self, ifp: &Ifnet) -> bool {
+        !ifp.accept_any && self.ip4.forwards()
     }
 
     /// Whether `addr` is an address of this stack.

@@ -131,7 +131,7 @@ fn solicited(
         send_all(batch, ifp, learnt.waiting, mac);
     }
     let flags = AdvertFlags {
-        router: is_router(batch, ifp),
+        router: batch.stack.is_router_on(ifp),
         solicited: !probe,
         overrides: true,
     };
@@ -174,17 +174,12 @@ fn advertised(
 /// 7.2.6). Once: a station that does not hear it finds out by its next check.
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let flags = AdvertFlags {
-        router: is_router(batch, ifp),
+        router: batch.stack.is_router_on(ifp),
         solicited: false,
         overrides: true,
     };
     let message = NeighborMessage::advert(addr, ifp.mac, flags);
     send(batch, ifp, (addr, ALL_NODES), &message, None);
-}
-
-/// Whether the stack says on this link that it is a router.
-fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
-    batch.stack.ip4.forwards() && !ifp.accept_any
 }
 
 /// Forgets all neighbours; packets that waited for them are dropped.

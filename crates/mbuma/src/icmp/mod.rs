@@ -10,7 +10,6 @@ use std::sync::Arc;
 use kern::{LockClass, RmLock, order};
 
 use crate::config::Config;
-use crate::icmp6::raw::Icmp6Sockets;
 use crate::ifnet::IfIndex;
 use echo::EchoPcb;
 use limit::Limiter;
@@ -28,8 +27,6 @@ pub(crate) struct IcmpState {
     limiter: Limiter,
     /// The sockets that answer pings to foreign addresses, at most one an interface.
     interceptors: RmLock<Vec<Arc<EchoPcb>>>,
-    /// The sockets for messages of ICMPv6 that the stack has no use for.
-    pub(crate) raw6: Icmp6Sockets,
 }
 
 impl IcmpState {
@@ -37,7 +34,6 @@ impl IcmpState {
         Self {
             limiter: Limiter::new(config.icmp_errors_per_s),
             interceptors: RmLock::new(&ECHO_TABLE, Vec::new()),
-            raw6: Icmp6Sockets::new(),
         }
     }
 

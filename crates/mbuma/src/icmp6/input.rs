@@ -104,8 +104,8 @@ fn to_program(
     from: &Addressed<'_, Ipv6Addr>,
     header: &Icmp6Header,
 ) {
-    let pcb = batch.stack.icmp.raw6.find(from.ip.ifp.index, header.kind());
-    match pcb {
+    let sockets = &batch.stack.icmp6.sockets;
+    match sockets.find(from.ip.ifp.index, header.kind()) {
         Some(pcb) => pcb.deliver(batch, packet, from, header),
         None => batch.drop(packet, DropReason::IcmpUnhandled),
     }

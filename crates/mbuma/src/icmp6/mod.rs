@@ -8,3 +8,20 @@
 pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod raw;
+
+use raw::Icmp6Sockets;
+
+/// ICMPv6's part of a stack.
+#[derive(Debug)]
+pub(crate) struct Icmp6State {
+    /// The sockets for messages that the stack has no use for.
+    pub(crate) sockets: Icmp6Sockets,
+}
+
+impl Icmp6State {
+    pub(crate) fn new() -> Self {
+        Self {
+            sockets: Icmp6Sockets::new(),
+        }
+    }
+}

@@ -20,7 +20,7 @@ use super::IfAddr;
 pub(super) static IFADDR: LockClass = LockClass::new("interface addresses", order::IFADDR);
 
 /// An address, as a list of them sees it.
-pub(crate) trait HostAddr: Copy + Eq + Debug {
+pub(crate) trait LocalAddr: Copy + Eq + Debug {
     /// Bits of an address.
     const BITS: u8;
 
@@ -34,7 +34,7 @@ pub(crate) trait HostAddr: Copy + Eq + Debug {
     fn broadcast_of(net: &IfAddr<Self>) -> Option<Self>;
 }
 
-impl HostAddr for Ipv4Addr {
+impl LocalAddr for Ipv4Addr {
     const BITS: u8 = 32;
 
     #[inline]
@@ -52,7 +52,7 @@ impl HostAddr for Ipv4Addr {
     }
 }
 
-impl HostAddr for Ipv6Addr {
+impl LocalAddr for Ipv6Addr {
     const BITS: u8 = 128;
 
     #[inline]
@@ -83,7 +83,7 @@ pub(crate) struct OwnAddrs<A> {
     broadcast_bits: AtomicU64,
 }
 
-impl<A: HostAddr> OwnAddrs<A> {
+impl<A: LocalAddr> OwnAddrs<A> {
     pub(super) fn new(list: Vec<IfAddr<A>>) -> Self {
         let own = Self {
             list: RmLock::new(&IFADDR, Vec::new()),

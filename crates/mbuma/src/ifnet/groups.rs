@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::RmLock;
 
-use super::addrs::{HostAddr, IFADDR};
+use super::addrs::{IFADDR, LocalAddr};
 
 /// Groups of an interface at most.
 const GROUPS_MAX: usize = 1024;

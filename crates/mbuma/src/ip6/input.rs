@@ -112,9 +112,8 @@ fn admit(
     }
     if dst.is_multicast() {
         return match is_member(batch, ifp, dst) {
-            // A connection has two ends.
-            true if facts.next != IpProto::TCP => Ok(Admitted::Here(DestScope::Group)),
-            _ => Err(DropReason::IpNotForUs),
+            true => Ok(Admitted::Here(DestScope::Group)),
+            false => Err(DropReason::IpNotForUs),
         };
     }
     let looped = arrival == Arrival::Loopback;
@@ -130,7 +129,7 @@ fn admit(
     if ours {
         return Ok(Admitted::Here(DestScope::Local));
     }
-    if is_router(batch, ifp) && arrival == Arrival::Unicast {
+    if batch.stack.is_router_on(ifp) && arrival == Arrival::Unicast {
         return Ok(Admitted::Forward);
     }
     let foreign = ifp.accept_any && !is_link_local6(dst) && !is_link_local6(src);
@@ -152,15 +151,10 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts6, arrival: Arrival) ->
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
 
-/// Whether packets that come in there are sent on.
-fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
-    !ifp.accept_any && batch.stack.ip4.forwards()
-}
-
 /// The groups that a station is in: all nodes, all routers if it is one, those in which its addresses are looked for
 /// (RFC 4291 section 2.8), and those that programs joined.
 fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
-    let all = group == ALL_NODES || (group == ALL_ROUTERS && is_router(batch, ifp));
+    let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
     all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group)
 }
 
@@ -175,6 +169,10 @@ fn hand_on(
 ) {
     if upper.proto == IpProto::NONE {
         return drop_silently(batch, packet);
+    }
+    // A connection has two ends (RFC 9293 section 3.9.2.3).
+    if upper.proto == IpProto::TCP && scope == DestScope::Group {
+        return batch.drop(packet, DropReason::IpNotForUs);
     }
     let from = Addressed {
         ip: Received {

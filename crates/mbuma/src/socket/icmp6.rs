@@ -34,7 +34,7 @@ struct Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         let _giant = self.stack.0.look();
-        self.stack.0.icmp.raw6.remove(&self.pcb);
+        self.stack.0.icmp6.sockets.remove(&self.pcb);
         self.pcb.queue.close();
     }
 }
@@ -62,7 +62,7 @@ impl Stack {
         }
         let pcb = Arc::new(Icmp6Pcb::new(index, kinds));
         let _giant = self.0.look();
-        if !self.0.icmp.raw6.insert(&pcb) {
+        if !self.0.icmp6.sockets.insert(&pcb) {
             return Err(BindError::AddrInUse);
         }
         Ok(Icmp6Socket(Arc::new(Bound {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wire::wraps_ipv4;
 
 use crate::ether::nd;
-use crate::ifnet::addrs::{HostAddr, OwnAddrs};
+use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
 use crate::route::{RouteAddr, Routes};
 use crate::stack::Stack;
@@ -215,7 +215,7 @@ fn remove<A: RouteAddr>(routes: &Routes<A>, ifp: &Arc<Ifnet>, own: &OwnAddrs<A>,
 fn check_v4(ifp: &Ifnet, net: &IfAddr) -> Result<(), AddrError> {
     let addr = net.addr;
     let is_one_host = !(addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast());
-    let is_bad = net.prefix_len > <Ipv4Addr as HostAddr>::BITS
+    let is_bad = net.prefix_len > <Ipv4Addr as LocalAddr>::BITS
         || !is_one_host
         || net.broadcast() == Some(addr)
         || addr.is_loopback() && !ifp.is_loopback();
@@ -228,7 +228,7 @@ fn check_v4(ifp: &Ifnet, net: &IfAddr) -> Result<(), AddrError> {
 /// The same for IPv6 (RFC 4291 section 2.5).
 fn check_v6(ifp: &Ifnet, net: &IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
     let addr = net.addr;
-    let is_bad = net.prefix_len > <Ipv6Addr as HostAddr>::BITS
+    let is_bad = net.prefix_len > <Ipv6Addr as LocalAddr>::BITS
         || addr.is_unspecified()
         || addr.is_multicast()
         || wraps_ipv4(addr)

@@ -757,3 +757,34 @@ fn a_route_leads_through_a_gateway() {
     drop(socket);
     lab.done();
 }
+
+#[test]
+fn h8_a_segment_to_a_group_is_dropped_behind_options_too() {
+    // Breaks if a SYN to a group is answered because options stand before it (RFC 9293 section 3.9.2.3).
+    let lab = lab();
+    introduce6(&lab);
+    let mut syn = vec![0; 20];
+    syn[..4].copy_from_slice(&[0, 9, 0, 80]);
+    syn[12..14].copy_from_slice(&[0x50, 0x02]);
+    let mut sum = pseudo_header_v6(PEER6, ALL_NODES, IpProto::TCP, 20);
+    sum.add_bytes(&syn);
+    syn[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    let fields = Ipv6Fields {
+        next: IpProto::DEST_OPTIONS,
+        src: PEER6,
+        dst: ALL_NODES,
+        ..Ipv6Fields::default()
+    };
+    let options = [6, 0, 1, 4, 0, 0, 0, 0];
+    lab.give(&frame6(&fields, &[&options[..], &syn].concat()));
+    lab.give(&frame6(
+        &Ipv6Fields {
+            next: IpProto::TCP,
+            ..fields
+        },
+        &syn,
+    ));
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 2);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}

@@ -193,10 +193,7 @@ fn wait<T>(mut step: impl FnMut() -> Result<T, SocketError>) -> T {
 fn tcp_echo(options: TapOptions, us: IpAddr) {
     const LEN: usize = 8 << 20;
     let driven = Driven::new(options);
-    let listener = driven
-        .stack
-        .tcp_listen((us, 80), 4)
-        .unwrap();
+    let listener = driven.stack.tcp_listen((us, 80), 4).unwrap();
     let echo = thread::spawn(move || {
         let stream = wait(|| listener.accept());
         let mut buf = vec![0; 1 << 16];
@@ -243,7 +240,9 @@ fn udp() {
 /// The same with checksums done here.
 #[test]
 fn udp_without_offloads() {
-    in_namespace("udp_without_offloads", || at_both("udp_without_offloads", |us| udp_echo(PLAIN, us)));
+    in_namespace("udp_without_offloads", || {
+        at_both("udp_without_offloads", |us| udp_echo(PLAIN, us))
+    });
 }
 
 /// Breaks if segments of 64 KiB do not pass, one way or the other.
@@ -255,13 +254,17 @@ fn tcp() {
 /// Breaks if cut segments, whose checksums the kernel finishes, are not what it expects.
 #[test]
 fn tcp_with_checksum_offload() {
-    in_namespace("tcp_with_checksum_offload", || at_both("tcp_with_checksum_offload", |us| tcp_echo(CSUM, us)));
+    in_namespace("tcp_with_checksum_offload", || {
+        at_both("tcp_with_checksum_offload", |us| tcp_echo(CSUM, us))
+    });
 }
 
 /// Breaks if cut segments are not what the kernel expects.
 #[test]
 fn tcp_without_offloads() {
-    in_namespace("tcp_without_offloads", || at_both("tcp_without_offloads", |us| tcp_echo(PLAIN, us)));
+    in_namespace("tcp_without_offloads", || {
+        at_both("tcp_without_offloads", |us| tcp_echo(PLAIN, us))
+    });
 }
 
 /// Breaks if the kernel's ping gets no answer, or a wrong one.

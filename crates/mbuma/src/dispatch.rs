@@ -63,6 +63,7 @@ pub(crate) fn dispatch(
 /// it back if it must handle it at once.
 pub(crate) fn redispatch(
     batch: &mut Batch<'_>,
+    protocol: Protocol,
     mut packet: Packet,
     arrival: Arrival,
 ) -> Option<Packet> {
@@ -71,7 +72,7 @@ pub(crate) fn redispatch(
     if arrival == Arrival::Loopback || netisr.cpus() == 1 {
         return Some(packet);
     }
-    here(batch, Protocol::Ip4, packet, arrival)
+    here(batch, protocol, packet, arrival)
 }
 
 /// Says whether a packet is to be handled here and now, and collects it if not.

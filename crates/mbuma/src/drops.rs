@@ -88,7 +88,6 @@ drop_reasons! {
     Inward FragmentOverlap => "fragment_overlap",
     Inward FragmentLimit => "fragment_limit",
     Inward FragmentTimeout => "fragment_timeout",
-    Inward FragmentUnsupported => "fragment_unsupported",
     Inward IpNoNextHeader => "ip_no_next_header",
     // ICMP.
     Inward IcmpTruncated => "icmp_truncated",

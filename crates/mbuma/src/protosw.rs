@@ -132,5 +132,9 @@ pub(crate) fn icmp6_error_about(
 
 /// Tells the sender of `original` that the other fragments of its datagram did not come in time.
 pub(crate) fn reassembly_timeout(batch: &mut Batch<'_>, original: Packet) {
-    icmp::output::time_exceeded(batch, original, TimeExceeded::Reassembly);
+    let kind = TimeExceeded::Reassembly;
+    match is_ip6(&original) {
+        true => icmp6::output::tell(batch, original, Icmp6Message::TimeExceeded(kind), false),
+        false => icmp::output::time_exceeded(batch, original, kind),
+    }
 }

@@ -99,7 +99,7 @@ impl StackState {
             // A stream of its own: the draws of a stack with one CPU stay the same.
             netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
-            ip6: Ip6State::new(&mut label_key),
+            ip6: Ip6State::new(&config, &mut label_key),
             icmp: IcmpState::new(&config),
             icmp6: Icmp6State::new(),
             udp: UdpState::new(&config, &mut random),

@@ -117,6 +117,13 @@ impl Ipv6Header {
         self.payload_len = U16::new(len);
     }
 
+    /// Sets the two ECN bits of the traffic class.
+    pub fn set_ecn(&mut self, ecn: u8) {
+        const ECN_MASK: u32 = 0b11 << 20;
+        let rest = self.version_class_flow.get() & !ECN_MASK;
+        self.version_class_flow = U32::new(rest | u32::from(ecn & 0b11) << 20);
+    }
+
     /// Names the header that follows.
     pub fn set_next(&mut self, next: IpProto) {
         self.next = next;

@@ -11,7 +11,9 @@ use wire::{Checksum, IpProto, needs_zone, pseudo_header_v4, pseudo_header_v6};
 use crate::ifnet::Ifnet;
 use crate::inet::{Ends, Pair};
 
+pub(crate) mod datagram;
 mod icmp_error;
+pub(crate) mod reassemble;
 
 pub use icmp_error::IcmpError;
 pub(crate) use icmp_error::QUOTE_MAX;

@@ -22,7 +22,9 @@ use mbuf::{Csum, Packet, PullupError};
 use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
 
 use super::forward;
+use super::reassemble::check_fragment;
 use crate::batch::Batch;
+use crate::config::Protocol;
 use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
@@ -35,7 +37,7 @@ const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// What the header of a received packet says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     pub(super) header_len: usize,
     pub(super) total_len: usize,
     pub(super) tos: u8,
@@ -99,9 +101,12 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     if !facts.is_fragment() {
         return hand_on(batch, ifp, packet, &facts, scope);
     }
+    if let Err(reason) = check_fragment(&facts) {
+        return batch.drop(packet, reason);
+    }
     if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
         batch.stack.received.inc();
-        if let Some(whole) = dispatch::redispatch(batch, whole, arrival) {
+        if let Some(whole) = dispatch::redispatch(batch, Protocol::Ip4, whole, arrival) {
             hand_on(batch, ifp, whole, &facts, scope);
         }
     }

@@ -17,8 +17,9 @@ use kern::{Random, Time};
 
 use crate::batch::Batch;
 use crate::config::Config;
+use crate::ip::reassemble::Reassembly;
+use input::Facts;
 
-mod datagram;
 mod forward;
 mod fragment;
 mod ident;
@@ -31,7 +32,7 @@ mod reassemble;
 #[derive(Debug)]
 pub(crate) struct Ip4State {
     idents: ident::Idents,
-    reassembly: reassemble::Reassembler,
+    reassembly: Reassembly<Facts>,
     /// Relaxed: a switch, and packets in flight may see either position.
     pub(crate) forwarding: AtomicBool,
 }
@@ -40,7 +41,7 @@ impl Ip4State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             idents: ident::Idents::new(random),
-            reassembly: reassemble::Reassembler::new(config, random),
+            reassembly: Reassembly::new(config, random),
             forwarding: AtomicBool::new(config.forwarding),
         }
     }

@@ -1,262 +1,103 @@
-//! Fragments put together again.
+//! IPv4's part of [reassembly](crate::ip::reassemble): which fragments are good, and the header of a whole datagram.
 //!
-//! Called by: [`input`](super::input), the stack's timers. Calls: icmp/output when time is up.
-//!
-//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage, and takes
-//! its whole datagram along (RFC 5722 for IPv6; RFC 791 would let either copy win, which is what the
-//! attacks of RFC 1858 and RFC 3128 live on). Fragments are received packets like others: each
-//! is counted delivered when its datagram is whole, dropped when that is given up.
-//!
-//! | limit | over it |
-//! |---|---|
-//! | datagrams | the oldest datagram goes |
-//! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
-//! | runs of one datagram: fragments without a gap between them | this datagram goes |
-//!
-//! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes don't pin a cluster,
-//! and one that follows a run takes the same time however long that is.
-//!
-//! Invariants: `order` names every datagram once, oldest first; `pinned` is the sum over all.
-//! Locks: `table` (REASS), released before anything is sent or handed on.
-//! Sources: RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2, RFC 3168 section 5.3, RFC 5722.
+//! Locks: none. Sources: RFC 791 section 3.2, RFC 3168 section 5.3.
 
-use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
-use kern::{LockClass, Mutex, Random, SeededState, Time, order};
-use mbuf::{Csum, MbufPool, Packet};
-use wire::IpProto;
+use mbuf::{Chain, MbufPool, NoBufs, Packet};
+use wire::{IpProto, Ipv4Fields, Ipv4Header};
 
-use super::datagram::{Added, PartialDatagram, check_fragment};
 use super::input::Facts;
-use crate::batch::Batch;
-use crate::config::Config;
 use crate::drops::DropReason;
-use crate::protosw;
-use crate::state::SHARED_TIMERS_CPU;
+use crate::ip::QUOTE_MAX;
+use crate::ip::datagram::{Fragment, before_payload};
 
-static TABLE: LockClass = LockClass::new("reassembly", order::REASS);
-
-/// Memory that all fragments together keep from being reused, at most.
-const PINNED_MAX: usize = 32 << 20;
-
-/// The datagrams of which parts are there.
-#[derive(Debug)]
-pub(super) struct Reassembler {
-    table: Mutex<Incomplete>,
-    datagrams_max: usize,
-    runs_max: usize,
-    timeout: Duration,
-}
-
-#[derive(Debug)]
-struct Incomplete {
-    datagrams: HashMap<Key, PartialDatagram, SeededState>,
-    /// Every datagram, by age; all live equally long, so this is also by deadline.
-    order: VecDeque<(Time, Key)>,
-    pinned: usize,
-}
-
-/// The fields that fragments of one datagram share (RFC 791 section 2.3).
+/// The fields that the fragments of one datagram have in common (RFC 791 section 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+pub(crate) struct FragmentKey {
     src: Ipv4Addr,
     dst: Ipv4Addr,
     proto: IpProto,
     id: u16,
 }
 
-impl Reassembler {
-    pub(super) fn new(config: &Config, random: &mut Random) -> Self {
-        let table = Incomplete {
-            datagrams: HashMap::with_hasher(SeededState::new(random)),
-            order: VecDeque::new(),
-            pinned: 0,
-        };
-        let (datagrams_max, runs_max) = config.reass_max;
-        Self {
-            table: Mutex::new(&TABLE, table),
-            datagrams_max,
-            runs_max,
-            timeout: config.reass_timeout,
+impl Fragment for Facts {
+    type Key = FragmentKey;
+    const LENIENT: bool = true;
+    const QUOTE_MAX: usize = QUOTE_MAX;
+
+    fn key(&self, _: u32) -> FragmentKey {
+        FragmentKey {
+            src: self.src,
+            dst: self.dst,
+            proto: self.proto,
+            id: self.id,
         }
     }
 
-    /// Adds a fragment. Returns the datagram that it completes, and what its header says.
-    #[doc(alias = "ip_reass")]
-    pub(super) fn add(
-        &self,
-        batch: &mut Batch<'_>,
-        packet: Packet,
-        facts: &Facts,
-    ) -> Option<(Packet, Facts)> {
-        if let Err(reason) = check_fragment(facts) {
-            batch.drop(packet, reason);
-            return None;
-        }
-        let key = Key {
-            src: facts.src,
-            dst: facts.dst,
-            proto: facts.proto,
-            id: facts.id,
-        };
-        let meta = *packet.header();
-        let mut gone = Vec::new();
-        let added = {
-            let mut table = self.table.lock();
-            if table.order.is_empty() {
-                batch.kick(SHARED_TIMERS_CPU); // it had nothing to wait for
-            }
-            self.open(&mut table, key, batch.now, &mut gone);
-            let added = table.insert(&batch.stack.pool, key, packet, facts, self.runs_max);
-            table.keep_below(PINNED_MAX, &mut gone);
-            added
-        };
-        drop_all(batch, gone, DropReason::FragmentLimit);
-        let whole = match added {
-            (Added::Waits, _) => return None,
-            (Added::Whole(whole), _) => whole,
-            (Added::Refused(reason), _) => {
-                batch.stack.drops.count(reason);
-                return None;
-            }
-            (Added::Spoilt(reason), spoilt) => {
-                batch.stack.drops.count(reason);
-                drop_all(batch, spoilt, reason);
-                return None;
-            }
-        };
-        assemble(batch, whole, meta.iface, meta.stamp_ns)
+    fn start(&self) -> usize {
+        usize::from(self.frag_offset)
     }
 
-    /// Makes a place for the datagram if it has none, at the cost of the oldest.
-    fn open(&self, table: &mut Incomplete, key: Key, now: Time, gone: &mut Vec<PartialDatagram>) {
-        if table.datagrams.contains_key(&key) {
-            return;
-        }
-        while table.datagrams.len() >= self.datagrams_max {
-            let Some(oldest) = table.pop_oldest() else {
-                break;
-            };
-            gone.push(oldest);
-        }
-        table.datagrams.insert(key, PartialDatagram::default());
-        table.order.push_back((now + self.timeout, key));
+    fn header_len(&self) -> usize {
+        self.header_len
     }
 
-    /// Drops what is not whole in time, and tells the sender if the first fragment came (RFC 792).
-    pub(super) fn run_timers(&self, batch: &mut Batch<'_>) {
-        let mut late = Vec::new();
-        {
-            let mut table = self.table.lock();
-            while table
-                .order
-                .front()
-                .is_some_and(|&(deadline, _)| deadline <= batch.now)
-            {
-                late.extend(table.pop_oldest());
-            }
-        }
-        for mut datagram in late {
-            if let Some(quote) = datagram.quote(&batch.stack.pool) {
-                protosw::reassembly_timeout(batch, quote);
-            }
-            drop_all(batch, Some(datagram), DropReason::FragmentTimeout);
-        }
+    fn more(&self) -> bool {
+        self.mf
     }
 
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.table
-            .lock()
-            .order
-            .front()
-            .map(|&(deadline, _)| deadline)
-    }
-}
-
-impl Incomplete {
-    fn pop_oldest(&mut self) -> Option<PartialDatagram> {
-        let (_, key) = self.order.pop_front()?;
-        let datagram = self.datagrams.remove(&key)?;
-        self.pinned -= datagram.pinned();
-        Some(datagram)
+    fn ecn(&self) -> u8 {
+        self.tos & 0b11
     }
 
-    fn remove(&mut self, key: Key) -> Option<PartialDatagram> {
-        self.order.retain(|&(_, k)| k != key);
-        let datagram = self.datagrams.remove(&key)?;
-        self.pinned -= datagram.pinned();
-        Some(datagram)
-    }
-
-    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<PartialDatagram>) {
-        while self.pinned > pinned_max {
-            let Some(oldest) = self.pop_oldest() else {
-                return;
-            };
-            gone.push(oldest);
-        }
-    }
-
-    /// Puts the fragment into its datagram, which is there. The second part is what it spoilt.
-    fn insert(
-        &mut self,
+    fn whole(
+        self,
         pool: &MbufPool,
-        key: Key,
-        packet: Packet,
-        facts: &Facts,
-        runs_max: usize,
-    ) -> (Added, Option<PartialDatagram>) {
-        let Some(datagram) = self.datagrams.get_mut(&key) else {
-            return (Added::Refused(DropReason::FragmentLimit), None);
-        };
-        let before = datagram.pinned();
-        let added = datagram.add(pool, packet, facts, runs_max);
-        self.pinned = self.pinned - before + datagram.pinned();
-        match added {
-            Added::Waits if datagram.is_whole() => match self.remove(key) {
-                Some(whole) => (Added::Whole(whole), None),
-                None => (Added::Waits, None),
-            },
-            Added::Spoilt(_) => (added, self.remove(key)),
-            // A place that was opened for a fragment which is refused must not stay empty.
-            Added::Refused(_) if datagram.fragments() == 0 => {
-                self.remove(key);
-                (added, None)
-            }
-            _ => (added, None),
+        header: &[u8],
+        ecn: u8,
+        payload: Chain,
+    ) -> Result<(Packet, Self), DropReason> {
+        // The fragment at 0 may have more options than the others, for which the limit was checked.
+        let total_len = header.len() + payload.len();
+        if total_len > usize::from(u16::MAX) {
+            return Err(DropReason::FragmentBad);
         }
+        let tos = self.tos & !0b11 | ecn;
+        let fields = Ipv4Fields {
+            tos,
+            // Checked with the whole.
+            payload_len: payload.len() as u16,
+            id: self.id,
+            ttl: self.ttl,
+            protocol: self.proto,
+            src: self.src,
+            dst: self.dst,
+            options: header.get(Ipv4Header::LEN..).unwrap_or(&[]),
+            ..Ipv4Fields::default()
+        };
+        let mut packet = before_payload(pool, payload)?;
+        let room = packet.prepend(fields.header_len());
+        fields.emit(room.map_err(|NoBufs| DropReason::NoBufs)?);
+        let facts = Self {
+            total_len,
+            tos,
+            mf: false,
+            frag_offset: 0,
+            ..self
+        };
+        Ok((packet, facts))
     }
 }
 
-fn drop_all(
-    batch: &Batch<'_>,
-    datagrams: impl IntoIterator<Item = PartialDatagram>,
-    reason: DropReason,
-) {
-    for datagram in datagrams {
-        batch.stack.drops.add(reason, datagram.fragments() as u64);
+/// Checks a fragment by itself: it must not be empty, end in the middle of 8 bytes unless it is the
+/// last, or reach past the largest datagram (the "ping of death").
+pub(super) fn check_fragment(facts: &Facts) -> Result<(), DropReason> {
+    let len = facts.total_len - facts.header_len;
+    let end = usize::from(facts.frag_offset) + len;
+    let ragged = facts.mf && !len.is_multiple_of(8);
+    if len == 0 || ragged || facts.header_len + end > usize::from(u16::MAX) {
+        return Err(DropReason::FragmentBad);
     }
-}
-
-/// Makes one packet of a datagram that is whole, moving its mbufs.
-fn assemble(
-    batch: &Batch<'_>,
-    datagram: PartialDatagram,
-    iface: u32,
-    stamp_ns: u64,
-) -> Option<(Packet, Facts)> {
-    let fragments = datagram.fragments() as u64;
-    let result = datagram.rebuild(&batch.stack.pool);
-    match &result {
-        Ok(_) => batch.stack.delivered.add(fragments),
-        Err(reason) => batch.stack.drops.add(*reason, fragments),
-    }
-    let (mut packet, facts) = result.ok()?;
-    let meta = packet.header_mut();
-    (meta.iface, meta.stamp_ns) = (iface, stamp_ns);
-    // We made this header; the sum over the data is still to be verified.
-    meta.csum = Csum::IP_VALID;
-    Some((packet, facts))
+    Ok(())
 }

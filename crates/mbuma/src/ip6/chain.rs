@@ -3,11 +3,12 @@
 //! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are looked at, so that no packet costs more than
 //! that. Order and number are accepted as they come, but for hop-by-hop options, which are first or nowhere (RFC 8200
 //! section 4.1).
-//! Locks: none. Sources: RFC 8200 section 4, RFC 5095 (routing type 0), RFC 7045, RFC 7112.
+//! Locks: none. Sources: RFC 8200 section 4, RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC 7112.
 
 use mbuf::{Packet, PullupError};
 use wire::{
-    IpProto, Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Header, Ipv6Option, Ipv6Options, UnknownOption,
+    Icmp6Header, IpProto, Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Header, Ipv6Option,
+    Ipv6Options, TcpHeader, UdpHeader, UnknownOption,
 };
 
 use crate::drops::DropReason;
@@ -25,6 +26,25 @@ pub(super) struct Upper {
     pub(super) header_len: usize,
     /// Where the field lies that names the protocol.
     pub(super) named_at: usize,
+    /// A fragment header is among them, of the only fragment (RFC 6946).
+    pub(super) is_atomic: bool,
+}
+
+/// Where a fragment header lies, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FragmentAt {
+    pub(super) at: usize,
+    /// Where the field lies that names it.
+    pub(super) named_at: usize,
+    pub(super) header: Ipv6Fragment,
+}
+
+/// The end of a chain in one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChainEnd {
+    Upper(Upper),
+    /// The rest of the chain is in the datagram of which this packet is a fragment.
+    Fragment(FragmentAt),
 }
 
 /// Why a packet goes no further.
@@ -44,29 +64,34 @@ pub(super) enum ChainFault {
 const TRUNCATED: ChainFault = ChainFault::Drop(DropReason::IpTruncated);
 
 /// Walks the chain of a packet whose IPv6 header is contiguous and names `first`.
-pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<Upper, ChainFault> {
+pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<ChainEnd, ChainFault> {
     let direct = Upper {
         proto: first,
         header_len: Ipv6Header::LEN,
         named_at: Ipv6Header::NEXT_OFFSET,
+        is_atomic: false,
     };
     if !first.is_extension() {
-        return Ok(direct);
+        return Ok(ChainEnd::Upper(direct));
     }
     let mut bytes = [0; Ipv6Header::LEN + BYTES_MAX];
     let len = packet.len().min(bytes.len());
     let (bytes, _) = bytes.split_at_mut(len);
     packet.copy_to(0, bytes);
-    let upper = examine(bytes, first)?;
-    packet.pullup(upper.header_len).map_err(|e| match e {
-        PullupError::TooShort => TRUNCATED,
-        PullupError::NoBufs => ChainFault::Drop(DropReason::NoBufs),
-    })?;
-    Ok(upper)
+    let end = examine(bytes, packet.len(), first)?;
+    if let ChainEnd::Upper(upper) = end {
+        packet.pullup(upper.header_len).map_err(|e| match e {
+            PullupError::TooShort => TRUNCATED,
+            PullupError::NoBufs => ChainFault::Drop(DropReason::NoBufs),
+        })?;
+    }
+    Ok(end)
 }
 
-fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, ChainFault> {
+/// `packet_len`: bytes of the packet, of which `bytes` are the first.
+fn examine(bytes: &[u8], packet_len: usize, first: IpProto) -> Result<ChainEnd, ChainFault> {
     let mut chain = Ipv6ExtHeaders::new(bytes, first, Ipv6Header::LEN, Ipv6Header::NEXT_OFFSET);
+    let mut is_atomic = false;
     for count in 0.. {
         let named_at = chain.named_at();
         let Some(header) = chain.next() else {
@@ -75,13 +100,70 @@ fn examine(bytes: &[u8], first: IpProto) -> Result<Upper, ChainFault> {
         if count == HEADERS_MAX {
             return Err(ChainFault::Drop(DropReason::IpBadOptions));
         }
-        examine_header(header.map_err(|_| TRUNCATED)?, named_at)?;
+        let header = header.map_err(|_| TRUNCATED)?;
+        if header.kind != IpProto::FRAGMENT {
+            examine_header(header, named_at)?;
+            continue;
+        }
+        let fragment = FragmentAt {
+            at: header.at,
+            named_at,
+            header: Ipv6Fragment::parse(header.bytes).map_err(|_| TRUNCATED)?,
+        };
+        if !fragment.is_atomic() {
+            fragment.examine(chain, packet_len)?;
+            return Ok(ChainEnd::Fragment(fragment));
+        }
+        is_atomic = true;
     }
-    Ok(Upper {
+    Ok(ChainEnd::Upper(Upper {
         proto: chain.upper(),
         header_len: chain.upper_at(),
         named_at: chain.named_at(),
-    })
+        is_atomic,
+    }))
+}
+
+impl FragmentAt {
+    fn is_atomic(&self) -> bool {
+        self.header.offset == 0 && !self.header.more
+    }
+
+    /// Checks a fragment by itself; `chain` is what is left of the headers.
+    fn examine(&self, chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> Result<(), ChainFault> {
+        const PAYLOAD_LEN_OFFSET: usize = 4;
+        const FRAGMENT_OFFSET: usize = 2;
+        let start = self.at + Ipv6Fragment::LEN;
+        let len = packet_len.saturating_sub(start);
+        if len == 0 {
+            return Err(ChainFault::Drop(DropReason::FragmentBad));
+        }
+        if self.header.more && !len.is_multiple_of(8) {
+            return Err(tell(0, PAYLOAD_LEN_OFFSET));
+        }
+        let payload_len = self.at - Ipv6Header::LEN + usize::from(self.header.offset) + len;
+        if payload_len > usize::from(u16::MAX) {
+            return Err(tell(0, self.at + FRAGMENT_OFFSET));
+        }
+        if self.header.offset == 0 && !is_whole(chain, packet_len) {
+            return Err(tell(3, 0));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a chain is in its packet with the beginning of the protocol's header behind it (RFC 7112 section 5).
+fn is_whole(mut chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> bool {
+    if chain.any(|header| header.is_err()) {
+        return false;
+    }
+    let least = match chain.upper() {
+        IpProto::TCP => TcpHeader::LEN,
+        IpProto::UDP => UdpHeader::LEN,
+        IpProto::ICMPV6 => Icmp6Header::LEN,
+        _ => 0,
+    };
+    chain.upper_at() + least <= packet_len
 }
 
 fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), ChainFault> {
@@ -89,7 +171,6 @@ fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), Chai
         IpProto::HOP_BY_HOP if header.at != Ipv6Header::LEN => Err(tell(1, named_at)),
         IpProto::HOP_BY_HOP | IpProto::DEST_OPTIONS => examine_options(header),
         IpProto::ROUTING => examine_routing(header),
-        IpProto::FRAGMENT => Err(ChainFault::Drop(DropReason::FragmentUnsupported)),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! IPv6 packets that arrived: checked, found to be for us, handed on.
 //!
 //! [`protosw`] calls it, and is called with what is for this stack. The steps: [`parse`] the header, decide whether the
-//! addresses are [`admit`]ted, walk the [`chain`], [`hand_on`].
+//! addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`hand_on`].
 //!
 //! Invariants: each packet ends delivered, forwarded or dropped. Locks: none.
 //! Sources: RFC 8200 sections 3 and 4, RFC 4291 section 2.5, RFC 4007 (zones).
@@ -15,9 +15,12 @@ use wire::{
     is_martian_destination6, is_martian_source6,
 };
 
-use super::chain::{self, ChainFault, Upper};
+use super::chain::{self, ChainEnd, ChainFault, Upper};
 use super::forward;
+use super::reassemble::{Fragment6, is_discovery};
 use crate::batch::Batch;
+use crate::config::Protocol;
+use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
 use crate::ip::{Addressed, DestScope, IcmpError, Received};
@@ -26,9 +29,9 @@ use crate::protosw;
 
 /// What the header of a received packet says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts6 {
-    class: u8,
-    payload_len: usize,
+pub(crate) struct Facts6 {
+    pub(super) class: u8,
+    pub(super) payload_len: usize,
     pub(super) next: IpProto,
     pub(super) hop_limit: u8,
     pub(super) src: Ipv6Addr,
@@ -61,17 +64,56 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
         return protosw::icmp_error(batch, packet, IcmpError::TimeExceeded);
     }
     match chain::walk(&mut packet, facts.next) {
-        Ok(upper) => hand_on(batch, ifp, packet, &facts, upper, scope),
-        Err(ChainFault::Drop(reason)) => batch.drop(packet, reason),
-        Err(ChainFault::Tell {
+        Ok(ChainEnd::Upper(upper)) => hand_on(batch, ifp, packet, &facts, upper, scope),
+        Ok(ChainEnd::Fragment(place)) => {
+            let fragment = Fragment6 { facts, place };
+            reassemble(batch, ifp, packet, &fragment, (scope, arrival));
+        }
+        Err(fault) => refuse(batch, packet, fault),
+    }
+}
+
+/// Drops a packet for a fault of its headers, and tells its sender if it is to be told.
+fn refuse(batch: &mut Batch<'_>, packet: Packet, fault: ChainFault) {
+    match fault {
+        ChainFault::Drop(reason) => batch.drop(packet, reason),
+        ChainFault::Tell {
             code,
             pointer,
             to_many,
-        }) => {
+        } => {
             batch.stack.drops.count(DropReason::IpBadOptions);
             let message = Icmp6Message::ParamProblem { code, pointer };
             protosw::param_problem6(batch, packet, message, to_many);
         }
+    }
+}
+
+/// Adds a fragment to its datagram; one that is whole goes on.
+fn reassemble(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    packet: Packet,
+    fragment: &Fragment6,
+    (scope, arrival): (DestScope, Arrival),
+) {
+    let stack = batch.stack;
+    let Some((mut whole, fragment)) = stack.ip6.reassembly.add(batch, packet, fragment) else {
+        return;
+    };
+    stack.received.inc();
+    let facts = fragment.facts;
+    let upper = match chain::walk(&mut whole, facts.next) {
+        Ok(ChainEnd::Upper(upper)) => upper,
+        // A fragment of a fragment.
+        Ok(ChainEnd::Fragment(_)) => return batch.drop(whole, DropReason::FragmentBad),
+        Err(fault) => return refuse(batch, whole, fault),
+    };
+    if is_discovery(&whole, upper.proto, upper.header_len) {
+        return batch.drop(whole, DropReason::BadNd);
+    }
+    if let Some(whole) = dispatch::redispatch(batch, Protocol::Ip6, whole, arrival) {
+        hand_on(batch, ifp, whole, &facts, upper, scope);
     }
 }
 
@@ -169,6 +211,9 @@ fn hand_on(
 ) {
     if upper.proto == IpProto::NONE {
         return drop_silently(batch, packet);
+    }
+    if upper.is_atomic && is_discovery(&packet, upper.proto, upper.header_len) {
+        return batch.drop(packet, DropReason::BadNd);
     }
     // A connection has two ends (RFC 9293 section 3.9.2.3).
     if upper.proto == IpProto::TCP && scope == DestScope::Group {

@@ -3,35 +3,54 @@
 //! ```text
 //!   inward                                     outward
 //!   input        check, is it for us?          output       route, source, header
-//!     chain        extension headers             ip4/loopback to ourselves
+//!     chain        extension headers             fragment     too large for the link
+//!     reassemble   fragments into datagrams      ip4/loopback to ourselves
 //!     -> icmp6, udp, tcp
 //!     forward      for other hosts, to ether/output
 //! ```
 //!
 //! Inward, [`protosw`](crate::protosw) calls it and is called by it. A stack is an IPv6 host, and a router if it
-//! forwards. It takes no fragments yet, and drops them with their reason.
-//! Locks: none. Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
+//! forwards.
+//! Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
 
-use kern::{KeyedHash, Random};
+use kern::{KeyedHash, Random, Time};
 
+use crate::batch::Batch;
+use crate::config::Config;
 use crate::inet::Ends;
+use crate::ip::reassemble::Reassembly;
+use reassemble::Fragment6;
 
 mod chain;
 mod forward;
+mod fragment;
 pub(crate) mod input;
 pub(crate) mod output;
+mod reassemble;
 
 /// IPv6's part of a stack.
 #[derive(Debug)]
 pub(crate) struct Ip6State {
     flow_labels: KeyedHash,
+    reassembly: Reassembly<Fragment6>,
 }
 
 impl Ip6State {
-    pub(crate) fn new(random: &mut Random) -> Self {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             flow_labels: KeyedHash::new(random),
+            reassembly: Reassembly::new(config, random),
         }
+    }
+
+    /// Gives up datagrams whose fragments did not all come in time.
+    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
+        self.reassembly.run_timers(batch);
+    }
+
+    /// When [`Ip6State::run_timers`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.reassembly.deadline()
     }
 
     /// The label of a flow: the same for all its packets, also those sent again, and not to be guessed outside

@@ -12,8 +12,9 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use mbuf::{NoBufs, Packet};
-use wire::{Ipv6Fields, Ipv6Header, is_link_local6, is_martian_destination6, needs_zone};
+use wire::{IpProto, Ipv6Fields, Ipv6Header, is_link_local6, is_martian_destination6, needs_zone};
 
+use super::fragment;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
@@ -134,15 +135,18 @@ fn through(
     to: &Send6,
     route: &mut Route<Ipv6Addr>,
 ) -> Result<(), DropReason> {
-    let Ok(payload_len) = u16::try_from(packet.len()) else {
-        return refuse(batch, packet, DropReason::IpTooBig);
-    };
-    let len = packet.len() + Ipv6Header::LEN;
-    let whole = packet.header().tso_segsz != 0 || route.local;
-    if !whole && len > route.ifp.mtu() {
+    if u16::try_from(packet.len()).is_err() {
         return refuse(batch, packet, DropReason::IpTooBig);
     }
-    if prepend_header(&mut packet, to, payload_len).is_err() {
+    let whole = packet.header().tso_segsz != 0 || route.local;
+    let mtu = route.ifp.mtu();
+    if !whole && packet.len() + Ipv6Header::LEN > mtu {
+        return match to.send.service.df {
+            true => refuse(batch, packet, DropReason::IpTooBig),
+            false => fragment::run(batch, packet, to, route, mtu),
+        };
+    }
+    if prepend_header(&mut packet, to, to.send.service.proto).is_err() {
         return refuse(batch, packet, DropReason::TxNoBufs);
     }
     if route.local {
@@ -159,13 +163,14 @@ fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Resu
     }
 }
 
-fn prepend_header(packet: &mut Packet, to: &Send6, payload_len: u16) -> Result<(), NoBufs> {
+/// Puts the IPv6 header before a packet that begins with the header `next`, and whose length fits 16 bits.
+pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> Result<(), NoBufs> {
     let Send { src, dst, service } = to.send;
     let fields = Ipv6Fields {
         class: service.tos,
         flow_label: to.flow_label,
-        payload_len,
-        next: service.proto,
+        payload_len: packet.len() as u16,
+        next,
         hop_limit: match service.ttl {
             0 => HOP_LIMIT_DEFAULT,
             ttl => ttl,
@@ -179,7 +184,11 @@ fn prepend_header(packet: &mut Packet, to: &Send6, payload_len: u16) -> Result<(
     Ok(())
 }
 
-fn refuse(batch: &Batch<'_>, packet: Packet, reason: DropReason) -> Result<(), DropReason> {
+pub(super) fn refuse(
+    batch: &Batch<'_>,
+    packet: Packet,
+    reason: DropReason,
+) -> Result<(), DropReason> {
     batch.drop(packet, reason);
     Err(reason)
 }

@@ -10,7 +10,7 @@ use crate::inet::Pair;
 #[test]
 fn l1_a_flow_has_one_label_and_none_is_0() {
     // Breaks if a packet that is sent again has another label, or flows share one more often than chance has it.
-    let state = Ip6State::new(&mut Random::from_seed(1));
+    let state = Ip6State::new(&Config::from_system(), &mut Random::from_seed(1));
     let label = |port| {
         let pair = Pair {
             local: Ipv6Addr::LOCALHOST,

@@ -49,6 +49,7 @@ impl Stack {
             }
             batch.stack.tcp.idle_splices.run(batch);
             batch.stack.ip4.run_timers(batch);
+            batch.stack.ip6.run_timers(batch);
             for ifp in self.interfaces_due(batch.now, Ifnet::deadline) {
                 arp::run_timers(batch, &ifp);
                 nd::run_timers(batch, &ifp);
@@ -106,6 +107,7 @@ impl Stack {
             .chain(tcp)
             .chain(splices)
             .chain(self.0.ip4.deadline())
+            .chain(self.0.ip6.deadline())
             .min()
     }
 }

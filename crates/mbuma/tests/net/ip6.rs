@@ -18,7 +18,7 @@ use wire::{
 };
 
 pub(crate) const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
-const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
+pub(crate) const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
 const ALL_NODES: Ipv6Addr = wire::ALL_NODES;
 
 pub(crate) fn lab() -> Lab {
@@ -47,7 +47,7 @@ pub(crate) fn frame6(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
     ether(mac, EtherType::IPV6, &packet)
 }
 
-fn icmp6(src: Ipv6Addr, dst: Ipv6Addr, message: Icmp6Message, body: &[u8]) -> Vec<u8> {
+pub(crate) fn icmp6(src: Ipv6Addr, dst: Ipv6Addr, message: Icmp6Message, body: &[u8]) -> Vec<u8> {
     let len = Icmp6Header::LEN + body.len();
     let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
     let mut out = vec![0; Icmp6Header::LEN];
@@ -136,7 +136,7 @@ pub(crate) fn introduce6(lab: &Lab) {
     assert_eq!(seen.hop_limit, 255);
 }
 
-fn at6(addr: Ipv6Addr, port: u16) -> SocketAddr {
+pub(crate) fn at6(addr: Ipv6Addr, port: u16) -> SocketAddr {
     SocketAddr::from((addr, port))
 }
 

@@ -8,6 +8,7 @@ mod arp;
 mod blocking;
 mod forward;
 mod fragment;
+mod fragment6;
 mod icmp;
 mod ip6;
 mod lengths;

@@ -1,0 +1,247 @@
+//! Fragments put together again, of either version of IP.
+//!
+//! Called by: ip4/input, ip6/input, the stack's timers. Calls: icmp/output and icmp6/output when time is up.
+//!
+//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage, and takes
+//! its whole datagram along (RFC 5722 for IPv6; RFC 791 would let either copy win, which is what the
+//! attacks of RFC 1858 and RFC 3128 live on); of IPv6 also the rest of it, till its time is over. Fragments are received packets like others: each
+//! is counted delivered when its datagram is whole, dropped when that is given up.
+//!
+//! | limit | over it |
+//! |---|---|
+//! | datagrams | the oldest datagram goes |
+//! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
+//! | runs of one datagram: fragments without a gap between them | this datagram goes |
+//!
+//! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes don't pin a cluster,
+//! and one that follows a run takes the same time however long that is.
+//!
+//! Invariants: `order` names every datagram once, oldest first; `pinned` is the sum over all.
+//! Locks: `table` (REASS), released before anything is sent or handed on.
+//! Sources: RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2, RFC 3168 section 5.3, RFC 5722, RFC 8200 section 4.5.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use kern::{LockClass, Mutex, Random, SeededState, Time, order};
+use mbuf::{Csum, MbufPool, Packet};
+
+use super::datagram::{Added, Datagram, Fragment};
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::drops::DropReason;
+use crate::protosw;
+use crate::state::SHARED_TIMERS_CPU;
+
+static TABLE: LockClass = LockClass::new("reassembly", order::REASS);
+
+/// Memory that all fragments together keep from being reused, at most.
+const PINNED_MAX: usize = 32 << 20;
+
+/// The datagrams of which parts are there.
+#[derive(Debug)]
+pub(crate) struct Reassembly<F: Fragment> {
+    table: Mutex<Table<F>>,
+    datagrams_max: usize,
+    runs_max: usize,
+    timeout: Duration,
+}
+
+#[derive(Debug)]
+struct Table<F: Fragment> {
+    datagrams: HashMap<F::Key, Datagram<F>, SeededState>,
+    /// Every datagram, by age; all live equally long, so this is also by deadline.
+    order: VecDeque<(Time, F::Key)>,
+    pinned: usize,
+}
+
+impl<F: Fragment> Reassembly<F> {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
+        let table = Table {
+            datagrams: HashMap::with_hasher(SeededState::new(random)),
+            order: VecDeque::new(),
+            pinned: 0,
+        };
+        let (datagrams_max, runs_max) = config.reass_max;
+        Self {
+            table: Mutex::new(&TABLE, table),
+            datagrams_max,
+            runs_max,
+            timeout: config.reass_timeout,
+        }
+    }
+
+    /// Adds a fragment. Returns the datagram that it completes, and what its header says.
+    #[doc(alias = "ip_reass")]
+    pub(crate) fn add(
+        &self,
+        batch: &mut Batch<'_>,
+        packet: Packet,
+        fragment: &F,
+    ) -> Option<(Packet, F)> {
+        let key = fragment.key(packet.header().iface);
+        let meta = *packet.header();
+        let mut gone = Vec::new();
+        let added = {
+            let mut table = self.table.lock();
+            if table.order.is_empty() {
+                batch.kick(SHARED_TIMERS_CPU); // it had nothing to wait for
+            }
+            self.open(&mut table, key, batch.now, &mut gone);
+            let added = table.insert(&batch.stack.pool, key, packet, fragment, self.runs_max);
+            table.keep_below(PINNED_MAX, &mut gone);
+            added
+        };
+        drop_all(batch, gone, DropReason::FragmentLimit);
+        let whole = match added {
+            (Added::Waits, _) => return None,
+            (Added::Whole(whole), _) => whole,
+            (Added::Refused(reason), _) => {
+                batch.stack.drops.count(reason);
+                return None;
+            }
+            (Added::Spoilt(reason), spoilt) => {
+                batch.stack.drops.add(reason, 1 + spoilt as u64);
+                return None;
+            }
+        };
+        assemble(batch, whole, meta.iface, meta.stamp_ns)
+    }
+
+    /// Makes a place for the datagram if it has none, at the cost of the oldest.
+    fn open(&self, table: &mut Table<F>, key: F::Key, now: Time, gone: &mut Vec<Datagram<F>>) {
+        if table.datagrams.contains_key(&key) {
+            return;
+        }
+        while table.datagrams.len() >= self.datagrams_max {
+            let Some(oldest) = table.pop_oldest() else {
+                break;
+            };
+            gone.push(oldest);
+        }
+        table.datagrams.insert(key, Datagram::new());
+        table.order.push_back((now + self.timeout, key));
+    }
+
+    /// Drops what is not whole in time, and tells the sender if the first fragment came (RFC 792).
+    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
+        let mut late = Vec::new();
+        {
+            let mut table = self.table.lock();
+            while table
+                .order
+                .front()
+                .is_some_and(|&(deadline, _)| deadline <= batch.now)
+            {
+                late.extend(table.pop_oldest());
+            }
+        }
+        for mut datagram in late {
+            if let Some(quote) = datagram.quote(&batch.stack.pool) {
+                protosw::reassembly_timeout(batch, quote);
+            }
+            drop_all(batch, Some(datagram), DropReason::FragmentTimeout);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.table
+            .lock()
+            .order
+            .front()
+            .map(|&(deadline, _)| deadline)
+    }
+}
+
+impl<F: Fragment> Table<F> {
+    fn pop_oldest(&mut self) -> Option<Datagram<F>> {
+        let (_, key) = self.order.pop_front()?;
+        let datagram = self.datagrams.remove(&key)?;
+        self.pinned -= datagram.pinned();
+        Some(datagram)
+    }
+
+    fn remove(&mut self, key: F::Key) -> Option<Datagram<F>> {
+        self.order.retain(|&(_, k)| k != key);
+        let datagram = self.datagrams.remove(&key)?;
+        self.pinned -= datagram.pinned();
+        Some(datagram)
+    }
+
+    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<Datagram<F>>) {
+        while self.pinned > pinned_max {
+            let Some(oldest) = self.pop_oldest() else {
+                return;
+            };
+            gone.push(oldest);
+        }
+    }
+
+    /// Puts the fragment into its datagram, which is there. The second part is the number of fragments that it spoilt.
+    fn insert(
+        &mut self,
+        pool: &MbufPool,
+        key: F::Key,
+        packet: Packet,
+        fragment: &F,
+        runs_max: usize,
+    ) -> (Added<F>, usize) {
+        let Some(datagram) = self.datagrams.get_mut(&key) else {
+            return (Added::Refused(DropReason::FragmentLimit), 0);
+        };
+        let before = datagram.pinned();
+        let added = datagram.add(pool, packet, fragment, runs_max);
+        self.pinned = self.pinned - before + datagram.pinned();
+        match added {
+            Added::Waits if datagram.is_whole() => match self.remove(key) {
+                Some(whole) => (Added::Whole(whole), 0),
+                None => (Added::Waits, 0),
+            },
+            Added::Spoilt(_) if F::LENIENT => {
+                let spoilt = self.remove(key);
+                (added, spoilt.map_or(0, |datagram| datagram.fragments()))
+            }
+            Added::Spoilt(_) => {
+                self.pinned -= datagram.pinned();
+                (added, datagram.spoil())
+            }
+            // A place that was opened for a fragment which is refused must not stay empty.
+            Added::Refused(_) if datagram.fragments() == 0 && !datagram.is_spoilt() => {
+                self.remove(key);
+                (added, 0)
+            }
+            _ => (added, 0),
+        }
+    }
+}
+
+fn drop_all<F: Fragment>(
+    batch: &Batch<'_>,
+    datagrams: impl IntoIterator<Item = Datagram<F>>,
+    reason: DropReason,
+) {
+    for datagram in datagrams {
+        batch.stack.drops.add(reason, datagram.fragments() as u64);
+    }
+}
+
+/// Makes one packet of a datagram that is whole, moving its mbufs.
+fn assemble<F: Fragment>(
+    batch: &Batch<'_>,
+    datagram: Datagram<F>,
+    iface: u32,
+    stamp_ns: u64,
+) -> Option<(Packet, F)> {
+    let fragments = datagram.fragments() as u64;
+    let result = datagram.rebuild(&batch.stack.pool);
+    match &result {
+        Ok(_) => batch.stack.delivered.add(fragments),
+        Err(reason) => batch.stack.drops.add(*reason, fragments),
+    }
+    let (mut packet, fragment) = result.ok()?;
+    let meta = packet.header_mut();
+    (meta.iface, meta.stamp_ns) = (iface, stamp_ns);
+    // We made this header; what covers the data is still to be verified.
+    meta.csum = Csum::IP_VALID;
+    Some((packet, fragment))
+}

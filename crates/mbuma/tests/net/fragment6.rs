@@ -1,0 +1,383 @@
+//! Fragments of IPv6, in both directions. Each test is named after the point that it stands for.
+
+use std::time::Duration;
+
+use crate::common::net::*;
+use crate::ip6::{PEER6, US6, at6, frame6, icmp6, introduce6, lab, parse_icmp6, parse6};
+use kern::Random;
+use mbuma::{DropReason, UdpSocket};
+use wire::{
+    Icmp6Message, IpProto, Ipv6Fields, Ipv6Fragment, NeighborMessage, TimeExceeded, UdpHeader,
+    pseudo_header_v6,
+};
+
+/// A datagram from the peer to us, with its checksum.
+fn datagram(data: &[u8]) -> Vec<u8> {
+    let len = (UdpHeader::LEN + data.len()) as u16;
+    let mut header = UdpHeader::new(9, 7, len);
+    let mut out = vec![0; UdpHeader::LEN];
+    header.emit(&mut out);
+    out.extend_from_slice(data);
+    let mut sum = pseudo_header_v6(PEER6, US6, IpProto::UDP, u32::from(len));
+    sum.add_bytes(&out);
+    header.set_checksum(sum.finish_nonzero());
+    header.emit(&mut out);
+    out
+}
+
+fn from_peer6(next: IpProto) -> Ipv6Fields {
+    Ipv6Fields {
+        next,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    }
+}
+
+/// One fragment, behind `before`, headers whose last names the fragment header; `first` names the first of them.
+fn fragment_behind(
+    (first, before): (IpProto, &[u8]),
+    class: u8,
+    header: Ipv6Fragment,
+    data: &[u8],
+) -> Vec<u8> {
+    let mut payload = before.to_vec();
+    let mut bytes = [0; Ipv6Fragment::LEN];
+    header.emit(&mut bytes);
+    payload.extend_from_slice(&bytes);
+    payload.extend_from_slice(data);
+    let fields = Ipv6Fields {
+        class,
+        ..from_peer6(first)
+    };
+    frame6(&fields, &payload)
+}
+
+fn piece(next: IpProto, offset: usize, more: bool, id: u32, data: &[u8]) -> Vec<u8> {
+    let header = Ipv6Fragment {
+        next,
+        offset: offset as u16,
+        more,
+        id,
+    };
+    fragment_behind((IpProto::FRAGMENT, &[]), 0, header, data)
+}
+
+/// All fragments of a payload, in order.
+fn pieces(payload: &[u8], each: usize, id: u32) -> Vec<Vec<u8>> {
+    let count = payload.len().div_ceil(each);
+    let chunks = payload.chunks(each).enumerate();
+    chunks
+        .map(|(i, data)| piece(IpProto::UDP, i * each, i + 1 < count, id, data))
+        .collect()
+}
+
+fn bound(lab: &Lab) -> UdpSocket {
+    lab.stack.udp_bind(at6(US6, 7)).unwrap()
+}
+
+/// The one error that the stack sent.
+fn error(lab: &Lab) -> (Icmp6Message, Vec<u8>) {
+    let (header, body) = parse_icmp6(&parse6(&lab.frame()));
+    (header.message(), body)
+}
+
+#[test]
+fn f11_there_and_back_in_any_order() {
+    // Breaks if a datagram of 60,000 bytes is not cut so that it can be put together, shuffled and with duplicates, or if
+    // two datagrams have the same number.
+    for seed in 0..20 {
+        let mut random = Random::from_seed(seed);
+        let lab = lab();
+        introduce6(&lab);
+        let socket = bound(&lab);
+        let data = pattern_bytes(60_000);
+        socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+        let frames = lab.frames();
+        assert!(frames.iter().all(|frame| frame.len() <= 1514));
+        let mut sent = Vec::new();
+        let mut ids = Vec::new();
+        for frame in &frames {
+            let seen = parse6(frame);
+            assert_eq!((seen.next, seen.to), (IpProto::FRAGMENT, PEER_MAC));
+            let header = Ipv6Fragment::parse(&seen.payload).unwrap();
+            assert_eq!(
+                (header.next, usize::from(header.offset)),
+                (IpProto::UDP, sent.len())
+            );
+            sent.extend_from_slice(&seen.payload[Ipv6Fragment::LEN..]);
+            ids.push(header.id);
+            assert_eq!(header.more, sent.len() < 60_008);
+        }
+        assert!(ids.iter().all(|id| *id == ids[0]));
+        let mut sum = pseudo_header_v6(US6, PEER6, IpProto::UDP, sent.len() as u32);
+        sum.add_bytes(&sent);
+        assert!(sum.is_valid() && sent[UdpHeader::LEN..] == data);
+        let mut back = pieces(&datagram(&data), 1448, ids[0]);
+        back.extend_from_within(3..8);
+        for i in (1..back.len()).rev() {
+            back.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        back.iter().for_each(|frame| lab.put(frame));
+        lab.poll();
+        assert_eq!(socket.recv().unwrap().payload.to_vec(), data, "seed {seed}");
+        assert!(socket.recv().is_err());
+        socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+        let next = parse6(&lab.frames()[0]);
+        assert_ne!(Ipv6Fragment::parse(&next.payload).unwrap().id, ids[0]);
+        drop(socket);
+        lab.done();
+    }
+}
+
+#[test]
+fn f1_an_incomplete_datagram_is_told_of_if_its_beginning_came() {
+    // Breaks if fragments are kept for ever, or the sender is told without the fragment that says what it sent.
+    let whole = datagram(&pattern_bytes(2000));
+    for (n, told) in [(0, true), (1, false)] {
+        let lab = lab();
+        introduce6(&lab);
+        let frames = pieces(&whole, 1000, 5);
+        lab.give(&frames[n]);
+        lab.advance(Duration::from_secs(59));
+        assert!(lab.frames().is_empty());
+        lab.advance(Duration::from_secs(2));
+        if told {
+            let (message, body) = error(&lab);
+            let late = Icmp6Message::TimeExceeded(TimeExceeded::Reassembly);
+            assert_eq!(message, late);
+            assert_eq!(body, frames[n][14..], "the fragment is quoted");
+        }
+        assert!(lab.frames().is_empty());
+        assert_eq!(lab.dropped(DropReason::FragmentTimeout), 1);
+        lab.done();
+    }
+}
+
+#[test]
+fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
+    // Breaks if the bytes of an overlap reach a socket (RFC 5722), or the rest is put together without them; an exact
+    // duplicate does no harm.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let data = pattern_bytes(3000);
+    let whole = datagram(&data);
+    let frames = pieces(&whole, 1000, 5);
+    // Within another, with its bytes, and still no duplicate.
+    let within = piece(IpProto::UDP, 1000, true, 5, &whole[1000..1496]);
+    for frame in [&frames[0], &frames[1], &within, &frames[2], &frames[3]] {
+        lab.give(frame);
+    }
+    assert!(socket.recv().is_err());
+    assert_eq!(lab.dropped(DropReason::FragmentOverlap), 5);
+    frames.iter().for_each(|frame| lab.give(frame));
+    assert!(socket.recv().is_err(), "till its time is over");
+    lab.advance(Duration::from_secs(61));
+    lab.give(&frames[0]);
+    for frame in &frames {
+        lab.give(frame);
+    }
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    assert_eq!(lab.dropped(DropReason::FragmentDuplicate), 1);
+    assert!(lab.frames().is_empty(), "no error is sent about it");
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
+    // Breaks if a fragment in the middle of 8 bytes, or one past 65,535, is taken, or its sender not told where it is wrong.
+    let lab = lab();
+    introduce6(&lab);
+    lab.give(&piece(IpProto::UDP, 0, true, 5, &[0; 1001]));
+    let problem = |pointer| Icmp6Message::ParamProblem { code: 0, pointer };
+    assert_eq!(error(&lab).0, problem(4));
+    lab.give(&piece(IpProto::UDP, 65_528, false, 5, &[0; 8]));
+    assert_eq!(error(&lab).0, problem(42));
+    lab.give(&piece(IpProto::UDP, 8, true, 5, &[]));
+    assert_eq!(lab.dropped(DropReason::FragmentBad), 1, "an empty one");
+    lab.done();
+}
+
+#[test]
+fn f5_a_first_fragment_without_the_whole_chain_is_told() {
+    // Breaks if a filter can be passed by a packet whose ports are in its second fragment (RFC 7112).
+    let lab = lab();
+    introduce6(&lab);
+    let problem = Icmp6Message::ParamProblem {
+        code: 3,
+        pointer: 0,
+    };
+    // Options that go on in the next fragment; then a UDP header that does not begin here.
+    lab.give(&piece(
+        IpProto::DEST_OPTIONS,
+        0,
+        true,
+        5,
+        &[17, 3, 1, 4, 0, 0, 0, 0],
+    ));
+    assert_eq!(error(&lab).0, problem);
+    lab.give(&piece(
+        IpProto::DEST_OPTIONS,
+        0,
+        true,
+        6,
+        &[17, 0, 1, 4, 0, 0, 0, 0],
+    ));
+    assert_eq!(error(&lab).0, problem);
+    lab.done();
+}
+
+#[test]
+fn f6_an_atomic_fragment_is_handled_alone() {
+    // Breaks if a fragment that is all of its packet is mixed with others of its number (RFC 6946).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let data = pattern_bytes(1500);
+    let frames = pieces(&datagram(&data), 1000, 5);
+    lab.give(&frames[0]);
+    lab.give(&piece(IpProto::UDP, 0, false, 5, &datagram(b"alone")));
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), b"alone");
+    lab.give(&frames[1]);
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn f7_the_first_fragment_names_the_protocol_and_has_the_options() {
+    // Breaks if a later fragment's next header counts, or options before the fragment header are lost or unexamined.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let data = pattern_bytes(1500);
+    let whole = datagram(&data);
+    let options = [44, 0, 1, 4, 0, 0, 0, 0];
+    let before = (IpProto::HOP_BY_HOP, &options[..]);
+    let header = |next, offset, more| Ipv6Fragment {
+        next,
+        offset,
+        more,
+        id: 5,
+    };
+    let first = header(IpProto::UDP, 0, true);
+    let second = header(IpProto::TCP, 1000, false);
+    lab.give(&fragment_behind(
+        (IpProto::FRAGMENT, &[]),
+        0,
+        second,
+        &whole[1000..],
+    ));
+    lab.give(&fragment_behind(before, 0, first, &whole[..1000]));
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn f8_neighbour_discovery_in_fragments_is_dropped() {
+    // Breaks if a message of neighbour discovery can hide in fragments (RFC 6980), atomic ones included.
+    let lab = lab();
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let message = icmp6(PEER6, US6, question.message, question.body());
+    let in_fragment = |offset: usize, more, id, data: &[u8]| {
+        let mut payload = vec![0; Ipv6Fragment::LEN];
+        let header = Ipv6Fragment {
+            next: IpProto::ICMPV6,
+            offset: offset as u16,
+            more,
+            id,
+        };
+        header.emit(&mut payload);
+        payload.extend_from_slice(data);
+        let fields = Ipv6Fields {
+            hop_limit: 255,
+            ..from_peer6(IpProto::FRAGMENT)
+        };
+        frame6(&fields, &payload)
+    };
+    lab.give(&in_fragment(0, false, 5, &message));
+    assert_eq!(lab.dropped(DropReason::BadNd), 1);
+    lab.give(&in_fragment(0, true, 6, &message[..16]));
+    lab.give(&in_fragment(16, false, 6, &message[16..]));
+    assert_eq!(lab.dropped(DropReason::BadNd), 2);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
+    // Breaks if a peer that never ends a datagram holds memory without bound, or keeps others' datagrams out.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    for id in 0..1000 {
+        lab.give(&piece(IpProto::UDP, 0, true, id, &[0; 1000]));
+    }
+    assert_eq!(lab.dropped(DropReason::FragmentLimit), 1000 - 256);
+    let data = pattern_bytes(1500);
+    for frame in pieces(&datagram(&data), 1000, 5000) {
+        lab.give(&frame);
+    }
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    drop(socket);
+    lab.advance(Duration::from_secs(61));
+    drop(lab.frames());
+    lab.done();
+}
+
+#[test]
+fn f10_congestion_that_one_fragment_met_was_met_by_all() {
+    // Breaks if a mark is lost, or one that can't be honest is believed (RFC 3168 5.3).
+    const CE: u8 = 0b11;
+    const ECT: u8 = 0b10;
+    for (first, second, taken) in [(ECT, CE, true), (0, CE, false), (ECT, ECT, true)] {
+        let lab = lab();
+        introduce6(&lab);
+        let socket = bound(&lab);
+        let data = pattern_bytes(1500);
+        let whole = datagram(&data);
+        let header = |offset, more| Ipv6Fragment {
+            next: IpProto::UDP,
+            offset,
+            more,
+            id: 5,
+        };
+        let alone = (IpProto::FRAGMENT, &[][..]);
+        lab.give(&fragment_behind(
+            alone,
+            first,
+            header(0, true),
+            &whole[..1000],
+        ));
+        lab.give(&fragment_behind(
+            alone,
+            second,
+            header(1000, false),
+            &whole[1000..],
+        ));
+        assert_eq!(socket.recv().is_ok(), taken);
+        drop(socket);
+        lab.done();
+    }
+}
+
+#[test]
+fn f12_the_largest_datagram_is_taken() {
+    // Breaks if 65,535 bytes, of fragments of 1280 or of 8 bytes each, are not put together.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let data = pattern_bytes(65_527);
+    for each in [1232, 8] {
+        for frame in pieces(&datagram(&data), each, each as u32) {
+            lab.put(&frame);
+        }
+        lab.poll();
+        assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    }
+    drop(socket);
+    lab.done();
+}

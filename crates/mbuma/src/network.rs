@@ -99,6 +99,26 @@ pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
     }
 }
 
+/// The MTU of the path to the peer, where a router has reported that it is smaller than the link's. Each connection over
+/// IPv4 finds out by itself.
+pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
+    match ends {
+        Ends::V4(_) => None,
+        Ends::V6(pair, zone) => batch.stack.ip6.path_mtus.get(pair.peer, *zone, batch.now),
+    }
+}
+
+/// A router reports the MTU of the path to the peer, and the protocol whose packet that is about believes it.
+pub(crate) fn path_mtu_reported(batch: &Batch<'_>, ends: &Ends, mtu: u16) {
+    if let Ends::V6(pair, zone) = ends {
+        batch
+            .stack
+            .ip6
+            .path_mtus
+            .reported(pair, *zone, mtu, batch.now);
+    }
+}
+
 /// Bytes of the headers of IP and TCP without options.
 pub(crate) const fn tcp_headers_len(ends: &Ends) -> u32 {
     let ip = match ends {

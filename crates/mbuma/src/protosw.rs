@@ -94,7 +94,8 @@ fn is_ip6(packet: &Packet) -> bool {
 pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) -> bool {
     match quoted.proto {
         IpProto::TCP => tcp::input::control(batch, error, quoted),
-        IpProto::UDP => udp::input::control(batch, error, &quoted.ends),
+        IpProto::UDP => udp::input::control(batch, error, quoted),
+        IpProto::ICMPV6 => return icmp6::input::control(batch, error, quoted),
         _ => return false,
     }
     true

@@ -45,7 +45,8 @@ pub struct Config {
     /// Fragmented datagrams in reassembly at most, and runs of fragments without a gap in one of them. Default 256
     /// and 64.
     pub reass_max: (usize, usize),
-    /// How long an incomplete datagram is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s.
+    /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of IPv6 is
+    /// kept for 60 s (RFC 8200 section 4.5).
     pub reass_timeout: Duration,
     /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000.
     pub icmp_errors_per_s: u32,

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 
 use mbuf::{Csum, Packet, PullupError};
 use wire::{
-    Icmp6Header, Icmp6Message, IpProto, Ipv6Header, NdpMessage, SeqNum, needs_zone,
+    Icmp6Header, Icmp6Message, IpProto, Ipv6Fragment, Ipv6Header, NdpMessage, SeqNum, needs_zone,
     pseudo_header_v6,
 };
 
@@ -21,6 +21,7 @@ use crate::icmp::input::Quoted;
 use crate::inet::{Ends, Pair};
 use crate::ip::{Addressed, DestScope, IcmpError, Send, Service};
 use crate::ip6::output::Send6;
+use crate::network;
 use crate::protosw;
 
 /// Takes in a packet that begins with its IP headers.
@@ -155,11 +156,37 @@ fn about_us(
     batch.delivered();
 }
 
-/// What it quotes: this stack sends no extension headers, so the protocol's header follows IPv6's.
+/// An error about a message of ours, such as a long answer to a ping. The path's MTU is all that it changes.
+pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -> bool {
+    let IcmpError::FragNeeded { mtu } = kind else {
+        return false;
+    };
+    let is_ours = network::is_local(batch.stack, quoted.ends.local().ip());
+    let is_believed = is_ours && quoted.total_len > mtu;
+    if is_believed {
+        network::path_mtu_reported(batch, &quoted.ends, mtu);
+    }
+    is_believed
+}
+
+/// The packet that it quotes. This stack sends no extension header but that of fragments; only the first of these has ports.
 fn parse_quote(quote: &mut Packet, iface: u32) -> Option<Quoted> {
-    let bytes = quote.pullup(Ipv6Header::LEN + 8).ok()?;
+    let next = Ipv6Header::parse(quote.pullup(Ipv6Header::LEN).ok()?)
+        .ok()?
+        .next();
+    let is_fragment = next == IpProto::FRAGMENT;
+    let upper_at = Ipv6Header::LEN + if is_fragment { Ipv6Fragment::LEN } else { 0 };
+    let bytes = quote.pullup(upper_at + 8).ok()?;
     let header = Ipv6Header::parse(bytes).ok()?;
-    let &[s1, s0, d1, d0, q3, q2, q1, q0] = bytes.get(Ipv6Header::LEN..)?.first_chunk::<8>()?;
+    let mut proto = header.next();
+    if is_fragment {
+        let fragment = Ipv6Fragment::parse(bytes.get(Ipv6Header::LEN..)?).ok()?;
+        if fragment.offset != 0 {
+            return None;
+        }
+        proto = fragment.next;
+    }
+    let &[s1, s0, d1, d0, q3, q2, q1, q0] = bytes.get(upper_at..)?.first_chunk::<8>()?;
     let pair = Pair {
         local: header.src(),
         peer: header.dst(),
@@ -173,7 +200,7 @@ fn parse_quote(quote: &mut Packet, iface: u32) -> Option<Quoted> {
     };
     let total_len = Ipv6Header::LEN + header.payload_len();
     Some(Quoted {
-        proto: header.next(),
+        proto,
         ends: Ends::V6(pair, zone),
         seq: SeqNum(u32::from_be_bytes([q3, q2, q1, q0])),
         total_len: u16::try_from(total_len).unwrap_or(u16::MAX),

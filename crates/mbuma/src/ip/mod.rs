@@ -12,6 +12,7 @@ use crate::ifnet::Ifnet;
 use crate::inet::{Ends, Pair};
 
 pub(crate) mod datagram;
+pub(crate) mod forward;
 mod icmp_error;
 pub(crate) mod reassemble;
 

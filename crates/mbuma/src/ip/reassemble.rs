@@ -56,7 +56,8 @@ struct Table<F: Fragment> {
 }
 
 impl<F: Fragment> Reassembly<F> {
-    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
+    /// `timeout`: how long a datagram waits for its fragments.
+    pub(crate) fn new(config: &Config, timeout: Duration, random: &mut Random) -> Self {
         let table = Table {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
             order: VecDeque::new(),
@@ -67,7 +68,7 @@ impl<F: Fragment> Reassembly<F> {
             table: Mutex::new(&TABLE, table),
             datagrams_max,
             runs_max,
-            timeout: config.reass_timeout,
+            timeout,
         }
     }
 

@@ -19,10 +19,8 @@
 
 use std::net::Ipv4Addr;
 
-use mbuf::{Csum, Mbufq, Packet};
-use wire::{
-    IpProto, Ipv4Fields, Ipv4Header, TcpHeader, UdpHeader, is_martian_destination, pseudo_header_v4,
-};
+use mbuf::{Mbufq, Packet};
+use wire::{Ipv4Fields, Ipv4Header, is_martian_destination, pseudo_header_v4};
 
 use super::fragment;
 use super::input::{self, Facts};
@@ -31,24 +29,21 @@ use crate::device::{Capabilities, offload};
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ip::IcmpError;
+use crate::ip::forward::{Stop, Transport};
 use crate::route::{Route, RouteRefusal};
-
-/// Why a packet goes no further, and what its sender is told.
-#[derive(Debug)]
-struct Stop(DropReason, Option<IcmpError>);
-
-impl Stop {
-    const fn silent(reason: DropReason) -> Self {
-        Self(reason, None)
-    }
-}
 
 /// Sends on a packet that begins with its IP header and is not for us.
 #[doc(alias = "ip_forward")]
 pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts) {
     let found = find_way(batch, facts).and_then(|route| {
-        let whole = fit(&packet, facts, &route)?;
-        prepare(batch, &mut packet, facts)?;
+        let transport = transport(&packet, facts);
+        let whole = fit(transport.piece_len(&packet)?, facts, &route)?;
+        let take_hop = |front: &mut [u8]| {
+            Ipv4Header::parse_mut(front).ok()?.decrement_ttl();
+            Some(())
+        };
+        let pseudo = |len| pseudo_header_v4(facts.src, facts.dst, facts.proto, len);
+        transport.prepare(&batch.stack.pool, &mut packet, take_hop, pseudo)?;
         Ok((route, whole))
     });
     match found {
@@ -85,8 +80,7 @@ fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route<Ipv4Addr>, Stop> {
 }
 
 /// Whether the packet, or each piece of a large one, fits the link: else it may be fragmented, or not.
-fn fit(packet: &Packet, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
-    let piece = piece_len(packet, facts).ok_or(Stop::silent(DropReason::ForwardBadSegment))?;
+fn fit(piece: usize, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
     if piece <= route.ifp.mtu() {
         return Ok(true);
     }
@@ -103,77 +97,10 @@ fn fit(packet: &Packet, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, 
     Ok(false)
 }
 
-/// The longest IP packet that comes of this one.
-fn piece_len(packet: &Packet, facts: &Facts) -> Option<usize> {
-    let segsz = usize::from(packet.header().tso_segsz);
-    if segsz == 0 {
-        return Some(packet.len());
-    }
-    Some(facts.header_len + l4_header_len(packet, facts)? + segsz)
-}
-
-/// Bytes of TCP or UDP header of what is to be cut; `None` if it can't be.
-fn l4_header_len(packet: &Packet, facts: &Facts) -> Option<usize> {
-    let mut bytes = [0; TcpHeader::LEN_MAX];
-    let there = packet.len().saturating_sub(facts.header_len);
-    let (front, _) = bytes.split_at_mut(there.min(TcpHeader::LEN_MAX));
-    packet.copy_to(facts.header_len, front);
-    match facts.proto {
-        _ if facts.is_fragment() => None,
-        IpProto::TCP => TcpHeader::parse(front).ok().map(|tcp| tcp.header_len()),
-        IpProto::UDP => UdpHeader::parse(front).ok().map(|_| UdpHeader::LEN),
-        _ => None,
-    }
-}
-
-/// Makes the packet one that leaves: one hop less, and what a device is to finish as it expects it.
-fn prepare(batch: &Batch<'_>, packet: &mut Packet, facts: &Facts) -> Result<(), Stop> {
-    let l4_len = l4_header_len(packet, facts);
-    let large = packet.header().tso_segsz != 0;
-    // The code or device that finishes the checksum writes it, too: TCP's and UDP's are within their headers.
-    let undone = large || packet.header().csum.intersects(Csum::TCP | Csum::UDP);
-    let written = facts.header_len + l4_len.filter(|_| undone).unwrap_or(0);
-    packet
-        .make_writable(&batch.stack.pool, 0, written)
-        .map_err(|_| Stop::silent(DropReason::NoBufs))?;
-    packet
-        .front_mut()
-        .and_then(|front| Ipv4Header::parse_mut(front).ok())
-        .map(Ipv4Header::decrement_ttl)
-        .ok_or(Stop::silent(DropReason::NoBufs))?;
-    let meta = packet.header_mut();
-    // At most 60 each.
-    (meta.l2_len, meta.l3_len) = (0, facts.header_len as u8);
-    meta.l4_len = l4_len.unwrap_or(0) as u8;
-    // A router takes part in no loop of bridges: the hops that count are IP's.
-    meta.hops = 0;
-    meta.csum -= Csum::IP_VALID;
-    let undone = match facts.proto {
-        _ if l4_len.is_none() => Csum::empty(),
-        IpProto::TCP => Csum::TCP,
-        _ => Csum::UDP,
-    };
-    let others = (Csum::TCP | Csum::UDP) - undone;
-    meta.csum -= others;
-    if large && !meta.csum.contains(undone) {
-        meta.csum |= undone;
-        return undo_checksum(packet, facts);
-    }
-    Ok(())
-}
-
-/// Puts the pseudo-header's sum where a device that merged segments had a whole one: each piece needs
-/// its own.
-fn undo_checksum(packet: &mut Packet, facts: &Facts) -> Result<(), Stop> {
-    let field = match facts.proto {
-        IpProto::TCP => TcpHeader::CHECKSUM_OFFSET,
-        _ => UdpHeader::CHECKSUM_OFFSET,
-    };
-    let len = packet.len() - facts.header_len;
-    let sum = pseudo_header_v4(facts.src, facts.dst, facts.proto, len as u32);
-    packet
-        .write_at(facts.header_len + field, &sum.partial().to_be_bytes())
-        .map_err(|_| Stop::silent(DropReason::ForwardBadSegment))
+/// What is to be cut, if anything is; a fragment can't be.
+fn transport(packet: &Packet, facts: &Facts) -> Transport {
+    let proto = (!facts.is_fragment()).then_some(facts.proto);
+    Transport::of(packet, facts.header_len, proto)
 }
 
 /// Hands the packet to the link, in fragments unless it fits.

@@ -41,7 +41,7 @@ impl Ip4State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             idents: ident::Idents::new(random),
-            reassembly: Reassembly::new(config, random),
+            reassembly: Reassembly::new(config, config.reass_timeout, random),
             forwarding: AtomicBool::new(config.forwarding),
         }
     }

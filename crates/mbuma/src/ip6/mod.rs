@@ -10,8 +10,10 @@
 //! ```
 //!
 //! Inward, [`protosw`](crate::protosw) calls it and is called by it. A stack is an IPv6 host, and a router if it
-//! forwards.
+//! forwards. What routers report of paths is kept for all senders ([`path_mtu`]).
 //! Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
+
+use std::time::Duration;
 
 use kern::{KeyedHash, Random, Time};
 
@@ -19,6 +21,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::inet::Ends;
 use crate::ip::reassemble::Reassembly;
+use path_mtu::PathMtus;
 use reassemble::Fragment6;
 
 mod chain;
@@ -26,20 +29,26 @@ mod forward;
 mod fragment;
 pub(crate) mod input;
 pub(crate) mod output;
+mod path_mtu;
 mod reassemble;
+
+/// How long a datagram waits for its fragments (RFC 8200 section 4.5).
+const REASS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// IPv6's part of a stack.
 #[derive(Debug)]
 pub(crate) struct Ip6State {
     flow_labels: KeyedHash,
     reassembly: Reassembly<Fragment6>,
+    pub(crate) path_mtus: PathMtus,
 }
 
 impl Ip6State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             flow_labels: KeyedHash::new(random),
-            reassembly: Reassembly::new(config, random),
+            path_mtus: PathMtus::new(),
+            reassembly: Reassembly::new(config, REASS_TIMEOUT, random),
         }
     }
 

@@ -139,11 +139,14 @@ fn through(
         return refuse(batch, packet, DropReason::IpTooBig);
     }
     let whole = packet.header().tso_segsz != 0 || route.local;
-    let mtu = route.ifp.mtu();
-    if !whole && packet.len() + Ipv6Header::LEN > mtu {
-        return match to.send.service.df {
-            true => refuse(batch, packet, DropReason::IpTooBig),
-            false => fragment::run(batch, packet, to, route, mtu),
+    let len = packet.len() + Ipv6Header::LEN;
+    let link = route.ifp.mtu();
+    // A packet that must stay whole is of a sender that knows the path.
+    let path = (!whole && !to.send.service.df).then(|| path_mtu(batch, to, link));
+    if !whole && len > path.unwrap_or(link) {
+        return match path {
+            Some(path) => fragment::run(batch, packet, to, route, path),
+            None => refuse(batch, packet, DropReason::IpTooBig),
         };
     }
     if prepend_header(&mut packet, to, to.send.service.proto).is_err() {
@@ -154,6 +157,13 @@ fn through(
     }
     ether::output::run6(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
     Ok(())
+}
+
+/// The largest packet for its destination.
+fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
+    let paths = &batch.stack.ip6.path_mtus;
+    let path = paths.get(to.send.dst, to.zone, batch.now);
+    path.map_or(link, |path| link.min(usize::from(path)))
 }
 
 fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Result<(), DropReason> {

@@ -29,10 +29,11 @@ use kern::{Random, Time, VirtualClock};
 use mbuf::Chain;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
-use wire::SeqNum;
+use wire::{IpProto, SeqNum};
 
 use super::{RecvError, SocketError, TcpStream, UdpSocket};
 use crate::faults::StackFault;
+use crate::icmp::input::Quoted;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::park::Parker;
@@ -155,7 +156,13 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     });
     let inner = &stack.0;
     let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
-    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, &ends));
+    let quoted = Quoted {
+        proto: IpProto::UDP,
+        ends,
+        seq: SeqNum(0),
+        total_len: 0,
+    };
+    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, &quoted));
     join(readers);
     join(sources);
     assert!(pcb.queue.is_empty());

@@ -14,9 +14,9 @@ use super::input::Verdict;
 use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
-use super::time_wait;
 use super::user_options::TcpSocketOptions;
 use super::visit;
+use super::{path_mtu, time_wait};
 use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
@@ -146,6 +146,7 @@ pub(super) fn half_open(
         t.conn.begin_with(&tcp.config, &asked);
     }
     take_syn(&mut t, syn, mss, &tcp.config, batch.now);
+    path_mtu::begin(batch, &mut t, &syn.ends);
     t
 }
 

@@ -38,8 +38,8 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
     if packet_len <= mtu {
         return false;
     }
-    let headers = network::tcp_headers_len(&quoted.ends) + options::each_segment_len(t);
-    let mss = u32::from(mtu.max(mtu_min)) - headers;
+    network::path_mtu_reported(batch, &quoted.ends, mtu);
+    let mss = mss_of(t, &quoted.ends, mtu.max(mtu_min));
     let may_fragment = mtu < mtu_min;
     let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);
     let interface_mss = t
@@ -60,6 +60,27 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
     // A segment that was too large did not get lost to congestion.
     t.send.sent.mark_all_lost();
     true
+}
+
+/// The largest segment of a connection that fits packets of `mtu` bytes.
+fn mss_of(t: &Tcb, ends: &Ends, mtu: u16) -> u32 {
+    u32::from(mtu) - network::tcp_headers_len(ends) - options::each_segment_len(t)
+}
+
+/// Where the path of a connection that begins is known already to be smaller than the link, its segments fit at once.
+pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
+    let Some(mtu) = network::path_mtu(batch, ends) else {
+        return;
+    };
+    let mss = mss_of(t, ends, mtu);
+    if mss < t.send.mss {
+        t.send.path = Some(Box::new(PathMtu {
+            interface_mss: t.send.mss,
+            until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
+            may_fragment: false,
+        }));
+        t.send.set_mss(mss);
+    }
 }
 
 /// No segment is made for less; no link of IPv6 has less, and icmp6 has refused such a report.

@@ -15,7 +15,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
-use super::{ack, text, time_wait, urgent};
+use super::{ack, path_mtu, text, time_wait, urgent};
 use super::{listen, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -83,6 +83,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     }
     let mss = t.recv.mss;
     listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
+    path_mtu::begin(batch, t, &seg.ends);
     t.due |= Due::ACK;
     if acked {
         ack::syn_acked(batch, t, seg);

@@ -15,6 +15,7 @@ use super::pcb::{UdpPcb, Whose};
 use super::{Arrived, UdpError};
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::icmp::input::Quoted;
 use crate::inet::Ends;
 use crate::ip::{Address, Addressed, DestScope, IcmpError, Received};
 use crate::network;
@@ -129,7 +130,8 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
 /// An ICMP error about a datagram between these ends, of which the local one should be ours. RFC 1122 4.1.3.3 asks
 /// that whoever sent it can hear of it.
 #[doc(alias = "udp_ctlinput")]
-pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, ends: &Ends) {
+pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
+    let ends = &quoted.ends;
     let (src, dst) = (ends.local(), ends.peer());
     let whose = match network::way_to(batch.stack, dst) {
         // Sent from an address that the interface towards `dst` answers for.
@@ -138,6 +140,11 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, ends: &Ends) {
         None => Whose::Many,
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
+        if let IcmpError::FragNeeded { mtu } = kind
+            && quoted.total_len > mtu
+        {
+            network::path_mtu_reported(batch, ends, mtu);
+        }
         // If the queue is full, its owner has enough to read already.
         if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }.into()) {
             batch.wake(wakes);

@@ -381,3 +381,53 @@ fn f12_the_largest_datagram_is_taken() {
     drop(socket);
     lab.done();
 }
+
+/// A router's report about a frame of ours: `mtu` is what fits.
+fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
+    let message = Icmp6Message::PacketTooBig { mtu };
+    let quote = &frame[14..frame.len().min(14 + 1232)];
+    crate::ip6::icmp6_frame(PEER6, US6, 64, message, quote)
+}
+
+#[test]
+fn p1_and_p3_a_believed_report_makes_datagrams_fit_the_path() {
+    // Breaks if a datagram is larger than the path that a router reported, or a report about a packet that is not ours, that
+    // is not too big, or of less than 1280 bytes changes anything (RFC 8201 section 4).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let largest = || {
+        socket
+            .send_to(lab.chain(&pattern_bytes(4000)), at6(PEER6, 9))
+            .unwrap();
+        let frames = lab.frames();
+        (
+            frames.iter().map(|frame| frame.len() - 14).max().unwrap(),
+            frames,
+        )
+    };
+    let (before, frames) = largest();
+    assert_eq!(before, 1496);
+    lab.give(&too_big(&frames[0], 1279));
+    lab.give(&too_big(&frames[0], 1500));
+    // From another's port.
+    let mut forged = frames[0].clone();
+    forged[14 + 48 + 1] ^= 0x55;
+    lab.give(&too_big(&forged, 1400));
+    assert_eq!(largest().0, 1496);
+    lab.give(&too_big(&frames[0], 1400));
+    assert_eq!(largest().0, 1400);
+    lab.give(&too_big(&frames[0], 1450));
+    assert_eq!(largest().0, 1400, "a later report does not raise it");
+    lab.advance(Duration::from_secs(601));
+    drop(lab.frames());
+    introduce6(&lab);
+    assert_eq!(
+        largest().0,
+        1496,
+        "after ten minutes larger packets are tried"
+    );
+    while socket.take_error().is_some() {}
+    drop(socket);
+    lab.done();
+}

@@ -208,7 +208,7 @@ fn nonsense_is_refused() {
     assert_eq!(finish_checksum(&mut short, 0), Err(DropReason::DeviceError));
 }
 
-/// Breaks if datagrams that a device merged do not come out as they went in.
+/// Breaks if datagrams that a device merged do not come out as they went in, or are cut for a device that takes them whole.
 #[test]
 fn merged_datagrams_are_taken_apart() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -236,13 +236,24 @@ fn merged_datagrams_are_taken_apart() {
         out
     };
     let data = data(3100);
-    for caps in [Capabilities::plain(1500), Capabilities::whole(1500)] {
+    let prepared = |caps| {
         let mut merged = Packet::from_slice(&pool, &frame(&data, ID), 0).unwrap();
         let meta = merged.header_mut();
         (meta.l2_len, meta.l3_len, meta.tso_segsz) = (14, 20, 1400);
         meta.csum = Csum::UDP | Csum::L4_VALID;
         let mut ready = Mbufq::new();
         prepare(&pool, merged, caps, &mut ready).unwrap();
+        ready
+    };
+    let whole: Vec<Packet> = prepared(Capabilities::whole(1500)).collect();
+    assert_eq!((whole.len(), whole[0].header().tso_segsz), (1, 1400));
+    drop(whole);
+    let sums_only = Capabilities {
+        uso_max: 0,
+        ..Capabilities::whole(1500)
+    };
+    for caps in [Capabilities::plain(1500), sums_only] {
+        let ready = prepared(caps);
         let mut pieces = Vec::new();
         for mut piece in ready {
             assert_eq!(piece.header().csum.contains(Csum::UDP), caps.tx_checksum);

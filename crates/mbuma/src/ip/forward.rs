@@ -1,0 +1,119 @@
+//! The part of forwarding that both versions of IP have: large packets that must fit the next link in pieces, and checksums
+//! that are left to a device.
+//!
+//! Called by: ip4/forward, ip6/forward. Calls: nothing.
+//! Invariants: only the headers are written, and what others share of them is copied first. Locks: none.
+
+use mbuf::{Csum, MbufPool, Packet};
+use wire::{Checksum, IpProto, TcpHeader, UdpHeader};
+
+use super::IcmpError;
+use crate::drops::DropReason;
+
+/// Why a packet goes no further, and the error that its sender gets.
+#[derive(Debug)]
+pub(crate) struct Stop(pub(crate) DropReason, pub(crate) Option<IcmpError>);
+
+impl Stop {
+    pub(crate) const fn silent(reason: DropReason) -> Self {
+        Self(reason, None)
+    }
+}
+
+/// The header of TCP or UDP in a packet that is passed on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transport {
+    proto: IpProto,
+    /// Bytes of IP's header.
+    at: usize,
+    /// Its own bytes; none if the packet has no such header.
+    len: Option<usize>,
+}
+
+impl Transport {
+    /// The header at `at`; without a protocol, of a fragment, there is none.
+    pub(crate) fn of(packet: &Packet, at: usize, proto: Option<IpProto>) -> Self {
+        let mut bytes = [0; TcpHeader::LEN_MAX];
+        let there = packet.len().saturating_sub(at);
+        let (front, _) = bytes.split_at_mut(there.min(TcpHeader::LEN_MAX));
+        packet.copy_to(at, front);
+        let proto = proto.unwrap_or(IpProto::NONE);
+        let len = match proto {
+            IpProto::TCP => TcpHeader::parse(front).ok().map(|tcp| tcp.header_len()),
+            IpProto::UDP => UdpHeader::parse(front).ok().map(|_| UdpHeader::LEN),
+            _ => None,
+        };
+        Self { proto, at, len }
+    }
+
+    /// The longest IP packet that comes of this one.
+    ///
+    /// # Errors
+    /// It is to be cut, and can't be.
+    pub(crate) fn piece_len(&self, packet: &Packet) -> Result<usize, Stop> {
+        match usize::from(packet.header().tso_segsz) {
+            0 => Ok(packet.len()),
+            segsz => match self.len {
+                Some(len) => Ok(self.at + len + segsz),
+                None => Err(Stop::silent(DropReason::ForwardBadSegment)),
+            },
+        }
+    }
+
+    /// Makes the packet one that leaves: `take_hop` takes one hop from its header, and the checksum is as the device expects
+    /// it that is to finish it. `pseudo` gives the pseudo-header's sum for a length.
+    ///
+    /// # Errors
+    /// No buffers, or the packet contradicts itself.
+    pub(crate) fn prepare(
+        &self,
+        pool: &MbufPool,
+        packet: &mut Packet,
+        take_hop: impl FnOnce(&mut [u8]) -> Option<()>,
+        pseudo: impl FnOnce(u32) -> Checksum,
+    ) -> Result<(), Stop> {
+        let no_bufs = || Stop::silent(DropReason::NoBufs);
+        let large = packet.header().tso_segsz != 0;
+        // The code or device that finishes the checksum writes it, too: TCP's and UDP's are within their headers.
+        let undone = large || packet.header().csum.intersects(Csum::TCP | Csum::UDP);
+        let written = self.at + self.len.filter(|_| undone).unwrap_or(0);
+        let writable = packet.make_writable(pool, 0, written);
+        writable.map_err(|_| no_bufs())?;
+        packet.front_mut().and_then(take_hop).ok_or_else(no_bufs)?;
+        let meta = packet.header_mut();
+        // At most 60 each.
+        (meta.l2_len, meta.l3_len) = (0, self.at as u8);
+        meta.l4_len = self.len.unwrap_or(0) as u8;
+        // A router takes part in no loop of bridges: the hops that count are IP's.
+        meta.hops = 0;
+        meta.csum -= Csum::IP_VALID;
+        let undone = match self.proto {
+            _ if self.len.is_none() => Csum::empty(),
+            IpProto::TCP => Csum::TCP,
+            _ => Csum::UDP,
+        };
+        let others = (Csum::TCP | Csum::UDP) - undone;
+        meta.csum -= others;
+        if large && !meta.csum.contains(undone) {
+            meta.csum |= undone;
+            return self.undo_checksum(packet, pseudo);
+        }
+        Ok(())
+    }
+
+    /// Puts the pseudo-header's sum where a device that merged segments had a whole one: each piece needs its own.
+    fn undo_checksum(
+        &self,
+        packet: &mut Packet,
+        pseudo: impl FnOnce(u32) -> Checksum,
+    ) -> Result<(), Stop> {
+        let field = match self.proto {
+            IpProto::TCP => TcpHeader::CHECKSUM_OFFSET,
+            _ => UdpHeader::CHECKSUM_OFFSET,
+        };
+        let sum = pseudo((packet.len() - self.at) as u32);
+        packet
+            .write_at(self.at + field, &sum.partial().to_be_bytes())
+            .map_err(|_| Stop::silent(DropReason::ForwardBadSegment))
+    }
+}

@@ -1,0 +1,96 @@
+//! The MTUs of paths, as routers report them: for new connections, and for datagrams, which are cut to fit.
+//!
+//! Called by: tcp, udp and icmp6 when one of them believes a report about a packet of its own; [`output`](super::output),
+//! tcp when a connection begins. Calls: nothing.
+//!
+//! Invariants: at most [`PATHS_MAX`] paths, the oldest goes; none is smaller than IPv6's smallest link. A report is good for
+//! [`LIFETIME`], then larger packets are tried again; a later one lowers the path's MTU and never raises it.
+//! Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock.
+//! Sources: RFC 8201 sections 4 and 5.2, 5.3.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kern::{LockClass, RmLock, Time, order};
+use wire::{Ipv6Header, needs_zone};
+
+use crate::inet::Pair;
+
+static PATHS: LockClass = LockClass::new("path MTUs", order::ROUTE);
+
+/// Paths in the table at most.
+const PATHS_MAX: usize = 1024;
+/// How long a report is believed (RFC 8201 section 4).
+const LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// Where a path ends: an address, and the interface that it needs to be named, or 0.
+type PathEnd = (Ipv6Addr, u32);
+
+/// The paths whose MTU is smaller than their first link's.
+#[derive(Debug)]
+pub(crate) struct PathMtus {
+    table: RmLock<BTreeMap<PathEnd, PathReport>>,
+    /// Relaxed: a packet that is late to see a report left before it.
+    is_empty: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct PathReport {
+    mtu: u16,
+    until: Time,
+}
+
+impl PathMtus {
+    pub(super) fn new() -> Self {
+        Self {
+            table: RmLock::new(&PATHS, BTreeMap::new()),
+            is_empty: AtomicBool::new(true),
+        }
+    }
+
+    /// The MTU of the path to `dst`, if it is known to be smaller than its first link's.
+    #[doc(alias = "tcp_hc_getmtu")]
+    pub(crate) fn get(&self, dst: Ipv6Addr, zone: u32, now: Time) -> Option<u16> {
+        if self.is_empty.load(Ordering::Relaxed) {
+            return None;
+        }
+        let table = self.table.read();
+        let path = table.get(&path_end(dst, zone))?;
+        (now < path.until).then_some(path.mtu)
+    }
+
+    /// A report about a packet of this flow, which its protocol believes.
+    #[doc(alias = "tcp_hc_updatemtu")]
+    pub(crate) fn reported(&self, pair: &Pair<Ipv6Addr>, zone: u32, mtu: u16, now: Time) {
+        let mtu = mtu.max(Ipv6Header::MTU_MIN);
+        let end = path_end(pair.peer, zone);
+        let until = now + LIFETIME;
+        let mut table = self.table.write();
+        let known = table.get(&end).filter(|path| now < path.until);
+        let mtu = known.map_or(mtu, |path| path.mtu.min(mtu));
+        make_room(&mut table, end);
+        table.insert(end, PathReport { mtu, until });
+        self.is_empty.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A zone counts for addresses that need one only.
+fn path_end(dst: Ipv6Addr, zone: u32) -> PathEnd {
+    (dst, if needs_zone(dst) { zone } else { 0 })
+}
+
+/// Evicts the oldest path of a full table that does not have `end`.
+fn make_room(table: &mut BTreeMap<PathEnd, PathReport>, end: PathEnd) {
+    if table.len() < PATHS_MAX || table.contains_key(&end) {
+        return;
+    }
+    let oldest = table.iter().min_by_key(|(_, path)| path.until);
+    if let Some(oldest) = oldest.map(|(end, _)| *end) {
+        table.remove(&oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests;

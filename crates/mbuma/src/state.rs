@@ -101,7 +101,7 @@ impl StackState {
             ip4: Ip4State::new(&config, &mut random),
             ip6: Ip6State::new(&config, &mut label_key),
             icmp: IcmpState::new(&config),
-            icmp6: Icmp6State::new(),
+            icmp6: Icmp6State::new(&config, &mut label_key),
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
             interfaces: RmLock::new(&INTERFACES, Vec::new()),

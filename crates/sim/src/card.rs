@@ -8,7 +8,10 @@
 use std::collections::VecDeque;
 
 use mbuf::Csum;
-use wire::{IpProto, Ipv4Header, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4};
+use wire::{
+    IpProto, Ipv4Header, Ipv6Header, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4,
+    pseudo_header_v6,
+};
 
 use crate::frame::Frame;
 
@@ -53,15 +56,11 @@ fn cut(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     let tcp = TcpHeader::parse(frame.bytes.get(l2 + l3..)?).ok()?;
     let (seq, flags) = (tcp.seq(), tcp.flags());
     let (headers, payload) = frame.bytes.split_at_checked(l2 + l3 + tcp.header_len())?;
-    let id = Ipv4Header::parse(headers.get(l2..)?).ok()?.id();
     let pieces = payload.chunks(usize::from(frame.tso_segsz));
     let last = pieces.len().checked_sub(1)?;
     for (i, piece) in pieces.enumerate() {
         let mut bytes = [headers, piece].concat();
-        let ip = Ipv4Header::parse_mut(bytes.get_mut(l2..)?).ok()?;
-        ip.set_total_len(u16::try_from(headers.len() - l2 + piece.len()).ok()?);
-        ip.set_id(id.wrapping_add(i as u16));
-        Ipv4Header::fill_checksum(bytes.get_mut(l2..)?).ok()?;
+        describe(bytes.get_mut(l2..)?, i as u16)?;
         let tcp = TcpHeader::parse_mut(bytes.get_mut(l2 + l3..)?).ok()?;
         tcp.set_seq(seq + (i * usize::from(frame.tso_segsz)) as u32);
         let mut flags = flags;
@@ -80,11 +79,35 @@ fn cut(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     Some(())
 }
 
+/// Makes the header of a whole packet that of its piece number `i`.
+fn describe(packet: &mut [u8], i: u16) -> Option<()> {
+    let len = packet.len();
+    if let Ok(ip) = Ipv6Header::parse(packet) {
+        debug_assert_eq!(ip.next(), IpProto::TCP);
+        let ip = Ipv6Header::parse_mut(packet).ok()?;
+        ip.set_payload_len(u16::try_from(len - Ipv6Header::LEN).ok()?);
+        return Some(());
+    }
+    let id = Ipv4Header::parse(packet).ok()?.id();
+    let ip = Ipv4Header::parse_mut(packet).ok()?;
+    ip.set_total_len(u16::try_from(len).ok()?);
+    ip.set_id(id.wrapping_add(i));
+    Ipv4Header::fill_checksum(packet).ok()?;
+    Some(())
+}
+
 /// The checksum of a TCP segment whose field is zero.
 pub(crate) fn tcp_checksum(bytes: &[u8], l2: usize, l3: usize) -> Option<u16> {
-    let ip = Ipv4Header::parse(bytes.get(l2..)?).ok()?;
+    let packet = bytes.get(l2..)?;
     let segment = bytes.get(l2 + l3..)?;
-    let mut sum = pseudo_header_v4(ip.src(), ip.dst(), IpProto::TCP, segment.len() as u32);
+    let len = segment.len() as u32;
+    let mut sum = match Ipv6Header::parse(packet) {
+        Ok(ip) => pseudo_header_v6(ip.src(), ip.dst(), IpProto::TCP, len),
+        Err(_) => {
+            let ip = Ipv4Header::parse(packet).ok()?;
+            pseudo_header_v4(ip.src(), ip.dst(), IpProto::TCP, len)
+        }
+    };
     sum.add_bytes(segment);
     Some(sum.finish())
 }

@@ -64,6 +64,6 @@ pub use mbuma::device::impair::{
 };
 pub use net::Net;
 pub use pattern::Pattern;
-pub use peer::{IcmpSeen, Peer, Segment};
+pub use peer::{IcmpSeen, Peer, Segment, icmp6_kind};
 pub use port::{Port, PortConfig};
 pub use trace::Trace;

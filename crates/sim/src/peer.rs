@@ -1,16 +1,23 @@
-//! A station that a test drives: it answers ARP, records the segments that it receives, and sends those that the test
-//! gives it.
+//! A station that a test drives, of either version of IP: it answers ARP or neighbour discovery, records the segments that
+//! it receives, and sends those that the test gives it.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use kern::Time;
 use wire::{
-    ArpOp, ArpPacket, EtherHeader, EtherType, IpProto, Ipv4Fields, Ipv4Header, MacAddr, SeqNum,
-    TcpFields, TcpFlags, TcpHeader, TcpOptions,
+    EtherHeader, EtherType, IpProto, Ipv4Header, Ipv6Header, MacAddr, SeqNum, TcpFields, TcpFlags,
+    TcpHeader, TcpOptions,
 };
 
+use packet::IpFacts;
+
 use crate::card;
+
+mod neighbour;
+mod packet;
+
+pub use packet::icmp6_kind;
 
 /// A TCP segment with its addresses, as a test sees or says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +25,9 @@ pub struct Segment {
     /// When it was received; unused in a segment to send.
     pub at: Time,
     /// The sender.
-    pub src: SocketAddrV4,
+    pub src: SocketAddr,
     /// The receiver.
-    pub dst: SocketAddrV4,
+    pub dst: SocketAddr,
     /// Sequence number.
     pub seq: SeqNum,
     /// Acknowledgement number.
@@ -41,13 +48,13 @@ pub struct Segment {
     pub ttl: u8,
     /// The two bits of the IP header that ECN has (RFC 3168 5).
     pub ecn: u8,
-    /// Routers must not fragment it. Segments of a station always have it set.
+    /// Routers must not fragment it: never, if it is IPv6. Segments of a station always have it set.
     pub df: bool,
 }
 
 impl Segment {
     /// A segment without data, options or window.
-    pub fn new(src: SocketAddrV4, dst: SocketAddrV4, flags: TcpFlags, seq: SeqNum) -> Self {
+    pub fn new(src: SocketAddr, dst: SocketAddr, flags: TcpFlags, seq: SeqNum) -> Self {
         Self {
             at: Time::ZERO,
             src,
@@ -68,20 +75,16 @@ impl Segment {
 
     /// The segment in an Ethernet frame, if there is one. Checksums are not looked at.
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let (ether, packet) = EtherHeader::parse(frame).ok()?;
-        if ether.ethertype() != EtherType::IPV4 {
+        let (_, packet) = EtherHeader::parse(frame).ok()?;
+        let (ip, segment) = packet::parse(packet)?;
+        if ip.proto != IpProto::TCP {
             return None;
         }
-        let ip = Ipv4Header::parse(packet).ok()?;
-        if ip.protocol() != IpProto::TCP || ip.is_fragment() {
-            return None;
-        }
-        let segment = packet.get(ip.header_len()..ip.total_len())?;
         let tcp = TcpHeader::parse(segment).ok()?;
         Some(Self {
             at: Time::ZERO,
-            src: SocketAddrV4::new(ip.src(), tcp.src_port()),
-            dst: SocketAddrV4::new(ip.dst(), tcp.dst_port()),
+            src: SocketAddr::new(ip.src, tcp.src_port()),
+            dst: SocketAddr::new(ip.dst, tcp.dst_port()),
             seq: tcp.seq(),
             ack: tcp.ack(),
             flags: tcp.flags(),
@@ -90,9 +93,9 @@ impl Segment {
             options: tcp.options(),
             raw_options: Vec::new(),
             data: segment.get(tcp.header_len()..)?.to_vec(),
-            ttl: ip.ttl(),
-            ecn: ip.ecn(),
-            df: ip.df(),
+            ttl: ip.ttl,
+            ecn: ip.ecn,
+            df: ip.df,
         })
     }
 
@@ -130,27 +133,18 @@ impl Segment {
             header[12] = (header.len() * 4) as u8;
         }
         let payload = [header, self.data.clone()].concat();
-        let mut packet = ipv4(
-            *self.src.ip(),
-            *self.dst.ip(),
-            IpProto::TCP,
-            self.ttl,
-            &payload,
-        );
-        self.mark(&mut packet);
-        let l3 = Ipv4Header::LEN;
+        let ip = IpFacts {
+            ttl: self.ttl,
+            ecn: self.ecn,
+            ..IpFacts::new(self.src.ip(), self.dst.ip(), IpProto::TCP)
+        };
+        let mut packet = ip.emit(&payload);
+        let l3 = packet.len() - payload.len();
         if let Some(sum) = card::tcp_checksum(&packet, 0, l3) {
             let field = l3 + TcpHeader::CHECKSUM_OFFSET;
             packet[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         }
         packet
-    }
-
-    /// Puts the ECN bits into an IP packet.
-    fn mark(&self, packet: &mut [u8]) {
-        packet[1] |= self.ecn;
-        let marked = Ipv4Header::fill_checksum(packet);
-        debug_assert!(marked.is_ok(), "the packet has its header");
     }
 }
 
@@ -166,13 +160,13 @@ impl fmt::Display for Segment {
     }
 }
 
-/// An ICMP message as a test sees it.
+/// A message of ICMP or ICMPv6 as a test sees it. Neighbour discovery is the station's own affair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcmpSeen {
     /// When.
     pub at: Time,
     /// The sender.
-    pub src: Ipv4Addr,
+    pub src: IpAddr,
     /// Type and code.
     pub kind: (u8, u8),
     /// The bytes behind the eight of the header.
@@ -183,10 +177,10 @@ pub struct IcmpSeen {
 #[derive(Debug)]
 pub struct Peer {
     mac: MacAddr,
-    ip: Ipv4Addr,
+    ip: IpAddr,
     /// It answers for any address: a router's view of the world behind it.
     pub accept_any: bool,
-    /// It does not answer ARP any more: it is as good as gone.
+    /// It does not answer questions for its address any more: it is as good as gone.
     pub is_mute: bool,
     other: Option<MacAddr>,
     segments: Vec<Segment>,
@@ -196,7 +190,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(mac: MacAddr, ip: Ipv4Addr) -> Self {
+    pub(crate) fn new(mac: MacAddr, ip: IpAddr) -> Self {
         Self {
             mac,
             ip,
@@ -223,7 +217,7 @@ impl Peer {
     }
 
     /// Its address.
-    pub fn ip(&self) -> Ipv4Addr {
+    pub fn ip(&self) -> IpAddr {
         self.ip
     }
 
@@ -237,16 +231,19 @@ impl Peer {
         std::mem::take(&mut self.icmp)
     }
 
-    /// Takes in a frame; returns the answer if it is an ARP request.
+    /// Takes in a frame; returns the answer if it is a question for an address.
     pub(crate) fn receive(&mut self, now: Time, frame: &[u8]) -> Option<Vec<u8>> {
         let (ether, payload) = EtherHeader::parse(frame).ok()?;
-        if ether.dst != self.mac && !ether.dst.is_broadcast() {
+        if ether.dst != self.mac && !ether.dst.is_multicast() {
             return None;
         }
         if ether.ethertype() == EtherType::ARP {
-            return self.answer(payload);
+            return self.answer_arp(payload);
         }
         self.other = Some(ether.src);
+        if neighbour::is_discovery(payload) {
+            return self.answer_discovery(payload);
+        }
         if let Some(packets) = &mut self.packets {
             packets.push((now, payload.to_vec()));
             return None;
@@ -258,27 +255,19 @@ impl Peer {
         None
     }
 
-    fn answer(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let arp = ArpPacket::parse(payload).ok()?;
-        self.other = Some(arp.sender_mac);
-        let ours = arp.target_ip == self.ip || self.accept_any;
-        if arp.op != ArpOp::Request || !ours || self.is_mute {
-            return None;
-        }
-        let reply = ArpPacket::reply(self.mac, arp.target_ip, arp.sender_mac, arp.sender_ip);
-        let mut bytes = [0; ArpPacket::LEN];
-        reply.emit(&mut bytes);
-        Some(self.frame(EtherType::ARP, &bytes))
+    /// Whether it answers questions for this address.
+    fn answers_for(&self, addr: IpAddr) -> bool {
+        (addr == self.ip || self.accept_any) && !self.is_mute
     }
 
     fn note_icmp(&mut self, now: Time, packet: &[u8]) -> Option<()> {
-        let ip = Ipv4Header::parse(packet).ok()?;
-        let body = packet.get(ip.header_len()..ip.total_len())?;
-        if ip.protocol() == IpProto::ICMP && body.len() >= 8 {
+        let (ip, body) = packet::parse(packet)?;
+        let is_icmp = matches!(ip.proto, IpProto::ICMP | IpProto::ICMPV6);
+        if is_icmp && body.len() >= 8 {
             let kind = (body[0], body[1]);
             self.icmp.push(IcmpSeen {
                 at: now,
-                src: ip.src(),
+                src: ip.src,
                 kind,
                 body: body[8..].to_vec(),
             });
@@ -300,67 +289,32 @@ impl Peer {
 
     /// The frame for a segment.
     pub(crate) fn segment(&self, segment: &Segment) -> Vec<u8> {
-        self.frame(EtherType::IPV4, &segment.emit())
+        self.packet(&segment.emit())
     }
 
     /// The frame for an IP packet.
     pub(crate) fn packet(&self, packet: &[u8]) -> Vec<u8> {
-        self.frame(EtherType::IPV4, packet)
+        let ethertype = match packet.first().map(|first| first >> 4) {
+            Some(6) => EtherType::IPV6,
+            _ => EtherType::IPV4,
+        };
+        self.frame(ethertype, packet)
     }
 
-    /// The frame for an ICMP message from this station.
-    pub(crate) fn icmp(
-        &self,
-        dst: Ipv4Addr,
-        kind: (u8, u8),
-        rest: [u8; 4],
-        body: &[u8],
-    ) -> Vec<u8> {
-        let mut message = vec![kind.0, kind.1, 0, 0];
-        message.extend_from_slice(&rest);
-        message.extend_from_slice(body);
-        let mut sum = wire::Checksum::new();
-        sum.add_bytes(&message);
-        message[2..4].copy_from_slice(&sum.finish().to_be_bytes());
-        self.frame(
-            EtherType::IPV4,
-            &ipv4(self.ip, dst, IpProto::ICMP, 64, &message),
-        )
-    }
-
-    /// The frame that tells a neighbour this station's address.
-    pub(crate) fn announcement(&self, to: Ipv4Addr) -> Vec<u8> {
-        let request = ArpPacket::request(self.mac, self.ip, to);
-        let mut bytes = [0; ArpPacket::LEN];
-        request.emit(&mut bytes);
-        let header = EtherHeader::new(MacAddr::BROADCAST, self.mac, EtherType::ARP);
-        let mut frame = vec![0; EtherHeader::LEN];
-        header.emit(&mut frame);
-        frame.extend_from_slice(&bytes);
-        frame
+    /// The frame for an ICMP error from this station; `kind` is ICMP's, also where ICMPv6's is meant
+    /// ([`icmp6_kind`]).
+    pub(crate) fn icmp(&self, dst: IpAddr, kind: (u8, u8), rest: [u8; 4], body: &[u8]) -> Vec<u8> {
+        self.packet(&packet::icmp(self.ip, dst, kind, rest, body))
     }
 }
 
 /// The beginning of an IP packet with this segment, as an ICMP error quotes it.
 pub(crate) fn quote(segment: &Segment) -> Vec<u8> {
     let mut packet = segment.emit();
-    packet.truncate(Ipv4Header::LEN + 8);
-    packet
-}
-
-fn ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: IpProto, ttl: u8, payload: &[u8]) -> Vec<u8> {
-    let payload_len = u16::try_from(payload.len()).unwrap_or(u16::MAX);
-    let fields = Ipv4Fields {
-        payload_len,
-        df: true,
-        ttl,
-        protocol,
-        src,
-        dst,
-        ..Ipv4Fields::default()
+    let header_len = match segment.src {
+        SocketAddr::V4(_) => Ipv4Header::LEN,
+        SocketAddr::V6(_) => Ipv6Header::LEN,
     };
-    let mut packet = vec![0; fields.header_len()];
-    fields.emit(&mut packet);
-    packet.extend_from_slice(payload);
+    packet.truncate(header_len + 8);
     packet
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use ::wire::{EtherHeader, EtherType, Ipv4Header};
+use ::wire::{EtherHeader, EtherType, Ipv4Header, Ipv6Header};
 use kern::{Random, Time};
 use mbuma::device::impair::{Faults, LinkConfig, LinkCounts, LinkEmulator, LinkEvent, LinkFrame};
 
@@ -149,9 +149,13 @@ impl LinkFrame for Frame {
 
     fn mark_ce(&mut self) -> bool {
         let header = EtherHeader::parse(&self.bytes);
-        let ip4 = matches!(header, Ok((h, _)) if h.ethertype() == EtherType::IPV4);
+        let ethertype = header.map(|(header, _)| header.ethertype());
         let packet = self.bytes.get_mut(EtherHeader::LEN..).unwrap_or_default();
-        ip4 && Ipv4Header::parse_mut(packet).is_ok_and(Ipv4Header::mark_ce)
+        match ethertype {
+            Ok(EtherType::IPV4) => Ipv4Header::parse_mut(packet).is_ok_and(Ipv4Header::mark_ce),
+            Ok(EtherType::IPV6) => Ipv6Header::parse_mut(packet).is_ok_and(Ipv6Header::mark_ce),
+            _ => false,
+        }
     }
 }
 

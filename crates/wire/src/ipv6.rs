@@ -124,6 +124,15 @@ impl Ipv6Header {
         self.version_class_flow = U32::new(rest | u32::from(ecn & 0b11) << 20);
     }
 
+    /// Marks that the packet met congestion, if it may be marked (RFC 3168 section 5); says whether it was.
+    pub fn mark_ce(&mut self) -> bool {
+        let is_capable = self.class() & 0b11 != 0;
+        if is_capable {
+            self.set_ecn(0b11);
+        }
+        is_capable
+    }
+
     /// Names the header that follows.
     pub fn set_next(&mut self, next: IpProto) {
         self.next = next;

@@ -48,7 +48,8 @@ pub struct Config {
     /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of IPv6 is
     /// kept for 60 s (RFC 8200 section 4.5).
     pub reass_timeout: Duration,
-    /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000.
+    /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000. A host gets a tenth of
+    /// ICMPv6's errors at most (RFC 4443 2.4 f).
     pub icmp_errors_per_s: u32,
     /// Frames that wait for one unresolved neighbour at most (RFC 1122 2.3.2.2 asks for 1). Default 64.
     pub arp_queue_max: usize,

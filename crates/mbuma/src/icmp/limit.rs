@@ -9,9 +9,10 @@
 //!
 //! Locks: none.
 
+use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::Time;
+use kern::{KeyedHash, Random, Time};
 
 /// The part of a second's messages that may go out at once.
 const BURST_PART: u64 = 10;
@@ -42,16 +43,55 @@ impl Limiter {
 
     /// Whether one more may go out now.
     pub(super) fn admit(&self, now: Time) -> bool {
+        self.admit_at(now, self.interval_ns)
+    }
+
+    /// The same for one that counts as `cost_ns` of the time.
+    fn admit_at(&self, now: Time, cost_ns: u64) -> bool {
         let now = now.as_nanos();
         let next = |due: u64| {
             let due = due.max(now);
             let early = due - now;
-            (self.interval_ns != 0 && early < self.burst_ns)
-                .then(|| due.saturating_add(self.interval_ns))
+            (self.interval_ns != 0 && early < self.burst_ns).then(|| due.saturating_add(cost_ns))
         };
         self.due_ns
             .try_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
+    }
+}
+
+/// Limits for each destination, of which those with the same hash share one: a host that asks in the name of many others
+/// uses up its own limit and not theirs. The cost of a message is random, one interval in the mean, so that no host can find
+/// out by counting answers how many another got (RFC 4443 section 2.4 f; the side channel of SADDNS).
+#[derive(Debug)]
+pub(crate) struct DestinationLimits {
+    hash: KeyedHash,
+    limiters: Box<[Limiter]>,
+}
+
+impl DestinationLimits {
+    /// Limits; 12 KiB.
+    const COUNT: usize = 512;
+    /// The part of all messages that may go to one destination.
+    const PART: u32 = 10;
+
+    /// `per_s`: messages a second at most, to all destinations.
+    pub(crate) fn new(per_s: u32, random: &mut Random) -> Self {
+        let each = per_s.div_ceil(Self::PART);
+        Self {
+            hash: KeyedHash::new(random),
+            limiters: (0..Self::COUNT).map(|_| Limiter::new(each)).collect(),
+        }
+    }
+
+    /// Whether one more may go out to `dst` now.
+    pub(crate) fn admit(&self, dst: Ipv6Addr, now: Time) -> bool {
+        let place = self.hash.hash(&dst.octets());
+        let limiter = &self.limiters[place as usize % Self::COUNT];
+        let interval = limiter.interval_ns;
+        let draw = self.hash.hash(&(place ^ now.as_nanos()).to_be_bytes());
+        let more = draw.checked_rem(interval).unwrap_or(0);
+        limiter.admit_at(now, interval / 2 + more)
     }
 }
 

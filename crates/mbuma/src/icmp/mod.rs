@@ -16,7 +16,7 @@ use limit::Limiter;
 
 pub(crate) mod echo;
 pub(crate) mod input;
-mod limit;
+pub(crate) mod limit;
 pub(crate) mod output;
 
 static ECHO_TABLE: LockClass = LockClass::new("echo interceptors", order::UDP_TABLE);

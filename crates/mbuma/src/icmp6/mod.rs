@@ -9,6 +9,10 @@ pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod raw;
 
+use kern::Random;
+
+use crate::config::Config;
+use crate::icmp::limit::DestinationLimits;
 use raw::Icmp6Sockets;
 
 /// ICMPv6's part of a stack.
@@ -16,12 +20,15 @@ use raw::Icmp6Sockets;
 pub(crate) struct Icmp6State {
     /// The sockets for messages that the stack has no use for.
     pub(crate) sockets: Icmp6Sockets,
+    /// How many errors each host gets, beside the limit on all.
+    limits: DestinationLimits,
 }
 
 impl Icmp6State {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             sockets: Icmp6Sockets::new(),
+            limits: DestinationLimits::new(config.icmp_errors_per_s, random),
         }
     }
 }

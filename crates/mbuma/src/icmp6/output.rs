@@ -48,7 +48,9 @@ pub(crate) fn tell(
     let own = batch.stack.routes6.is_local(of.dst) || route.ifp.owns6(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
     let src = if own || for_host { of.dst } else { route.src };
-    if !batch.stack.icmp.may_complain(batch.now) {
+    let stack = batch.stack;
+    let may = stack.icmp6.limits.admit(of.src, batch.now) && stack.icmp.may_complain(batch.now);
+    if !may {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     original.truncate(QUOTE_MAX);

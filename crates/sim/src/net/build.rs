@@ -1,12 +1,12 @@
 //! Putting a network together: stacks, wires, plugs, stations, and the stations' segments.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ::wire::MacAddr;
 use kern::{Clock, Giant, VirtualCpus};
 use mbuma::device::impair::LinkConfig;
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{Config, IfConfig, IfIndex, Stack};
 
 use super::{End, Net, Node, Slot, Turns};
 use crate::crew::Crew;
@@ -99,16 +99,17 @@ impl Net {
         wire.add_end()
     }
 
-    /// Plugs a stack into a wire, with an address in a /24. Returns the number of the wire's end.
-    pub fn plug(&mut self, node: NodeId, wire: WireId, addr: Ipv4Addr, port: &PortConfig) -> usize {
-        let addrs = vec![IfAddr {
-            addr,
-            prefix_len: 24,
-        }];
-        let config = IfConfig {
-            addrs,
-            ..IfConfig::new(format!("sim{}", wire.0))
-        };
+    /// Plugs a stack into a wire, with an address in a network of 256. Returns the number of the wire's end.
+    pub fn plug(
+        &mut self,
+        node: NodeId,
+        wire: WireId,
+        addr: impl Into<IpAddr>,
+        port: &PortConfig,
+    ) -> usize {
+        let addr = addr.into();
+        let prefix_len = if addr.is_ipv4() { 24 } else { 120 };
+        let config = IfConfig::new(format!("sim{}", wire.0)).with_addr(addr, prefix_len);
         self.plug_with(node, wire, port, config).1
     }
 
@@ -162,11 +163,11 @@ impl Net {
     }
 
     /// A station at `ip` that is driven by hand.
-    pub fn peer(&mut self, wire: WireId, ip: Ipv4Addr) -> PeerId {
+    pub fn peer(&mut self, wire: WireId, ip: impl Into<IpAddr>) -> PeerId {
         let mac = self.draw_mac();
         let id = self.peers.len();
         let end = self.add_end(wire.0, End::Peer(id));
-        self.peers.push((Peer::new(mac, ip), wire.0, end));
+        self.peers.push((Peer::new(mac, ip.into()), wire.0, end));
         PeerId(id)
     }
 
@@ -176,8 +177,8 @@ impl Net {
     }
 
     /// The station tells `to` its Ethernet address.
-    pub fn announce(&mut self, peer: PeerId, to: Ipv4Addr) {
-        let frame = self.peers[peer.0].0.announcement(to);
+    pub fn announce(&mut self, peer: PeerId, to: impl Into<IpAddr>) {
+        let frame = self.peers[peer.0].0.announcement(to.into());
         self.send_from_peer(peer, frame);
     }
 
@@ -193,11 +194,12 @@ impl Net {
         self.send_from_peer(peer, frame);
     }
 
-    /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word.
+    /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word. About one of IPv6 it
+    /// sends the error of ICMPv6 that tells the same ([`icmp6_kind`](crate::icmp6_kind)).
     pub fn complain(&mut self, peer: PeerId, about: &Segment, kind: (u8, u8), rest: [u8; 4]) {
         let frame = self.peers[peer.0]
             .0
-            .icmp(*about.src.ip(), kind, rest, &quote(about));
+            .icmp(about.src.ip(), kind, rest, &quote(about));
         self.send_from_peer(peer, frame);
     }
 

@@ -173,10 +173,7 @@ fn sequence_numbers_wrap() {
 fn a_flood_of_syns_keeps_what_is_established() {
     // Breaks when half-open connections push out others, or there is no end to them.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 64)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 64).expect("free");
     let mut hand = b.dial(5000, wire::TcpOptions::default());
     let stream = listener.accept().expect("established");
     for port in 10_000..20_000 {
@@ -199,12 +196,9 @@ fn a_flood_of_syns_keeps_what_is_established() {
 fn a_flood_of_syns_keeps_nobody_out() {
     // RFC 4987: breaks when forged SYNs evict genuine ones, where there are no cookies.
     for shape in sim::Shape::ALL {
-        let port = sim::PortConfig::plain(MTU).shaped(shape);
+        let port = sim::PortConfig::plain(link_mtu()).shaped(shape);
         let mut b = Bench::with(&port, |c| c.tcp.syn_cookies = false);
-        let listener = b
-            .stack()
-            .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 4)
-            .expect("free");
+        let listener = b.stack().tcp_listen(us(PORT), 4).expect("free");
         for n in 0..4 {
             let mut hand = Hand::from_port(5000 + n);
             b.say(&hand.segment(SYN));
@@ -251,10 +245,7 @@ fn a_flood_of_syns_keeps_nobody_out() {
 fn who_completes_when_the_backlog_is_full_comes_again() {
     // Breaks when more wait for the user than it wants, or when a connection admitted half open is lost for that.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 1)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
     let mut hands = [Hand::from_port(5000), Hand::from_port(5001)];
     for hand in &mut hands {
         b.say(&hand.segment(SYN));

@@ -1,7 +1,5 @@
 //! Closing a connection, and what comes after.
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::{SocketError, State};
 use sim::Segment;
@@ -205,10 +203,7 @@ fn a_newer_syn_takes_the_place_of_a_time_wait() {
     // RFC 1122 4.2.2.13: breaks when a client that comes back to the same port has to wait, or when an
     // old SYN can end TIME-WAIT.
     each_shape(|mut b| {
-        let listener = b
-            .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
-            .expect("free");
+        let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         let mut hand = b.dial(5000, wire::TcpOptions::default());
         let stream = listener.accept().expect("established");
         stream.shutdown(std::net::Shutdown::Write);
@@ -388,10 +383,7 @@ fn a_reset_is_believed_in_every_state() {
     });
     // Half-open: the listener's user never hears of it.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 1)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
     let mut hand = Hand::from_port(5000);
     b.say(&hand.segment(SYN));
     hand.snd += 1;

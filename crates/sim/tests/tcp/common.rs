@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file is a crate that uses its part
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use kern::Time;
@@ -11,11 +11,57 @@ use mbuma::{Config, Stack, TcpStream};
 use sim::{Link, Net, NodeId, PeerId, PortConfig, Segment, Shape, WireId};
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub const THEM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// What a run over IPv6 has in its environment.
+pub const OVER_IPV6: &str = "MBUMA_SIM_TCP_OVER_IPV6";
+
 pub const PORT: u16 = 80;
-pub const MTU: u16 = 1500;
 pub const MSS: usize = 1460;
+
+/// Whether this run is over IPv6.
+pub fn is_over_ipv6() -> bool {
+    std::env::var_os(OVER_IPV6).is_some()
+}
+
+/// Where a segment of [`MSS`] bytes just fits: so figures are the same over both versions.
+pub fn link_mtu() -> u16 {
+    MSS as u16 + if is_over_ipv6() { 60 } else { 40 }
+}
+
+/// An address of IPv4, or the one of IPv6 that stands for it in a run over that.
+pub fn addr(v4: impl Into<Ipv4Addr>) -> IpAddr {
+    let v4 = v4.into();
+    if !is_over_ipv6() {
+        return v4.into();
+    }
+    let prefix = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+    Ipv6Addr::from_bits(prefix.to_bits() | u128::from(v4.to_bits())).into()
+}
+
+/// The stack's end.
+pub fn us(port: u16) -> SocketAddr {
+    SocketAddr::new(addr([10, 0, 0, 1]), port)
+}
+
+/// The station's.
+pub fn them(port: u16) -> SocketAddr {
+    SocketAddr::new(addr([10, 0, 0, 2]), port)
+}
+
+/// No address in particular.
+pub fn any() -> SocketAddr {
+    match is_over_ipv6() {
+        true => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        false => (Ipv4Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// The type and code of an error as this run's version of ICMP tells it.
+pub fn icmp_kind(kind: (u8, u8)) -> (u8, u8) {
+    match is_over_ipv6() {
+        true => sim::icmp6_kind(kind),
+        false => kind,
+    }
+}
 
 pub const SYN: TcpFlags = TcpFlags::SYN;
 pub const ACK: TcpFlags = TcpFlags::ACK;
@@ -44,17 +90,20 @@ pub struct Bench {
 pub fn each_shape(test: impl Fn(Bench)) {
     for shape in Shape::ALL {
         println!("{shape:?}");
-        test(Bench::with(&PortConfig::plain(MTU).shaped(shape), |_| {}));
+        test(Bench::with(
+            &PortConfig::plain(link_mtu()).shaped(shape),
+            |_| {},
+        ));
     }
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Self::with(&PortConfig::plain(MTU), |_| {})
+        Self::with(&PortConfig::plain(link_mtu()), |_| {})
     }
 
     pub fn tuned(tune: impl FnOnce(&mut Config)) -> Self {
-        Self::with(&PortConfig::plain(MTU), tune)
+        Self::with(&PortConfig::plain(link_mtu()), tune)
     }
 
     pub fn with(port: &PortConfig, tune: impl FnOnce(&mut Config)) -> Self {
@@ -66,9 +115,9 @@ impl Bench {
             config.tcp.pacing = false;
             tune(config);
         });
-        net.plug(node, wire, US, port);
-        let peer = net.peer(wire, THEM);
-        net.announce(peer, US);
+        net.plug(node, wire, us(0).ip(), port);
+        let peer = net.peer(wire, them(0).ip());
+        net.announce(peer, us(0).ip());
         net.run_for(ms(10));
         Self {
             net,
@@ -113,8 +162,8 @@ impl Bench {
 
     /// Connects from the stack to the station; nothing is answered yet.
     pub fn connect(&mut self) -> TcpStream {
-        let them = SocketAddrV4::new(THEM, PORT);
-        let local = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let them = them(PORT);
+        let local = any();
         let stream = self
             .stack()
             .tcp_connect(local, them)
@@ -154,7 +203,7 @@ impl Bench {
     pub fn passive(&mut self) -> (Hand, TcpStream) {
         let listener = self
             .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .tcp_listen(us(PORT), 16)
             .expect("the port is free");
         let options = TcpOptions {
             mss: Some(MSS as u16),
@@ -169,7 +218,7 @@ impl Bench {
     pub fn passive_with(&mut self, ts: Option<u32>, sack_permitted: bool) -> (Hand, TcpStream) {
         let listener = self
             .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .tcp_listen(us(PORT), 16)
             .expect("the port is free");
         let options = TcpOptions {
             mss: Some(MSS as u16),
@@ -237,8 +286,8 @@ impl Bench {
 /// The station's side of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Hand {
-    pub us: SocketAddrV4,
-    pub them: SocketAddrV4,
+    pub us: SocketAddr,
+    pub them: SocketAddr,
     /// The next sequence number that the station sends.
     pub snd: SeqNum,
     /// The next one that it expects.
@@ -252,8 +301,8 @@ impl Hand {
     /// A connection from the station's `port`.
     pub fn from_port(port: u16) -> Self {
         Self {
-            us: SocketAddrV4::new(US, PORT),
-            them: SocketAddrV4::new(THEM, port),
+            us: us(PORT),
+            them: them(port),
             snd: SeqNum(u32::MAX - 2000),
             rcv: SeqNum(0),
             window: 65_535,

@@ -1,7 +1,5 @@
 //! SYN cookies: handshakes beyond the bound of half-open connections (RFC 4987 3.6).
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::{DropReason, TcpListener};
 use sim::{PortConfig, Segment};
@@ -13,7 +11,7 @@ const BOUND: u16 = 16;
 fn crowded(b: &mut Bench) -> TcpListener {
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 64)
+        .tcp_listen(us(PORT), 64)
         .expect("the port is free");
     for port in 10_000..10_000 + BOUND {
         b.say(&Hand::from_port(port).segment(SYN));
@@ -191,10 +189,7 @@ fn a_cookie_is_not_to_be_guessed_and_not_to_be_kept() {
 fn a_backlog_that_is_full_takes_no_cookie() {
     // Breaks when connections that come in by cookies have no bound: the user is slow, and the peer must wait.
     let mut b = bench();
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 1)
-        .expect("the port is free");
+    let listener = b.stack().tcp_listen(us(PORT), 1).expect("the port is free");
     for port in 10_000..10_000 + BOUND {
         b.say(&Hand::from_port(port).segment(SYN));
     }
@@ -228,7 +223,7 @@ fn a_peer_in_time_wait_comes_back_in_a_flood() {
     let mut b = bench();
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 64)
+        .tcp_listen(us(PORT), 64)
         .expect("the port is free");
     let mut hand = b.dial(5000, TcpOptions::default());
     let stream = listener.accept().expect("established");
@@ -258,7 +253,7 @@ fn a_peer_in_time_wait_comes_back_in_a_flood() {
 #[test]
 fn without_cookies_the_oldest_makes_room() {
     // Breaks when a stack that is configured without cookies sends one.
-    let mut b = Bench::with(&PortConfig::plain(MTU), |c| {
+    let mut b = Bench::with(&PortConfig::plain(link_mtu()), |c| {
         (c.tcp.half_open_max, c.tcp.syn_cookies) = (BOUND.into(), false);
     });
     let listener = crowded(&mut b);

@@ -15,7 +15,7 @@ const CE: u8 = 0b11;
 fn agreed(b: &mut Bench) -> (Hand, mbuma::TcpListener, mbuma::TcpStream) {
     let listener = b
         .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let mut hand = Hand::from_port(5000);
     b.say(&hand.segment(SYN | ECE | CWR));
@@ -98,7 +98,7 @@ fn without_an_agreement_marks_mean_nothing() {
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Off);
     let listener = b
         .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     b.say(&Hand::from_port(5000).segment(SYN | ECE | CWR));
     assert_eq!(b.one().flags, SYN | ACK);

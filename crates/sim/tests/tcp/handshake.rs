@@ -1,7 +1,5 @@
 //! Remains of a handshake that does not go smoothly.
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::{State, TcpListener};
 use sim::{PortConfig, Segment};
@@ -9,7 +7,7 @@ use wire::TcpOptions;
 
 fn listen(b: &Bench) -> TcpListener {
     b.stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free")
 }
 

@@ -1,30 +1,34 @@
 //! Connections to any address, held until their owner decides.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use crate::common::*;
 use mbuma::socket::{Incoming, Interceptor, Refusal};
-use mbuma::{IcmpError, IfAddr, IfConfig, State};
+use mbuma::{IcmpError, IfConfig, State};
 use sim::{Link, Net, PortConfig, Segment, Shape};
 
-const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
+fn beyond(port: u16) -> SocketAddr {
+    SocketAddr::new(addr([203, 0, 113, 7]), port)
+}
 
 /// A gateway and a station behind which nothing is.
 fn gateway(shape: Shape) -> (Bench, Interceptor) {
     let mut net = Net::new(1);
     let wire = net.wire(Link::PERFECT);
     let node = net.stack();
+    let prefix_len = if is_over_ipv6() { 120 } else { 24 };
     let config = IfConfig {
-        addrs: vec![IfAddr {
-            addr: US,
-            prefix_len: 24,
-        }],
         accept_any: true,
-        ..IfConfig::new("sim0")
+        ..IfConfig::new("sim0").with_addr(us(0).ip(), prefix_len)
     };
-    let (ifindex, _) = net.plug_with(node, wire, &PortConfig::plain(MTU).shaped(shape), config);
-    let peer = net.peer(wire, THEM);
-    net.announce(peer, US);
+    let (ifindex, _) = net.plug_with(
+        node,
+        wire,
+        &PortConfig::plain(link_mtu()).shaped(shape),
+        config,
+    );
+    let peer = net.peer(wire, them(0).ip());
+    net.announce(peer, us(0).ip());
     net.run_for(ms(10));
     let interceptor = net
         .at(node)
@@ -55,8 +59,8 @@ fn a_syn_without_a_way_back_opens_nothing() {
     // must not see it, and it is counted.
     each_gateway(|mut b, interceptor| {
         let forged = Hand {
-            us: SocketAddrV4::new(BEYOND, 443),
-            them: SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 99), 5000),
+            us: beyond(443),
+            them: SocketAddr::new(addr([203, 0, 113, 99]), 5000),
             ..Hand::from_port(5000)
         };
         b.say(&forged.segment(SYN));
@@ -76,7 +80,7 @@ fn a_syn_without_a_way_back_opens_nothing() {
 /// The station connects to a host beyond the gateway.
 fn ask(b: &mut Bench, interceptor: &Interceptor, port: u16) -> (Hand, Incoming) {
     let hand = Hand {
-        us: SocketAddrV4::new(BEYOND, 443),
+        us: beyond(443),
         ..Hand::from_port(port)
     };
     b.say(&hand.segment(SYN));
@@ -166,6 +170,13 @@ fn a_refusal_by_reset_is_believable() {
     });
 }
 
+fn octets(end: SocketAddr) -> Vec<u8> {
+    match end {
+        SocketAddr::V4(end) => end.ip().octets().to_vec(),
+        SocketAddr::V6(end) => end.ip().octets().to_vec(),
+    }
+}
+
 #[test]
 fn a_refusal_by_icmp_quotes_the_syn() {
     // RFC 1122 3.2.2: breaks when the guest can't tell which connection is meant.
@@ -182,14 +193,15 @@ fn a_refusal_by_icmp_quotes_the_syn() {
         b.nothing();
         let seen = b.net.peer_mut(b.peer).take_icmp();
         assert_eq!(seen.len(), 1);
-        assert_eq!(seen[0].kind, (3, code));
+        assert_eq!(seen[0].kind, icmp_kind((3, code)));
         let quoted = &seen[0].body;
-        assert_eq!(quoted[12..16], THEM.octets());
-        assert_eq!(quoted[16..20], BEYOND.octets());
-        assert_eq!(quoted[20..22], hand.them.port().to_be_bytes());
-        assert_eq!(quoted[22..24], hand.us.port().to_be_bytes());
+        let (addrs, ports) = if is_over_ipv6() { (8, 40) } else { (12, 20) };
+        let ends = [octets(them(0)), octets(beyond(0))].concat();
+        assert_eq!(quoted[addrs..addrs + ends.len()], ends);
+        assert_eq!(quoted[ports..ports + 2], hand.them.port().to_be_bytes());
+        assert_eq!(quoted[ports + 2..ports + 4], hand.us.port().to_be_bytes());
         assert_eq!(
-            quoted[24..28],
+            quoted[ports + 4..ports + 8],
             hand.snd.0.to_be_bytes(),
             "RFC 5927 4.1: its sequence number"
         );
@@ -237,7 +249,7 @@ fn too_many_undecided_ones_wait_outside() {
     let (mut b, interceptor) = gateway(Shape::Cluster);
     for port in 5000..5010 {
         let hand = Hand {
-            us: SocketAddrV4::new(BEYOND, 443),
+            us: beyond(443),
             ..Hand::from_port(port)
         };
         b.say(&hand.segment(SYN));
@@ -252,10 +264,7 @@ fn too_many_undecided_ones_wait_outside() {
 fn a_listener_goes_before_the_interceptor() {
     // Breaks when the gateway's own service is taken for a connection to the outside.
     let (mut b, interceptor) = gateway(Shape::Cluster);
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 4)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 4).expect("free");
     b.dial(5000, wire::TcpOptions::default());
     assert!(listener.accept().is_ok());
     assert!(interceptor.next().is_none());
@@ -267,8 +276,8 @@ fn a_listener_goes_before_the_interceptor() {
 fn a_connection_can_be_made_from_a_foreign_address() {
     // Breaks when published ports can't show the guest who its client really is.
     let (mut b, interceptor) = gateway(Shape::Cluster);
-    let client = SocketAddrV4::new(BEYOND, 50_000);
-    let to = SocketAddrV4::new(THEM, PORT);
+    let client = beyond(50_000);
+    let to = them(PORT);
     let stream = b
         .stack()
         .tcp_connect(client, to)

@@ -1,6 +1,6 @@
 //! Opening a connection.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::common::*;
 use mbuma::{SocketError, State};
@@ -36,10 +36,7 @@ fn the_stack_connects() {
 fn the_stack_accepts() {
     // Breaks when a listener answers wrongly, or hands a connection over before it is established.
     each_shape(|mut b| {
-        let listener = b
-            .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
-            .expect("free");
+        let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         let mut hand = Hand::from_port(5000);
         b.say(&hand.segment(SYN));
         let syn_ack = b.one();
@@ -70,15 +67,22 @@ fn no_connection_is_opened_to_an_address_that_is_no_hosts() {
     // station may give.
     let mut b = Bench::new();
     let stack = b.stack();
-    for (addr, port) in [
-        (Ipv4Addr::new(224, 0, 0, 1), PORT),
-        (Ipv4Addr::BROADCAST, PORT),
-        (Ipv4Addr::new(10, 0, 0, 255), PORT),
-        (Ipv4Addr::UNSPECIFIED, PORT),
-        (THEM, 0),
-    ] {
-        let opened = stack.tcp_connect(SocketAddrV4::new(US, 0), SocketAddrV4::new(addr, port));
-        assert_eq!(opened.err(), Some(SocketError::Unreachable), "{addr}");
+    let no_hosts: &[IpAddr] = match is_over_ipv6() {
+        true => &[
+            IpAddr::V6(Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 1)),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        ],
+        false => &[
+            IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)),
+            IpAddr::V4(Ipv4Addr::BROADCAST),
+            IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255)),
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        ],
+    };
+    let at_no_hosts = no_hosts.iter().map(|addr| SocketAddr::new(*addr, PORT));
+    for to in at_no_hosts.chain([them(0)]) {
+        let opened = stack.tcp_connect(us(0), to);
+        assert_eq!(opened.err(), Some(SocketError::Unreachable), "{to}");
     }
     assert!(b.seen().is_empty());
     b.finish();
@@ -113,10 +117,7 @@ fn the_syn_is_repeated_with_back_off_and_then_given_up() {
 fn the_answer_to_a_syn_is_repeated_with_back_off() {
     // Breaks when a listener forgets a half-open connection, or keeps it for ever.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 1)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
     let start = b.net.now();
     b.say(&Hand::from_port(5000).segment(SYN));
     b.run(secs(100));
@@ -135,10 +136,7 @@ fn the_answer_to_a_syn_is_repeated_with_back_off() {
 fn a_repeated_syn_is_answered_again() {
     // RFC 9293 3.10.7.4: breaks when a lost SYN-ACK waits for our own timer.
     each_shape(|mut b| {
-        let _listener = b
-            .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
-            .expect("free");
+        let _listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         let hand = Hand::from_port(5000);
         b.say(&hand.segment(SYN));
         let first = b.one();
@@ -272,15 +270,12 @@ fn two_stacks_open_to_each_other_at_once() {
     let mut net = Net::new(3);
     let wire = net.wire(sim::Link::delay(ms(10)));
     let nodes = [net.stack(), net.stack()];
-    let addrs = [SocketAddrV4::new(US, 1111), SocketAddrV4::new(THEM, 2222)];
+    let addrs = [us(1111), them(2222)];
     for (node, addr) in nodes.iter().zip(addrs) {
-        net.plug(*node, wire, *addr.ip(), &sim::PortConfig::plain(MTU));
+        net.plug(*node, wire, addr.ip(), &sim::PortConfig::plain(link_mtu()));
     }
     // Both know each other's Ethernet address already, so that the SYNs cross.
-    let warm = net
-        .at(nodes[0])
-        .tcp_connect(SocketAddrV4::new(US, 0), addrs[1])
-        .expect("free");
+    let warm = net.at(nodes[0]).tcp_connect(us(0), addrs[1]).expect("free");
     net.run_for(secs(1));
     assert_eq!(warm.error(), Some(SocketError::Refused));
     let one = net
@@ -335,10 +330,7 @@ fn nobody_listens() {
 fn a_listener_wants_a_syn() {
     // RFC 9293 3.10.7.2: breaks when a stray segment makes a connection, or goes unanswered.
     each_shape(|mut b| {
-        let listener = b
-            .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
-            .expect("free");
+        let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         let hand = Hand::from_port(5000);
         b.say(&Segment {
             ack: wire::SeqNum(99),
@@ -358,10 +350,7 @@ fn a_listener_wants_a_syn() {
 fn a_full_backlog_stays_silent() {
     // Breaks when a full backlog answers SYNs that it can't serve, or never recovers.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 2)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 2).expect("free");
     let (one, two) = (
         b.dial(5000, TcpOptions::default()),
         b.dial(5001, TcpOptions::default()),
@@ -389,10 +378,7 @@ fn a_full_backlog_stays_silent() {
 fn a_dropped_listener_resets_who_waits() {
     // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();
-    let listener = b
-        .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 2)
-        .expect("free");
+    let listener = b.stack().tcp_listen(us(PORT), 2).expect("free");
     let hand = b.dial(5000, TcpOptions::default());
     drop(listener);
     b.run(ms(0));
@@ -433,14 +419,11 @@ fn initial_sequence_numbers_are_unpredictable_yet_monotone() {
         let mut net = Net::new(seed);
         let wire = net.wire(sim::Link::PERFECT);
         let node = net.stack();
-        net.plug(node, wire, US, &sim::PortConfig::plain(MTU));
-        let peer = net.peer(wire, THEM);
+        net.plug(node, wire, us(0).ip(), &sim::PortConfig::plain(link_mtu()));
+        let peer = net.peer(wire, them(0).ip());
         net.run_for(std::time::Duration::from_micros(wait_us));
-        let to = SocketAddrV4::new(THEM, PORT);
-        let stream = net
-            .at(node)
-            .tcp_connect(SocketAddrV4::new(US, port), to)
-            .expect("free");
+        let to = them(PORT);
+        let stream = net.at(node).tcp_connect(us(port), to).expect("free");
         net.run_for(ms(0));
         drop(stream);
         net.peer_mut(peer).take_segments()[0].seq
@@ -516,7 +499,7 @@ fn the_segment_size_that_we_offer_is_our_own() {
     // that does not say: it would send small segments, though our link takes large ones.
     for theirs in [None, Some(0), Some(300), Some(u16::MAX)] {
         let mut b = Bench::new();
-        let addr = SocketAddrV4::new(US, PORT);
+        let addr = us(PORT);
         let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
         let options = TcpOptions {
             mss: theirs,

@@ -1,7 +1,5 @@
 //! Options on every segment: offers and answers, and the room that they take of a segment.
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use sim::{PortConfig, Segment};
 use wire::{SeqNum, TcpOptions};
@@ -21,7 +19,7 @@ fn a_syn_offers_everything_and_a_syn_ack_what_was_offered() {
 
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     for n in 0..8_u16 {
         let options = TcpOptions {
@@ -78,7 +76,10 @@ fn what_is_switched_off_is_neither_offered_nor_answered() {
 fn each_segment_has_timestamps_and_is_a_full_frame() {
     // RFC 7323 3.2, RFC 6691 2: breaks when a segment goes without timestamps, or when data does not leave room for them:
     // the segment would be fragmented, or shorter than the path allows. Devices that cut and those that do not.
-    for port in [PortConfig::plain(MTU), PortConfig::offloading(MTU)] {
+    for port in [
+        PortConfig::plain(link_mtu()),
+        PortConfig::offloading(link_mtu()),
+    ] {
         let mut b = Bench::with(&port, |_| {});
         let (mut hand, stream) = b.passive_with(Some(9), true);
         assert_eq!(stream.info().mss, 1448);

@@ -10,6 +10,16 @@ fn mtu(mtu: u16) -> [u8; 4] {
     [0, 0, hi, lo]
 }
 
+/// An MTU smaller than the link's, and possible.
+fn small() -> u16 {
+    if is_over_ipv6() { 1300 } else { 1000 }
+}
+
+/// The data of a segment that fits it.
+fn small_mss() -> usize {
+    usize::from(small()) - (usize::from(link_mtu()) - MSS)
+}
+
 /// A connection with ten full segments in flight.
 fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
     let (hand, stream) = b.active();
@@ -37,11 +47,11 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
         seq: seen[0].seq - 10_000,
         ..seen[0].clone()
     };
-    assert!(reported(&mut b, &forged, 576).is_empty());
-    let again = reported(&mut b, &seen[0], 1000);
+    assert!(reported(&mut b, &forged, small()).is_empty());
+    let again = reported(&mut b, &seen[0], small());
     assert!(!again.is_empty());
     assert!(
-        again.iter().all(|s| s.data.len() <= 960),
+        again.iter().all(|s| s.data.len() <= small_mss()),
         "{}",
         show(&again)
     );
@@ -62,7 +72,7 @@ fn a_report_with_nothing_in_flight_is_forged() {
         seq: seen[9].end(),
         ..seen[9].clone()
     };
-    assert!(reported(&mut b, &next, 576).is_empty());
+    assert!(reported(&mut b, &next, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
     drop(stream);
     b.seen();
@@ -77,10 +87,10 @@ fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     stream.set_nodelay(true);
     stream.send(b"small").expect("room");
     b.run(ms(0));
-    let small = b.one();
-    assert!(reported(&mut b, &small, 1000).is_empty());
+    let passing = b.one();
+    assert!(reported(&mut b, &passing, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
-    b.say(&hand.ack(&small));
+    b.say(&hand.ack(&passing));
     drop(stream);
     b.seen();
     b.finish();
@@ -92,14 +102,14 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     stream.set_nodelay(true);
-    reported(&mut b, &seen[0], 1000);
+    reported(&mut b, &seen[0], small());
     b.say(&hand.ack(&seen[9]));
     b.seen();
     b.run(secs(599));
     stream.send(&bytes(MSS)).expect("room");
     b.run(ms(0));
     let last = b.seen().pop().expect("data");
-    assert!(last.data.len() <= 960);
+    assert!(last.data.len() <= small_mss());
     b.say(&hand.ack(&last));
     b.run(secs(2));
     stream.send(&bytes(MSS)).expect("room");
@@ -115,6 +125,9 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
 #[test]
 fn a_path_below_296_bytes_gets_segments_that_may_be_fragmented() {
     // RFC 1191 3, RFC 791: breaks if segments get absurdly small, or keep DF set on a path that they do not fit.
+    if is_over_ipv6() {
+        return; // routers fragment nothing there, and each names its MTU
+    }
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     assert!(seen.iter().all(|s| s.df));
@@ -130,6 +143,9 @@ fn a_path_below_296_bytes_gets_segments_that_may_be_fragmented() {
 #[test]
 fn a_router_that_names_no_mtu_leads_to_the_next_smaller_link() {
     // RFC 1191 5 and 7: breaks if a report of an old router makes segments as small as can be.
+    if is_over_ipv6() {
+        return; // routers fragment nothing there, and each names its MTU
+    }
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     reported(&mut b, &seen[0], 0);

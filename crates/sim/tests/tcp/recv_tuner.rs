@@ -1,7 +1,5 @@
 //! The receive buffer grows with what the user reads of a far peer.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use crate::common::*;
 use mbuma::TcpStream;
 use sim::{Link, Net, NodeId, PortConfig};
@@ -26,13 +24,13 @@ fn far(delay: std::time::Duration, max: usize, timestamps: bool) -> Far {
             (c.tcp.recv_buffer, c.tcp.recv_buffer_max) = (64 << 10, max);
             (c.tcp.timestamps, c.tcp.send_buffer) = (timestamps, 4 << 20);
         });
-        let addr = Ipv4Addr::new(10, 0, 0, n);
-        net.plug(node, wire, addr, &PortConfig::plain(MTU));
+        let addr = addr([10, 0, 0, n]);
+        net.plug(node, wire, addr, &PortConfig::plain(link_mtu()));
         node
     });
-    let there = SocketAddrV4::new(THEM, PORT);
+    let there = them(PORT);
     let listener = net.at(b).tcp_listen(there, 1).expect("the port is free");
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let any = any();
     let client = net.at(a).tcp_connect(any, there).expect("a port is free");
     net.run_for(secs(1));
     let server = listener.accept().expect("established");

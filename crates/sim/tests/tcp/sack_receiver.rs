@@ -90,7 +90,7 @@ fn what_arrives_twice_is_reported_once() {
 #[test]
 fn without_permission_there_are_no_blocks() {
     // RFC 2018 2: breaks when a peer that did not permit SACK gets blocks, or fewer duplicates than it counts.
-    let mut b = Bench::with(&PortConfig::plain(MTU), |_| {});
+    let mut b = Bench::with(&PortConfig::plain(link_mtu()), |_| {});
     let (hand, stream) = b.passive_with(Some(9), false);
     for n in 1..20 {
         b.say(&segment(&hand, n));
@@ -195,7 +195,7 @@ fn far(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
     }
     let listener = b
         .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let mut hand = Hand::from_port(5000);
     let syn = Segment {

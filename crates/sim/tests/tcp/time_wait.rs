@@ -1,7 +1,5 @@
 //! A SYN for a connection in TIME-WAIT (RFC 1122 4.2.2.13, RFC 9293 3.6.1).
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::{State, TcpListener, TcpStream};
 use sim::Segment;
@@ -11,7 +9,7 @@ use wire::TcpOptions;
 fn closed_after(b: &mut Bench, bytes_sent: usize) -> (Hand, TcpListener, TcpStream) {
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let options = TcpOptions {
         mss: Some(MSS as u16),
@@ -106,7 +104,7 @@ fn a_syn_ends_time_wait_only_for_a_listener() {
 fn waiting_with(b: &mut Bench, ts: u32) -> (Hand, TcpListener) {
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let options = TcpOptions {
         mss: Some(MSS as u16),

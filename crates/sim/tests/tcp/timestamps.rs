@@ -228,7 +228,7 @@ fn a_clock_tells_nothing_of_another() {
     };
     let listener = b
         .stack()
-        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let mut offsets = Vec::new();
     for port in [5000, 5001, 5002, 5000] {

@@ -1,7 +1,5 @@
 //! Windows: closed, small, large.
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::{SocketError, State};
 use sim::{Link, Net, Pattern, PortConfig, Segment};
@@ -246,7 +244,7 @@ fn the_window_closes_when_nobody_reads_and_opens_when_somebody_does() {
     // RFC 9293 3.8.6: breaks when more is announced than there is room, or a reader's progress is
     // never told to a peer that waits for it.
     for shape in sim::Shape::ALL {
-        let port = PortConfig::plain(MTU).shaped(shape);
+        let port = PortConfig::plain(link_mtu()).shaped(shape);
         let mut b = Bench::with(&port, |c| c.tcp.recv_buffer = 16_384);
         let (mut hand, stream) = b.passive();
         let mut sent = Vec::new();
@@ -454,10 +452,7 @@ fn segments_in_any_order_and_overlap_make_the_same_stream() {
         (50, 500),
     ];
     each_shape(|mut b| {
-        let listener = b
-            .stack()
-            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
-            .expect("free");
+        let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         for (i, order) in permutations(ranges.len())
             .into_iter()
             .enumerate()
@@ -531,7 +526,7 @@ fn a_segment_that_is_missing_is_taken_however_many_gaps_there_are() {
 fn small_segments_do_not_pin_clusters() {
     // Breaks when each byte keeps a whole cluster from being reused: a peer that sends bytes one by
     // one would hold thousands of times what it sends.
-    let port = PortConfig::plain(MTU).shaped(sim::Shape::Cluster);
+    let port = PortConfig::plain(link_mtu()).shaped(sim::Shape::Cluster);
     let mut b = Bench::with(&port, |_| {});
     let (mut hand, stream) = b.passive();
     for _ in 0..2000 {
@@ -566,14 +561,11 @@ fn a_scaled_window_fills_a_long_path() {
     let mut net = Net::new(5);
     let wire = net.wire(Link::rate(ms(25), 160_000_000));
     let (a, z) = (net.stack(), net.stack());
-    net.plug(a, wire, US, &PortConfig::offloading(MTU));
-    net.plug(z, wire, THEM, &PortConfig::offloading(MTU));
-    let to = SocketAddrV4::new(THEM, PORT);
+    net.plug(a, wire, us(0).ip(), &PortConfig::offloading(link_mtu()));
+    net.plug(z, wire, them(0).ip(), &PortConfig::offloading(link_mtu()));
+    let to = them(PORT);
     let listener = net.at(z).tcp_listen(to, 1).expect("free");
-    let source = net
-        .at(a)
-        .tcp_connect(SocketAddrV4::new(US, 0), to)
-        .expect("free");
+    let source = net.at(a).tcp_connect(us(0), to).expect("free");
     net.run_for(ms(200));
     let sink = listener.accept().expect("established");
     let pattern = Pattern::new(1);
@@ -646,7 +638,7 @@ fn a_window_that_grew_is_announced_once() {
             mss: Some(8960),
             ..TcpOptions::default()
         };
-        let addr = SocketAddrV4::new(US, PORT);
+        let addr = us(PORT);
         let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
         let mut hand = b.dial(5000, options);
         let stream = listener.accept().expect("the handshake is complete");

@@ -35,3 +35,24 @@ fn zero_is_never() {
     let limiter = Limiter::new(0);
     assert!((0..100).all(|s| !limiter.admit(Time::from_secs(s))));
 }
+
+/// Breaks if errors to one destination use up another's, one destination gets more than its part, or the number that it
+/// gets can be said beforehand.
+#[test]
+fn i4_each_destination_has_its_limit() {
+    let limits = DestinationLimits::new(1000, &mut Random::from_seed(1));
+    let dst = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
+    let burst = |last, from| {
+        let time = |ms| Time::from_secs(from) + Duration::from_millis(ms);
+        (0..1000)
+            .filter(|ms| limits.admit(dst(last), time(*ms)))
+            .count()
+    };
+    let counts: Vec<usize> = (1..=20).map(|second| burst(1, second * 2)).collect();
+    assert!(
+        counts.iter().all(|count| (60..=180).contains(count)),
+        "{counts:?}"
+    );
+    assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
+    assert!(limits.admit(dst(2), Time::from_secs(40)));
+}

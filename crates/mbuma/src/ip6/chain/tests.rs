@@ -6,7 +6,10 @@ use super::*;
 fn examined(first: IpProto, headers: &[&[u8]]) -> Result<Upper, ChainFault> {
     let mut bytes = vec![0; Ipv6Header::LEN];
     headers.iter().for_each(|header| bytes.extend(*header));
-    examine(&bytes, first)
+    match examine(&bytes, bytes.len(), first)? {
+        ChainEnd::Upper(upper) => Ok(upper),
+        ChainEnd::Fragment(fragment) => panic!("{fragment:?}"),
+    }
 }
 
 const TCP: u8 = 6;

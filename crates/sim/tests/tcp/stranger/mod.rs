@@ -2,8 +2,6 @@
 
 #![allow(unreachable_pub)] // the test program is one crate
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use kern::{Random, Time};
 use manners::{Manners, pick, shuffle};
@@ -232,7 +230,7 @@ impl Meeting {
 
 /// The station connects: its end, the stack's, and the stack's SYN.
 fn dialled(b: &mut Bench, manners: &Manners) -> (Hand, TcpStream, Segment) {
-    let addr = SocketAddrV4::new(US, PORT);
+    let addr = us(PORT);
     let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
     let mut hand = Hand::from_port(5000);
     b.say(&syn(&mut hand, manners, SYN));

@@ -23,6 +23,9 @@ use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
 use addrs::OwnAddrs;
 use groups::Groups;
+use host6::Host6;
+
+pub use host6::Autoconf;
 
 use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
@@ -31,6 +34,7 @@ use crate::neighbour::{Neighbours, Tables};
 
 pub(crate) mod addrs;
 pub(crate) mod groups;
+pub(crate) mod host6;
 #[cfg(all(test, shuttle))]
 mod schedules;
 
@@ -140,8 +144,12 @@ pub struct IfConfig {
     /// Its addresses of IPv4.
     pub addrs: Vec<IfAddr>,
     /// Its addresses of IPv6. If there are none, it takes in no IPv6; else it also has a link-local one, made of its
-    /// Ethernet address unless one is given. They are good at once: no other station is asked whether it has them.
+    /// Ethernet address unless one is given. They are good at once: no other station is asked whether it has them, unless
+    /// `autoconf` says so.
     pub addrs6: Vec<IfAddr<Ipv6Addr>>,
+    /// It configures itself as a host of IPv6: it probes for its addresses before it uses them, takes more from routers, and
+    /// has a link-local one in any case. None: it has the addresses that it was given, and asks no other station.
+    pub autoconf: Option<Autoconf>,
     /// Answer for every address, not only our own, as a gateway does that ends connections itself.
     pub accept_any: bool,
     /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
@@ -171,6 +179,7 @@ impl IfConfig {
             mac: None,
             addrs: Vec::new(),
             addrs6: Vec::new(),
+            autoconf: None,
             accept_any: false,
             route_localnet: false,
             mp_safe: true,
@@ -278,6 +287,7 @@ pub(crate) struct Ifnet {
     pub(crate) addrs: OwnAddrs<Ipv4Addr>,
     pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
     pub(crate) groups: Groups,
+    pub(crate) host6: Option<Host6>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
     /// The devices, MP-safe or not.
@@ -312,7 +322,12 @@ impl Ifnet {
             caps,
             medium,
             addrs: OwnAddrs::new(config.addrs),
-            addrs6: OwnAddrs::new(with_link_local(config.addrs6, mac)),
+            addrs6: OwnAddrs::new(match config.autoconf {
+                // They are its own when it has probed for them.
+                Some(_) => Vec::new(),
+                None => with_link_local(config.addrs6, mac),
+            }),
+            host6: config.autoconf.map(Host6::new),
             groups: Groups::new(),
             accept_any: config.accept_any,
             route_localnet: config.route_localnet,
@@ -338,7 +353,7 @@ impl Ifnet {
 
     /// Whether it takes part in IPv6.
     pub(crate) fn has_ip6(&self) -> bool {
-        !self.addrs6.is_empty()
+        !self.addrs6.is_empty() || self.host6.as_ref().is_some_and(Host6::is_on)
     }
 
     /// Whether `addr` is one of this interface's own addresses of IPv6.
@@ -348,8 +363,10 @@ impl Ifnet {
 
     /// The address to send from to `dst` through this interface, if it has one.
     pub(crate) fn source_for6(&self, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+        let deprecated = self.host6.as_ref().map(Host6::deprecated);
+        let is_deprecated = |addr| deprecated.as_ref().is_some_and(|all| all.contains(&addr));
         let own = self.addrs6.read();
-        select(own.iter().map(|own| own.addr), dst)
+        select(own.iter().map(|own| own.addr), dst, is_deprecated)
     }
 
     /// Whether `addr` is a broadcast on this interface.
@@ -405,7 +422,8 @@ impl Ifnet {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let device = self.device_deadline();
         let neighbours = self.neighbours.deadline().into_iter();
-        let both = neighbours.chain(self.neighbours6.deadline());
+        let host = self.host6.as_ref().and_then(Host6::deadline);
+        let both = neighbours.chain(self.neighbours6.deadline()).chain(host);
         both.chain(device).min()
     }
 

@@ -323,6 +323,15 @@ impl<A: RouteAddr> Routes<A> {
         });
     }
 
+    /// Forgets the way to all other networks by this router.
+    pub(crate) fn remove_gateway(&self, index: IfIndex, gateway: A) {
+        let its = |e: &Entry<A>| {
+            let is_default = e.net.prefix_len == 0 && !e.pinned;
+            is_default && e.ifp.index == index && e.gateway == Some(gateway)
+        };
+        self.change(|entries| entries.retain(|e| !its(e)));
+    }
+
     /// Forgets every route through the interface.
     pub(crate) fn remove_interface(&self, index: IfIndex) {
         self.change(|entries| entries.retain(|e| e.ifp.index != index));

@@ -338,6 +338,24 @@ impl NeighborMessage {
         Self::new(message, target, source.or(nonce))
     }
 
+    /// Asks for routers. `source`: the sender's Ethernet address, unless it has no address yet.
+    pub fn router_solicit(source: Option<MacAddr>) -> Self {
+        let message = Icmp6Message::Other {
+            kind: NdpMessage::ROUTER_SOLICIT,
+            code: 0,
+            rest: [0; 4],
+        };
+        let mut body = [0; BODY_MAX];
+        let mut len = 0;
+        if let (Some(MacAddr([a, b, c, d, e, f])), Some(place)) =
+            (source, body.first_chunk_mut::<8>())
+        {
+            *place = [SOURCE_LINK_ADDR, 1, a, b, c, d, e, f];
+            len = 8;
+        }
+        Self { message, body, len }
+    }
+
     /// Says that `target` is at `mac`.
     pub fn advert(target: Ipv6Addr, mac: MacAddr, flags: AdvertFlags) -> Self {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };

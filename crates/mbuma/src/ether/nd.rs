@@ -10,12 +10,14 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use kern::Random;
 use mbuf::{Chain, Mbufq, NoBufs, Packet};
 use wire::{
     ALL_NODES, AdvertFlags, EtherType, Icmp6Header, IpProto, Ipv6Fields, Ipv6Header, MacAddr,
     NdpMessage, NdpOptions, NeighborMessage, pseudo_header_v6, solicited_node,
 };
 
+use super::autoconf;
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -93,10 +95,22 @@ pub(crate) fn input(
             };
             advertised(batch, from, target, flags, options)
         }
+        NdpMessage::RouterSolicit { .. } => return Some(packet),
         // A host with the addresses and routes that it was given asks no router.
-        NdpMessage::RouterSolicit { .. }
-        | NdpMessage::RouterAdvert(..)
-        | NdpMessage::Redirect { .. } => return Some(packet),
+        NdpMessage::RouterAdvert(advert, options) => {
+            match autoconf::advertised(batch, from, &advert, options) {
+                Ok(false) => return Some(packet),
+                taken => taken.map(|_| ()),
+            }
+        }
+        NdpMessage::Redirect {
+            target,
+            dst,
+            options,
+        } => match autoconf::redirected(batch, from, (target, dst), options) {
+            Ok(false) => return Some(packet),
+            taken => taken.map(|_| ()),
+        },
     };
     match taken {
         Ok(()) => {
@@ -121,6 +135,14 @@ fn solicited(
     let bad_probe = probe && (source.is_some() || from.dst != solicited_node(target));
     if target.is_multicast() || bad_probe {
         return Err(DropReason::BadNd);
+    }
+    if let Some(host) = ifp.host6.as_ref().filter(|host| host.is_tentative(target)) {
+        // A question for it is no claim, and can't be answered yet (RFC 4862 section 5.4.3).
+        if probe {
+            let mut random = batch.stack.random(Random::fork);
+            host.claimed(batch.now, target, options.nonce(), &mut random);
+        }
+        return Ok(());
     }
     if !ifp.owns6(target) {
         return Err(DropReason::IcmpUnhandled);
@@ -159,7 +181,12 @@ fn advertised(
     if target.is_multicast() || (from.dst.is_multicast() && flags.solicited) {
         return Err(DropReason::BadNd);
     }
-    if ifp.owns6(target) {
+    let host = ifp.host6.as_ref().filter(|host| host.is_tentative(target));
+    if let Some(host) = host {
+        let mut random = batch.stack.random(Random::fork);
+        host.claimed(batch.now, target, None, &mut random);
+    }
+    if host.is_some() || ifp.owns6(target) {
         return Err(DropReason::NdDuplicateAddress);
     }
     let mac = options.target().filter(|mac| mac.is_unicast());
@@ -216,8 +243,17 @@ fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAd
     send(batch, ifp, (src, dst), &message, of);
 }
 
+/// Asks the routers of a group, or one, to advertise themselves.
+#[doc(alias = "rs_send")]
+pub(super) fn solicit_routers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, dst: Ipv6Addr) {
+    let src = ifp.source_for6(dst);
+    let message = NeighborMessage::router_solicit(src.map(|_| ifp.mac));
+    let src = src.unwrap_or(Ipv6Addr::UNSPECIFIED);
+    send(batch, ifp, (src, dst), &message, None);
+}
+
 /// Sends a message from and to these addresses; `mac` has the second, if that is known.
-fn send(
+pub(super) fn send(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
     (src, dst): (Ipv6Addr, Ipv6Addr),
@@ -258,7 +294,7 @@ fn build(
     Ok(packet)
 }
 
-fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {
+pub(super) fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {
     packets.for_each(|packet| output::frame(batch, ifp, packet, mac, EtherType::IPV6));
 }
 

@@ -8,9 +8,13 @@ use std::net::Ipv6Addr;
 use wire::{is_same_prefix, scope6};
 
 /// The best of `own` to send from to `dst`, if there is one.
-pub(crate) fn select(own: impl Iterator<Item = Ipv6Addr>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+pub(crate) fn select(
+    own: impl Iterator<Item = Ipv6Addr>,
+    dst: Ipv6Addr,
+    is_deprecated: impl Fn(Ipv6Addr) -> bool,
+) -> Option<Ipv6Addr> {
     own.reduce(|best, next| {
-        if is_better(next, best, dst) {
+        if is_better(next, best, dst, &is_deprecated) {
             next
         } else {
             best
@@ -19,7 +23,12 @@ pub(crate) fn select(own: impl Iterator<Item = Ipv6Addr>, dst: Ipv6Addr) -> Opti
 }
 
 /// Whether `a` is better than `b`. Of equal ones the first stays.
-fn is_better(a: Ipv6Addr, b: Ipv6Addr, dst: Ipv6Addr) -> bool {
+fn is_better(
+    a: Ipv6Addr,
+    b: Ipv6Addr,
+    dst: Ipv6Addr,
+    is_deprecated: impl Fn(Ipv6Addr) -> bool,
+) -> bool {
     // Rule 1: the same address.
     if (a == dst) != (b == dst) {
         return a == dst;
@@ -32,6 +41,10 @@ fn is_better(a: Ipv6Addr, b: Ipv6Addr, dst: Ipv6Addr) -> bool {
         } else {
             scope_b < wanted
         };
+    }
+    // Rule 3: not one that is about to go.
+    if is_deprecated(a) != is_deprecated(b) {
+        return is_deprecated(b);
     }
     // Rule 6: the label of the destination.
     let same_label = |addr| label(addr) == label(dst);

@@ -197,7 +197,12 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts6, arrival: Arrival) ->
 /// (RFC 4291 section 2.8), and those that programs joined.
 fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
-    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group)
+    let probed = || {
+        ifp.host6
+            .as_ref()
+            .is_some_and(|host| host.has_solicited(group))
+    };
+    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group) || probed()
 }
 
 /// Hands a datagram to the protocol above.

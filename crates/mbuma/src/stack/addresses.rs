@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use wire::wraps_ipv4;
 
-use crate::ether::nd;
+use crate::ether::{autoconf, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
+use crate::network;
 use crate::route::{RouteAddr, Routes};
 use crate::stack::Stack;
 
@@ -86,11 +87,21 @@ impl Stack {
         }
         self.forget_if_gone(&ifp);
         drop(giant);
-        self.announce_from(&ifp, [addr].into_iter());
+        // One that is being probed for is the interface's later.
+        if network::is_local(&self.0, addr) {
+            self.announce_from(&ifp, [addr].into_iter());
+        }
         Ok(())
     }
 
     fn add6(&self, ifp: &Arc<Ifnet>, addr: IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
+        if let Some(host) = &ifp.host6 {
+            if ifp.owns6(addr.addr) || host.is_tentative(addr.addr) {
+                return Err(AddrError::Exists);
+            }
+            self.0.enter(|batch| autoconf::begin(batch, ifp, &[addr]));
+            return Ok(());
+        }
         if ifp.addrs6.is_empty() {
             ifp.neighbours6.set_lifetime(self.reachable_time());
         }
@@ -114,7 +125,10 @@ impl Stack {
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let is_removed = match addr.into() {
             IpAddr::V4(addr) => remove(&self.0.routes, &ifp, &ifp.addrs, addr),
-            IpAddr::V6(addr) => remove(&self.0.routes6, &ifp, &ifp.addrs6, addr),
+            IpAddr::V6(addr) => {
+                let probed = ifp.host6.as_ref().is_some_and(|host| host.forget(addr));
+                remove(&self.0.routes6, &ifp, &ifp.addrs6, addr) || probed
+            }
         };
         drop(giant);
         if !is_removed {

@@ -3,7 +3,7 @@
 //! Locks: the list of interfaces (INTERFACES). A detached interface is marked before its routes go, and its routes go
 //! before the packets that wait for its neighbours: a thread that finds the interface later finds it marked.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use wire::MacAddr;
 use crate::batch::Batch;
 use crate::device::{Device, Medium};
 use crate::drops::DropReason;
-use crate::ether::{arp, nd};
+use crate::ether::{arp, autoconf, nd};
 use crate::faults::{StackFault, planted};
-use crate::ifnet::{IfConfig, IfIndex, Ifnet};
+use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
 use crate::neighbour::Tables;
 use crate::stack::Stack;
 
@@ -30,7 +30,7 @@ impl Stack {
     ///
     /// # Panics
     /// If `devices` is empty.
-    pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, config: IfConfig) -> IfIndex {
+    pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, mut config: IfConfig) -> IfIndex {
         assert!(!devices.is_empty(), "a device has at least one queue");
         if devices.len() > 1 {
             self.0.netisr.need_flows();
@@ -43,17 +43,31 @@ impl Stack {
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
         // An interface without IPv6 draws nothing.
-        let reachable = match config.addrs6.is_empty() {
+        let reachable = match config.addrs6.is_empty() && config.autoconf.is_none() {
             true => Duration::ZERO,
             false => self.reachable_time(),
         };
+        if let Some(autoconf) = config.autoconf.as_mut().filter(|a| a.secret == [0; 16]) {
+            self.0.random(|r| r.fill(&mut autoconf.secret));
+        }
+        let wanted = config.addrs6.clone();
         let tables = Tables::new(self.0.config.arp_queue_max, reachable);
         let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
         self.0.routes.add_connected(&ifp, &ifp.addrs.list());
         self.0.routes6.add_connected(&ifp, &ifp.addrs6.list());
+        self.begin_host6(&ifp, wanted);
         index
+    }
+
+    /// An interface that configures itself begins with these addresses, and its link-local one, which comes first.
+    fn begin_host6(&self, ifp: &Arc<Ifnet>, wanted: Vec<IfAddr<Ipv6Addr>>) {
+        if ifp.host6.is_some() {
+            let link_local = missing_link_local(&wanted, ifp.mac);
+            let all: Vec<_> = link_local.into_iter().chain(wanted).collect();
+            self.0.enter(|batch| autoconf::begin(batch, ifp, &all));
+        }
     }
 
     /// Takes an interface away: its routes go, and packets queued on it, in either direction, are

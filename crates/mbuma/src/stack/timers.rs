@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kern::Time;
 
 use crate::device::Budget;
-use crate::ether::{arp, nd, transmit};
+use crate::ether::{arp, autoconf, nd, transmit};
 use crate::ifnet::Ifnet;
 use crate::stack::policy::run_all;
 use crate::stack::{RxQueue, Stack};
@@ -53,6 +53,7 @@ impl Stack {
             for ifp in self.interfaces_due(batch.now, Ifnet::deadline) {
                 arp::run_timers(batch, &ifp);
                 nd::run_timers(batch, &ifp);
+                autoconf::run_timers(batch, &ifp);
                 transmit::run_due(batch, &ifp);
             }
         });

@@ -13,7 +13,7 @@ use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::splinter::{Pattern, Splinter};
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, DropReason, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{Autoconf, Config, DropReason, IfAddr, IfConfig, IfIndex, Stack};
 use wire::{
     ArpPacket, Checksum, EtherHeader, EtherType, IcmpHeader, IcmpMessage, IpProto, Ipv4Fields,
     Ipv4Header, MacAddr, UdpHeader, pseudo_header_v4,
@@ -42,6 +42,7 @@ pub struct Setup {
     /// The peer's Ethernet address is known from the start.
     pub introduced: bool,
     pub addrs6: Vec<IfAddr<Ipv6Addr>>,
+    pub autoconf: Option<Autoconf>,
     pub tune: fn(&mut Config),
 }
 
@@ -54,6 +55,7 @@ impl Default for Setup {
             pattern: None,
             introduced: true,
             addrs6: Vec::new(),
+            autoconf: None,
             tune: |_| {},
         }
     }
@@ -93,6 +95,7 @@ impl Lab {
                 prefix_len: 24,
             }],
             addrs6: setup.addrs6,
+            autoconf: setup.autoconf,
             accept_any: setup.accept_any,
             route_localnet: setup.route_localnet,
             ..IfConfig::new("pipe0")

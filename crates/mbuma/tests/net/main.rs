@@ -5,6 +5,7 @@ mod common;
 
 mod addresses;
 mod arp;
+mod autoconf;
 mod blocking;
 mod forward;
 mod fragment;

@@ -1,0 +1,191 @@
+//! An interface that configures itself as a host of IPv6: probes for its addresses, asks routers and believes them.
+//!
+//! Called by: [`nd`](super::nd), the stack when it attaches an interface or adds an address, its timers. Calls: nd, routes.
+//! The state, and the decisions, are in [`host6`](crate::ifnet::host6).
+//!
+//! Locks: none held here. Sources: RFC 4861 sections 6.3 and 8.3, RFC 4862 section 5.4.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::Random;
+use mbuf::Mbufq;
+use wire::{
+    ALL_ROUTERS, MacAddr, NdpOption, NdpOptions, NeighborMessage, RouterAdvert, is_link_local6,
+    solicited_node,
+};
+
+use super::nd;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::host6::{Host6, HostAction};
+use crate::ifnet::{IfAddr, Ifnet};
+use crate::ip::Addressed;
+use crate::route::Entry;
+use crate::state::SHARED_TIMERS_CPU;
+
+/// Gives the interface these addresses, or begins to probe for them.
+pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv6Addr>]) {
+    if let Some(host) = &ifp.host6 {
+        let mut random = batch.stack.random(Random::fork);
+        let actions = host.begin(batch.now, addrs, &mut random);
+        run(batch, ifp, actions);
+        batch.kick(SHARED_TIMERS_CPU);
+    }
+}
+
+/// Probes, solicitations and ends of lifetimes that are due.
+#[doc(alias = "nd6_timer")]
+pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    if let Some(host) = &ifp.host6 {
+        let actions = host.run_timers(batch.now);
+        run(batch, ifp, actions);
+    }
+}
+
+/// The interface's state, if it listens to routers.
+fn listening(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
+    let accepts = |host: &Host6| host.autoconf.accept_routers;
+    ifp.host6.as_ref().is_some_and(accepts) && !batch.stack.is_router_on(ifp)
+}
+
+/// A router tells of itself; false if this interface does not listen to routers.
+#[doc(alias = "nd6_ra_input")]
+pub(super) fn advertised(
+    batch: &mut Batch<'_>,
+    from: &Addressed<'_, Ipv6Addr>,
+    advert: &RouterAdvert,
+    options: NdpOptions<'_>,
+) -> Result<bool, DropReason> {
+    let ifp = from.ip.ifp;
+    let Some(host) = ifp.host6.as_ref().filter(|_| listening(batch, ifp)) else {
+        return Ok(false);
+    };
+    if !is_link_local6(from.src) {
+        return Err(DropReason::BadNd);
+    }
+    learn(batch, ifp, from.src, options.source());
+    let prefixes = options.iter().filter_map(|option| match option {
+        NdpOption::Prefix(prefix) => Some(prefix),
+        _ => None,
+    });
+    let mut random = batch.stack.random(Random::fork);
+    let actions = host.advertised(batch.now, from.src, advert, prefixes, &mut random);
+    run(batch, ifp, actions);
+    batch.kick(SHARED_TIMERS_CPU);
+    Ok(true)
+}
+
+/// A router names a better first hop; false if this interface does not listen to routers. Only the first hop that a packet to
+/// `dst` takes now may (RFC 4861 section 8.1).
+#[doc(alias = "icmp6_redirect_input")]
+pub(super) fn redirected(
+    batch: &mut Batch<'_>,
+    from: &Addressed<'_, Ipv6Addr>,
+    (target, dst): (Ipv6Addr, Ipv6Addr),
+    options: NdpOptions<'_>,
+) -> Result<bool, DropReason> {
+    let ifp = from.ip.ifp;
+    let Some(host) = ifp.host6.as_ref().filter(|_| listening(batch, ifp)) else {
+        return Ok(false);
+    };
+    let now = batch.stack.routes6.lookup(dst);
+    let is_first_hop = now.is_some_and(|route| {
+        route.next_hop == from.src && route.ifp.index == ifp.index && !route.local
+    });
+    let is_possible = target == dst || is_link_local6(target);
+    if !is_link_local6(from.src) || dst.is_multicast() || !is_first_hop || !is_possible {
+        return Err(DropReason::BadNd);
+    }
+    learn(batch, ifp, target, options.target());
+    let room = host.redirected(dst);
+    run(batch, ifp, room.into_iter().collect());
+    let net = IfAddr {
+        addr: dst,
+        prefix_len: 128,
+    };
+    let gateway = (target != dst).then_some(target);
+    add_route(batch, ifp, net, gateway);
+    Ok(true)
+}
+
+/// A station says where it, or another one, is; it is not known to hear us.
+fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac: Option<MacAddr>) {
+    if let Some(mac) = mac.filter(|mac| mac.is_unicast()) {
+        let learnt = ifp.neighbours6.solicited_by(batch.now, addr, mac);
+        drop_all(batch, learnt.evicted);
+        nd::send_all(batch, ifp, learnt.waiting, mac);
+    }
+}
+
+fn drop_all(batch: &Batch<'_>, packets: Mbufq) {
+    packets.for_each(|packet| batch.drop(packet, DropReason::NdQueueFull));
+}
+
+fn add_route(
+    batch: &Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    net: IfAddr<Ipv6Addr>,
+    gateway: Option<Ipv6Addr>,
+) {
+    let src = ifp.source_for6(gateway.unwrap_or(net.addr));
+    // A route that the program added to the same network stays.
+    let _there = batch.stack.routes6.set(Entry {
+        net,
+        src: src.unwrap_or(Ipv6Addr::UNSPECIFIED),
+        ifp: Arc::clone(ifp),
+        gateway,
+        local: false,
+        refusal: None,
+        pinned: false,
+    });
+}
+
+/// Carries them out, in their order.
+fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
+    let stack = batch.stack;
+    let routes = &stack.routes6;
+    for action in actions {
+        match action {
+            HostAction::Probe(addr, nonce) => {
+                let message = NeighborMessage::solicit(addr, None, Some(nonce));
+                let ends = (Ipv6Addr::UNSPECIFIED, solicited_node(addr));
+                nd::send(batch, ifp, ends, &message, None);
+            }
+            HostAction::Add(addr) => {
+                if ifp.addrs6.add(addr) {
+                    routes.add_connected(ifp, &[addr]);
+                    routes.address_changed(ifp.index, None);
+                }
+            }
+            HostAction::Remove(addr) => {
+                if ifp.addrs6.remove(addr) {
+                    routes.address_changed(ifp.index, Some(addr));
+                }
+            }
+            HostAction::AddRouter(router) => routes.add_default(ifp, router),
+            HostAction::RemoveRouter(router) => routes.remove_gateway(ifp.index, router),
+            HostAction::AddPrefix(net) => add_route(batch, ifp, net, None),
+            HostAction::RemovePrefix(net) => _ = routes.unset(net),
+            HostAction::RemoveRedirect(dst) => {
+                let net = IfAddr {
+                    addr: dst,
+                    prefix_len: 128,
+                };
+                _ = routes.unset(net);
+            }
+            HostAction::Solicit => nd::solicit_routers(batch, ifp, ALL_ROUTERS),
+            HostAction::Reachable(mean) => {
+                let ms = mean.as_millis() as u64;
+                let part = stack.random(|random| random.below(ms));
+                let lifetime = mean / 2 + Duration::from_millis(part);
+                ifp.neighbours6.set_lifetime(lifetime);
+            }
+        }
+    }
+    // An interface may have been detached, and its routes removed, before these came.
+    if ifp.is_gone() {
+        routes.remove_interface(ifp.index);
+    }
+}

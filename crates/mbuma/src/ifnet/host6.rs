@@ -1,0 +1,536 @@
+//! The state of an interface that configures itself as a host of IPv6: addresses that are being probed for duplicates, and
+//! all that routers on the link tell of.
+//!
+//! Data only, no packet and no route: each call returns the [`HostAction`]s that follow, which
+//! [`autoconf`](crate::ether::autoconf) carries out when no lock is held.
+//!
+//! | what | until | then |
+//! |---|---|---|
+//! | a tentative address | each probe is sent and a second over | it is the interface's; or, claimed by another station, gone |
+//! | a learnt address | its lifetimes | it is deprecated, later removed |
+//! | a router, a prefix of the link | its lifetime | its route is removed |
+//!
+//! Invariants: a tentative address is not among the interface's own, so it takes in and sends nothing. Each list has a bound,
+//! and what is beyond it is ignored: a station that invents routers or prefixes evicts none that is in use.
+//! Locks: `state` (IFADDR), under which nothing is called.
+//! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 7217, RFC 7527, RFC 7559.
+
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
+use wire::{PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix, link_local_of};
+
+use super::IfAddr;
+
+static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
+
+/// Between two probes, and after the last (RFC 4861 section 10, RETRANS_TIMER).
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Before the first probe and the first solicitation: at random, so that hosts do not speak all at once.
+const DELAY_MAX_MS: u64 = 1000;
+/// Learnt addresses, and prefixes, at most.
+const PREFIXES_MAX: usize = 16;
+/// Routers at most.
+const ROUTERS_MAX: usize = 8;
+/// Destinations for which a router named a better first hop, at most.
+const REDIRECTS_MAX: usize = 64;
+/// Stable addresses that are tried for a prefix (RFC 7217 section 6, IDGEN_RETRIES).
+const TRIES_MAX: u8 = 3;
+/// A router can't make a valid address invalid sooner (RFC 4862 section 5.5.3 e).
+const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
+/// Between the first two solicitations of routers; doubles up to the longest (RFC 7559).
+const SOLICIT_FIRST: Duration = Duration::from_secs(4);
+const SOLICIT_LONGEST: Duration = Duration::from_secs(3600);
+
+/// How an interface configures itself as a host of IPv6 ([`IfConfig::autoconf`](super::IfConfig::autoconf)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Autoconf {
+    /// Probes that are sent before an address is used, to find another station that has it (RFC 4862 section 5.4); 0: none,
+    /// addresses are good at once. Default 1.
+    pub dad_transmits: u8,
+    /// Asks for routers, and takes addresses, prefixes and routes from what they tell. Default true.
+    pub accept_routers: bool,
+    /// Stable addresses are made with it (RFC 7217): the same for the same prefix, and not to be guessed. Keep it over
+    /// restarts, and keep it secret. Default all zero: the stack draws one.
+    pub secret: [u8; 16],
+}
+
+impl Default for Autoconf {
+    fn default() -> Self {
+        Self {
+            dad_transmits: 1,
+            accept_routers: true,
+            secret: [0; 16],
+        }
+    }
+}
+
+/// The next thing to do for an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostAction {
+    /// Ask whether another station has the address.
+    Probe(Ipv6Addr, [u8; 6]),
+    /// The address is the interface's.
+    Add(IfAddr<Ipv6Addr>),
+    /// It is not any more.
+    Remove(Ipv6Addr),
+    /// Packets to all other networks go to this router, or no more.
+    AddRouter(Ipv6Addr),
+    RemoveRouter(Ipv6Addr),
+    /// A network is on the link, or no more.
+    AddPrefix(IfAddr<Ipv6Addr>),
+    RemovePrefix(IfAddr<Ipv6Addr>),
+    /// Packets to this destination have no first hop of their own any more.
+    RemoveRedirect(Ipv6Addr),
+    /// Ask for routers.
+    Solicit,
+    /// Neighbours count as reachable for this long in the mean.
+    Reachable(Duration),
+}
+
+/// The interface.
+#[derive(Debug)]
+pub(crate) struct Host6 {
+    pub(crate) autoconf: Autoconf,
+    secret: KeyedHash,
+    state: Mutex<HostState>,
+    /// There is a deprecated address. Relaxed: a packet that is late to see a change came before it.
+    has_deprecated: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct HostState {
+    tentative: Vec<Tentative>,
+    learnt: Vec<LearntAddr>,
+    routers: Vec<(Ipv6Addr, Time)>,
+    prefixes: Vec<(IfAddr<Ipv6Addr>, Time)>,
+    redirects: Vec<Ipv6Addr>,
+    /// When to ask for routers next, and how long to wait then.
+    solicit: Option<(Time, Duration)>,
+    /// Another station has our link-local address, which is made of our Ethernet address: two stations have that one, and
+    /// nothing would work.
+    is_off: bool,
+}
+
+/// An address that is not the interface's yet.
+#[derive(Debug, Clone, Copy)]
+struct Tentative {
+    addr: IfAddr<Ipv6Addr>,
+    probes_left: u8,
+    next: Time,
+    nonce: [u8; 6],
+    learnt: Option<LearntAddr>,
+}
+
+/// An address that was made of a router's prefix.
+#[derive(Debug, Clone, Copy)]
+struct LearntAddr {
+    addr: Ipv6Addr,
+    /// How often another station had it before.
+    tries: u8,
+    preferred: Time,
+    valid: Time,
+    /// `preferred` is over, and that was noted.
+    is_deprecated: bool,
+}
+
+impl Host6 {
+    /// With the secret that it is to have.
+    pub(crate) fn new(autoconf: Autoconf) -> Self {
+        Self {
+            autoconf,
+            secret: KeyedHash::from_key(autoconf.secret),
+            state: Mutex::new(&STATE, HostState::default()),
+            has_deprecated: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the interface takes part in IPv6 though it may have no address yet.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.state.lock().is_off
+    }
+
+    /// The addresses from which new connections must not begin (RFC 4862 section 5.5.4).
+    pub(crate) fn deprecated(&self) -> Vec<Ipv6Addr> {
+        if !self.has_deprecated.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let over = state.learnt.iter().filter(|learnt| learnt.is_deprecated);
+        over.map(|learnt| learnt.addr).collect()
+    }
+
+    /// The interface is to have these addresses, now or once they were probed.
+    pub(crate) fn begin(
+        &self,
+        now: Time,
+        addrs: &[IfAddr<Ipv6Addr>],
+        random: &mut Random,
+    ) -> Vec<HostAction> {
+        let mut state = self.state.lock();
+        let mut actions = Vec::new();
+        for &addr in addrs {
+            if !state.is_off && !state.is_tentative(addr.addr) {
+                self.try_address(&mut state, now, (addr, None), random, &mut actions);
+            }
+        }
+        if self.autoconf.accept_routers && state.solicit.is_none() && state.routers.is_empty() {
+            // Behind the probes of the link-local address, from which it asks.
+            let probing = PROBE_INTERVAL * u32::from(self.autoconf.dad_transmits);
+            let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
+            state.solicit = Some((now + PROBE_INTERVAL + probing + delay, SOLICIT_FIRST));
+        }
+        actions
+    }
+
+    fn try_address(
+        &self,
+        state: &mut HostState,
+        now: Time,
+        (addr, learnt): (IfAddr<Ipv6Addr>, Option<LearntAddr>),
+        random: &mut Random,
+        actions: &mut Vec<HostAction>,
+    ) {
+        if self.autoconf.dad_transmits == 0 {
+            state.learnt.extend(learnt);
+            actions.push(HostAction::Add(addr));
+            return;
+        }
+        let mut nonce = [0; 6];
+        random.fill(&mut nonce);
+        state.tentative.push(Tentative {
+            addr,
+            probes_left: self.autoconf.dad_transmits,
+            next: now + Duration::from_millis(random.below(DELAY_MAX_MS)),
+            nonce,
+            learnt,
+        });
+    }
+
+    /// Whether the address is being probed.
+    pub(crate) fn is_tentative(&self, addr: Ipv6Addr) -> bool {
+        self.state.lock().is_tentative(addr)
+    }
+
+    /// Whether an address that is being probed is looked for in this group.
+    pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
+        let state = self.state.lock();
+        let mut groups = state.tentative.iter();
+        groups.any(|tentative| wire::solicited_node(tentative.addr.addr) == group)
+    }
+
+    /// The address is not wanted any more; whether it was being probed.
+    pub(crate) fn forget(&self, addr: Ipv6Addr) -> bool {
+        let mut state = self.state.lock();
+        state.learnt.retain(|learnt| learnt.addr != addr);
+        let before = state.tentative.len();
+        state
+            .tentative
+            .retain(|tentative| tentative.addr.addr != addr);
+        state.tentative.len() < before
+    }
+
+    /// Another station probes for, or, without a nonce or with `has_it`, has an address. Whether it was being probed here;
+    /// our own probe that comes back is none of another's (RFC 7527 section 4).
+    pub(crate) fn claimed(
+        &self,
+        now: Time,
+        addr: Ipv6Addr,
+        nonce: Option<&[u8]>,
+        random: &mut Random,
+    ) -> bool {
+        let mut state = self.state.lock();
+        let Some(at) = state.tentative.iter().position(|t| t.addr.addr == addr) else {
+            return false;
+        };
+        if nonce == Some(&state.tentative[at].nonce) {
+            return true;
+        }
+        let taken = state.tentative.remove(at);
+        if is_link_local6(addr) {
+            *state = HostState {
+                is_off: true,
+                ..HostState::default()
+            };
+        } else if let Some(learnt) = taken.learnt.filter(|learnt| learnt.tries < TRIES_MAX) {
+            let next = LearntAddr {
+                addr: self.stable_address(addr, learnt.tries + 1),
+                tries: learnt.tries + 1,
+                ..learnt
+            };
+            let addr = host(next.addr);
+            self.try_address(&mut state, now, (addr, Some(next)), random, &mut Vec::new());
+        }
+        true
+    }
+
+    /// A stable address in the network of `prefix`, the one behind `tries` others (RFC 7217 section 5).
+    fn stable_address(&self, prefix: Ipv6Addr, tries: u8) -> Ipv6Addr {
+        let network = prefix.to_bits() >> 64;
+        for salt in 0_u8.. {
+            let mut bytes = [0; 10];
+            let (first, rest) = bytes.split_at_mut(8);
+            first.copy_from_slice(&(network as u64).to_be_bytes());
+            rest.copy_from_slice(&[tries, salt]);
+            let id = self.secret.hash(&bytes);
+            if !is_reserved(id) {
+                return Ipv6Addr::from_bits(network << 64 | u128::from(id));
+            }
+        }
+        prefix
+    }
+
+    /// A router of the link tells of itself, and of the link.
+    pub(crate) fn advertised(
+        &self,
+        now: Time,
+        router: Ipv6Addr,
+        advert: &RouterAdvert,
+        prefixes: impl Iterator<Item = PrefixInfo>,
+        random: &mut Random,
+    ) -> Vec<HostAction> {
+        let mut state = self.state.lock();
+        let mut actions = Vec::new();
+        if state.is_off {
+            return actions;
+        }
+        if advert.lifetime > 0 {
+            state.solicit = None;
+        }
+        if advert.reachable_ms != 0 && advert.reachable_ms <= 3_600_000 {
+            let reachable = Duration::from_millis(u64::from(advert.reachable_ms));
+            actions.push(HostAction::Reachable(reachable));
+        }
+        state.take_router(now, router, advert.lifetime, &mut actions);
+        for prefix in prefixes.take(PREFIXES_MAX) {
+            if is_link_local6(prefix.prefix) || prefix.prefix.is_multicast() {
+                continue;
+            }
+            if prefix.on_link {
+                state.take_prefix(now, &prefix, &mut actions);
+            }
+            let usable = prefix.prefix_len == 64 && prefix.preferred_s <= prefix.valid_s;
+            if prefix.autonomous && usable {
+                self.take_address(&mut state, now, &prefix, random, &mut actions);
+            }
+        }
+        actions
+    }
+
+    /// Makes an address of the prefix, or gives the one that there is its new lifetimes.
+    fn take_address(
+        &self,
+        state: &mut HostState,
+        now: Time,
+        prefix: &PrefixInfo,
+        random: &mut Random,
+        actions: &mut Vec<HostAction>,
+    ) {
+        let (preferred, valid) = (end(now, prefix.preferred_s), end(now, prefix.valid_s));
+        let probed = state.tentative.iter_mut().filter_map(|t| t.learnt.as_mut());
+        let known = state.learnt.iter_mut().chain(probed);
+        let mut same = known.filter(|learnt| is_same_prefix(learnt.addr, prefix.prefix, 64));
+        if let Some(learnt) = same.next() {
+            learnt.preferred = preferred;
+            let soon = now + TWO_HOURS;
+            if valid > soon || valid > learnt.valid {
+                learnt.valid = valid;
+            } else if learnt.valid > soon {
+                learnt.valid = soon;
+            }
+            drop(same);
+            return self.note_deprecated(state, now);
+        }
+        drop(same);
+        let probed = state
+            .tentative
+            .iter()
+            .filter(|t| t.learnt.is_some())
+            .count();
+        if prefix.valid_s == 0 || state.learnt.len() + probed >= PREFIXES_MAX {
+            return;
+        }
+        let learnt = LearntAddr {
+            addr: self.stable_address(prefix.prefix, 0),
+            tries: 0,
+            preferred,
+            valid,
+            is_deprecated: false,
+        };
+        let addr = host(learnt.addr);
+        self.try_address(state, now, (addr, Some(learnt)), random, actions);
+        self.note_deprecated(state, now);
+    }
+
+    /// Notes which addresses are deprecated now.
+    fn note_deprecated(&self, state: &mut HostState, now: Time) {
+        for learnt in &mut state.learnt {
+            learnt.is_deprecated = learnt.preferred <= now;
+        }
+        let any = state.learnt.iter().any(|learnt| learnt.is_deprecated);
+        self.has_deprecated.store(any, Ordering::Relaxed);
+    }
+
+    /// Whether one more destination may have a first hop of its own; the action makes room.
+    pub(crate) fn redirected(&self, dst: Ipv6Addr) -> Option<HostAction> {
+        let mut state = self.state.lock();
+        let known = state.redirects.iter().position(|known| *known == dst);
+        let full = state.redirects.len() >= REDIRECTS_MAX;
+        let at = known.or(full.then_some(0));
+        let gone = at.map(|at| state.redirects.remove(at));
+        state.redirects.push(dst);
+        gone.map(HostAction::RemoveRedirect)
+    }
+
+    /// The actions that are due.
+    pub(crate) fn run_timers(&self, now: Time) -> Vec<HostAction> {
+        let mut state = self.state.lock();
+        let mut actions = Vec::new();
+        state.run_probes(now, &mut actions);
+        state.expire(now, &mut actions);
+        if let Some((next, interval)) = &mut state.solicit
+            && *next <= now
+        {
+            *next = now + *interval;
+            *interval = (*interval * 2).min(SOLICIT_LONGEST);
+            actions.push(HostAction::Solicit);
+        }
+        self.note_deprecated(&mut state, now);
+        actions
+    }
+
+    /// When [`Host6::run_timers`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let state = self.state.lock();
+        let probes = state.tentative.iter().map(|tentative| tentative.next);
+        let routers = state.routers.iter().map(|(_, until)| *until);
+        let prefixes = state.prefixes.iter().map(|(_, until)| *until);
+        let valid = state.learnt.iter().map(|learnt| learnt.valid);
+        let preferred = state.learnt.iter().filter(|learnt| !learnt.is_deprecated);
+        let preferred = preferred.map(|learnt| learnt.preferred);
+        let solicit = state.solicit.map(|(next, _)| next);
+        let all = probes.chain(routers).chain(prefixes).chain(valid);
+        all.chain(preferred)
+            .chain(solicit)
+            .filter(|at| *at < Time::MAX)
+            .min()
+    }
+}
+
+impl HostState {
+    fn is_tentative(&self, addr: Ipv6Addr) -> bool {
+        self.tentative
+            .iter()
+            .any(|tentative| tentative.addr.addr == addr)
+    }
+
+    fn take_router(
+        &mut self,
+        now: Time,
+        router: Ipv6Addr,
+        lifetime_s: u16,
+        actions: &mut Vec<HostAction>,
+    ) {
+        let at = self.routers.iter().position(|(known, _)| *known == router);
+        let until = now + Duration::from_secs(u64::from(lifetime_s));
+        match (at, lifetime_s) {
+            (Some(at), 0) => {
+                self.routers.remove(at);
+                actions.push(HostAction::RemoveRouter(router));
+            }
+            (Some(at), _) => self.routers[at].1 = until,
+            (None, 0) => {}
+            (None, _) if self.routers.len() < ROUTERS_MAX => {
+                self.routers.push((router, until));
+                actions.push(HostAction::AddRouter(router));
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn take_prefix(&mut self, now: Time, prefix: &PrefixInfo, actions: &mut Vec<HostAction>) {
+        let given = IfAddr {
+            addr: prefix.prefix,
+            prefix_len: prefix.prefix_len,
+        };
+        let net = IfAddr {
+            addr: given.network(),
+            ..given
+        };
+        let at = self.prefixes.iter().position(|(known, _)| *known == net);
+        let until = end(now, prefix.valid_s);
+        match (at, prefix.valid_s) {
+            (Some(at), 0) => {
+                self.prefixes.remove(at);
+                actions.push(HostAction::RemovePrefix(net));
+            }
+            (Some(at), _) => self.prefixes[at].1 = until,
+            (None, 0) => {}
+            (None, _) if self.prefixes.len() < PREFIXES_MAX => {
+                self.prefixes.push((net, until));
+                actions.push(HostAction::AddPrefix(net));
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn run_probes(&mut self, now: Time, actions: &mut Vec<HostAction>) {
+        let mut done = Vec::new();
+        for tentative in self.tentative.iter_mut().filter(|t| t.next <= now) {
+            if tentative.probes_left == 0 {
+                done.push(tentative.addr.addr);
+                self.learnt.extend(tentative.learnt);
+                actions.push(HostAction::Add(tentative.addr));
+                continue;
+            }
+            tentative.probes_left -= 1;
+            tentative.next = now + PROBE_INTERVAL;
+            actions.push(HostAction::Probe(tentative.addr.addr, tentative.nonce));
+        }
+        self.tentative.retain(|t| !done.contains(&t.addr.addr));
+    }
+
+    fn expire(&mut self, now: Time, actions: &mut Vec<HostAction>) {
+        self.learnt.retain(|learnt| {
+            let is_over = learnt.valid <= now;
+            actions.extend(is_over.then_some(HostAction::Remove(learnt.addr)));
+            !is_over
+        });
+        self.routers.retain(|(router, until)| {
+            let is_over = *until <= now;
+            actions.extend(is_over.then_some(HostAction::RemoveRouter(*router)));
+            !is_over
+        });
+        self.prefixes.retain(|(net, until)| {
+            let is_over = *until <= now;
+            actions.extend(is_over.then_some(HostAction::RemovePrefix(*net)));
+            !is_over
+        });
+    }
+}
+
+/// An address that says nothing of which others are on the link (RFC 5942 section 4).
+fn host(addr: Ipv6Addr) -> IfAddr<Ipv6Addr> {
+    IfAddr {
+        addr,
+        prefix_len: 128,
+    }
+}
+
+/// The end of a lifetime in seconds; all bits set: never.
+fn end(now: Time, lifetime_s: u32) -> Time {
+    match lifetime_s {
+        u32::MAX => Time::MAX,
+        s => now + Duration::from_secs(u64::from(s)),
+    }
+}
+
+/// Interface identifiers that have a meaning (RFC 5453): the subnet routers', and the anycast ones.
+fn is_reserved(id: u64) -> bool {
+    id == 0 || (0xfdff_ffff_ffff_ff80..=0xfdff_ffff_ffff_ffff).contains(&id)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! An interface that configures itself as a host of IPv6. Each test is named after the point that it stands for; those of
+//! lifetimes and bounds are beside the code.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::common::net::*;
+use crate::ip6::{PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
+use mbuma::{Autoconf, DropReason, IfAddr, RouteKind};
+use wire::{
+    ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,
+    link_local_of, solicited_node,
+};
+
+const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 5, 1]);
+const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0);
+
+fn host(addrs6: Vec<IfAddr<Ipv6Addr>>) -> Lab {
+    Lab::new(Setup {
+        addrs6,
+        autoconf: Some(Autoconf {
+            secret: [7; 16],
+            ..Autoconf::default()
+        }),
+        ..Setup::default()
+    })
+}
+
+fn given() -> Vec<IfAddr<Ipv6Addr>> {
+    vec![IfAddr {
+        addr: US6,
+        prefix_len: 64,
+    }]
+}
+
+/// The frames of IPv6 that the stack sends within this time.
+fn after(lab: &Lab, ms: u64) -> Vec<Seen6> {
+    let mut seen = Vec::new();
+    for _ in 0..ms / 100 {
+        lab.advance(Duration::from_millis(100));
+        lab.poll();
+        seen.extend(lab.frames().iter().map(|frame| parse6(frame)));
+    }
+    seen
+}
+
+/// The addresses for which a host probes in these.
+fn probed(seen: &[Seen6]) -> Vec<Ipv6Addr> {
+    let probes = seen.iter().filter(|seen| seen.src.is_unspecified());
+    let target = |seen: &Seen6| {
+        let (header, body) = parse_icmp6(seen);
+        assert_eq!(seen.hop_limit, 255);
+        match NdpMessage::parse(header.kind(), header.rest(), &body).unwrap() {
+            NdpMessage::NeighborSolicit { target, options } => {
+                assert_eq!(seen.dst, solicited_node(target));
+                assert!(options.source().is_none() && options.nonce().is_some());
+                Some(target)
+            }
+            _ => None,
+        }
+    };
+    probes.filter_map(target).collect()
+}
+
+fn has(lab: &Lab, addr: Ipv6Addr) -> bool {
+    let all = lab.stack.addresses(lab.iface);
+    all.iter().any(|(own, _)| *own == IpAddr::V6(addr))
+}
+
+fn router() -> Ipv6Addr {
+    link_local_of(ROUTER_MAC)
+}
+
+/// An advertisement of a router with this lifetime, and of [`PREFIX`] with these.
+fn advert(lifetime: u16, preferred: u32, valid: u32) -> Vec<u8> {
+    let [l1, l0] = lifetime.to_be_bytes();
+    let message = Icmp6Message::Other {
+        kind: NdpMessage::ROUTER_ADVERT,
+        code: 0,
+        rest: [64, 0, l1, l0],
+    };
+    let mut body = vec![0; 8];
+    body.extend([1, 1]);
+    body.extend(ROUTER_MAC.0);
+    body.extend([3, 4, 64, 0xc0]);
+    body.extend(valid.to_be_bytes());
+    body.extend(preferred.to_be_bytes());
+    body.extend([0; 4]);
+    body.extend(PREFIX.octets());
+    icmp6_frame(router(), ALL_NODES, 255, message, &body)
+}
+
+#[test]
+fn a2_an_address_is_probed_for_before_it_is_used() {
+    // Breaks if a host takes an address without asking, answers for one that it may not have, or never gets it.
+    let lab = host(given());
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+    assert!(lab.frames().is_empty() && !has(&lab, US6));
+    assert!(lab.stack.udp_bind(at6(US6, 7)).is_err());
+    let mut targets = probed(&after(&lab, 1000));
+    targets.sort_unstable();
+    assert_eq!(targets, [US6, link_local_of(OUR_MAC)]);
+    after(&lab, 1100);
+    assert!(has(&lab, US6) && has(&lab, link_local_of(OUR_MAC)));
+    lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+    assert_eq!(parse6(&lab.frame()).src, US6);
+    lab.done();
+}
+
+#[test]
+fn a3_an_address_that_another_station_has_or_probes_for_is_not_taken() {
+    // Breaks if two stations have one address after probing.
+    let flags = AdvertFlags {
+        router: false,
+        solicited: false,
+        overrides: true,
+    };
+    let answer = NeighborMessage::advert(US6, PEER_MAC, flags);
+    let probe = NeighborMessage::solicit(US6, None, Some([9; 6]));
+    let unspecified = Ipv6Addr::UNSPECIFIED;
+    for claim in [
+        nd_frame(PEER6, ALL_NODES, &answer),
+        nd_frame(unspecified, solicited_node(US6), &probe),
+    ] {
+        let lab = host(given());
+        after(&lab, 1000);
+        lab.give(&claim);
+        after(&lab, 3000);
+        assert!(!has(&lab, US6) && has(&lab, link_local_of(OUR_MAC)));
+        lab.done();
+    }
+    // Two stations with one Ethernet address.
+    let lab = host(given());
+    let own = link_local_of(OUR_MAC);
+    let answer = NeighborMessage::advert(own, PEER_MAC, flags);
+    after(&lab, 1000);
+    lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
+    assert!(after(&lab, 10_000).is_empty());
+    assert_eq!(lab.stack.addresses(lab.iface).len(), 1, "IPv4's alone");
+    lab.done();
+}
+
+#[test]
+fn a4_our_own_probe_that_comes_back_is_no_duplicate() {
+    // Breaks if a loop on the link leaves a host without addresses (RFC 7527).
+    let lab = host(given());
+    let mut frames = Vec::new();
+    for _ in 0..10 {
+        lab.advance(Duration::from_millis(100));
+        frames.extend(lab.frames());
+    }
+    assert_eq!(frames.len(), 2);
+    frames.iter().for_each(|frame| lab.give(frame));
+    after(&lab, 2000);
+    assert!(has(&lab, US6) && has(&lab, link_local_of(OUR_MAC)));
+    lab.done();
+}
+
+#[test]
+fn r_routers_are_asked_for_and_believed() {
+    // Breaks if a host finds no router, takes no address of its prefix, or keeps either for ever (RFC 4861 section 6.3).
+    let lab = host(Vec::new());
+    let asked = after(&lab, 5000);
+    let solicit = asked.iter().find(|seen| seen.dst == ALL_ROUTERS).unwrap();
+    let (header, body) = parse_icmp6(solicit);
+    let message = NdpMessage::parse(header.kind(), header.rest(), &body).unwrap();
+    let NdpMessage::RouterSolicit { options } = message else {
+        panic!("{message:?}");
+    };
+    assert_eq!(
+        (solicit.src, options.source()),
+        (link_local_of(OUR_MAC), Some(OUR_MAC))
+    );
+    lab.give(&advert(1800, 100, 1000));
+    let learnt = probed(&after(&lab, 1000))[0];
+    after(&lab, 1100);
+    assert!(has(&lab, learnt));
+    let routes = lab.stack.routes6();
+    let kind = |net: &str| {
+        let net: IfAddr<Ipv6Addr> = net.parse().unwrap();
+        routes
+            .iter()
+            .find(|route| route.net == net)
+            .map(|route| route.kind)
+    };
+    assert_eq!(kind("::/0"), Some(RouteKind::Gateway(lab.iface, router())));
+    assert_eq!(kind("2001:db8:0:1::/64"), Some(RouteKind::Link(lab.iface)));
+    // Its Ethernet address came with the advertisement.
+    let far = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
+    let socket = lab.stack.udp_bind(at6(learnt, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
+    let sent = parse6(&lab.frame());
+    assert_eq!((sent.to, sent.dst), (ROUTER_MAC, far));
+    drop(socket);
+    lab.advance(Duration::from_secs(1001));
+    drop(lab.frames());
+    assert!(!has(&lab, learnt));
+    lab.give(&advert(0, 0, 0));
+    assert!(
+        lab.stack
+            .routes6()
+            .iter()
+            .all(|route| route.net.prefix_len != 0)
+    );
+    lab.done();
+}
+
+#[test]
+fn n1_advertisements_that_are_not_of_a_router_on_the_link_are_dropped() {
+    // Breaks if a station elsewhere, or one that gives a global address, can lead a host's packets to itself.
+    let lab = host(Vec::new());
+    after(&lab, 5000);
+    let mut far = advert(1800, 100, 1000);
+    far[14 + 7] = 254;
+    lab.give(&far);
+    let message = Icmp6Message::Other {
+        kind: NdpMessage::ROUTER_ADVERT,
+        code: 0,
+        rest: [64, 0, 7, 8],
+    };
+    lab.give(&icmp6_frame(PEER6, ALL_NODES, 255, message, &[0; 8]));
+    assert_eq!(lab.dropped(DropReason::BadNd), 2);
+    assert!(
+        lab.stack
+            .routes6()
+            .iter()
+            .all(|route| route.net.prefix_len != 0)
+    );
+    lab.done();
+}
+
+#[test]
+fn n10_the_first_hop_alone_may_redirect() {
+    // Breaks if any station can lead packets to itself, or a redirect of the router does not count (RFC 4861 section 8.1).
+    let lab = host(Vec::new());
+    after(&lab, 5000);
+    lab.give(&advert(1800, 5000, 5000));
+    let learnt = probed(&after(&lab, 1000))[0];
+    after(&lab, 1100);
+    let far = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
+    let better = link_local_of(PEER_MAC);
+    let redirect = |from: Ipv6Addr| {
+        let message = Icmp6Message::Other {
+            kind: NdpMessage::REDIRECT,
+            code: 0,
+            rest: [0; 4],
+        };
+        let mut body = [better.octets(), far.octets()].concat();
+        body.extend([2, 1]);
+        body.extend(PEER_MAC.0);
+        icmp6_frame(from, learnt, 255, message, &body)
+    };
+    let socket = lab.stack.udp_bind(at6(learnt, 7)).unwrap();
+    let goes_to = || {
+        socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
+        parse6(&lab.frame()).to
+    };
+    lab.give(&redirect(better));
+    assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 1));
+    lab.give(&redirect(router()));
+    assert_eq!(goes_to(), PEER_MAC);
+    drop(socket);
+    lab.done();
+}

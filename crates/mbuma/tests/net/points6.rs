@@ -1,0 +1,279 @@
+//! More points of IPv6 for each node, one test each, by its name. [`main`](crate) has the table of all points.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use crate::common::net::*;
+use crate::ip6::{
+    PEER6, US6, at6, frame6, icmp6, icmp6_frame, introduce6, lab, nd_frame, parse_icmp6, parse6,
+};
+use mbuma::socket::RecvError;
+use mbuma::{DropReason, IcmpError, IfAddr, SendError};
+use wire::{
+    ALL_NODES, AdvertFlags, Icmp6Message, IpProto, Ipv6Fields, MacAddr, NeighborMessage,
+    Unreachable6, link_local_of, pseudo_header_v6, solicited_node,
+};
+
+const PING: Icmp6Message = Icmp6Message::EchoRequest { id: 5, seq: 9 };
+
+fn from_peer6(next: IpProto) -> Ipv6Fields {
+    Ipv6Fields {
+        next,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    }
+}
+
+/// A ping to us with this body.
+fn ping(body: &[u8]) -> Vec<u8> {
+    icmp6(PEER6, US6, PING, body)
+}
+
+#[test]
+fn h1_a_header_that_contradicts_its_packet_is_dropped() {
+    // Breaks if another version, or a length beyond the frame, is taken; or if what the link adds behind counts.
+    let lab = lab();
+    introduce6(&lab);
+    let good = frame6(&from_peer6(IpProto::ICMPV6), &ping(b"hello"));
+    let mut version = good.clone();
+    version[14] = 0x50;
+    lab.give(&version);
+    assert_eq!(lab.dropped(DropReason::IpBadHeader), 1);
+    for len in [20, good.len() - 1] {
+        lab.give(&good[..len]);
+    }
+    assert_eq!(lab.dropped(DropReason::IpTruncated), 2);
+    lab.give(&[&good[..], &[0; 6]].concat());
+    let (_, body) = parse_icmp6(&parse6(&lab.frame()));
+    assert_eq!(body, b"hello");
+    lab.done();
+}
+
+#[test]
+fn h7_nothing_behind_the_headers_is_taken_in_silence() {
+    // Breaks if a packet that says that nothing follows is answered (RFC 8200 section 4.7).
+    let lab = lab();
+    introduce6(&lab);
+    lab.give(&frame6(&from_peer6(IpProto::NONE), &[]));
+    lab.give(&frame6(&from_peer6(IpProto::NONE), &[1; 40]));
+    assert_eq!(lab.dropped(DropReason::IpNoNextHeader), 2);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn h10_and_h11_the_last_hop_takes_any_hop_limit_and_label() {
+    // Breaks if a host drops a packet whose hops are used up where it is meant to be, or loses a congestion mark.
+    let lab = lab();
+    introduce6(&lab);
+    for hop_limit in [0, 1] {
+        let fields = Ipv6Fields {
+            class: 3,
+            flow_label: 0xf_ffff,
+            hop_limit,
+            ..from_peer6(IpProto::ICMPV6)
+        };
+        lab.give(&frame6(&fields, &ping(b"hello")));
+        let frame = lab.frame();
+        let class = frame[14] << 4 | frame[15] >> 4;
+        assert_eq!(class & 0b11, 3);
+        assert_eq!(parse_icmp6(&parse6(&frame)).1, b"hello");
+    }
+    lab.done();
+}
+
+/// A datagram to `dst`, whose port is closed.
+fn to_closed_port(src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
+    let mut datagram = vec![0, 9, 0, 77, 0, 8, 0, 0];
+    let mut sum = pseudo_header_v6(src, dst, IpProto::UDP, 8);
+    sum.add_bytes(&datagram);
+    datagram[6..8].copy_from_slice(&sum.finish_nonzero().to_be_bytes());
+    let fields = Ipv6Fields {
+        src,
+        dst,
+        ..from_peer6(IpProto::UDP)
+    };
+    frame6(&fields, &datagram)
+}
+
+#[test]
+fn i1_no_error_is_sent_about_what_must_not_have_one() {
+    // Breaks if two hosts can keep each other busy with errors, or one packet to a group makes many.
+    let lab = lab();
+    introduce6(&lab);
+    lab.give(&to_closed_port(PEER6, ALL_NODES));
+    assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
+    let error = Icmp6Message::DestUnreachable(Unreachable6::Port);
+    lab.give(&icmp6_frame(PEER6, US6, 64, error, &[0; 48]));
+    let unknown = Icmp6Message::Other {
+        kind: 100,
+        code: 0,
+        rest: [0; 4],
+    };
+    lab.give(&icmp6_frame(PEER6, US6, 64, unknown, &[0; 48]));
+    assert!(lab.frames().is_empty());
+    // To one host there is one.
+    lab.give(&to_closed_port(PEER6, US6));
+    assert_eq!(parse_icmp6(&parse6(&lab.frame())).0.message(), error);
+    lab.done();
+}
+
+#[test]
+fn i8_an_error_reaches_the_socket_whose_datagram_it_quotes() {
+    // Breaks if a program does not learn that no socket has the port, or is told by a packet that quotes another's.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    let sent = lab.frame();
+    let closed = Icmp6Message::DestUnreachable(Unreachable6::Port);
+    let mut forged = sent.clone();
+    forged[14 + 40 + 1] ^= 0x55;
+    lab.give(&icmp6_frame(PEER6, US6, 64, closed, &forged[14..]));
+    assert!(matches!(socket.recv(), Err(RecvError::WouldBlock)));
+    lab.give(&icmp6_frame(PEER6, US6, 64, closed, &sent[14..]));
+    let error = socket.take_error().unwrap();
+    assert_eq!((error.dst, error.kind), (at6(PEER6, 9), IcmpError::Port));
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn n2_contradictory_messages_of_discovery_are_dropped() {
+    // Breaks if a group, or a station without an address that gives one, gets an entry (RFC 4861 section 7.1).
+    let lab = lab();
+    let group = NeighborMessage::solicit(ALL_NODES, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, US6, &group));
+    let probe = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(
+        Ipv6Addr::UNSPECIFIED,
+        solicited_node(US6),
+        &probe,
+    ));
+    let flags = AdvertFlags {
+        router: false,
+        solicited: true,
+        overrides: true,
+    };
+    let advert = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    lab.give(&nd_frame(PEER6, ALL_NODES, &advert));
+    assert_eq!(lab.dropped(DropReason::BadNd), 3);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn n6_datagrams_wait_in_order_and_not_without_bound() {
+    // Breaks if what waits for a neighbour comes out in another order, or takes memory without bound.
+    let lab = lab();
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    for n in 0..100_u8 {
+        socket.send_to(lab.chain(&[n]), at6(PEER6, 9)).unwrap();
+    }
+    assert_eq!(lab.frames().len(), 1, "the question");
+    assert_eq!(lab.dropped(DropReason::NdQueueFull), 36);
+    let flags = AdvertFlags {
+        router: false,
+        solicited: true,
+        overrides: true,
+    };
+    let advert = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    lab.give(&nd_frame(PEER6, US6, &advert));
+    let sent = lab.frames();
+    let sent = sent.iter().map(|frame| *frame.last().unwrap());
+    assert!(sent.eq(0..64));
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn n7_a_scan_of_the_network_evicts_no_neighbour() {
+    // Breaks if a host that sends to thousands of absent stations makes the stack forget those that are there (RFC 6583).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    for n in 0..5000_u16 {
+        let absent = Ipv6Addr::new(0xfd00, 0, 0, 0, 1, 1, 1, n);
+        socket.send_to(lab.chain(b"scan"), at6(absent, 9)).unwrap();
+        drop(lab.packets());
+    }
+    socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    assert_eq!(parse6(&lab.frame()).to, PEER_MAC);
+    drop(socket);
+    lab.advance(Duration::from_secs(10));
+    drop(lab.packets());
+    lab.done();
+}
+
+#[test]
+fn n12_an_address_that_moved_is_announced_to_all() {
+    // Breaks if stations go on sending to where an address was (RFC 4861 section 7.2.6).
+    let lab = lab();
+    lab.stack.announce(lab.iface);
+    let frames = lab.frames();
+    let adverts: Vec<_> = frames
+        .iter()
+        .filter(|frame| frame[12..14] == [0x86, 0xdd])
+        .collect();
+    assert_eq!(adverts.len(), 2, "both addresses");
+    for frame in adverts {
+        let seen = parse6(frame);
+        let (header, _) = parse_icmp6(&seen);
+        assert_eq!(
+            (seen.dst, seen.hop_limit, header.kind()),
+            (ALL_NODES, 255, 136)
+        );
+        assert_eq!(header.rest()[0], 0x20, "override, not solicited");
+    }
+    lab.done();
+}
+
+#[test]
+fn n13_an_address_alone_says_nothing_of_its_neighbours() {
+    // Breaks if a station is looked for on the link because its address is like ours (RFC 5942).
+    let lab = Lab::new(Setup {
+        addrs6: vec![IfAddr {
+            addr: US6,
+            prefix_len: 128,
+        }],
+        ..Setup::default()
+    });
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let sent = socket.send_to(lab.chain(b"hello"), at6(PEER6, 9));
+    assert_eq!(sent, Err(SendError::NoRoute));
+    assert!(lab.frames().is_empty());
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn a10_a_station_is_in_the_groups_of_its_addresses_and_of_its_kind() {
+    // Breaks if a station is not found by its addresses, or a host takes what is for routers.
+    for (is_router, heard) in [(false, 2), (true, 3)] {
+        let lab = lab();
+        introduce6(&lab);
+        lab.stack.set_forwarding(is_router);
+        let own = link_local_of(OUR_MAC);
+        for group in [ALL_NODES, solicited_node(own), wire::ALL_ROUTERS] {
+            lab.give(&icmp6_frame(PEER6, group, 64, PING, b""));
+        }
+        assert_eq!(lab.frames().len(), heard);
+        lab.done();
+    }
+}
+
+#[test]
+fn a11_a_group_has_its_ethernet_address() {
+    // Breaks if stations do not hear what is sent to their group (RFC 2464 section 7).
+    let lab = lab();
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x1122, 0x3344);
+    let to = std::net::SocketAddrV6::new(group, 9, 0, lab.iface.number());
+    socket.send_to(lab.chain(b"hello"), to).unwrap();
+    let seen = parse6(&lab.frame());
+    assert_eq!(seen.to, MacAddr([0x33, 0x33, 0x11, 0x22, 0x33, 0x44]));
+    assert_eq!(seen.dst, group);
+    drop(socket);
+    lab.done();
+}

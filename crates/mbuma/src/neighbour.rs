@@ -127,7 +127,7 @@ pub(crate) enum Resolution {
     Waits,
     /// The same; the caller asks all stations. An older question made room for this one: these waited for it.
     Ask(Mbufq),
-    /// Too many wait for the same answer.
+    /// The same; too many wait for the same answer, and this one does no more.
     Full(Packet),
     /// The link is gone.
     Gone(Packet),
@@ -240,11 +240,13 @@ impl<A: Copy + Ord> Neighbours<A> {
                 Resolution::Check(mac, packet)
             }
             Some(Entry::Asking { waiting, .. }) => {
-                if waiting.len() >= self.queue_max {
-                    return Resolution::Full(packet);
-                }
+                let is_full = waiting.len() >= self.queue_max;
                 waiting.enqueue(packet);
-                Resolution::Waits
+                // The oldest is worth the least (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
+                match is_full.then(|| waiting.dequeue()).flatten() {
+                    Some(oldest) => Resolution::Full(oldest),
+                    None => Resolution::Waits,
+                }
             }
             None => Resolution::Ask(start(&mut table, addr, packet, now)),
         }

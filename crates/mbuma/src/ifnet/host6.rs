@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
-use wire::{PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix, link_local_of};
+use wire::{PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
 
 use super::IfAddr;
 

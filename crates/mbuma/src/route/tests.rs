@@ -133,6 +133,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
             prefix_len: 24,
         }],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -102,6 +102,7 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
             prefix_len: 24,
         }],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -43,6 +43,7 @@ fn config(net: u8, host: u8) -> IfConfig {
         mac: None,
         addrs: vec![addr],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

@@ -337,6 +337,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         mac: Some(OUR_MAC),
         addrs: vec![addr],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

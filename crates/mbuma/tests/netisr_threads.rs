@@ -71,6 +71,7 @@ fn source(stack: &Stack, number: u8) -> Source {
             prefix_len: 24,
         }],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

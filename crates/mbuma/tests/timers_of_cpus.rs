@@ -35,6 +35,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         mac: None,
         addrs: vec![addr],
         addrs6: Vec::new(),
+        autoconf: None,
         accept_any: false,
         route_localnet: false,
         mp_safe: true,

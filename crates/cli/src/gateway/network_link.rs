@@ -101,6 +101,8 @@ impl NetworkLink {
             vnet_hdr: offloads.vnet_hdr,
             csum: offloads.csum,
             tso4: offloads.tso4,
+            tso6: offloads.tso6,
+            uso: offloads.uso,
         };
         let tap = Arc::new(CountedTap {
             tap: Tap::from_fd(tap, options, &self.pool),

@@ -41,6 +41,7 @@ impl Router {
             mac: None,
             addrs: vec![addr],
             addrs6: Vec::new(),
+            autoconf: None,
             accept_any: false,
             route_localnet: false,
             mp_safe: true,

@@ -7,8 +7,8 @@ use crate::common::net::*;
 use crate::ip6::{
     PEER6, US6, at6, frame6, icmp6, icmp6_frame, introduce6, lab, nd_frame, parse_icmp6, parse6,
 };
-use mbuma::socket::RecvError;
-use mbuma::{DropReason, IcmpError, IfAddr, SendError};
+use mbuma::socket::{RecvError, SendError};
+use mbuma::{DropReason, IcmpError, IfAddr};
 use wire::{
     ALL_NODES, AdvertFlags, Icmp6Message, IpProto, Ipv6Fields, MacAddr, NeighborMessage,
     Unreachable6, link_local_of, pseudo_header_v6, solicited_node,

@@ -78,6 +78,7 @@ pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
             interface_mss: t.send.mss,
             until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
             may_fragment: false,
+            suspected: false,
         }));
         t.send.set_mss(mss);
     }

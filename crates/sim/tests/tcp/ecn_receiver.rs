@@ -144,8 +144,8 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         (EcnMode::Offer, EcnMode::Accept, SYN),
     ] {
         let mut b = Bench::tuned(|c| c.tcp.ecn = stacks);
-        let peer = std::net::SocketAddrV4::new(THEM, PORT);
-        let local = std::net::SocketAddrV4::new(US, 0);
+        let peer = them(PORT);
+        let local = us(0);
         let stream = b.stack().tcp_connect_with(local, peer, Some(&asked(own)));
         b.run(ms(0));
         assert_eq!(b.one().flags, offered, "{stacks:?}");
@@ -157,7 +157,7 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         (EcnMode::Offer, EcnMode::Off, SYN | ACK),
     ] {
         let mut b = Bench::tuned(|c| c.tcp.ecn = stacks);
-        let local = std::net::SocketAddrV4::new(US, PORT);
+        let local = us(PORT);
         let listener = b.stack().tcp_listen(local, 16).expect("the port is free");
         listener.set_options(&asked(own));
         assert_eq!(listener.options(), asked(own));

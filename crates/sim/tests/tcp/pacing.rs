@@ -1,7 +1,5 @@
 //! Pacing: how fast data leaves.
 
-use std::net::SocketAddrV4;
-
 use crate::common::*;
 use mbuma::TcpStream;
 use wire::TcpOptions;
@@ -12,7 +10,7 @@ const FLIGHT: usize = 10 * MSS;
 fn far(b: &mut Bench) -> (Hand, TcpStream) {
     let listener = b
         .stack()
-        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .tcp_listen(us(PORT), 16)
         .expect("the port is free");
     let mut hand = Hand::from_port(5000);
     let mut syn = hand.segment(SYN);

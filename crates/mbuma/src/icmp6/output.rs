@@ -40,7 +40,7 @@ pub(crate) fn tell(
     message: Icmp6Message,
     to_many: bool,
 ) {
-    let Some((of, route)) = may_tell(batch, &mut original, to_many) else {
+    let Some((of, route)) = may_tell(batch, &mut original, message, to_many) else {
         return;
     };
     // Where our own address is what was asked for, the answer comes from there; so it does from another host's for which
@@ -86,6 +86,7 @@ struct Offender {
 fn may_tell(
     batch: &Batch<'_>,
     original: &mut Packet,
+    message: Icmp6Message,
     to_many: bool,
 ) -> Option<(Offender, Route<Ipv6Addr>)> {
     let iface = original.header().iface;
@@ -93,7 +94,9 @@ fn may_tell(
     let (bytes, _) = bytes.split_at_mut(original.len().min(LOOK_MAX));
     original.copy_to(0, bytes);
     let header = Ipv6Header::parse(bytes).ok()?;
-    if is_error(bytes, header.next()) {
+    // Where the chain is cut off, which is what this error is about, nothing can be told of what is behind it.
+    let is_cut = matches!(message, Icmp6Message::ParamProblem { code: 3, .. });
+    if !is_cut && is_error(bytes, header.next()) {
         return None;
     }
     let (src, dst) = (header.src(), header.dst());

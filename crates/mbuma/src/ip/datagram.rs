@@ -12,8 +12,8 @@
 //!
 //! Both versions of IP have the same machine; [`Fragment`] is the part of it that differs.
 //!
-//! Called by: [`reassemble`](super::reassemble), under its lock but for [`Datagram::rebuild`] and
-//! [`Datagram::quote`]. Calls: nothing.
+//! Called by: [`reassemble`](super::reassemble), under its lock but for [`PartialDatagram::rebuild`] and
+//! [`PartialDatagram::quote`]. Calls: nothing.
 //!
 //! Invariants: the runs are sorted, and there is a gap between any two; `have` is the sum of their lengths; no run
 //! reaches past `total` once that is known. So the datagram is whole when the two are equal. `starts` is sorted, and has the
@@ -67,9 +67,9 @@ pub(crate) trait Fragment: Copy + Debug {
     ) -> Result<(Packet, Self), DropReason>;
 }
 
-/// What is there of one datagram.
+/// The fragments that are there of one datagram.
 #[derive(Debug)]
-pub(super) struct Datagram<F> {
+pub(super) struct PartialDatagram<F> {
     /// Sorted, with gaps between them.
     runs: Vec<Run>,
     /// Fragments in all of them.
@@ -111,18 +111,18 @@ struct FirstHeader<F> {
     iface: u32,
 }
 
-/// What became of a fragment.
+/// The fate of a fragment.
 pub(super) enum Added<F> {
     Waits,
     /// It completed its datagram.
-    Whole(Datagram<F>),
+    Whole(PartialDatagram<F>),
     /// It alone is dropped.
     Refused(DropReason),
     /// It and all others of its datagram are dropped.
     Spoilt(DropReason),
 }
 
-impl<F: Fragment> Datagram<F> {
+impl<F: Fragment> PartialDatagram<F> {
     pub(super) fn new() -> Self {
         Self {
             runs: Vec::new(),

@@ -26,7 +26,7 @@ use std::time::Duration;
 use kern::{LockClass, Mutex, Random, SeededState, Time, order};
 use mbuf::{Csum, MbufPool, Packet};
 
-use super::datagram::{Added, Datagram, Fragment};
+use super::datagram::{Added, Fragment, PartialDatagram};
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::drops::DropReason;
@@ -40,25 +40,25 @@ const PINNED_MAX: usize = 32 << 20;
 
 /// The datagrams of which parts are there.
 #[derive(Debug)]
-pub(crate) struct Reassembly<F: Fragment> {
-    table: Mutex<Table<F>>,
+pub(crate) struct Reassembler<F: Fragment> {
+    table: Mutex<Incomplete<F>>,
     datagrams_max: usize,
     runs_max: usize,
     timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Table<F: Fragment> {
-    datagrams: HashMap<F::Key, Datagram<F>, SeededState>,
+struct Incomplete<F: Fragment> {
+    datagrams: HashMap<F::Key, PartialDatagram<F>, SeededState>,
     /// Every datagram, by age; all live equally long, so this is also by deadline.
     order: VecDeque<(Time, F::Key)>,
     pinned: usize,
 }
 
-impl<F: Fragment> Reassembly<F> {
+impl<F: Fragment> Reassembler<F> {
     /// `timeout`: how long a datagram waits for its fragments.
     pub(crate) fn new(config: &Config, timeout: Duration, random: &mut Random) -> Self {
-        let table = Table {
+        let table = Incomplete {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
             order: VecDeque::new(),
             pinned: 0,
@@ -110,7 +110,13 @@ impl<F: Fragment> Reassembly<F> {
     }
 
     /// Makes a place for the datagram if it has none, at the cost of the oldest.
-    fn open(&self, table: &mut Table<F>, key: F::Key, now: Time, gone: &mut Vec<Datagram<F>>) {
+    fn open(
+        &self,
+        table: &mut Incomplete<F>,
+        key: F::Key,
+        now: Time,
+        gone: &mut Vec<PartialDatagram<F>>,
+    ) {
         if table.datagrams.contains_key(&key) {
             return;
         }
@@ -120,7 +126,7 @@ impl<F: Fragment> Reassembly<F> {
             };
             gone.push(oldest);
         }
-        table.datagrams.insert(key, Datagram::new());
+        table.datagrams.insert(key, PartialDatagram::new());
         table.order.push_back((now + self.timeout, key));
     }
 
@@ -154,22 +160,22 @@ impl<F: Fragment> Reassembly<F> {
     }
 }
 
-impl<F: Fragment> Table<F> {
-    fn pop_oldest(&mut self) -> Option<Datagram<F>> {
+impl<F: Fragment> Incomplete<F> {
+    fn pop_oldest(&mut self) -> Option<PartialDatagram<F>> {
         let (_, key) = self.order.pop_front()?;
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
         Some(datagram)
     }
 
-    fn remove(&mut self, key: F::Key) -> Option<Datagram<F>> {
+    fn remove(&mut self, key: F::Key) -> Option<PartialDatagram<F>> {
         self.order.retain(|&(_, k)| k != key);
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
         Some(datagram)
     }
 
-    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<Datagram<F>>) {
+    fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<PartialDatagram<F>>) {
         while self.pinned > pinned_max {
             let Some(oldest) = self.pop_oldest() else {
                 return;
@@ -218,7 +224,7 @@ impl<F: Fragment> Table<F> {
 
 fn drop_all<F: Fragment>(
     batch: &Batch<'_>,
-    datagrams: impl IntoIterator<Item = Datagram<F>>,
+    datagrams: impl IntoIterator<Item = PartialDatagram<F>>,
     reason: DropReason,
 ) {
     for datagram in datagrams {
@@ -229,7 +235,7 @@ fn drop_all<F: Fragment>(
 /// Makes one packet of a datagram that is whole, moving its mbufs.
 fn assemble<F: Fragment>(
     batch: &Batch<'_>,
-    datagram: Datagram<F>,
+    datagram: PartialDatagram<F>,
     iface: u32,
     stamp_ns: u64,
 ) -> Option<(Packet, F)> {

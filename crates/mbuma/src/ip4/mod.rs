@@ -17,7 +17,7 @@ use kern::{Random, Time};
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::ip::reassemble::Reassembly;
+use crate::ip::reassemble::Reassembler;
 use input::Facts;
 
 mod forward;
@@ -32,7 +32,7 @@ mod reassemble;
 #[derive(Debug)]
 pub(crate) struct Ip4State {
     idents: ident::Idents,
-    reassembly: Reassembly<Facts>,
+    reassembly: Reassembler<Facts>,
     /// Relaxed: a switch, and packets in flight may see either position.
     pub(crate) forwarding: AtomicBool,
 }
@@ -41,7 +41,7 @@ impl Ip4State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             idents: ident::Idents::new(random),
-            reassembly: Reassembly::new(config, config.reass_timeout, random),
+            reassembly: Reassembler::new(config, config.reass_timeout, random),
             forwarding: AtomicBool::new(config.forwarding),
         }
     }

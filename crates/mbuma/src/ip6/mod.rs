@@ -20,7 +20,7 @@ use kern::{KeyedHash, Random, Time};
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::inet::Ends;
-use crate::ip::reassemble::Reassembly;
+use crate::ip::reassemble::Reassembler;
 use path_mtu::PathMtus;
 use reassemble::Fragment6;
 
@@ -39,7 +39,7 @@ const REASS_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Ip6State {
     flow_labels: KeyedHash,
-    reassembly: Reassembly<Fragment6>,
+    reassembly: Reassembler<Fragment6>,
     pub(crate) path_mtus: PathMtus,
 }
 
@@ -48,7 +48,7 @@ impl Ip6State {
         Self {
             flow_labels: KeyedHash::new(random),
             path_mtus: PathMtus::new(),
-            reassembly: Reassembly::new(config, REASS_TIMEOUT, random),
+            reassembly: Reassembler::new(config, REASS_TIMEOUT, random),
         }
     }
 

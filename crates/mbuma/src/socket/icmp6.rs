@@ -23,15 +23,15 @@ pub use crate::icmp6::raw::Icmp6Datagram;
 
 /// The messages of some types on one interface. Clones are handles on the same socket; the last one to go unbinds it.
 #[derive(Clone)]
-pub struct Icmp6Socket(Arc<Bound>);
+pub struct Icmp6Socket(Arc<BoundIcmp6>);
 
 /// The socket as its handles share it.
-struct Bound {
+struct BoundIcmp6 {
     stack: Stack,
     pcb: Arc<Icmp6Pcb>,
 }
 
-impl Drop for Bound {
+impl Drop for BoundIcmp6 {
     fn drop(&mut self) {
         let _giant = self.stack.0.look();
         self.stack.0.icmp6.sockets.remove(&self.pcb);
@@ -65,7 +65,7 @@ impl Stack {
         if !self.0.icmp6.sockets.insert(&pcb) {
             return Err(BindError::AddrInUse);
         }
-        Ok(Icmp6Socket(Arc::new(Bound {
+        Ok(Icmp6Socket(Arc::new(BoundIcmp6 {
             stack: self.clone(),
             pcb,
         })))

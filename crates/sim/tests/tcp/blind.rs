@@ -212,7 +212,7 @@ fn a_flood_of_syns_keeps_nobody_out() {
             hand.rcv = answer.seq + 1;
             b.say(&hand.segment(ACK));
             let stream = listener.accept().expect("established");
-            assert_eq!(stream.peer_addr(), hand.them.into());
+            assert_eq!(stream.peer_addr(), hand.them);
             let data = hand.data(b"hello");
             b.say(&data);
             assert_eq!(read(&stream), b"hello");
@@ -260,14 +260,14 @@ fn who_completes_when_the_backlog_is_full_comes_again() {
     b.say(&data);
     b.nothing();
     let first = listener.accept().expect("it was the first");
-    assert_eq!(first.peer_addr(), one.them.into());
+    assert_eq!(first.peer_addr(), one.them);
     assert!(listener.accept().is_err());
     // Our answer is repeated, and so is what it is answered with.
     b.run(secs(1));
     assert_eq!(b.one().flags, SYN | ACK);
     b.say(&data);
     let second = listener.accept().expect("there is room");
-    assert_eq!(second.peer_addr(), two.them.into());
+    assert_eq!(second.peer_addr(), two.them);
     assert_eq!(read(&second), b"too early");
     b.seen();
     let data = one.data(b"hello");

@@ -203,7 +203,7 @@ fn a_backlog_that_is_full_takes_no_cookie() {
     b.say(&data);
     b.nothing();
     let stream = listener.accept().expect("the first");
-    assert_eq!(stream.peer_addr(), first.them.into());
+    assert_eq!(stream.peer_addr(), first.them);
     assert!(listener.accept().is_err());
     b.say(&data);
     let other = listener.accept().expect("the second, when there is room");

@@ -88,7 +88,7 @@ fn ask(b: &mut Bench, interceptor: &Interceptor, port: u16) -> (Hand, Incoming) 
     let incoming = interceptor.next().expect("somebody asks");
     assert_eq!(
         (incoming.local_addr(), incoming.peer_addr()),
-        (hand.us.into(), hand.them.into())
+        (hand.us, hand.them)
     );
     (hand, incoming)
 }

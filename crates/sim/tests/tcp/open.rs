@@ -54,7 +54,7 @@ fn the_stack_accepts() {
         let stream = listener
             .accept()
             .expect("established by the data's acknowledgement");
-        assert_eq!(stream.peer_addr(), hand.them.into());
+        assert_eq!(stream.peer_addr(), hand.them);
         assert_eq!(read(&stream), b"hello");
         drop((stream, listener));
         b.finish();
@@ -358,12 +358,12 @@ fn a_full_backlog_stays_silent() {
     b.say(&Hand::from_port(5002).segment(SYN));
     b.nothing();
     let accepted = listener.accept().expect("two are waiting");
-    assert_eq!(accepted.peer_addr(), one.them.into());
+    assert_eq!(accepted.peer_addr(), one.them);
     let three = b.dial(5002, TcpOptions::default());
     let rest: Vec<_> = std::iter::from_fn(|| listener.accept().ok())
         .map(|s| s.peer_addr())
         .collect();
-    assert_eq!(rest, [two.them.into(), three.them.into()]);
+    assert_eq!(rest, [two.them, three.them]);
     let dropped = b.stack().stats().dropped;
     assert!(
         dropped

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 pub(crate) use cache::FileCache;
 pub(crate) use names::DirectoryNames;
-pub(crate) use readers::FileReaders;
+pub(crate) use readers::{FileReaders, ReadId};
 pub(crate) use served_file::ServedFile;
 
 /// The kernel asks again when a directory was renamed under it: so often at most.

@@ -1,7 +1,8 @@
 //! A file whose next bytes another thread reads, because they are not in memory.
 //!
 //! Called by: sending. Calls: crate::files.
-//! Invariants: the job is with the reader's thread or in `done`; after it is there the connection gets a turn.
+//! Invariants: the job is with the readers or in `done`; after it is there the connection gets a turn. A connection that
+//! ends takes its job back from the readers, with its open file, unless a thread reads already.
 //! Locks: `done` (TASKQUEUE), with nothing called under it.
 
 use std::io;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use kern::{LockClass, Mutex, order};
 use mbuma::socket::SendFile;
 
-use crate::files::FileReaders;
+use crate::files::{FileReaders, ReadId};
 use crate::gateway::ready::Wake;
 
 static DONE: LockClass = LockClass::new("gateway file read", order::TASKQUEUE);
@@ -19,7 +20,11 @@ static DONE: LockClass = LockClass::new("gateway file read", order::TASKQUEUE);
 type ReadResult = Mutex<Option<(SendFile, io::Result<()>)>>;
 
 /// The connection's end.
-pub(super) struct FileReading(Arc<ReadResult>);
+pub(super) struct FileReading {
+    done: Arc<ReadResult>,
+    readers: FileReaders,
+    id: ReadId,
+}
 
 impl FileReading {
     /// Has a thread read for `job` from the file system with the number `device`; then `wake` is called.
@@ -31,16 +36,26 @@ impl FileReading {
     ) -> FileReading {
         let done: Arc<ReadResult> = Arc::new(Mutex::new(&DONE, None));
         let (there, wake) = (Arc::clone(&done), Arc::clone(wake));
-        readers.run(device, move || {
+        let id = readers.run(device, move || {
             let read = job.read_ahead();
             *there.lock() = Some((job, read));
             wake.wake();
         });
-        FileReading(done)
+        FileReading {
+            done,
+            readers: readers.clone(),
+            id,
+        }
     }
 
     /// The job, once it can go on.
     pub(super) fn take(&self) -> Option<(SendFile, io::Result<()>)> {
-        self.0.lock().take()
+        self.done.lock().take()
+    }
+}
+
+impl Drop for FileReading {
+    fn drop(&mut self) {
+        self.readers.cancel(self.id);
     }
 }

@@ -108,7 +108,6 @@ const SERVING: &[(c_long, &str)] = &[
         "its bytes that are in memory, into clusters",
     ),
     (libc::SYS_pread64, "its other bytes, in a thread that waits"),
-    (libc::SYS_memfd_create, "a copy of it"),
     (libc::SYS_lseek, "the length of the copy"),
     (libc::SYS_fadvise64, "its next bytes are read ahead"),
     (libc::SYS_getdents64, "the names of a listing"),
@@ -161,6 +160,7 @@ fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked(uses)?);
+    calls.extend(uses.served.map(|_| copies()).transpose()?);
     // `--outbound-addr`.
     calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
@@ -217,6 +217,14 @@ fn descriptors(uses: &Uses<'_>) -> Result<Vec<SeccompRule>, BackendError> {
     let commands = commands.chain(seals.into_iter().flatten());
     let rules = commands.map(|command| rule(vec![is(1, command as u64)?]));
     rules.collect()
+}
+
+/// Memory for the copies of served files, with the flags that [`FileCache`] gives it.
+///
+/// [`FileCache`]: crate::files::FileCache
+fn copies() -> Result<(c_long, Vec<SeccompRule>), BackendError> {
+    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+    Ok((libc::SYS_memfd_create, vec![rule(vec![is(1, flags)?])?]))
 }
 
 /// TCP and UDP sockets, over either family.

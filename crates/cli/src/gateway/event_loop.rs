@@ -391,7 +391,8 @@ impl Worker {
                     web.turn(shared, token, gauges);
                 }
             }
-            (Some(Kind::Wakeup), _) => shared.worker_pool.woken(shared.worker),
+            // The turn has ended the wait; nothing else is to be done.
+            (Some(Kind::Wakeup), _) => {}
             (Some(kind), Some(services)) => {
                 services.turn(shared, &mut self.connections, kind, token);
             }

@@ -111,20 +111,19 @@ impl PoolReclaim {
         if is_last {
             shared.worker_pool.expect_use();
         }
-        self.trim_heap(shared, now, is_last);
+        self.trim_heap(now, is_last);
         self.shortages.look(shared);
         self.set_timer(&mut shared.timers);
     }
 
     /// A spike of buffers comes with connections, flows and lists, which lie on the heap: once the buffers
-    /// of a spike are given back, the heap is trimmed; and again later, or when ticks end, for the pieces that timers,
-    /// lists and the threads' caches kept until then.
-    fn trim_heap(&mut self, shared: &Shared, now: Time, is_last: bool) {
+    /// of a spike are given back, the heap is trimmed; and again later, or when ticks end, for the pieces that timers
+    /// and lists kept until then.
+    fn trim_heap(&mut self, now: Time, is_last: bool) {
         let pages = self.zones.stats().purged.pages;
         if !self.zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
             self.pages_at_trim = pages;
             self.trim_again = Some(now + REST_KEPT);
-            shared.worker_pool.renew_heap_caches();
             self.trim();
         } else if self.trim_again.is_some_and(|at| is_last || at <= now) {
             self.trim_again = None;

@@ -52,7 +52,6 @@ use super::poller::Poller;
 use super::ready::{EventfdWaker, Ready, Wake};
 use super::relay::Relay;
 use super::table::{Kind, Token};
-use crate::sys::heap;
 use kern::sys::EventFd;
 
 static VOTES: LockClass = LockClass::new("gateway votes", order::STACK_CONFIG);
@@ -82,10 +81,8 @@ pub(super) struct WorkerPool {
 struct WorkerHandle {
     ready: Ready,
     event: Option<Arc<EventFd>>,
-    /// Wakes it without anything for it to do but read the phase, `renews_heap_cache` and the stack's queues.
+    /// Wakes it without anything for it to do but read the phase and the stack's queues.
     wakeup: Arc<Wake>,
-    /// It is to renew its thread's cache of the heap. Relaxed: the wake orders it.
-    renews_heap_cache: AtomicBool,
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
     share: Mutex<Share>,
@@ -248,22 +245,6 @@ impl WorkerPool {
         }
     }
 
-    /// Each worker's thread is to renew its cache of the heap ([`heap::renew_thread_cache`]), soon.
-    pub(super) fn renew_heap_caches(&self) {
-        for handle in &self.handles {
-            handle.renews_heap_cache.store(true, Ordering::Relaxed);
-            handle.wakeup.wake();
-        }
-    }
-
-    /// Worker `index` was woken by its `wakeup`.
-    pub(super) fn woken(&self, index: usize) {
-        let due = &self.handles[index].renews_heap_cache;
-        if due.load(Ordering::Relaxed) && due.swap(false, Ordering::Relaxed) {
-            heap::renew_thread_cache();
-        }
-    }
-
     /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.
     pub(super) fn is_busy(&self, now: Time) -> bool {
         self.handles.iter().any(|handle| handle.is_busy(now))
@@ -333,7 +314,6 @@ impl WorkerHandle {
         Ok(WorkerHandle {
             wakeup: ready.wake_for(Token::only(Kind::Wakeup)),
             event,
-            renews_heap_cache: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),

@@ -141,15 +141,17 @@ fn test() -> bool {
     ok
 }
 
-/// The stack's sockets under tokio, and TLS with rustls and aws-lc-rs: features that are off by default.
+/// The stack's sockets under tokio, and TLS with rustls and aws-lc-rs: features that are off by default. The allocator is
+/// without its extras here, which other steps have; `readme` builds the tool without them.
 fn features() -> bool {
     cargo(
         "clippy -q -p mbuma --all-targets --features tokio,tls -- -D warnings",
         &[],
-    ) && cargo(
-        "test -q -p mbuma --features tokio,tls --lib --test tokio --test tls",
-        &[],
-    )
+    ) && cargo("clippy -q -p mbuma-uma --lib -- -D warnings", &[])
+        && cargo(
+            "test -q -p mbuma --features tokio,tls --lib --test tokio --test tls",
+            &[],
+        )
 }
 
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.

@@ -9,7 +9,7 @@
 //!                    3. a bucket filled from the slabs, through `init`
 //!   take_built       4. where `init` refused: items that went through it before, on other CPUs
 //!   take_from_all    5. close the keg (other CPUs' and zones' caches come back), take from it
-//!   wait             6. sleep until something comes back
+//!   take_or_wait     6. sleep until something comes back (alloc/wait.rs)
 //! ```
 //!
 //! In 2 and 3, and in 1 where the two buckets cannot be exchanged in one store, the thread owns the
@@ -27,7 +27,9 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::time::Duration;
 use kern::prim::thread;
-use std::time::Instant;
+
+#[cfg(feature = "extras")]
+mod wait;
 
 /// How often to search again for items that other threads carry before giving up: a few turns of
 /// the scheduler, then about 0.1 s in all. They come long before that; the bound is for an `init`
@@ -70,31 +72,6 @@ impl ZoneInner {
             taken.out[taken.len].write(item);
             taken.len += 1;
         }
-    }
-
-    /// An item, after a sleep if need be, until `deadline` if there is one.
-    pub(crate) fn take_or_wait(
-        &self,
-        deadline: Option<Instant>,
-        site: Site,
-    ) -> Result<NonNull<u8>, AllocError> {
-        if let Some(item) = self.percpu.pop().or_else(|| self.sample(Some(site))) {
-            return Ok(item);
-        }
-        let mut caught = Caught::default();
-        match self.refill_or_take_built(&mut caught) {
-            Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {}
-            settled => return self.settled(settled, caught),
-        }
-        self.counts.shortages.inc();
-        kern::witness::assert_none("an allocation that may sleep");
-        self.keg.close();
-        if let Some(error) = self.keg.shortage() {
-            self.warn_of(error);
-        }
-        let item = self.keg.sleep(Urgency::Normal, deadline);
-        let item = item.and_then(|item| self.taken_directly(item, &mut caught));
-        self.settled(item, caught)
     }
 
     #[cold]

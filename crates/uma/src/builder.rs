@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::geometry::{ArenaOptions, Geometry};
-use crate::hooks::{Hooks, Import, NoHooks};
+use crate::hooks::{Hooks, NoHooks};
 use crate::keg::{Keg, Store};
 use crate::percpu::{Backend, Percpu};
 use crate::sample::{SAMPLE_EVERY_DEFAULT, sample_slabs};
@@ -13,6 +13,9 @@ use crate::{RawZone, ZoneError};
 use core::alloc::Layout;
 use core::any::TypeId;
 use std::sync::Arc;
+
+#[cfg(feature = "extras")]
+mod extras;
 
 /// The most items that a bucket may hold.
 pub const BUCKET_ITEMS_MAX: usize = 4096;
@@ -80,13 +83,6 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Slabs and pages for this many items are there from the start.
-    #[doc(alias = "uma_prealloc")]
-    pub fn prealloc(mut self, items: usize) -> Self {
-        self.prealloc = items;
-        self
-    }
-
     /// Gives each item a reference count beside it, on a cache line of its own: see
     /// [`RawZone::refcount`].
     #[doc(alias = "UMA_ZONE_REFCNT")]
@@ -101,29 +97,6 @@ impl<H: Hooks> ZoneBuilder<H> {
     /// requested size, and so on.
     pub fn reserve_bytes(mut self, bytes: usize) -> Self {
         self.arena.reserve_bytes = bytes;
-        self
-    }
-
-    /// Slabs of huge pages: fewer page faults and a cheaper purge for a zone that fills and
-    /// empties as a whole. One live item keeps 2 MiB.
-    pub fn huge_pages(mut self) -> Self {
-        self.arena.huge = true;
-        self
-    }
-
-    /// Lets the first items of different slabs begin at different cache sets, at the price of one
-    /// item a slab. It pays for items of a power of two of which mostly the head is touched.
-    #[doc(alias = "UMA_ZONE_CACHESPREAD")]
-    pub fn colour(mut self) -> Self {
-        self.arena.colour = true;
-        self
-    }
-
-    /// Puts each item on pages of its own, followed by a page that can't be written: a write beyond an item faults at
-    /// once. Slow, and for some thousands of items only.
-    #[doc(alias = "memguard")]
-    pub fn guard_pages(mut self) -> Self {
-        self.arena.guard = true;
         self
     }
 
@@ -243,15 +216,6 @@ impl<H: Hooks> ZoneBuilder<H> {
         self.make_master(Store::Slabs(arena), Some(slabs))
     }
 
-    /// Makes a cache-only zone over `store`: without slabs, without reference counts.
-    ///
-    /// # Errors
-    /// [`ZoneError`], as for [`build`](Self::build).
-    #[doc(alias = "uma_zcache_create")]
-    pub fn build_cache_only(self, store: impl Import) -> Result<RawZone<H>, ZoneError> {
-        self.make_master(Store::Import(Box::new(store)), None)
-    }
-
     fn make_master(self, store: Store, slabs: Option<Slabs>) -> Result<RawZone<H>, ZoneError> {
         let ahead = self.prealloc.max(self.reserve);
         let (limit, reserve) = (self.limit, self.reserve);
@@ -262,7 +226,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             crate::fork::enlist(&keg);
             keg
         });
-        match zone.prealloc(ahead) < ahead {
+        match zone.inner().keg.prealloc(ahead) < ahead {
             true => Err(ZoneError::NoMemory),
             false => Ok(zone),
         }

@@ -60,6 +60,7 @@ pub enum FailPoint {
     /// The `ctor` hook of an item: of this zone, if it has one.
     Ctor,
     /// The import of a cache-only zone.
+    #[cfg(feature = "extras")]
     Import,
     /// One more slab: of all zones that share the slabs.
     Pages,

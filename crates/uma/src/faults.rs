@@ -17,13 +17,15 @@ pub(crate) enum ZoneFault {
     /// It does not wait for threads with free items of another zone that hold items of this keg: `keg/closed.rs`,
     /// `take_last`.
     Holder,
-    /// A sleeper does not check whether an item has come since its search: `keg/closed.rs`, `sleep`.
+    #[cfg(feature = "extras")]
+    /// A sleeper does not check whether an item has come since its search: `keg/sleepers.rs`, `sleep`.
     StaleGeneration,
     /// A keg opens although it has sleepers: `keg/closed.rs`, `may_reopen`.
     Sleepers,
     /// A new limit does not wake the sleepers: `keg/closed.rs`, `set_limit`.
     SilentLimit,
-    /// An import that brought fewer items than it counted does not wake refused threads: `keg.rs`, `take`.
+    #[cfg(feature = "extras")]
+    /// An import that brought fewer items than it counted does not wake refused threads: `keg/import.rs`.
     SilentImport,
     /// A free is not counted as a thread inside: `free.rs`, `put_slow`.
     Entry,

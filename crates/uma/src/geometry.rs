@@ -81,6 +81,10 @@ pub(crate) struct ItemPlace {
     pub(crate) slot: usize,
 }
 
+/// Whether zones may have huge, coloured or guarded slabs. Without the feature these are constants, for which the way from an
+/// address to its item has no instruction.
+const EXTRAS: bool = cfg!(feature = "extras");
+
 /// The arithmetic of one keg.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
@@ -121,17 +125,18 @@ impl Geometry {
             return Err(ZoneError::TooBig);
         }
         // A page without access finds more than any redzone.
-        let redzone = options.redzone.filter(|_| !options.guard).unwrap_or(0);
+        let guard = options.guard && EXTRAS;
+        let redzone = options.redzone.filter(|_| !guard).unwrap_or(0);
         // The reciprocal is exact for strides up to twice ITEM_BYTES_MAX.
         if redzone > ITEM_BYTES_MAX / 2 {
             return Err(ZoneError::TooBig);
         }
-        let (stride, lead) = match options.guard {
+        let (stride, lead) = match guard {
             true => guarded_stride(layout),
             false => (plain_stride(layout, redzone, options.colour), 0),
         };
         // Guard pages would cut every huge page.
-        let huge = options.huge && !options.guard;
+        let huge = options.huge && EXTRAS && !guard;
         let slab_bytes_min = if huge { HUGE_BYTES } else { SLAB_BYTES_MIN };
         let slab_bytes = (stride * ITEMS_PER_SLAB_MIN)
             .next_power_of_two()
@@ -152,9 +157,9 @@ impl Geometry {
                 true => slab_shift,
                 false => region::page_bytes().trailing_zeros(),
             },
-            guard: options.guard,
+            guard,
         };
-        if options.colour && !options.guard {
+        if options.colour && EXTRAS && !guard {
             geo.colour(layout.align());
         }
         Ok(geo)
@@ -215,20 +220,20 @@ impl Geometry {
 
     /// Bytes of memory that an item needs for itself.
     pub(crate) fn footprint(&self) -> usize {
-        match self.guard {
-            true => (self.lead + self.size).next_multiple_of(self.unit_bytes()),
+        match self.guard() {
+            true => (self.lead() + self.size).next_multiple_of(self.unit_bytes()),
             false => self.stride,
         }
     }
 
     /// Whether each item has pages of its own, before a page that can't be accessed.
     pub(crate) fn guard(&self) -> bool {
-        self.guard
+        EXTRAS && self.guard
     }
 
     /// Whether slabs are made of huge pages.
     pub(crate) fn huge(&self) -> bool {
-        self.unit_shift == self.slab_shift && self.slab_bytes() >= HUGE_BYTES
+        EXTRAS && self.unit_shift == self.slab_shift && self.slab_bytes() >= HUGE_BYTES
     }
 
     /// Bytes of a unit.
@@ -298,12 +303,20 @@ impl Geometry {
 
     #[inline]
     fn start_in_slab(&self, place: ItemPlace) -> usize {
-        self.colour_of(place.slab) + place.slot * self.stride + self.lead
+        self.colour_of(place.slab) + place.slot * self.stride + self.lead()
+    }
+
+    #[inline]
+    fn lead(&self) -> usize {
+        if EXTRAS { self.lead } else { 0 }
     }
 
     #[inline]
     fn colour_of(&self, slab: usize) -> usize {
-        (slab << self.colour_shift) & self.colour_mask
+        match EXTRAS {
+            true => (slab << self.colour_shift) & self.colour_mask,
+            false => 0,
+        }
     }
 
     #[inline]

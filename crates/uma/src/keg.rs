@@ -9,9 +9,6 @@
 //!   live <= out <= limit          out - live = free items in the caches of the CPUs and depots
 //! ```
 //!
-//! An import counts items as out before they arrive, and may bring fewer. An allocation that was refused meanwhile
-//! must then try again: otherwise it would fail, or sleep, below the limit.
-//!
 //! Invariant: a thread that brings items back calls [`Keg::note_refill`] under the lock under which it brings them.
 //! Locks: `uma keg members` (rank `KEG_MEMBERS`), then depots, then `uma keg` (rank `KEG`). An
 //! import is called without any lock.
@@ -20,8 +17,7 @@
 use crate::AllocError;
 use crate::arena::Arena;
 use crate::caught::Caught;
-use crate::faults::{ZoneFault, planted};
-use crate::hooks::{Hooks, Import, Imported};
+use crate::hooks::Hooks;
 use crate::sample::Samples;
 use crate::slabs::Purge;
 use crate::slabs::Slabs;
@@ -42,6 +38,10 @@ pub(crate) use state::{Callback, KegState, Urgency};
 mod closed;
 #[cfg(not(any(loom, shuttle)))]
 mod held;
+#[cfg(feature = "extras")]
+mod import;
+#[cfg(feature = "extras")]
+mod sleepers;
 mod state;
 
 static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_MEMBERS);
@@ -52,7 +52,8 @@ pub(crate) enum Store {
     /// Slabs in an arena.
     Slabs(Arena),
     /// The owner of a cache-only zone.
-    Import(Box<dyn Import>),
+    #[cfg(feature = "extras")]
+    Import(Box<dyn crate::hooks::Import>),
 }
 
 /// Items, and how many of them the zones may have.
@@ -67,7 +68,7 @@ pub(crate) struct Keg {
     #[cfg(feature = "invariants")]
     pub(crate) ledger: crate::invariants::Ledger,
     /// Failures that a test has ordered.
-    #[cfg(feature = "invariants")]
+    #[cfg(all(feature = "invariants", feature = "extras"))]
     pub(crate) import_point: crate::fail::Point,
     state: StateSlot,
     /// The zones on this keg. A thread that takes caches back must hold this lock.
@@ -111,6 +112,7 @@ impl Keg {
         let state = KegState::new(slabs, limit, reserve, capacity, item_bytes);
         let samples = match &store {
             Store::Slabs(arena) => Samples::new(Some(arena)),
+            #[cfg(feature = "extras")]
             Store::Import(_) => Samples::new(None),
         };
         Self {
@@ -119,7 +121,7 @@ impl Keg {
             samples,
             #[cfg(feature = "invariants")]
             ledger: crate::invariants::Ledger::new(),
-            #[cfg(feature = "invariants")]
+            #[cfg(all(feature = "invariants", feature = "extras"))]
             import_point: crate::fail::Point::default(),
             state: StateSlot(Mutex::new(&KEG_CLASS, state)),
             members: Mutex::new(&MEMBERS_CLASS, Members::default()),
@@ -134,6 +136,7 @@ impl Keg {
     pub(crate) fn arena(&self) -> Option<&Arena> {
         match &self.store {
             Store::Slabs(arena) => Some(arena),
+            #[cfg(feature = "extras")]
             Store::Import(_) => None,
         }
     }
@@ -230,37 +233,10 @@ impl Keg {
                 state.mark_free();
                 got
             }
+            #[cfg(feature = "extras")]
             Store::Import(store) => {
-                // All that may come counts as out. A thread that is refused meanwhile tries again after the import.
-                state.out += want;
-                state.in_transit += 1;
-                drop(state);
-                let mut imported = Imported::new(out);
-                let mut caught = Caught::default();
-                if !self.import_fails() {
-                    caught.call(|| store.import(&mut imported));
-                }
-                let got = imported.len();
-                state = self.lock();
-                state.out -= want - got;
-                state.starved = false;
-                state.in_transit -= 1;
-                if got < want && state.limit_was_overstated && !planted(ZoneFault::SilentImport) {
-                    state.limit_was_overstated = false;
-                    state.refill_generation += 1;
-                    let followup = self.note_refill(&mut state, usize::MAX);
-                    drop(state);
-                    caught.call(|| self.run_followup(followup));
-                    state = self.lock();
-                }
-                if caught.is_some() {
-                    drop(state);
-                    if got > 0 {
-                        caught.call(|| self.give(imported.items()));
-                    }
-                    caught.resume();
-                    return Err(AllocError::NoMemory);
-                }
+                let (locked, got) = self.take_imported(state, &**store, out);
+                state = locked;
                 got
             }
         };
@@ -271,19 +247,6 @@ impl Keg {
             0 => Err(AllocError::NoMemory),
             got => Ok(got),
         }
-    }
-
-    /// Why an allocation would have to wait now; none if an item is available.
-    pub(crate) fn shortage(&self) -> Option<AllocError> {
-        let state = self.lock();
-        (state.available() == 0).then(|| state.why_none(Urgency::Normal))
-    }
-
-    fn import_fails(&self) -> bool {
-        #[cfg(feature = "invariants")]
-        return self.import_point.fails();
-        #[cfg(not(feature = "invariants"))]
-        false
     }
 
     /// Counts a sample, which is not an item of the slabs, as out. Returns whether the limit allows it.
@@ -336,6 +299,7 @@ impl Keg {
     /// Takes items back that have not been through `init`, or have been through `fini` since.
     pub(crate) fn give(&self, items: &[NonNull<u8>]) {
         let mut caught = Caught::default();
+        #[cfg(feature = "extras")]
         if let Store::Import(store) = &self.store {
             // SAFETY: they came from `import`, are free, and only the caller has them.
             caught.call(|| unsafe { store.release(items) });

@@ -62,9 +62,9 @@
 //!
 //! # Where to begin
 //!
-//! [`Zone`] for items of a type; [`ObjectZone`] for objects that stay built while they are free;
-//! [`RawZone`] for raw items, optionally with reference counts beside them; [`RawZoneRef`] if an
-//! item must find its zone by eight bytes; [`Reclaimer`] to have memory given back.
+//! [`Zone`] for items of a type; [`RawZone`] for raw items, optionally with reference counts beside them;
+//! [`RawZoneRef`] if an item must find its zone by eight bytes; [`Reclaimer`] to have memory given back. With the feature
+//! `extras`, [`ObjectZone`] for objects that stay built while they are free.
 //!
 //! ```
 //! use uma::{AllocError, Zone};
@@ -90,16 +90,16 @@
 //!
 //! | | |
 //! |---|---|
-//! | a limit, changed at any time; fail, [wait](RawZone::alloc_wait) or be [called](RawZone::call_when_available) | [`ZoneBuilder::limit`] |
+//! | a limit, changed at any time; with `extras`, [wait](RawZone::alloc_wait) or be [called](RawZone::call_when_available) | [`ZoneBuilder::limit`] |
 //! | items for callers that must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
 //! | many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |
-//! | a cache for one pinned worker | [`RawZone::local`] |
+//! | a cache for one pinned worker (`extras`) | [`RawZone::local`] |
 //! | two kinds of item from the same slabs (a packet: an mbuf with a cluster attached) | [`RawZone::secondary`] |
-//! | caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |
+//! | caches over the items of another allocator (`extras`) | [`ZoneBuilder::build_cache_only`] |
 //! | reference counts found from the address | [`ZoneBuilder::refcounts`] |
 //! | which call site holds how many items, and since when | [`RawZone::census`], [`RawZone::stats`] |
 //! | memory back | [`RawZone::trim`], [`RawZone::drain`], [`Reclaimer`] |
-//! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants`; [`ZoneBuilder::guard_pages`] |
+//! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants`; with `extras`, [`ZoneBuilder::guard_pages`] |
 //!
 //! # The statistics
 //!
@@ -116,9 +116,9 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | typed handles | `object.rs`, `zone.rs` |
+//! | typed handles | `zone.rs`; `extras/`: a feature that is off by default |
 //! | memory given back | `reclaim.rs`: a thread or an event loop that trims zones |
-//! | raw handles | `builder.rs`, `raw.rs`, `raw_ref.rs` (eight bytes), `local.rs` (a cache for one thread) |
+//! | raw handles | `builder.rs`, `raw.rs`, `raw_ref.rs` (eight bytes) |
 //! | paths of an item | `alloc.rs`, `free.rs`, `sampling.rs`; `fork.rs` |
 //! | a zone and its keg | `zone_inner.rs`, `weak.rs`; `keg.rs`, `keg/closed.rs` (the limit); reports: `census.rs`, `stats.rs`, `warning.rs`, `invariants.rs` |
 //! | samples | `sample.rs`: which allocations are recorded |
@@ -132,13 +132,13 @@
 //! measures by how much on your machine). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
 //! *Magazines and Vmem* (2001).
 
-mod object;
+#[cfg(feature = "extras")]
+mod extras;
 mod zone;
 
 mod reclaim;
 
 mod builder;
-mod local;
 mod raw;
 mod raw_ref;
 
@@ -190,12 +190,16 @@ mod slab;
 pub use builder::{BUCKET_ITEMS_MAX, ZoneBuilder};
 pub use census::{Census, Holder};
 pub use error::{AllocError, HookFailed, ZoneError};
+#[cfg(feature = "extras")]
+pub use extras::local::LocalCache;
+#[cfg(feature = "extras")]
+pub use extras::object::{Object, ObjectBox, ObjectHooks, ObjectZone};
 #[cfg(feature = "invariants")]
 pub use fail::{FailPlan, FailPoint};
 pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX, RESERVE_BYTES_DEFAULT};
-pub use hooks::{Hooks, Import, Imported, NoHooks};
-pub use local::LocalCache;
-pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
+pub use hooks::{Hooks, NoHooks};
+#[cfg(feature = "extras")]
+pub use hooks::{Import, Imported};
 pub use percpu::Backend;
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]

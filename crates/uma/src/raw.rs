@@ -8,16 +8,14 @@ use crate::hooks::{Hooks, NoHooks};
 use crate::keg::Urgency;
 use crate::percpu::PushOutcome;
 use crate::zone_inner::{NO_LIMIT, ZoneInner};
-use crate::{AllocError, Census, LocalCache, Purged, RawZoneRef, ZoneBuilder, ZoneStats};
+use crate::{AllocError, Census, Purged, RawZoneRef, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
-use core::time::Duration;
 use kern::prim::{Ordering, fence};
-use std::time::Instant;
 
 /// A zone: an allocator of items of one layout, with a cache on every CPU.
 ///
@@ -106,34 +104,6 @@ impl<H: Hooks> RawZone<H> {
         self.zone.constructed(item, site)
     }
 
-    /// As [`alloc`](Self::alloc), but sleeps while there is none, for `timeout` if one is given.
-    /// Each item that comes back wakes a sleeper. The caller holds no lock.
-    ///
-    /// # Errors
-    /// As there, once the time is up; or a hook refused.
-    #[doc(alias = "M_WAITOK")]
-    #[track_caller]
-    pub fn alloc_wait(&self, timeout: Option<Duration>) -> Result<NonNull<u8>, AllocError> {
-        let site = Location::caller();
-        if timeout.is_some() {
-            self.zone.consult()?;
-        }
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let item = self.inner().take_or_wait(deadline, site)?;
-        self.zone.constructed(item, site)
-    }
-
-    /// Has `callback` called once, by the thread that brings an item back, when an allocation may
-    /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
-    ///
-    /// To be called after an allocation failed. The callback does not promise an item: another thread may have
-    /// allocated it first; then ask again. The callback runs during another thread's free. It may wake the
-    /// thread that wants the item, and must not allocate from this zone.
-    #[must_use = "when it returns false the callback will not be called"]
-    pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
-        self.inner().keg.call_back(Box::new(callback))
-    }
-
     /// Takes an item back.
     ///
     /// # Panics
@@ -208,13 +178,6 @@ impl<H: Hooks> RawZone<H> {
             self.inner().mark_taken(item, Location::caller());
         }
         is_down
-    }
-
-    /// A cache of the caller's own, without any synchronisation: for a worker pinned to its CPU.
-    /// It takes and gives back `batch` items at a time; items that it holds count as live.
-    #[must_use]
-    pub fn local(&self, batch: usize) -> LocalCache<H> {
-        LocalCache::new(self.clone(), batch)
     }
 
     /// The reference count beside an item, found by arithmetic on the address alone. Zero until a
@@ -298,13 +261,6 @@ impl<H: Hooks> RawZone<H> {
         self.inner().keg.set_limit(items.unwrap_or(NO_LIMIT));
     }
 
-    /// Has slabs ready for `items` items, with their pages, so that no allocation of that many
-    /// fails for want of memory. Says for how many there was room.
-    #[doc(alias = "uma_prealloc")]
-    pub fn prealloc(&self, items: usize) -> usize {
-        self.inner().keg.prealloc(items)
-    }
-
     /// Gives back all memory that no live item needs: the caches of all CPUs and the depot go
     /// into the slabs, free pages to the system, even those between live items. It takes a while,
     /// and the next allocations are slower; other threads go on meanwhile.
@@ -355,6 +311,7 @@ impl<H: Hooks> RawZone<H> {
             FailPoint::Alloc => how(&inner.fails.alloc),
             FailPoint::Init => how(&inner.fails.init),
             FailPoint::Ctor => how(&inner.fails.ctor),
+            #[cfg(feature = "extras")]
             FailPoint::Import => how(&inner.keg.import_point),
             FailPoint::Bucket => how(&inner.depot.lock().bucket_point),
             // A cache-only zone has no slabs to fail.

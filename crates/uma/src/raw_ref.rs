@@ -398,39 +398,6 @@ impl<H: Hooks> RawZoneRef<H> {
         caught.call(|| unsafe { ZoneInner::end_free_sample(self.inner, item) });
         caught.resume();
     }
-
-    /// A sample for a caller of a local cache, if it is time for one.
-    pub(crate) fn sample(self, site: Site) -> Option<NonNull<u8>> {
-        // SAFETY: the local cache has a handle.
-        unsafe { self.inner.as_ref() }.sample(Some(site))
-    }
-
-    /// One item without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller promises that a handle or a live item keeps the zone.
-        unsafe { self.inner.as_ref() }.take(Urgency::Normal, None)
-    }
-
-    /// Items without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        // SAFETY: the caller promises that a handle or a live item keeps the zone.
-        unsafe { self.inner.as_ref() }.take_bulk(out, None)
-    }
-
-    /// Items that went through `dtor`, from a local cache.
-    ///
-    /// # Safety
-    /// As for [`free_bulk`](Self::free_bulk).
-    pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller promises the same.
-        unsafe { ZoneInner::put_bulk(self.inner, items) }
-    }
 }
 
 /// An item whose `ctor` or `dtor` runs: a panic there sends it to its slab.

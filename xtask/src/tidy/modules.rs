@@ -30,7 +30,7 @@ const CIRCLES: [(&str, &[&str], &str); 5] = [
     ),
     (
         "uma",
-        &["builder", "local", "raw", "raw_ref"],
+        &["builder", "raw", "raw_ref"],
         "a handle has a builder, and a builder makes a handle",
     ),
     (

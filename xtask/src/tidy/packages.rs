@@ -1,4 +1,5 @@
-//! How many packages of others the tool links: each is built before a first command runs, and each is trusted.
+//! How many packages of others the tool links: each is built before a first command runs, and each is trusted. And that the tool
+//! is built without features that are for other programs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -25,6 +26,8 @@ pub(super) fn check(complaints: &mut Vec<String>) {
             "normal",
             "--prefix",
             "none",
+            "--format",
+            "{p} {f}",
         ])
         .output();
     let tree = match tree {
@@ -32,6 +35,12 @@ pub(super) fn check(complaints: &mut Vec<String>) {
         Ok(tree) => return complaints.push(String::from_utf8_lossy(&tree.stderr).into_owned()),
         Err(e) => return complaints.push(format!("can't run cargo: {e}")),
     };
+    let extras = tree
+        .lines()
+        .find(|line| line.starts_with("mbuma-uma ") && line.contains("extras"));
+    complaints.extend(
+        extras.map(|line| format!("the tool must not have the allocator's extras: {line}")),
+    );
     let external = external(&tree);
     println!("{} external packages in the tool", external.len());
     if external.len() > EXTERNAL_MAX {

@@ -6,11 +6,13 @@
 //!
 //! Source: DPDK's per-lcore mempool caches, Linux's prefilled sheaves.
 
-use crate::AllocError;
 use crate::caught::Caught;
 use crate::hooks::{Hooks, NoHooks};
-use crate::raw::RawZone;
+use crate::keg::Urgency;
 use crate::raw_ref::Destructed;
+use crate::sample::Site;
+use crate::zone_inner::ZoneInner;
+use crate::{AllocError, RawZone, RawZoneRef};
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -161,5 +163,40 @@ impl<H: Hooks> LocalCache<H> {
 impl<H: Hooks> Drop for LocalCache<H> {
     fn drop(&mut self) {
         self.flush();
+    }
+}
+
+impl<H: Hooks> RawZoneRef<H> {
+    /// A sample for a caller of a local cache, if it is time for one.
+    fn sample(self, site: Site) -> Option<NonNull<u8>> {
+        // SAFETY: the local cache has a handle.
+        unsafe { self.inner().as_ref() }.sample(Some(site))
+    }
+
+    /// One item without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
+        unsafe { self.inner().as_ref() }.take(Urgency::Normal, None)
+    }
+
+    /// Items without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
+        unsafe { self.inner().as_ref() }.take_bulk(out, None)
+    }
+
+    /// Items that went through `dtor`, from a local cache.
+    ///
+    /// # Safety
+    /// As for [`free_bulk`](Self::free_bulk).
+    unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
+        // SAFETY: the caller promises the same.
+        unsafe { ZoneInner::put_bulk(self.inner(), items) }
     }
 }

@@ -1,0 +1,15 @@
+//! What BSD's allocator offers to kernels and this product does not use: the feature `extras`, off by default.
+//!
+//! | | where |
+//! |---|---|
+//! | objects that stay built while they are free | [`object`] |
+//! | a cache for one pinned worker | [`local`] |
+//! | an allocation that sleeps, a callback, memory ahead of time | `raw.rs`; `alloc/wait.rs` and `keg/sleepers.rs` below it |
+//! | caches over the items of another allocator | `builder/extras.rs`; `hooks/import.rs` and `keg/import.rs` below it |
+//! | slabs of huge pages, coloured slabs, guard pages | `builder/extras.rs`; constants in `geometry.rs` without the feature |
+//!
+//! Each has its tests, models and rows of the lab, which turn the feature on.
+
+pub(crate) mod local;
+pub(crate) mod object;
+mod raw;

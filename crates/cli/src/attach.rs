@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -160,7 +160,7 @@ fn inherit_end(number: Option<i32>) -> Result<Option<OwnedFd>, Error> {
 /// What we send for a guest comes from sockets of our own network: a guest that is that network would get its own
 /// packets back.
 fn refuse_our_own(place: &AttachPlace) -> Result<(), Error> {
-    let find = Failure::at(Step::FindNamespace);
+    let find = Failure::at(SetupStep::FindNamespace);
     match is_ours(&place.net, "net").map_err(find)? {
         false => Ok(()),
         true => Err(Error::Usage(
@@ -186,27 +186,27 @@ impl AttachPlace {
     fn find(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Failure> {
         let process = match target {
             AttachTarget::Pid(pid) => {
-                Some(Pidfd::open(Pid(*pid)).map_err(Failure::at(Step::FindNamespace))?)
+                Some(Pidfd::open(Pid(*pid)).map_err(Failure::at(SetupStep::FindNamespace))?)
             }
             AttachTarget::Path(_) => None,
         };
-        let net = File::open(net_path(target)).map_err(Failure::at(Step::FindNamespace))?;
+        let net = File::open(net_path(target)).map_err(Failure::at(SetupStep::FindNamespace))?;
         let user = match userns_path {
-            Some(path) => File::open(path).map_err(Failure::at(Step::FindNamespace))?,
-            None => owner_of(&net, target).map_err(Failure::at(Step::FindNamespace))?,
+            Some(path) => File::open(path).map_err(Failure::at(SetupStep::FindNamespace))?,
+            None => owner_of(&net, target).map_err(Failure::at(SetupStep::FindNamespace))?,
         };
         // The number of a process that ended in between may have been another's at the second look.
         let ended = process
             .as_ref()
             .map_or(Ok(false), |p| fd::is_ready(p.as_fd()));
-        if ended.map_err(Failure::at(Step::FindNamespace))? {
+        if ended.map_err(Failure::at(SetupStep::FindNamespace))? {
             return Err(Failure {
-                step: Step::FindNamespace,
+                step: SetupStep::FindNamespace,
                 errno: libc::ESRCH,
             });
         }
         // setns refuses to enter the one that we are in.
-        let ours = is_ours(&user, "user").map_err(Failure::at(Step::FindNamespace))?;
+        let ours = is_ours(&user, "user").map_err(Failure::at(SetupStep::FindNamespace))?;
         Ok(AttachPlace {
             process,
             user: (!ours).then_some(user),
@@ -218,10 +218,10 @@ impl AttachPlace {
     fn enter(&self) -> Result<(), Failure> {
         if let Some(user) = &self.user {
             namespace::enter(user, NamespaceKind::User)
-                .map_err(Failure::at(Step::EnterUserNamespace))?;
+                .map_err(Failure::at(SetupStep::EnterUserNamespace))?;
         }
         namespace::enter(&self.net, NamespaceKind::Net)
-            .map_err(Failure::at(Step::EnterNetNamespace))
+            .map_err(Failure::at(SetupStep::EnterNetNamespace))
     }
 }
 
@@ -256,7 +256,7 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
 /// Has a helper make the interface in `place`.
 fn make_guest(ifname: &str, net: &NetOpts, place: &AttachPlace) -> Result<Guest, Error> {
     let (_, channel) = channel::fork(|channel| helper_main(ifname, net, place, &channel))
-        .map_err(Failure::at(Step::Child))?;
+        .map_err(Failure::at(SetupStep::Child))?;
     receive_guest(&channel, ifname, net)
 }
 
@@ -264,7 +264,7 @@ fn make_guest(ifname: &str, net: &NetOpts, place: &AttachPlace) -> Result<Guest,
 fn helper_main(ifname: &str, net: &NetOpts, place: &AttachPlace, channel: &Channel) -> u8 {
     // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
     let made = process::refuse_tracing()
-        .map_err(Failure::at(Step::Child))
+        .map_err(Failure::at(SetupStep::Child))
         .and_then(|()| place.enter())
         .and_then(|()| {
             sandbox::keep_only(Kept::NetworkSetup);

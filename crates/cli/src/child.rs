@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::channel::{Channel, ChannelMessage};
 use crate::descendants;
-use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
+use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, SetupStep};
 use crate::signals::Recipient;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
@@ -55,7 +55,7 @@ impl Child {
     /// The conversation with it, until it becomes COMMAND.
     pub(crate) fn channel(&self) -> Result<&Channel, Failure> {
         self.channel.as_ref().ok_or(Failure {
-            step: Step::Child,
+            step: SetupStep::Child,
             errno: libc::EPIPE,
         })
     }
@@ -76,7 +76,7 @@ impl Child {
         {
             Some((
                 ChannelMessage::Failed(Failure {
-                    step: Step::Exec,
+                    step: SetupStep::Exec,
                     errno,
                 }),
                 _,

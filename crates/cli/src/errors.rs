@@ -130,7 +130,7 @@ impl fmt::Display for Error {
 
 /// A step on the way to a guest. The names cross from the child to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum SetupStep {
     /// fork, or talking with the child.
     Child,
     /// unshare of the user namespace.
@@ -167,27 +167,27 @@ pub(crate) enum Step {
     Exec,
 }
 
-impl Step {
+impl SetupStep {
     /// The action that failed, as a phrase behind "cannot".
     const fn phrase(self) -> &'static str {
         match self {
-            Step::Child => "start a process",
-            Step::UserNamespace => "make a user namespace",
-            Step::IdMaps => "map user ids into the new user namespace",
-            Step::NetNamespace => "make a network namespace",
-            Step::FindNamespace => "find the namespace to attach to",
-            Step::EnterUserNamespace => "enter the user namespace",
-            Step::EnterNetNamespace => "enter the network namespace",
-            Step::OpenTun => "open /dev/net/tun",
-            Step::MakeTap => "make the TAP interface",
-            Step::Interface => "configure the interface",
-            Step::Route => "add the default route",
-            Step::Ip6 => "give the interface an IPv6 address",
-            Step::Sysctls => "let unprivileged programs ping and use low ports",
-            Step::ResolvConf => "put the name server into /etc/resolv.conf",
-            Step::Hostname => "name the guest as --hostname says",
-            Step::Hosts => "put names into /etc/hosts",
-            Step::Exec => "execute COMMAND",
+            SetupStep::Child => "start a process",
+            SetupStep::UserNamespace => "make a user namespace",
+            SetupStep::IdMaps => "map user ids into the new user namespace",
+            SetupStep::NetNamespace => "make a network namespace",
+            SetupStep::FindNamespace => "find the namespace to attach to",
+            SetupStep::EnterUserNamespace => "enter the user namespace",
+            SetupStep::EnterNetNamespace => "enter the network namespace",
+            SetupStep::OpenTun => "open /dev/net/tun",
+            SetupStep::MakeTap => "make the TAP interface",
+            SetupStep::Interface => "configure the interface",
+            SetupStep::Route => "add the default route",
+            SetupStep::Ip6 => "give the interface an IPv6 address",
+            SetupStep::Sysctls => "let unprivileged programs ping and use low ports",
+            SetupStep::ResolvConf => "put the name server into /etc/resolv.conf",
+            SetupStep::Hostname => "name the guest as --hostname says",
+            SetupStep::Hosts => "put names into /etc/hosts",
+            SetupStep::Exec => "execute COMMAND",
         }
     }
 }
@@ -196,14 +196,14 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     /// Where.
-    pub(crate) step: Step,
+    pub(crate) step: SetupStep,
     /// Why: an errno, EIO where the system gave none.
     pub(crate) errno: i32,
 }
 
 impl Failure {
     /// For `map_err`.
-    pub(crate) fn at(step: Step) -> impl FnOnce(io::Error) -> Failure {
+    pub(crate) fn at(step: SetupStep) -> impl FnOnce(io::Error) -> Failure {
         move |e| Failure {
             step,
             errno: e.raw_os_error().unwrap_or(libc::EIO),
@@ -238,14 +238,14 @@ impl Failure {
     /// Advice for the user: further lines, or none.
     fn hint(&self) -> String {
         match (self.step, self.errno) {
-            (Step::OpenTun, libc::ENOENT | libc::ENODEV | libc::ENXIO) => lines(&[
+            (SetupStep::OpenTun, libc::ENOENT | libc::ENODEV | libc::ENXIO) => lines(&[
                 &format!(
                     "the kernel's TUN/TAP driver is not there: `modprobe tun`{} loads it",
                     as_root()
                 ),
                 "in a container: start it with `--device /dev/net/tun`",
             ]),
-            (Step::OpenTun, libc::EACCES) => lines(&[
+            (SetupStep::OpenTun, libc::EACCES) => lines(&[
                 &format!(
                     "{DEV_NET_TUN} admits only some users here: `chmod 666 {DEV_NET_TUN}`{} opens it,",
                     as_root()
@@ -253,31 +253,38 @@ impl Failure {
                 "and a udev rule keeps it open: KERNEL==\"tun\", MODE=\"0666\"",
                 "(it is safe: without privileges over a network namespace the device does nothing)",
             ]),
-            (Step::OpenTun, libc::EPERM) => lines(&[
+            (SetupStep::OpenTun, libc::EPERM) => lines(&[
                 "this container may not use the device: start it with `--device /dev/net/tun`",
             ]),
-            (Step::MakeTap, libc::EBUSY) => {
+            (SetupStep::MakeTap, libc::EBUSY) => {
                 lines(&["an interface of that name is there already: choose another with --ifname"])
             }
-            (Step::Route, libc::EEXIST) => {
+            (SetupStep::Route, libc::EEXIST) => {
                 lines(&["the namespace has a default route already: is something else serving it?"])
             }
-            (Step::FindNamespace, libc::ESRCH) => lines(&["there is no such process"]),
+            (SetupStep::FindNamespace, libc::ESRCH) => lines(&["there is no such process"]),
             (
-                Step::FindNamespace | Step::EnterUserNamespace | Step::EnterNetNamespace,
+                SetupStep::FindNamespace
+                | SetupStep::EnterUserNamespace
+                | SetupStep::EnterNetNamespace,
                 libc::EACCES | libc::EPERM,
             ) => lines(&[match process::ids().0 {
                 0 => "even root may not enter it from here: run mbuma outside of this container",
                 _ => "run mbuma as the user that made the namespace, or as root",
             }]),
-            (Step::FindNamespace | Step::EnterNetNamespace, libc::EINVAL | libc::ENOTTY) => {
-                lines(&[
-                    "that file is no network namespace: it takes one like /run/netns/NAME or /proc/PID/ns/net",
-                ])
-            }
-            (Step::UserNamespace | Step::IdMaps | Step::NetNamespace | Step::MakeTap, _) => {
-                namespace_hint()
-            }
+            (
+                SetupStep::FindNamespace | SetupStep::EnterNetNamespace,
+                libc::EINVAL | libc::ENOTTY,
+            ) => lines(&[
+                "that file is no network namespace: it takes one like /run/netns/NAME or /proc/PID/ns/net",
+            ]),
+            (
+                SetupStep::UserNamespace
+                | SetupStep::IdMaps
+                | SetupStep::NetNamespace
+                | SetupStep::MakeTap,
+                _,
+            ) => namespace_hint(),
             _ => String::new(),
         }
     }

@@ -25,7 +25,7 @@ use wire::MacAddr;
 
 use crate::args::{NetOpts, RunArgs, TapUse};
 use crate::channel::{Channel, ChannelMessage};
-use crate::errors::{Failure, Step};
+use crate::errors::{Failure, SetupStep};
 use crate::idmap;
 use crate::sys::mount;
 use crate::sys::namespace::{self, NamespaceKind};
@@ -175,14 +175,14 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
 /// The interface as its owner configures it, by now or later.
 fn left_alone(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
     Ok(ConfiguredInterface {
-        mac: its_mac(ifname).map_err(Failure::at(Step::Interface))?,
+        mac: its_mac(ifname).map_err(Failure::at(SetupStep::Interface))?,
         loopback: false,
         ip6: net.v6().is_some(),
     })
 }
 
 fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
-    let open = || tap::open().map_err(Failure::at(Step::OpenTun));
+    let open = || tap::open().map_err(Failure::at(SetupStep::OpenTun));
     let made = tap::create(open()?, ifname, net.workers());
     let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
     let taps = match made {
@@ -191,19 +191,19 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
         }
         made => made,
     };
-    taps.map_err(Failure::at(Step::MakeTap))
+    taps.map_err(Failure::at(SetupStep::MakeTap))
 }
 
 /// Configures the interface and the routes.
 fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
-    let failed = Failure::at(Step::Interface);
+    let failed = Failure::at(SetupStep::Interface);
     let mac = prepare(ifname, net).map_err(failed)?;
-    let control = NetdevSocket::open().map_err(Failure::at(Step::Interface))?;
+    let control = NetdevSocket::open().map_err(Failure::at(SetupStep::Interface))?;
     let loopback = match net.v4() {
         Some(v4) => set_up_v4(&control, ifname, net, v4)?,
         None => {
             let up = control.up(ifname);
-            up.map_err(Failure::at(Step::Interface))?;
+            up.map_err(Failure::at(SetupStep::Interface))?;
             false
         }
     };
@@ -239,18 +239,18 @@ fn set_up_v4(
 ) -> Result<bool, Failure> {
     let addressed = control.set_addr(ifname, v4.guest, v4.link_prefix_len());
     let up = addressed.and_then(|()| control.up(ifname));
-    up.map_err(Failure::at(Step::Interface))?;
+    up.map_err(Failure::at(SetupStep::Interface))?;
     if net.serve.alone.is_some() {
         // The stack leads nowhere, and begins no connections.
         return Ok(false);
     }
     if v4.routed {
         let reached = control.add_host_route(v4.gateway, ifname);
-        reached.map_err(Failure::at(Step::Route))?;
+        reached.map_err(Failure::at(SetupStep::Route))?;
     }
     control
         .add_default_route(v4.gateway)
-        .map_err(Failure::at(Step::Route))?;
+        .map_err(Failure::at(SetupStep::Route))?;
     // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
     // A port may be published at any time.
     Ok(control.route_localnet(ifname).is_ok())
@@ -268,7 +268,7 @@ fn set_up_v6(
 ) -> Result<bool, Failure> {
     match ip6::set_up(control, ifname, v6) {
         Ok(()) => Ok(true),
-        Err(e) if net.v4().is_none() => Err(Failure::at(Step::Ip6)(e)),
+        Err(e) if net.v4().is_none() => Err(Failure::at(SetupStep::Ip6)(e)),
         Err(_) => {
             ip6::disable(ifname);
             Ok(false)
@@ -288,17 +288,21 @@ pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
     if let Some(name) = &args.hostname {
         let named = namespace::unshare(NamespaceKind::Hostname);
         let named = named.and_then(|()| namespace::set_hostname(name));
-        named.map_err(Failure::at(Step::Hostname))?;
+        named.map_err(Failure::at(SetupStep::Hostname))?;
     }
-    files::own_hosts(args).map_err(Failure::at(Step::Hosts))
+    files::own_hosts(args).map_err(Failure::at(SetupStep::Hosts))
 }
 
 /// Makes a namespace of our own as comfortable as the host, and reports each failure.
 pub(crate) fn furnish(args: &RunArgs) -> Vec<Failure> {
     let mut warnings = Vec::new();
-    warnings.extend(loosen_sysctls().map_err(Failure::at(Step::Sysctls)).err());
+    warnings.extend(
+        loosen_sysctls()
+            .map_err(Failure::at(SetupStep::Sysctls))
+            .err(),
+    );
     let resolves = files::own_resolv_conf(args);
-    warnings.extend(resolves.map_err(Failure::at(Step::ResolvConf)).err());
+    warnings.extend(resolves.map_err(Failure::at(SetupStep::ResolvConf)).err());
     // A container's /sys may be read-only or masked. Then it goes on showing the host's interfaces,
     // as it does under most tools of our kind, and programs that matter ask the kernel instead.
     let _ = own_sys_class_net();

@@ -30,7 +30,7 @@ use crate::channel::{Channel, ChannelMessage};
 use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::guest::{self, Guest, GuestEnd, GuestLink};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -62,18 +62,18 @@ pub(crate) fn start(
     inherited: Inherited,
 ) -> Result<(Guest, Child), Error> {
     // If the guard is killed, its children become ours.
-    process::adopt_orphans().map_err(Failure::at(Step::Child))?;
+    process::adopt_orphans().map_err(Failure::at(SetupStep::Child))?;
     let spared = descendants::children();
     let become_command = |channel: &Channel, parent| child_main(args, &inherited, parent, channel);
-    let guard = Guard::start(signals, become_command).map_err(Failure::at(Step::Child))?;
+    let guard = Guard::start(signals, become_command).map_err(Failure::at(SetupStep::Child))?;
     let introduced = guard.introduction()?.ok_or_else(|| not_ready(None))?;
     let child = Child::new(guard, introduced, spared);
     // COMMAND has its own copies by now.
     fd::let_go_of_stdio().map_err(Error::io("opening /dev/null"))?;
 
     expect_user_namespace(&child)?;
-    idmap::write(child.pid(), args.map_root).map_err(Failure::at(Step::IdMaps))?;
-    let failed = Failure::at(Step::Child);
+    idmap::write(child.pid(), args.map_root).map_err(Failure::at(SetupStep::IdMaps))?;
+    let failed = Failure::at(SetupStep::Child);
     child
         .channel()?
         .send(&ChannelMessage::Mapped, None)
@@ -84,7 +84,11 @@ pub(crate) fn start(
 
 /// Waits until the child has its user namespace.
 fn expect_user_namespace(child: &Child) -> Result<(), Error> {
-    match child.channel()?.recv().map_err(Failure::at(Step::Child))? {
+    match child
+        .channel()?
+        .recv()
+        .map_err(Failure::at(SetupStep::Child))?
+    {
         Some((ChannelMessage::UserNamespace, _)) => Ok(()),
         other => Err(not_ready(other.map(|(message, _)| message))),
     }
@@ -96,7 +100,7 @@ pub(crate) fn receive_guest(
     ifname: &str,
     net: &NetOpts,
 ) -> Result<Guest, Error> {
-    match channel.recv_all().map_err(Failure::at(Step::Child))? {
+    match channel.recv_all().map_err(Failure::at(SetupStep::Child))? {
         Some((
             ChannelMessage::Ready {
                 offloads,
@@ -126,7 +130,7 @@ fn not_ready(said: Option<ChannelMessage>) -> Error {
         Some(ChannelMessage::Failed(failure)) => failure.into(),
         // It ended without a word, which only a signal makes it do.
         _ => Failure {
-            step: Step::Child,
+            step: SetupStep::Child,
             errno: libc::ECHILD,
         }
         .into(),
@@ -147,23 +151,23 @@ fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Chan
 
 /// Makes the namespaces and the guest in them; true when the parent says to go on.
 fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
-    process::die_with_parent().map_err(Failure::at(Step::Child))?;
-    namespace::unshare(NamespaceKind::User).map_err(Failure::at(Step::UserNamespace))?;
+    process::die_with_parent().map_err(Failure::at(SetupStep::Child))?;
+    namespace::unshare(NamespaceKind::User).map_err(Failure::at(SetupStep::UserNamespace))?;
     channel
         .send(&ChannelMessage::UserNamespace, None)
-        .map_err(Failure::at(Step::Child))?;
+        .map_err(Failure::at(SetupStep::Child))?;
     if !heard(channel, &ChannelMessage::Mapped)? {
         return Ok(false);
     }
-    namespace::unshare(NamespaceKind::Net).map_err(Failure::at(Step::NetNamespace))?;
-    namespace::unshare(NamespaceKind::Mount).map_err(Failure::at(Step::NetNamespace))?;
-    mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
+    namespace::unshare(NamespaceKind::Net).map_err(Failure::at(SetupStep::NetNamespace))?;
+    namespace::unshare(NamespaceKind::Mount).map_err(Failure::at(SetupStep::NetNamespace))?;
+    mount::make_all_private().map_err(Failure::at(SetupStep::NetNamespace))?;
     guest::name(args)?;
     let interface = guest::make_interface(&args.ifname, &args.net)?;
-    tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(Step::MakeTap))?;
+    tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(SetupStep::MakeTap))?;
     interface
         .hand_over(channel, guest::furnish(args))
-        .map_err(Failure::at(Step::Child))?;
+        .map_err(Failure::at(SetupStep::Child))?;
     // From here on the parent alone holds the TAP.
     drop(interface);
     heard(channel, &ChannelMessage::Go)
@@ -171,7 +175,7 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
 
 /// Waits for one message; false when the parent gave up instead.
 fn heard(channel: &Channel, expected: &ChannelMessage) -> Result<bool, Failure> {
-    let said = channel.recv().map_err(Failure::at(Step::Child))?;
+    let said = channel.recv().map_err(Failure::at(SetupStep::Child))?;
     Ok(said.is_some_and(|(message, _)| message == *expected))
 }
 
@@ -186,8 +190,8 @@ fn become_command(inherited: &Inherited, parent: Pid, command: &[OsString]) -> F
         inherited.restore()
     };
     match prepared() {
-        Ok(()) => Failure::at(Step::Exec)(process::exec(command)),
-        Err(e) => Failure::at(Step::Child)(e),
+        Ok(()) => Failure::at(SetupStep::Exec)(process::exec(command)),
+        Err(e) => Failure::at(SetupStep::Child)(e),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::args::serve::{ServeArgs, ServePlace};
 use crate::args::{AttachArgs, NetOpts, TapUse};
 use crate::attach::{self, Announcement};
 use crate::channel::{self, Channel, ChannelMessage};
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -68,7 +68,7 @@ pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, E
         net.tap = TapUse::Leave;
     }
     let forked = channel::fork(|channel| helper_main(ifname, net, &channel));
-    let (_, channel) = forked.map_err(Failure::at(Step::Child))?;
+    let (_, channel) = forked.map_err(Failure::at(SetupStep::Child))?;
     receive_guest(&channel, ifname, net)
 }
 

@@ -28,7 +28,7 @@ use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
-use entry::{Entry, RETRY, Retry};
+use entry::{NeighbourEntry, RETRY, Retry};
 
 mod discovery;
 mod entry;
@@ -85,7 +85,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Neighbours<A> {
     /// Ordered by address, so that a run can be repeated exactly.
-    table: RmLock<BTreeMap<A, Entry>>,
+    table: RmLock<BTreeMap<A, NeighbourEntry>>,
     /// Counts changes, from 1: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
     /// The earliest deadline of an entry, in nanoseconds, as of the generation `due_of`: until the next change the thread
@@ -184,10 +184,10 @@ impl<A: Copy + Ord> Neighbours<A> {
     fn known(&self, now: Time, addr: A) -> Option<Hop> {
         let table = self.table.read();
         let (mac, until) = match *table.get(&addr)? {
-            Entry::Known { mac, until } if now < until => (mac, until),
+            NeighbourEntry::Known { mac, until } if now < until => (mac, until),
             // Until an answer says otherwise, or the questions end.
-            Entry::Checking { mac, .. } => (mac, Time::MAX),
-            Entry::Known { .. } | Entry::Asking { .. } => return None,
+            NeighbourEntry::Checking { mac, .. } => (mac, Time::MAX),
+            NeighbourEntry::Known { .. } | NeighbourEntry::Asking { .. } => return None,
         };
         // Relaxed: it changes under the lock only.
         let generation = NonZeroU64::new(self.generation.load(Ordering::Relaxed))?;
@@ -228,18 +228,20 @@ impl<A: Copy + Ord> Neighbours<A> {
             return Resolution::Gone(packet);
         }
         match table.get_mut(&addr) {
-            Some(Entry::Known { mac, until }) if now < *until => Resolution::Known(*mac, packet),
-            Some(Entry::Checking { mac, .. }) => Resolution::Known(*mac, packet),
-            Some(entry @ Entry::Known { .. }) => {
+            Some(NeighbourEntry::Known { mac, until }) if now < *until => {
+                Resolution::Known(*mac, packet)
+            }
+            Some(NeighbourEntry::Checking { mac, .. }) => Resolution::Known(*mac, packet),
+            Some(entry @ NeighbourEntry::Known { .. }) => {
                 let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
-                *entry = Entry::Checking {
+                *entry = NeighbourEntry::Checking {
                     mac,
                     tries: u8::from(self.delay.is_none()),
                     next: now + self.delay.unwrap_or(RETRY),
                 };
                 Resolution::Check(mac, packet)
             }
-            Some(Entry::Asking { waiting, .. }) => {
+            Some(NeighbourEntry::Asking { waiting, .. }) => {
                 let is_full = waiting.len() >= self.queue_max;
                 waiting.enqueue(packet);
                 // The oldest is worth the least (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
@@ -254,7 +256,7 @@ impl<A: Copy + Ord> Neighbours<A> {
 
     /// Takes in that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
     pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
-        let known = Entry::Known {
+        let known = NeighbourEntry::Known {
             mac,
             until: now + self.lifetime(),
         };
@@ -277,7 +279,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             self.changes();
             mem::take(&mut *table)
         };
-        table.into_values().map(Entry::into_waiting)
+        table.into_values().map(NeighbourEntry::into_waiting)
     }
 
     /// The stations to ask again, or to give up.
@@ -302,7 +304,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         // Entries that are asked again have another deadline, and are otherwise as they were.
         self.due_of.store(NEVER, Ordering::Relaxed);
         let lost = silent.iter().filter_map(|addr| table.remove(addr));
-        due.lost = lost.map(Entry::into_waiting).collect();
+        due.lost = lost.map(NeighbourEntry::into_waiting).collect();
         due
     }
 
@@ -322,7 +324,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     #[cold]
     fn find_deadline(&self) -> u64 {
         let table = self.table.read();
-        let earliest = table.values().filter_map(Entry::deadline).min();
+        let earliest = table.values().filter_map(NeighbourEntry::deadline).min();
         let due = earliest.map_or(NEVER, Time::as_nanos);
         self.due.store(due, Ordering::Relaxed);
         // It changes under the lock only.
@@ -334,7 +336,7 @@ impl<A: Copy + Ord> Neighbours<A> {
 
 /// A new entry in which `packet` waits. Returns the packets of the one that had to make room.
 fn start<A: Copy + Ord>(
-    table: &mut BTreeMap<A, Entry>,
+    table: &mut BTreeMap<A, NeighbourEntry>,
     addr: A,
     packet: Packet,
     now: Time,
@@ -344,7 +346,7 @@ fn start<A: Copy + Ord>(
     waiting.enqueue(packet);
     table.insert(
         addr,
-        Entry::Asking {
+        NeighbourEntry::Asking {
             tries: 1,
             next: now + RETRY,
             waiting,
@@ -357,15 +359,15 @@ fn start<A: Copy + Ord>(
 /// A host that looks for thousands of absent stations evicts such questions and no neighbour;
 /// and stations that only announce themselves evict no question.
 /// Returns the packets that waited in it.
-fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, Entry>) -> Mbufq {
+fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, NeighbourEntry>) -> Mbufq {
     if table.len() < ENTRIES_MAX {
         return Mbufq::new();
     }
-    let asks = |entry: &Entry| matches!(entry, Entry::Asking { .. });
+    let asks = |entry: &NeighbourEntry| matches!(entry, NeighbourEntry::Asking { .. });
     let too_many_ask = table.values().filter(|entry| asks(entry)).count() > ENTRIES_MAX / 2;
-    let age = |entry: &Entry| match *entry {
-        Entry::Known { until, .. } => (0, until),
-        Entry::Checking { next, .. } | Entry::Asking { next, .. } => (1, next),
+    let age = |entry: &NeighbourEntry| match *entry {
+        NeighbourEntry::Known { until, .. } => (0, until),
+        NeighbourEntry::Checking { next, .. } | NeighbourEntry::Asking { next, .. } => (1, next),
     };
     let oldest = table
         .iter()
@@ -373,7 +375,7 @@ fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, Entry>) -> Mbufq {
         .min_by_key(|(_, entry)| age(entry))
         .map(|(&addr, _)| addr);
     let entry = oldest.and_then(|addr| table.remove(&addr));
-    entry.map_or_else(Mbufq::new, Entry::into_waiting)
+    entry.map_or_else(Mbufq::new, NeighbourEntry::into_waiting)
 }
 
 /// For tests.

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::Read;
 
 use super::*;
-use crate::errors::Step;
+use crate::errors::SetupStep;
 
 #[test]
 fn messages_keep_their_bounds_and_order() {
     // Breaks when two messages sent at once are read as one.
     let (a, b) = Channel::pair().expect("a pair");
     let failed = ChannelMessage::Failed(Failure {
-        step: Step::Exec,
+        step: SetupStep::Exec,
         errno: libc::ENOENT,
     });
     a.send(&ChannelMessage::UserNamespace, None).expect("send");

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::descendants::{self, END_MAX};
-use crate::errors::{EXIT_OWN_FAILURE, Failure, Step};
+use crate::errors::{EXIT_OWN_FAILURE, Failure, SetupStep};
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 use crate::sys::fd;
@@ -80,7 +80,7 @@ impl Guard {
 
     /// Waits until it has forked; nothing if it ended instead.
     pub(crate) fn introduction(&self) -> Result<Option<Introduction>, Failure> {
-        let failed = Failure::at(Step::Child);
+        let failed = Failure::at(SetupStep::Child);
         let Some((pid, pidfd)) = self.expect_started()? else {
             return Ok(None);
         };
@@ -96,7 +96,7 @@ impl Guard {
 
     /// Waits for the first half of it.
     fn expect_started(&self) -> Result<Option<(Pid, OwnedFd)>, Failure> {
-        match self.channel.recv().map_err(Failure::at(Step::Child))? {
+        match self.channel.recv().map_err(Failure::at(SetupStep::Child))? {
             Some((ChannelMessage::Started(pid), Some(pidfd))) => Ok(Some((pid, pidfd))),
             Some((ChannelMessage::Failed(failure), _)) => Err(failure),
             _ => Ok(None),
@@ -160,7 +160,10 @@ fn guard_main(mbuma: Channel, signals: &SignalFd, f: impl FnOnce(&Channel, Pid) 
         Ok(command) => watch(&mbuma, signals, command),
         Err(e) => {
             // If mbuma is gone, there is no process left to tell.
-            let _ = mbuma.send(&ChannelMessage::Failed(Failure::at(Step::Child)(e)), None);
+            let _ = mbuma.send(
+                &ChannelMessage::Failed(Failure::at(SetupStep::Child)(e)),
+                None,
+            );
             descendants::kill_all(&[], None, |_, _| ());
             EXIT_OWN_FAILURE
         }

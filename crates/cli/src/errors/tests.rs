@@ -3,7 +3,7 @@
 use super::*;
 use crate::args::PublishRange;
 
-fn failure(step: Step, errno: i32) -> String {
+fn failure(step: SetupStep, errno: i32) -> String {
     Failure { step, errno }.to_string()
 }
 
@@ -18,7 +18,7 @@ fn each_error_has_the_documented_exit_code() {
     assert_eq!(Error::Usage(String::new()).exit_code(), 2);
     assert_eq!(
         Error::Setup(Failure {
-            step: Step::OpenTun,
+            step: SetupStep::OpenTun,
             errno: libc::ENOENT
         })
         .exit_code(),
@@ -29,11 +29,11 @@ fn each_error_has_the_documented_exit_code() {
 #[test]
 fn a_message_says_what_to_do() {
     // Breaks when a failure that a user can mend is told without the remedy.
-    assert!(failure(Step::OpenTun, libc::ENOENT).contains("modprobe tun"));
-    assert!(failure(Step::OpenTun, libc::EPERM).contains("--device /dev/net/tun"));
-    assert!(failure(Step::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
-    assert!(failure(Step::MakeTap, libc::EBUSY).contains("--ifname"));
-    assert!(failure(Step::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
+    assert!(failure(SetupStep::OpenTun, libc::ENOENT).contains("modprobe tun"));
+    assert!(failure(SetupStep::OpenTun, libc::EPERM).contains("--device /dev/net/tun"));
+    assert!(failure(SetupStep::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
+    assert!(failure(SetupStep::MakeTap, libc::EBUSY).contains("--ifname"));
+    assert!(failure(SetupStep::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
     let range: PublishRange = "8080:80".parse().expect("two ports");
     let publish = range.ports().next().expect("a port").publish;
     let busy = Error::Publish {
@@ -60,8 +60,8 @@ fn root_is_not_told_to_become_root() {
     // Breaks when the remedy for a failure is what its reader did already.
     let is_root = crate::sys::process::ids().0 == 0;
     for (step, errno) in [
-        (Step::OpenTun, libc::ENOENT),
-        (Step::FindNamespace, libc::EPERM),
+        (SetupStep::OpenTun, libc::ENOENT),
+        (SetupStep::FindNamespace, libc::EPERM),
     ] {
         let advice = failure(step, errno);
         assert_eq!(advice.contains("as root"), !is_root, "{advice}");

@@ -79,7 +79,7 @@ pub(crate) struct Request {
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestError {
     /// No end of line within [`REQUEST_MAX`] bytes.
     TooLong,
     /// Not this language, or not this version of it.
@@ -88,13 +88,13 @@ pub(crate) enum Refusal {
     Word,
 }
 
-impl Refusal {
+impl RequestError {
     /// For the process that asked.
     pub(crate) const fn text(self) -> &'static str {
         match self {
-            Refusal::TooLong => "the request is too long",
-            Refusal::Language => "it is of another version, and speaks another language",
-            Refusal::Word => "it is of another version, and does not know what was asked for",
+            RequestError::TooLong => "the request is too long",
+            RequestError::Language => "it is of another version, and speaks another language",
+            RequestError::Word => "it is of another version, and does not know what was asked for",
         }
     }
 }
@@ -111,26 +111,26 @@ impl Request {
     }
 
     /// Reads the request at the front of `bytes`; `None` if it is not all there yet.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Request>, RequestError> {
         let end = bytes.iter().take(REQUEST_MAX).position(|b| *b == b'\n');
         let line = match end {
             Some(end) => bytes.get(..end).unwrap_or_default(),
             None if bytes.len() < REQUEST_MAX => return Ok(None),
-            None => return Err(Refusal::TooLong),
+            None => return Err(RequestError::TooLong),
         };
-        let line = std::str::from_utf8(line).map_err(|_| Refusal::Language)?;
+        let line = std::str::from_utf8(line).map_err(|_| RequestError::Language)?;
         let mut words = line.split(' ');
         if words.next() != Some(LANGUAGE) {
-            return Err(Refusal::Language);
+            return Err(RequestError::Language);
         }
         let json = match words.next() {
             Some("json") => true,
             Some("text") => false,
-            _ => return Err(Refusal::Word),
+            _ => return Err(RequestError::Word),
         };
         let mut sections = Vec::new();
         for word in words {
-            let section = Section::named(word).ok_or(Refusal::Word)?;
+            let section = Section::named(word).ok_or(RequestError::Word)?;
             if !sections.contains(&section) {
                 sections.push(section);
             }

@@ -11,7 +11,7 @@ use mbuf::Chain;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
-use crate::sockbuf::{Ancillary, Record, RecvSide};
+use crate::sockbuf::{Ancillary, QueuedRecord, RecvSide};
 
 /// Pings that wait for an interceptor at most.
 const QUEUE_MAX: usize = 256;
@@ -45,7 +45,7 @@ pub(crate) struct Asked {
 
 impl Ancillary for Asked {}
 
-impl From<Echo> for Record<Asked> {
+impl From<Echo> for QueuedRecord<Asked> {
     fn from(echo: Echo) -> Self {
         let Echo {
             src,
@@ -69,8 +69,8 @@ impl From<Echo> for Record<Asked> {
     }
 }
 
-impl From<Record<Asked>> for Echo {
-    fn from(record: Record<Asked>) -> Self {
+impl From<QueuedRecord<Asked>> for Echo {
+    fn from(record: QueuedRecord<Asked>) -> Self {
         let Asked {
             src,
             dst,

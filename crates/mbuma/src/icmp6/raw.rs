@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
 use crate::ip::Addressed;
-use crate::sockbuf::{Ancillary, Record, RecvSide};
+use crate::sockbuf::{Ancillary, QueuedRecord, RecvSide};
 
 static TABLE: LockClass = LockClass::new("icmp6 sockets", order::UDP_TABLE);
 
@@ -56,8 +56,8 @@ pub(crate) struct Envelope {
 
 impl Ancillary for Envelope {}
 
-impl From<Record<Envelope>> for Icmp6Datagram {
-    fn from(record: Record<Envelope>) -> Self {
+impl From<QueuedRecord<Envelope>> for Icmp6Datagram {
+    fn from(record: QueuedRecord<Envelope>) -> Self {
         let Envelope {
             src,
             dst,
@@ -114,7 +114,7 @@ impl Icmp6Pcb {
             code: header.code(),
             rest: header.rest(),
         };
-        match self.queue.push(Record { data, with }) {
+        match self.queue.push(QueuedRecord { data, with }) {
             Ok(wakes) => {
                 batch.delivered();
                 batch.wake(wakes);

@@ -74,7 +74,7 @@ impl Facts {
 }
 
 /// What the addresses say about a packet.
-enum Verdict {
+enum Admission {
     Ours(DestScope),
     /// It is to be sent on.
     Forward,
@@ -93,10 +93,10 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     // Behind the total length is what the link added to make a frame long enough.
     packet.truncate(facts.total_len);
     let scope = match admit(batch, ifp, &facts, arrival) {
-        Verdict::Ours(scope) => scope,
-        Verdict::Forward => return forward::run(batch, packet, &facts),
-        Verdict::Drop(reason) => return batch.drop(packet, reason),
-        Verdict::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
+        Admission::Ours(scope) => scope,
+        Admission::Forward => return forward::run(batch, packet, &facts),
+        Admission::Drop(reason) => return batch.drop(packet, reason),
+        Admission::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
     };
     if !facts.is_fragment() {
         return hand_on(batch, ifp, packet, &facts, scope);
@@ -146,38 +146,38 @@ fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
 }
 
 /// Whether a packet between these addresses may come this way, and is for us.
-fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Verdict {
+fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Admission {
     if !may_send(batch, ifp, facts, arrival) {
-        return Verdict::Drop(DropReason::IpBadSource);
+        return Admission::Drop(DropReason::IpBadSource);
     }
     if let Some(scope) = to_many(ifp, facts.dst) {
         return match facts.proto {
             // A connection has two ends (RFC 1122 4.2.3.10).
-            IpProto::TCP => Verdict::Drop(DropReason::IpNotForUs),
-            _ => Verdict::Ours(scope),
+            IpProto::TCP => Admission::Drop(DropReason::IpNotForUs),
+            _ => Admission::Ours(scope),
         };
     }
     // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6), and we join no groups.
     let strays = arrival == Arrival::Group || facts.dst.is_multicast();
     if strays || facts.dst.is_unspecified() {
-        return Verdict::Drop(DropReason::IpNotForUs);
+        return Admission::Drop(DropReason::IpNotForUs);
     }
     if facts.dst.is_loopback() && arrival != Arrival::Loopback {
-        return Verdict::Drop(DropReason::IpNotForUs);
+        return Admission::Drop(DropReason::IpNotForUs);
     }
     if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {
-        return Verdict::Ours(DestScope::Local);
+        return Admission::Ours(DestScope::Local);
     }
     if !ifp.accept_any && batch.stack.ip4.forwards() && arrival == Arrival::Unicast {
-        return Verdict::Forward;
+        return Admission::Forward;
     }
     if !ifp.accept_any || wire::is_martian_destination(facts.dst) {
-        return Verdict::Drop(DropReason::IpNotForUs);
+        return Admission::Drop(DropReason::IpNotForUs);
     }
     if facts.ttl <= 1 {
-        return Verdict::Refuse(DropReason::IpTtlExceeded, IcmpError::TimeExceeded);
+        return Admission::Refuse(DropReason::IpTtlExceeded, IcmpError::TimeExceeded);
     }
-    Verdict::Ours(DestScope::Foreign)
+    Admission::Ours(DestScope::Foreign)
 }
 
 /// The scope of an address that is not one host's, if this stack is among the stations that it names.

@@ -16,13 +16,13 @@ use kern::Time;
 use mbuf::Mbufq;
 use wire::{AdvertFlags, MacAddr};
 
-use super::entry::Entry;
+use super::entry::NeighbourEntry;
 use super::{Learnt, Neighbours, make_room};
 
 impl Neighbours<Ipv6Addr> {
     /// A station at `mac` asked for us: it can be answered to, but is not known to hear us.
     pub(crate) fn solicited_by(&self, now: Time, addr: Ipv6Addr, mac: MacAddr) -> Learnt {
-        let stale = Entry::Known { mac, until: now };
+        let stale = NeighbourEntry::Known { mac, until: now };
         let mut learnt = Learnt::default();
         let mut table = self.table.write();
         match table.get_mut(&addr) {
@@ -64,13 +64,13 @@ impl Neighbours<Ipv6Addr> {
             (_, false) => now,
         };
         self.changes();
-        let known = Entry::Known { mac, until };
+        let known = NeighbourEntry::Known { mac, until };
         Some((mac, mem::replace(entry, known).into_waiting()))
     }
 
     /// A known address may be wrong: the next packet starts a check.
-    fn doubt(&self, entry: &mut Entry, now: Time) {
-        if let Entry::Known { until, .. } = entry
+    fn doubt(&self, entry: &mut NeighbourEntry, now: Time) {
+        if let NeighbourEntry::Known { until, .. } = entry
             && now < *until
         {
             *until = now;
@@ -87,7 +87,7 @@ impl Neighbours<Ipv6Addr> {
         if let Some(mac) = entry.mac() {
             self.changes();
             let until = now + self.lifetime();
-            *entry = Entry::Known { mac, until };
+            *entry = NeighbourEntry::Known { mac, until };
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) const TRIES_MAX: u8 = 3;
 
 /// The state of one neighbour; its life is in the table of [`neighbour`](super).
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(super) enum NeighbourEntry {
     Asking {
         tries: u8,
         next: Time,
@@ -33,7 +33,7 @@ pub(super) enum Entry {
     },
 }
 
-impl Entry {
+impl NeighbourEntry {
     /// Its Ethernet address, as far as we know.
     pub(super) fn mac(&self) -> Option<MacAddr> {
         match *self {

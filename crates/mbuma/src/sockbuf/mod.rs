@@ -16,7 +16,7 @@ mod recv_side;
 mod sealer;
 mod stream;
 
-pub(crate) use records::{Ancillary, Record, RecordBuf};
+pub(crate) use records::{Ancillary, QueuedRecord, RecordBuf};
 pub(crate) use recv_side::RecvSide;
 pub(crate) use sealer::{PlainRecord, SealError, Sealer};
 pub(crate) use stream::{BYTES_MAX, ClaimId, Flushed, StreamBuf};

@@ -27,12 +27,12 @@ pub(crate) trait Ancillary {
 
 /// A message.
 #[derive(Debug, Default)]
-pub(crate) struct Record<M> {
+pub(crate) struct QueuedRecord<M> {
     pub(crate) data: Chain,
     pub(crate) with: M,
 }
 
-impl<M: Ancillary> Record<M> {
+impl<M: Ancillary> QueuedRecord<M> {
     /// Its share of a buffer's limit: its data, and an mbuf for itself and for each thing that belongs to it.
     fn charge(&self) -> usize {
         charge(self.data.len(), self.data.pinned()) + MSIZE * (1 + self.with.count())
@@ -43,7 +43,7 @@ impl<M: Ancillary> Record<M> {
 #[doc(alias = "sockbuf")]
 #[derive(Debug)]
 pub(crate) struct RecordBuf<M> {
-    queue: VecDeque<Record<M>>,
+    queue: VecDeque<QueuedRecord<M>>,
     charged: usize,
     hiwat: usize,
     records_max: usize,
@@ -76,7 +76,7 @@ impl<M: Ancillary> RecordBuf<M> {
 
     /// Adds a record.
     #[doc(alias = "sbappendrecord")]
-    pub(crate) fn push(&mut self, record: Record<M>) {
+    pub(crate) fn push(&mut self, record: QueuedRecord<M>) {
         self.charged += record.charge();
         self.queue.push_back(record);
     }
@@ -85,7 +85,7 @@ impl<M: Ancillary> RecordBuf<M> {
     /// dropped when no lock is held.
     #[doc(alias = "sbappend")]
     #[doc(alias = "sbcompress")]
-    pub(crate) fn join(&mut self, pool: &MbufPool, mut record: Record<M>) -> Option<Chain> {
+    pub(crate) fn join(&mut self, pool: &MbufPool, mut record: QueuedRecord<M>) -> Option<Chain> {
         let plain = record.with.count() == 0;
         let last = self.queue.back_mut();
         let Some(last) = last.filter(|last| plain && last.with.count() == 0) else {
@@ -109,15 +109,15 @@ impl<M: Ancillary> RecordBuf<M> {
     ///
     /// # Errors
     /// No buffers; then nothing has changed.
-    pub(crate) fn take_bytes(&mut self, max: usize) -> Result<Record<M>, NoBufs>
+    pub(crate) fn take_bytes(&mut self, max: usize) -> Result<QueuedRecord<M>, NoBufs>
     where
         M: Default,
     {
         let Some(front) = self.queue.front_mut().filter(|_| max > 0) else {
-            return Ok(Record::default());
+            return Ok(QueuedRecord::default());
         };
         let before = front.charge();
-        let taken = Record {
+        let taken = QueuedRecord {
             data: front.data.take_front(max)?,
             with: std::mem::take(&mut front.with),
         };
@@ -130,7 +130,7 @@ impl<M: Ancillary> RecordBuf<M> {
     }
 
     /// Takes the first record.
-    pub(crate) fn pop(&mut self) -> Option<Record<M>> {
+    pub(crate) fn pop(&mut self) -> Option<QueuedRecord<M>> {
         let record = self.queue.pop_front()?;
         self.charged -= record.charge();
         Some(record)
@@ -139,7 +139,7 @@ impl<M: Ancillary> RecordBuf<M> {
     /// Empties it. The records are to be dropped when no lock is held.
     #[doc(alias = "sbflush")]
     #[must_use = "they are to be dropped without a lock"]
-    pub(crate) fn flush(&mut self) -> VecDeque<Record<M>> {
+    pub(crate) fn flush(&mut self) -> VecDeque<QueuedRecord<M>> {
         self.charged = 0;
         std::mem::take(&mut self.queue)
     }

@@ -9,7 +9,7 @@ use std::task::Waker;
 use kern::prim::Mutex;
 use kern::{LockClass, order};
 
-use super::records::{Ancillary, Record, RecordBuf};
+use super::records::{Ancillary, QueuedRecord, RecordBuf};
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ impl<M: Ancillary> RecvSide<M> {
     /// # Errors
     /// It is full; the message comes back, to be dropped.
     #[doc(alias = "sbappendaddr")]
-    pub(crate) fn push(&self, record: Record<M>) -> Result<Wakes, Record<M>> {
+    pub(crate) fn push(&self, record: QueuedRecord<M>) -> Result<Wakes, QueuedRecord<M>> {
         let mut inner = self.inner.lock();
         if inner.buf.is_full() {
             return Err(record);
@@ -64,7 +64,7 @@ impl<M: Ancillary> RecvSide<M> {
     }
 
     /// Takes the oldest message. If there is none, the call that waits is told when one comes.
-    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<Record<M>> {
+    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<QueuedRecord<M>> {
         let mut inner = self.inner.lock();
         let record = inner.buf.pop();
         if let (None, Some(waiting)) = (&record, waiting) {

@@ -37,7 +37,7 @@ use crate::icmp::input::Quoted;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::park::Parker;
-use crate::sockbuf::Record;
+use crate::sockbuf::QueuedRecord;
 use crate::stack::Stack;
 use crate::tcp::due::Due;
 use crate::tcp::pcb::{Inpcb, State, Tcb};
@@ -101,7 +101,7 @@ fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
     let with = Arrived::new(&ends, 64);
     let data = Chain::new();
     match mistake {
-        Mistake::ForgottenWakes => drop(pcb.queue.push(Record { data, with })),
+        Mistake::ForgottenWakes => drop(pcb.queue.push(QueuedRecord { data, with })),
         _ => assert!(udp::input::push(batch, pcb, data, with), "there is room"),
     }
 }

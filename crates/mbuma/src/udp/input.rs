@@ -20,7 +20,7 @@ use crate::inet::Ends;
 use crate::ip::{Address, Addressed, DestScope, IcmpError, Received};
 use crate::network;
 use crate::protosw;
-use crate::sockbuf::Record;
+use crate::sockbuf::QueuedRecord;
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "udp_input")]
@@ -114,7 +114,7 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
     // Little data must not pin a large cluster while it waits.
     let mut payload = Chain::new();
     payload.append_compact(&batch.stack.pool, data);
-    let record = Record {
+    let record = QueuedRecord {
         data: payload,
         with,
     };

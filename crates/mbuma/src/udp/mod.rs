@@ -17,7 +17,7 @@ use mbuf::Chain;
 use crate::config::Config;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
-use crate::sockbuf::{Ancillary, Record};
+use crate::sockbuf::{Ancillary, QueuedRecord};
 
 pub(crate) mod input;
 pub(crate) mod output;
@@ -51,8 +51,8 @@ impl Arrived {
 
 impl Ancillary for Arrived {}
 
-impl From<Record<Arrived>> for Datagram {
-    fn from(record: Record<Arrived>) -> Self {
+impl From<QueuedRecord<Arrived>> for Datagram {
+    fn from(record: QueuedRecord<Arrived>) -> Self {
         let Arrived { ends, ttl } = record.with;
         Self {
             src: ends.peer(),
@@ -77,7 +77,7 @@ pub struct UdpError {
 
 impl Ancillary for UdpError {}
 
-impl From<UdpError> for Record<UdpError> {
+impl From<UdpError> for QueuedRecord<UdpError> {
     fn from(with: UdpError) -> Self {
         let data = Chain::new();
         Self { data, with }

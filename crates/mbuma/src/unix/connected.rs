@@ -8,7 +8,7 @@
 macro_rules! connected {
     ($Socket:ident, $Role:ident) => {
         impl $Socket {
-            fn connection(&self) -> &Connection {
+            fn connection(&self) -> &UnixConnection {
                 match &self.0.pcb().role {
                     Role::$Role(connection) => connection,
                     _ => unreachable!("it is made of nothing else"),

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use kern::prim::{AtomicBool, Ordering};
 
 use super::error::UnixError;
-use super::message::{Message, Received};
+use super::message::{Message, ReceivedMessage};
 use super::name::Name;
 use super::rcvbuf::{Rcvbuf, SendRefusal, Shape, Unread};
 use super::rights;
@@ -22,7 +22,7 @@ use crate::config::Credentials;
 use crate::park::{Wait, retry};
 
 /// One side of a connection.
-pub(super) struct Connection {
+pub(super) struct UnixConnection {
     rx: Arc<Rcvbuf>,
     tx: Arc<Rcvbuf>,
     pub(super) local: Option<Name>,
@@ -40,7 +40,7 @@ pub(super) struct PairSide {
     pub(super) accepted: bool,
 }
 
-impl Connection {
+impl UnixConnection {
     /// Both sides of a new connection.
     #[doc(alias = "unp_connect2")]
     pub(super) fn pair(unix: &UnixState, shape: Shape, a: PairSide, b: PairSide) -> (Self, Self) {
@@ -101,7 +101,7 @@ impl Connection {
         unix: &UnixState,
         max: usize,
         wait: Wait,
-    ) -> Result<Option<Received>, UnixError> {
+    ) -> Result<Option<ReceivedMessage>, UnixError> {
         recv(&self.rx, unix, max, wait)
     }
 
@@ -157,7 +157,7 @@ pub(super) fn recv(
     unix: &UnixState,
     max: usize,
     wait: Wait,
-) -> Result<Option<Received>, UnixError> {
+) -> Result<Option<ReceivedMessage>, UnixError> {
     let popped = retry(wait, |waiter| match rx.pop(&unix.flight, max, waiter) {
         Err(UnixError::WouldBlock) => Poll::Pending,
         other => Poll::Ready(other),

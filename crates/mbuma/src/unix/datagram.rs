@@ -14,7 +14,7 @@ use mbuf::Chain;
 use super::connection::{ready_if, recv};
 use super::endpoint::Endpoint;
 use super::error::UnixError;
-use super::message::{Message, Received};
+use super::message::{Message, ReceivedMessage};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
@@ -179,7 +179,7 @@ impl UnixDatagram {
     /// `WouldBlock` if nothing is there yet.
     #[doc(alias = "recvmsg")]
     #[doc(alias = "recvfrom")]
-    pub fn recv_with(&self, max: usize) -> Result<Option<Received>, UnixError> {
+    pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
         recv(&self.endpoint().rx, self.unix(), max, Wait::No)
     }
 
@@ -191,7 +191,7 @@ impl UnixDatagram {
         &self,
         max: usize,
         timeout: Option<Duration>,
-    ) -> Result<Option<Received>, UnixError> {
+    ) -> Result<Option<ReceivedMessage>, UnixError> {
         recv(&self.endpoint().rx, self.unix(), max, Wait::Yes(timeout))
     }
 

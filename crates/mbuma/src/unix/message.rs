@@ -36,7 +36,7 @@ impl Message {
 /// A received message.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Received {
+pub struct ReceivedMessage {
     /// The bytes.
     pub data: Chain,
     /// The sockets and objects that the sender passed.

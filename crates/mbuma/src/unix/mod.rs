@@ -61,7 +61,7 @@ mod stream;
 pub use self::datagram::UnixDatagram;
 pub use self::error::UnixError;
 pub use self::listener::{UnixListener, UnixSeqpacketListener};
-pub use self::message::{Message, Received, Sender};
+pub use self::message::{Message, ReceivedMessage, Sender};
 pub use self::name::{NAME_MAX, Name};
 pub use self::open::Unix;
 pub use self::rights::{Passed, RIGHTS_MAX};

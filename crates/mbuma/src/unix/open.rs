@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::{Connection, PairSide};
+use super::connection::{PairSide, UnixConnection};
 use super::datagram::UnixDatagram;
 use super::endpoint::{self, Endpoint};
 use super::error::UnixError;
@@ -95,7 +95,7 @@ impl Unix {
             Shape::Records | Shape::Datagrams => Role::Seqpacket,
         };
         let ((a_id, a_user), (b_id, b_user)) = ((a.id, a.credentials), (b.id, b.credentials));
-        let (of_a, of_b) = Connection::pair(&self.state, shape, a, b);
+        let (of_a, of_b) = UnixConnection::pair(&self.state, shape, a, b);
         let a = Unpcb::new(&self.state, a_id, a_user, role(of_a));
         let b = Unpcb::new(&self.state, b_id, b_user, role(of_b));
         (a, b)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use kern::prim::{AtomicBool, AtomicUsize, Ordering};
 
 use super::close;
-use super::connection::Connection;
+use super::connection::UnixConnection;
 use super::endpoint::Endpoint;
 use super::listener::Listening;
 use super::state::UnixState;
@@ -43,8 +43,8 @@ pub(crate) struct Unpcb {
 
 /// The kind of a socket, with its state.
 pub(super) enum Role {
-    Stream(Connection),
-    Seqpacket(Connection),
+    Stream(UnixConnection),
+    Seqpacket(UnixConnection),
     Datagram(Endpoint),
     Listener(Listening),
     SeqpacketListener(Listening),

@@ -29,9 +29,9 @@ use mbuf::MbufPool;
 use super::error::UnixError;
 use super::flight::Flight;
 use super::lock::{Lock, Locked};
-use super::message::{Message, Received, Sender};
+use super::message::{Message, ReceivedMessage, Sender};
 use super::rights::{Cargo, Passed, pack, unpack};
-use crate::sockbuf::{Ancillary, Record, RecordBuf};
+use crate::sockbuf::{Ancillary, QueuedRecord, RecordBuf};
 use crate::waiters::{WaiterSet, Wakes, Want};
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
@@ -92,7 +92,7 @@ impl Ancillary for Attached {
 }
 
 /// Messages that are not read yet.
-pub(super) type Unread = VecDeque<Record<Attached>>;
+pub(super) type Unread = VecDeque<QueuedRecord<Attached>>;
 
 struct RcvbufState {
     records: RecordBuf<Attached>,
@@ -139,7 +139,7 @@ impl Rcvbuf {
             return Err((refusal, message));
         }
         let (cargo, handles) = pack(message.rights, self.owner, graph.as_deref_mut());
-        let record = Record {
+        let record = QueuedRecord {
             data: message.data,
             with: Attached { cargo, sender },
         };
@@ -171,7 +171,7 @@ impl Rcvbuf {
         flight: &Flight,
         max: usize,
         waiter: Option<&Waker>,
-    ) -> Result<Option<Received>, UnixError> {
+    ) -> Result<Option<ReceivedMessage>, UnixError> {
         let mut inner = self.inner.lock();
         if let Some(verdict) = inner.verdict(self.shape, waiter) {
             return verdict;
@@ -184,7 +184,7 @@ impl Rcvbuf {
         let room = was_above && !inner.records.is_above_half();
         let wakes = room.then(|| inner.waiters.take(Want::Write));
         drop(inner);
-        let mut received = Received {
+        let mut received = ReceivedMessage {
             data: taken.data,
             sender: taken.with.sender,
             rights: unpack(taken.with.cargo, self.owner, flight),
@@ -333,7 +333,7 @@ impl RcvbufState {
         &mut self,
         shape: Shape,
         waiter: Option<&Waker>,
-    ) -> Option<Result<Option<Received>, UnixError>> {
+    ) -> Option<Result<Option<ReceivedMessage>, UnixError>> {
         let data = !self.records.is_empty();
         if self.reset && (!data || shape != Shape::Stream) {
             self.reset = false;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use mbuf::Chain;
 
 use super::connected::connected;
-use super::connection::Connection;
+use super::connection::UnixConnection;
 use super::error::UnixError;
-use super::message::{Message, Received};
+use super::message::{Message, ReceivedMessage};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
@@ -131,7 +131,7 @@ impl UnixSeqpacket {
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.
     #[doc(alias = "recvmsg")]
-    pub fn recv_with(&self, max: usize) -> Result<Option<Received>, UnixError> {
+    pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
         self.connection().recv(self.unix(), max, Wait::No)
     }
 
@@ -143,7 +143,7 @@ impl UnixSeqpacket {
         &self,
         max: usize,
         timeout: Option<Duration>,
-    ) -> Result<Option<Received>, UnixError> {
+    ) -> Result<Option<ReceivedMessage>, UnixError> {
         let wait = Wait::Yes(timeout);
         self.connection().recv(self.unix(), max, wait)
     }

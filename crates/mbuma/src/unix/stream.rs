@@ -14,9 +14,9 @@ use std::time::Duration;
 use mbuf::Chain;
 
 use super::connected::connected;
-use super::connection::Connection;
+use super::connection::UnixConnection;
 use super::error::UnixError;
-use super::message::{Message, Received};
+use super::message::{Message, ReceivedMessage};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
@@ -200,7 +200,7 @@ impl UnixStream {
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
     #[doc(alias = "recvmsg")]
-    pub fn recv_with(&self, max: usize) -> Result<Option<Received>, UnixError> {
+    pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
         self.connection().recv(self.unix(), max, Wait::No)
     }
 
@@ -212,7 +212,7 @@ impl UnixStream {
         &self,
         max: usize,
         timeout: Option<Duration>,
-    ) -> Result<Option<Received>, UnixError> {
+    ) -> Result<Option<ReceivedMessage>, UnixError> {
         let wait = Wait::Yes(timeout);
         self.connection().recv(self.unix(), max, wait)
     }

@@ -40,21 +40,21 @@ fn what_is_no_request_is_refused() {
     // Breaks when nonsense is answered, waited for without end, or ends the gateway.
     let long = [b'a'; REQUEST_MAX];
     for (bytes, refusal) in [
-        (&b"\n"[..], Refusal::Language),
-        (b"GET / HTTP/1.1\r\n", Refusal::Language),
-        (b"netstat/2 text\n", Refusal::Language),
-        (b"netstat/1\n", Refusal::Word),
-        (b"netstat/1 xml\n", Refusal::Word),
-        (b"netstat/1 text everything\n", Refusal::Word),
-        (b"netstat/1 text  zones\n", Refusal::Word),
-        (b"\xff\xfe\n", Refusal::Language),
-        (&long, Refusal::TooLong),
+        (&b"\n"[..], RequestError::Language),
+        (b"GET / HTTP/1.1\r\n", RequestError::Language),
+        (b"netstat/2 text\n", RequestError::Language),
+        (b"netstat/1\n", RequestError::Word),
+        (b"netstat/1 xml\n", RequestError::Word),
+        (b"netstat/1 text everything\n", RequestError::Word),
+        (b"netstat/1 text  zones\n", RequestError::Word),
+        (b"\xff\xfe\n", RequestError::Language),
+        (&long, RequestError::TooLong),
     ] {
         assert_eq!(Request::parse(bytes), Err(refusal), "{bytes:?}");
     }
     let mut late = long.to_vec();
     late.push(b'\n');
-    assert_eq!(Request::parse(&late), Err(Refusal::TooLong));
+    assert_eq!(Request::parse(&late), Err(RequestError::TooLong));
 }
 
 #[test]

@@ -12,8 +12,8 @@ impl Ancillary for Things {
     }
 }
 
-fn record(pool: &MbufPool, data: &[u8], with: &[u8]) -> Record<Things> {
-    Record {
+fn record(pool: &MbufPool, data: &[u8], with: &[u8]) -> QueuedRecord<Things> {
+    QueuedRecord {
         data: Chain::from_slice(pool, data).unwrap(),
         with: with.to_vec(),
     }
@@ -100,7 +100,7 @@ proptest! {
                     prop_assert_eq!(taken, model.pop_front());
                 }
             }
-            prop_assert_eq!(buf.charged, buf.queue.iter().map(Record::charge).sum::<usize>());
+            prop_assert_eq!(buf.charged, buf.queue.iter().map(QueuedRecord::charge).sum::<usize>());
             prop_assert_eq!(buf.queue.len(), model.len());
         }
         drop(buf.flush());

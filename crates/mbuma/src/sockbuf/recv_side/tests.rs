@@ -11,10 +11,10 @@ impl Wake for NoOp {
 
 impl Ancillary for u32 {}
 
-fn numbered(with: u32) -> Record<u32> {
-    Record {
+fn numbered(with: u32) -> QueuedRecord<u32> {
+    QueuedRecord {
         with,
-        ..Record::default()
+        ..QueuedRecord::default()
     }
 }
 

@@ -136,7 +136,8 @@ pub(crate) enum Experiment {
     /// Files over HTTP: `mbuma serve` beside nginx
     #[command(
         long_about = "Compare `mbuma serve` with nginx, side by side in one run: files of 1 KB to 256 MiB, over one \
-        connection and sixteen, each server with a CPU of its own and the client with another one. A figure is the \
+        connection to 256, plain and over TLS, and handshakes; each server with a CPU of its own and the client with \
+        another one, or with the same. The client is wrk, and openssl s_time for handshakes. A figure is the \
         median over the rounds, with the quartiles beside it; `x ours` is its ratio to our row. A server that is not \
         in PATH is skipped.",
         mut_arg("seconds_per_case", |arg| arg.default_value("3")),
@@ -469,12 +470,13 @@ pub(crate) struct EpairArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cargo build --release && cargo lab serve       about a minute
+  cargo build --release && cargo lab serve       about ten minutes
   cargo lab serve --list                         the cases and the designs
-  cargo lab serve --case 10m-1 --reps 11 --seconds-per-case 11 --json | jq .
+  cargo lab serve --case tls-10m-1 --reps 11 --seconds-per-case 11 --json | jq .
 
-It needs /dev/net/tun, the right to make namespaces (root has it, and users where the system lets
-them make user namespaces), unshare, nsenter, taskset and ip. All is done in namespaces of its own,
+A reading takes whole seconds, one at least. It needs wrk, openssl, /dev/net/tun, the right to make
+namespaces (root has it, and users where the system lets them make user namespaces), unshare,
+nsenter, taskset and ip. All is done in namespaces of its own,
 which end with it.")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -487,6 +489,10 @@ pub(crate) struct ServeArgs {
     /// A part of the experiment that another process has started this one for: each is in a namespace of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+
+    /// The files of that part
+    #[arg(long, hide = true, value_name = "DIR", requires = "child")]
+    pub(crate) files: Option<PathBuf>,
 }
 
 /// The options of `cargo lab run`.

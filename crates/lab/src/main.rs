@@ -245,7 +245,8 @@ fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {
     }
     let tool = tool(args.tool.as_ref())?;
     if let Some(job) = &args.child {
-        return serve::child(job, &tool, &mut out);
+        let files = args.files.clone().unwrap_or_default();
+        return serve::child(job, &files, &tool, &mut out);
     }
     let options = serve::Options {
         common: comparison(common),

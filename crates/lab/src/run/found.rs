@@ -14,8 +14,10 @@ pub(crate) struct Found {
     /// Round trips, 50 and 99 of a hundred.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
-    /// Connections.
+    /// Connections, or requests.
     pub(crate) per_s: Option<f64>,
+    /// The same for each second of the tool's CPU time.
+    pub(crate) per_cpu_s: Option<f64>,
     /// Connections that failed.
     pub(crate) failed: u64,
     /// Jain's index of downloads, and per cent of them that moved in every second.

@@ -1,4 +1,4 @@
-//! The files that are asked for, and over how many connections.
+//! The files that are asked for, over how many connections, and how.
 
 use std::fmt;
 
@@ -10,23 +10,71 @@ pub(crate) struct Case {
     pub(crate) size: usize,
     /// Connections, each with one request after the other.
     pub(crate) connections: usize,
+    /// The client speaks TLS.
+    pub(crate) tls: bool,
+    /// The client has the server's CPU, and not the other one.
+    pub(crate) one_cpu: bool,
+    pub(crate) load: Load,
 }
 
+/// The work of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Requests over connections that are kept alive.
+    Requests,
+    /// Connections that end behind a whole handshake.
+    Handshakes,
+}
+
+/// The six cases of one size: three numbers of connections, plain and over TLS.
+macro_rules! of_size {
+    ($name:literal, $size:expr) => {
+        [
+            case(concat!($name, "-1"), $size, 1, false),
+            case(concat!($name, "-16"), $size, 16, false),
+            case(concat!($name, "-256"), $size, 256, false),
+            case(concat!("tls-", $name, "-1"), $size, 1, true),
+            case(concat!("tls-", $name, "-16"), $size, 16, true),
+            case(concat!("tls-", $name, "-256"), $size, 256, true),
+        ]
+    };
+}
+
+/// Bytes of the file in the cases of throughput.
+const LARGE: usize = 10_000_000;
+
 /// All cases, in the order in which they run.
-pub(crate) const CASES: &[Case] = &[
-    case("1k-1", 1 << 10, 1),
-    case("1k-16", 1 << 10, 16),
-    case("10k-16", 10 << 10, 16),
-    case("100k-16", 100 << 10, 16),
-    case("10m-1", 10_000_000, 1),
-    case("10m-16", 10_000_000, 16),
-    case("256m-1", 256 << 20, 1),
-];
+pub(crate) const CASES: &[Case] = [
+    of_size!("1k", 1 << 10),
+    of_size!("10k", 10 << 10),
+    of_size!("100k", 100 << 10),
+    of_size!("10m", LARGE),
+    of_size!("256m", 256 << 20),
+    [
+        on_one_cpu(case("10m-1-one-cpu", LARGE, 1, false)),
+        on_one_cpu(case("10m-16-one-cpu", LARGE, 16, false)),
+        on_one_cpu(case("tls-10m-1-one-cpu", LARGE, 1, true)),
+        on_one_cpu(case("tls-10m-16-one-cpu", LARGE, 16, true)),
+        handshakes(case("tls-handshakes-1", 1 << 10, 1, true)),
+        handshakes(case("tls-handshakes-4", 1 << 10, 4, true)),
+    ],
+]
+.as_flattened();
 
 impl Case {
     /// The one of this name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         CASES.iter().find(|case| case.name == name)
+    }
+
+    /// The CPUs of its server and its client, of those of the server and the other one.
+    pub(crate) fn cpus(&self, (server, other): (usize, usize)) -> (usize, usize) {
+        (server, if self.one_cpu { server } else { other })
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> String {
+        format!("{}.bin", self.size)
     }
 }
 
@@ -36,17 +84,45 @@ impl fmt::Display for Case {
             size, connections, ..
         } = self;
         let plural = if *connections == 1 { "" } else { "s" };
+        if self.load == Load::Handshakes {
+            return write!(
+                f,
+                "handshakes of TLS 1.3, {connections} client{plural}, each with one connection after the other"
+            );
+        }
+        let over = if self.tls { " over TLS 1.3" } else { "" };
         write!(
             f,
-            "a file of {size} bytes, {connections} connection{plural} kept alive"
-        )
+            "a file of {size} bytes{over}, {connections} connection{plural} kept alive"
+        )?;
+        match self.one_cpu {
+            true => f.write_str(", server and client on one CPU"),
+            false => Ok(()),
+        }
     }
 }
 
-const fn case(name: &'static str, size: usize, connections: usize) -> Case {
+const fn case(name: &'static str, size: usize, connections: usize, tls: bool) -> Case {
     Case {
         name,
         size,
         connections,
+        tls,
+        one_cpu: false,
+        load: Load::Requests,
+    }
+}
+
+const fn on_one_cpu(case: Case) -> Case {
+    Case {
+        one_cpu: true,
+        ..case
+    }
+}
+
+const fn handshakes(case: Case) -> Case {
+    Case {
+        load: Load::Handshakes,
+        ..case
     }
 }

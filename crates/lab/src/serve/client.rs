@@ -1,124 +1,143 @@
-//! A client: a thread for each connection, which asks for the file again and again and throws it away.
+//! The clients, which are programs of others: wrk asks for a file again and again and throws it away; `openssl s_time`
+//! connects, shakes hands and ends the connection.
 //!
-//! Invariant: an answer counts if its status is 200 and its body has the file's length.
+//! Invariant: a reading in which a request failed is none.
+//!
+//! Sources: wrk's SCRIPTING, openssl-s_time(1).
 
-use crate::harness::pinned;
-use crate::run::found::Found;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::thread;
+use super::case::{Case, Load};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes that one read takes at most.
-const READ_MAX: usize = 256 << 10;
-/// Bytes of a head at most.
-const HEAD_MAX: usize = 4096;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The end of wrk's run, as a line of numbers. Without the other functions that a script may have, wrk calls it once.
+const SCRIPT: &str = r#"
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format("figures %d %d %d %d %.1f %.1f\n", summary.requests, summary.bytes, summary.duration,
+    e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(50), latency:percentile(99)))
+end
+"#;
 
-/// Asks for `path` over this many connections for a time, from `cpu`.
-pub(crate) fn fetch(
+/// The figures of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Answers {
+    /// Those that came whole, or handshakes.
+    pub(crate) count: u64,
+    /// Bytes that came, heads of answers and parts of answers too.
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    /// From the request to the last byte; none if no answer came whole.
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+}
+
+/// Loads a server for a time, in whole seconds, from `cpu`. `scratch` is a directory for the script.
+pub(crate) fn load(
     at: SocketAddr,
-    path: &str,
-    connections: usize,
+    case: &Case,
     time: Duration,
     cpu: usize,
-) -> io::Result<Found> {
-    let begin = Instant::now();
-    // Threads run on the CPU of the thread that starts them.
-    let all = pinned::run(cpu, || {
-        thread::scope(|scope| {
-            let one = || scope.spawn(|| connection(at, path, begin + time));
-            let all: Vec<_> = (0..connections).map(|_| one()).collect();
-            let died = |_| Err(io::Error::other("a client died"));
-            let all = all.into_iter().map(|one| one.join().unwrap_or_else(died));
-            all.collect::<io::Result<Vec<_>>>()
-        })
-    })?;
-    let took = begin.elapsed().as_secs_f64();
-    let bytes = all.iter().map(|one| one.bytes).sum();
-    let mut ns: Vec<u64> = all.into_iter().flat_map(|one| one.ns).collect();
-    ns.sort_unstable();
-    let quantile = |part: f64| {
-        let at = (ns.len() as f64 * part) as usize;
-        ns.get(at).map(|ns| *ns as f64 / 1e3)
+    scratch: &Path,
+) -> io::Result<Answers> {
+    let seconds = (time.as_secs_f64().ceil() as u64).max(1);
+    match case.load {
+        Load::Requests => requests(at, case, seconds, cpu, scratch),
+        Load::Handshakes => handshakes(at, case.connections, seconds, cpu),
+    }
+}
+
+/// A command on this CPU whose output is read.
+fn on_cpu(cpu: usize, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string(), program]);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn requests(
+    at: SocketAddr,
+    case: &Case,
+    seconds: u64,
+    cpu: usize,
+    scratch: &Path,
+) -> io::Result<Answers> {
+    let script = scratch.join("figures.lua");
+    fs::write(&script, SCRIPT)?;
+    let scheme = if case.tls { "https" } else { "http" };
+    let mut command = on_cpu(cpu, "wrk");
+    command.args(["--threads", "1", "--timeout", "60s"]);
+    command.args(["--connections", &case.connections.to_string()]);
+    command.args(["--duration", &format!("{seconds}s")]);
+    command.arg("--script").arg(&script);
+    command.arg(format!("{scheme}://{at}/{}", case.file()));
+    let output = command.output()?;
+    of_wrk(&said("wrk", &output)?)
+}
+
+/// The figures of the script's line.
+pub(super) fn of_wrk(text: &str) -> io::Result<Answers> {
+    let line = text.lines().find_map(|line| line.strip_prefix("figures "));
+    let numbers: Vec<f64> = line
+        .unwrap_or_default()
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [count, bytes, micros, failed, p50, p99] = numbers[..] else {
+        return Err(io::Error::other("wrk gave no figures"));
     };
-    Ok(Found {
-        bytes,
-        gbps: Some(bytes as f64 * 8e-9 / took),
-        per_s: Some(ns.len() as f64 / took),
-        p50_us: quantile(0.5),
-        p99_us: quantile(0.99),
-        ..Found::default()
+    if failed > 0.0 {
+        return Err(io::Error::other(format!("{failed} requests failed")));
+    }
+    let of_answers = |us: f64| (count > 0.0).then_some(us);
+    Ok(Answers {
+        count: count as u64,
+        bytes: bytes as u64,
+        seconds: micros / 1e6,
+        p50_us: of_answers(p50),
+        p99_us: of_answers(p99),
     })
 }
 
-/// The answers that came over one connection.
-#[derive(Default)]
-struct Answers {
-    bytes: u64,
-    /// How long each took.
-    ns: Vec<u64>,
-}
-
-/// One connection, at least one answer.
-fn connection(at: SocketAddr, path: &str, until: Instant) -> io::Result<Answers> {
-    let mut stream = TcpStream::connect_timeout(&at, PATIENCE)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let request = format!("GET /{path} HTTP/1.1\r\nHost: lab\r\n\r\n");
-    let mut buf = vec![0; READ_MAX];
-    let mut answers = Answers::default();
-    loop {
-        let asked = Instant::now();
-        stream.write_all(request.as_bytes())?;
-        answers.bytes += answer(&mut stream, &mut buf)?;
-        answers.ns.push(asked.elapsed().as_nanos() as u64);
-        if Instant::now() >= until {
-            return Ok(answers);
-        }
-    }
-}
-
-/// Reads one answer, and throws its body away; gives the body's length.
-fn answer(stream: &mut TcpStream, buf: &mut [u8]) -> io::Result<u64> {
-    let mut got = 0;
-    let (head, len) = loop {
-        let n = stream.read(buf.get_mut(got..).unwrap_or_default())?;
-        got += n;
-        let text = buf.get(..got).unwrap_or_default();
-        let end = text
-            .windows(4)
-            .take(HEAD_MAX)
-            .position(|w| w == b"\r\n\r\n");
-        match end {
-            Some(end) => break (end + 4, length(text.get(..end).unwrap_or_default())?),
-            None if n == 0 || got > HEAD_MAX => return Err(ErrorKind::UnexpectedEof.into()),
-            None => {}
-        }
+/// Handshakes without an earlier session, in as many programs as there are clients.
+fn handshakes(at: SocketAddr, clients: usize, seconds: u64, cpu: usize) -> io::Result<Answers> {
+    let begin = Instant::now();
+    let start = |_| {
+        let mut command = on_cpu(cpu, "openssl");
+        command.args(["s_time", "-new", "-tls1_3", "-connect", &at.to_string()]);
+        command.args(["-time", &seconds.to_string()]);
+        command.stdout(Stdio::piped()).spawn()
     };
-    let mut left = len.saturating_sub((got - head) as u64);
-    while left > 0 {
-        let most = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        match stream.read(buf.get_mut(..most).unwrap_or_default())? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            n => left -= n as u64,
-        }
+    let running = (0..clients).map(start).collect::<io::Result<Vec<_>>>()?;
+    let mut count = 0;
+    for one in running {
+        count += of_s_time(&said("openssl s_time", &one.wait_with_output()?)?)?;
     }
-    Ok(len)
+    Ok(Answers {
+        count,
+        seconds: begin.elapsed().as_secs_f64(),
+        ..Answers::default()
+    })
 }
 
-/// The body's length, by a head whose status is 200.
-pub(super) fn length(head: &[u8]) -> io::Result<u64> {
-    let text = String::from_utf8_lossy(head);
-    if !text.starts_with("HTTP/1.1 200 ") {
-        let status = text.lines().next().unwrap_or_default().to_owned();
-        return Err(io::Error::other(format!("the server answered {status}")));
-    }
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    let mut lengths = fields.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let value = lengths
+/// The number of connections that `s_time` made.
+pub(super) fn of_s_time(text: &str) -> io::Result<u64> {
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.split_once(" connections in "));
+    let count = lines
         .next()
-        .and_then(|(_, value)| value.trim().parse().ok());
-    value.ok_or_else(|| io::Error::other("an answer without a length"))
+        .and_then(|(count, _)| count.trim().parse().ok());
+    count.ok_or_else(|| io::Error::other("openssl s_time gave no figures"))
+}
+
+/// The standard output of a program that succeeded.
+fn said(name: &str, output: &Output) -> io::Result<String> {
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(io::Error::other(format!("{name}: {}", output.status))),
+    }
 }

@@ -1,14 +1,15 @@
-//! The servers: one thread each, on a CPU of its own, with the files of all cases.
+//! The servers: one thread each, on one CPU.
 
-use super::case::{CASES, Case};
-use super::client;
+use super::case::{Case, Load};
+use super::client::{self, Answers};
+use super::files::ScratchDir;
 use crate::harness::choice::Kind;
 use crate::harness::namespace::{check, ip};
 use crate::harness::process::Kept;
 use crate::run::found::Found;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -30,13 +31,13 @@ pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         name: "mbuma",
         kind: Kind::Ours,
-        about: "this program, as `mbuma serve --workers 1`, by a TAP",
+        about: "this program, as `mbuma serve --workers 1 --cache 2G`, by a TAP",
         start: mbuma,
     },
     Entry {
         name: "nginx",
         kind: Kind::Peer,
-        about: "nginx with one worker process and sendfile, by a veth pair",
+        about: "nginx with one worker process, sendfile and open_file_cache, OpenSSL, by a veth pair",
         start: nginx,
     },
 ];
@@ -48,54 +49,69 @@ struct Place<'a> {
     files: &'a Path,
     scratch: &'a Path,
     cpu: usize,
+    identity: Option<Identity>,
+}
+
+/// A certificate of a key on P-256, and the key.
+struct Identity {
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 /// A server that serves, and the CPU of its client.
 pub(crate) struct Contest {
+    case: &'static Case,
     server: Kept,
     client_cpu: usize,
-    _scratch: ScratchDir,
+    scratch: ScratchDir,
 }
 
 /// The server's address.
 const ADDR: &str = "192.0.2.2";
-const PORT: u16 = 80;
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Contest {
-    /// Makes the files and starts the server; returns no note.
+    /// Starts the server; returns a note.
     pub(crate) fn new(
         entry: &Entry,
+        case: &'static Case,
         tool: &Path,
-        (server_cpu, client_cpu): (usize, usize),
+        files: &Path,
+        cpus: (usize, usize),
     ) -> io::Result<(Self, String)> {
         ip("link set lo up")?;
-        let scratch = ScratchDir::new()?;
-        let files = scratch.0.join("files");
-        fs::create_dir(&files)?;
-        for case in CASES {
-            fs::write(files.join(name_of(case)), noise(case.size))?;
-        }
+        let scratch = ScratchDir::new("server")?;
+        let (cpu, client_cpu) = case.cpus(cpus);
         let server = (entry.start)(&Place {
             tool,
-            files: &files,
-            scratch: &scratch.0,
-            cpu: server_cpu,
+            files,
+            scratch: scratch.path(),
+            cpu,
+            identity: case
+                .tls
+                .then(|| Identity::made(scratch.path()))
+                .transpose()?,
         })?;
         let mut this = Self {
+            case,
             server,
             client_cpu,
-            _scratch: scratch,
+            scratch,
         };
         this.wait_until_served()?;
-        Ok((this, String::new()))
+        let note = match (entry.kind, case.tls) {
+            (Kind::Peer, true) if !has_ktls() => "this kernel has no TLS",
+            _ => "",
+        };
+        Ok((this, note.to_owned()))
     }
 
     fn wait_until_served(&mut self) -> io::Result<()> {
         let begin = Instant::now();
         loop {
-            let Err(why) = self.fetch(&CASES[0], Duration::ZERO) else {
+            let left = PATIENCE.saturating_sub(begin.elapsed());
+            let Err(why) = TcpStream::connect_timeout(&self.address()?, left) else {
                 return Ok(());
             };
             if self.server.has_ended() {
@@ -109,59 +125,102 @@ impl Contest {
     }
 
     /// One reading.
-    pub(crate) fn reading(&mut self, case: &Case, time: Duration) -> io::Result<Found> {
+    pub(crate) fn reading(&mut self, time: Duration) -> io::Result<Found> {
         let before = self.server.cpu_time();
-        let mut found = self.fetch(case, time)?;
-        let took = self.server.cpu_time().saturating_sub(before);
-        found.peak_mb = self.server.peak_mb();
-        found.cpu_s_per_gb = (found.bytes > 0 && !took.is_zero())
-            .then(|| took.as_nanos() as f64 / found.bytes as f64);
-        Ok(found)
+        let answers = self.load(time)?;
+        let took = self.server.cpu_time().saturating_sub(before).as_secs_f64();
+        let for_cpu = |much: f64| (much > 0.0 && took > 0.0).then(|| much / took);
+        Ok(Found {
+            bytes: answers.bytes,
+            gbps: Some(answers.bytes as f64 * 8e-9 / answers.seconds),
+            per_s: Some(answers.count as f64 / answers.seconds),
+            per_cpu_s: for_cpu(answers.count as f64),
+            p50_us: answers.p50_us,
+            p99_us: answers.p99_us,
+            peak_mb: self.server.peak_mb(),
+            // There is no payload in a handshake.
+            cpu_s_per_gb: for_cpu(answers.bytes as f64)
+                .filter(|_| self.case.load == Load::Requests)
+                .map(|rate| 1e9 / rate),
+            ..Found::default()
+        })
     }
 
-    fn fetch(&self, case: &Case, time: Duration) -> io::Result<Found> {
-        let at = SocketAddr::new(ADDR.parse().map_err(io::Error::other)?, PORT);
-        client::fetch(at, &name_of(case), case.connections, time, self.client_cpu)
+    fn load(&self, time: Duration) -> io::Result<Answers> {
+        let (at, case) = (self.address()?, self.case);
+        client::load(at, case, time, self.client_cpu, self.scratch.path())
     }
+
+    fn address(&self) -> io::Result<SocketAddr> {
+        let addr = ADDR.parse().map_err(io::Error::other)?;
+        Ok(SocketAddr::new(addr, port_of(self.case.tls)))
+    }
+}
+
+impl Identity {
+    fn made(scratch: &Path) -> io::Result<Self> {
+        let this = Self {
+            certificate: scratch.join("certificate.pem"),
+            key: scratch.join("key.pem"),
+        };
+        let mut command = Command::new("openssl");
+        command
+            .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes".split(' '));
+        command.args(["-days", "30", "-subj", "/CN=lab", "-out"]);
+        command.arg(&this.certificate).arg("-keyout").arg(&this.key);
+        check(&mut command)?;
+        Ok(this)
+    }
+}
+
+fn port_of(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+/// Whether this kernel seals records for sockets.
+fn has_ktls() -> bool {
+    Path::new("/proc/net/tls_stat").exists()
 }
 
 fn mbuma(place: &Place<'_>) -> io::Result<Kept> {
     let mut command = Command::new("taskset");
     command.args(["-c", &place.cpu.to_string()]).arg(place.tool);
     command.arg("serve").arg(place.files);
-    command.args([
-        "--tap",
-        "srv0",
-        "--address",
-        &format!("{ADDR}/24"),
-        "--workers",
-        "1",
-    ]);
+    command.args(["--tap", "srv0", "--address", &format!("{ADDR}/24")]);
+    // A file takes a quarter of the cache at most.
+    command.args(["--workers", "1", "--cache", "2G"]);
+    if let Some(Identity { certificate, key }) = &place.identity {
+        command.arg("--tls").arg(certificate).arg(key);
+    }
     started(command)
 }
 
 fn nginx(place: &Place<'_>) -> io::Result<Kept> {
     let (root, scratch) = (place.files.display(), place.scratch.display());
+    let port = port_of(place.identity.is_some());
+    let tls = place.identity.as_ref().map_or(String::new(), |identity| {
+        let (certificate, key) = (identity.certificate.display(), identity.key.display());
+        format!(
+            "ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_buffer_size 16k;\n\
+             ssl_protocols TLSv1.2 TLSv1.3; ssl_prefer_server_ciphers on;\n\
+             ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_conf_command Options KTLS;\n"
+        )
+    });
+    let ssl = if tls.is_empty() { "" } else { " ssl" };
     let conf = format!(
         "user root; daemon off; worker_processes 1; pid {scratch}/pid; error_log /dev/null;\n\
-         events {{ worker_connections 1024; }}\n\
+         events {{ worker_connections 4096; }}\n\
          http {{ sendfile on; tcp_nopush on; access_log off; keepalive_requests 1000000000;\n\
+         open_file_cache max=100; open_file_cache_valid 60s; open_file_cache_min_uses 1;\n\
          client_body_temp_path {scratch}; proxy_temp_path {scratch}; fastcgi_temp_path {scratch};\n\
          uwsgi_temp_path {scratch}; scgi_temp_path {scratch};\n\
-         server {{ listen {PORT}; root {root}; }} }}\n"
+         server {{ listen {port}{ssl} backlog=4096; {tls} root {root}; }} }}\n"
     );
     let path = place.scratch.join("nginx.conf");
     fs::write(&path, conf)?;
     let mut command = Command::new("unshare");
-    command.args([
-        "--net",
-        "taskset",
-        "-c",
-        &place.cpu.to_string(),
-        "nginx",
-        "-c",
-    ]);
-    command.arg(&path);
+    command.args(["--net", "taskset", "-c", &place.cpu.to_string()]);
+    command.args(["nginx", "-c"]).arg(&path);
     let mut server = started(command)?;
     join_namespaces(&mut server)?;
     Ok(server)
@@ -196,41 +255,4 @@ fn join_namespaces(server: &mut Kept) -> io::Result<()> {
 fn started(mut command: Command) -> io::Result<Kept> {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     Kept::start(silent.stderr(Stdio::null()))
-}
-
-/// The file of a case.
-fn name_of(case: &Case) -> String {
-    format!("{}.bin", case.size)
-}
-
-/// Bytes without a pattern.
-fn noise(len: usize) -> Vec<u8> {
-    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        // Marsaglia's xorshift.
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
-}
-
-/// A directory that goes away.
-struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    fn new() -> io::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("mbuma-lab-serve-{}", std::process::id()));
-        fs::create_dir(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

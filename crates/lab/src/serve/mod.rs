@@ -2,21 +2,23 @@
 //!
 //! ```text
 //!   case.rs      which file, how many connections     designs.rs   the servers, and how each is reached
-//!   client.rs    keeps connections busy               report.rs    text and claims
+//!   files.rs     the files                            client.rs    wrk, openssl s_time
+//!   report.rs    text and claims
 //! ```
 //!
-//! Each server has one CPU, and the client the other, in network namespaces that end with the run. The server's CPU
-//! time is that of its processes: the kernel's work for the client's half of a packet that a server sends is in it, for
-//! both.
+//! Each server has one CPU, and the client the other, or the same, in network namespaces that end with the run. The
+//! server's CPU time is that of its processes: the kernel's work for the client's half of a packet that a server sends is
+//! in it, for both.
 //!
 //! Source: issue 20.
 
 mod case;
 mod client;
 mod designs;
+mod files;
 pub(crate) mod report;
 
-use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::choice::{Absent, Kind};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -54,34 +56,40 @@ const WARM_UP: f64 = 0.25;
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let common = &options.common;
     let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let files = files::made(&choice.cases).map_err(|source| Error::Io {
+        doing: "making the files".to_owned(),
+        source,
+    })?;
+    let place = ServedBy {
+        options,
+        way: namespace::way(namespace::MAY_MAKE_TAPS),
+        files: files.path(),
+    };
     common.each(&choice.cases, out, |case, progress| {
-        let records = measure(case, options, &choice.designs, &choice.effort, progress);
+        let records = measure(case, &place, &choice.designs, &choice.effort, progress);
         let text = compare::shown(common.json, &records, || show(case, &records));
         (records, text)
     })
 }
 
-/// The work of a process that was started for a design: answers questions until its input ends.
+/// The work of a process that was started for a design and a case, with a colon between, and a directory of files: answers
+/// questions until its input ends.
 ///
 /// # Errors
-/// [`Error`]: there is no such design, or the parent does not listen any more.
-pub fn child(job: &str, tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
-    let designs = chosen("design", &[job.to_owned()], CATALOG, |entry| entry.name)?;
-    let entry = designs
-        .first()
-        .ok_or_else(|| Error::Bad(format!("`{job}` is no design")))?;
+/// [`Error`]: there is no such design or case, or the parent does not listen any more.
+pub fn child(job: &str, files: &Path, tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
+    let (design, case) = job.split_once(':').unwrap_or((job, ""));
+    let entry = CATALOG.iter().find(|entry| entry.name == design);
+    let (entry, case) = entry
+        .zip(Case::find(case))
+        .ok_or_else(|| Error::Bad(format!("`{job}` is no design and case")))?;
     let cpus = Effort::new(1, 1.0)?.two_cpus();
     let answered = peer::be(
         out,
-        || Contest::new(entry, tool, cpus),
-        |contest, question| {
-            let mut words = question.split(' ');
-            let case = words.next().and_then(Case::find);
-            let nanos = words.next().and_then(|nanos| nanos.parse().ok());
-            match case.zip(nanos) {
-                Some((case, nanos)) => contest.reading(case, Duration::from_nanos(nanos)),
-                None => Err(io::ErrorKind::InvalidInput.into()),
-            }
+        || Contest::new(entry, case, tool, files, cpus),
+        |contest, question| match question.parse() {
+            Ok(nanos) => contest.reading(Duration::from_nanos(nanos)),
+            Err(_) => Err(io::ErrorKind::InvalidInput.into()),
         },
     );
     answered.map_err(|source| Error::Io {
@@ -90,24 +98,33 @@ pub fn child(job: &str, tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
+/// How servers are started.
+struct ServedBy<'a> {
+    options: &'a Options,
+    way: Option<&'static [&'static str]>,
+    files: &'a Path,
+}
+
+/// A server, its note, and the readings so far, each with the latency between the CPUs.
+type Running = (Peer, String, Vec<(Found, Option<f64>)>);
+
 /// Goes over both servers in each round, so that a disturbance of the machine affects both alike.
 fn measure(
     case: &Case,
-    options: &Options,
+    place: &ServedBy<'_>,
     designs: &[Entry],
     effort: &Effort,
     progress: &mut Progress,
 ) -> Vec<Record> {
-    let way = namespace::way(namespace::MAY_MAKE_TAPS);
     let mut all: Vec<_> = designs
         .iter()
         .map(|entry| {
             progress.say(&format!("{}: setting up {}", case.name, entry.name));
-            let mut peer = start(entry, way, options)?;
-            ask(&mut peer, case, effort.reading.mul_f64(WARM_UP))?;
-            Ok((peer, Vec::new()))
+            let (mut peer, note) = start(entry, case, place)?;
+            ask(&mut peer, effort.reading.mul_f64(WARM_UP))?;
+            Ok((peer, note, Vec::new()))
         })
-        .collect::<Vec<Result<(Peer, Vec<(Found, Option<f64>)>), Absent>>>();
+        .collect::<Vec<Result<Running, Absent>>>();
     for round in 1..=effort.reps {
         for (entry, running) in designs.iter().zip(&mut all) {
             let reps = effort.reps;
@@ -116,10 +133,12 @@ fn measure(
                 case.name, entry.name
             ));
             // A server that fails takes no further part.
-            let Ok((peer, found)) = running else { continue };
-            let cpus = effort.pair_of_cpus();
+            let Ok((peer, _, found)) = running else {
+                continue;
+            };
+            let cpus = effort.pair_of_cpus().filter(|_| !case.one_cpu);
             let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-            match ask(peer, case, effort.reading) {
+            match ask(peer, effort.reading) {
                 Ok(read) => found.push((read, xcore_ns)),
                 Err(absent) => *running = Err(absent),
             }
@@ -127,30 +146,32 @@ fn measure(
     }
     let all = designs.iter().zip(all);
     let mut records: Vec<Record> = all
-        .flat_map(|(entry, running)| records(case, entry, running.map(|(_, found)| found)))
+        .flat_map(|(entry, running)| records(case, entry, running))
         .collect();
     // Tables of one measure each, contestants in their order.
     records.sort_by_key(|record| record.measure);
     records
 }
 
-fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Peer, Absent> {
+fn start(entry: &Entry, case: &Case, place: &ServedBy<'_>) -> Result<(Peer, String), Absent> {
+    let options = place.options;
     let missing = |why: &str| Absent(why.to_owned());
-    let way = way.ok_or_else(|| missing("no /dev/net/tun, or no right to make a namespace"))?;
+    let way = place
+        .way
+        .ok_or_else(|| missing("no /dev/net/tun, or no right to make a namespace"))?;
     if options.child.is_empty() {
         return Err(missing("it takes processes of its own"));
     }
     let mut command = Command::new("unshare");
-    command.args(way).args(&options.child).arg(entry.name);
+    let job = format!("{}:{}", entry.name, case.name);
+    command.args(way).args(&options.child).arg(job);
     command.arg("--tool").arg(&options.tool);
-    let started = Peer::start(&mut command);
-    started
-        .map(|(peer, _)| peer)
-        .map_err(|why| Absent(why.to_string()))
+    command.arg("--files").arg(place.files);
+    Peer::start(&mut command).map_err(|why| Absent(why.to_string()))
 }
 
-fn ask(peer: &mut Peer, case: &Case, time: Duration) -> Result<Found, Absent> {
-    let found = peer.ask(&format!("{} {}", case.name, time.as_nanos()));
+fn ask(peer: &mut Peer, time: Duration) -> Result<Found, Absent> {
+    let found = peer.ask(&time.as_nanos().to_string());
     found.map_err(|why| Absent(why.to_string()))
 }
 
@@ -158,8 +179,11 @@ fn ask(peer: &mut Peer, case: &Case, time: Duration) -> Result<Found, Absent> {
 type Figure = fn(&Found) -> Option<f64>;
 
 /// The measures of each case: name, unit, figure. The first is the main one.
-const MEASURES: [(Option<&str>, &str, Figure); 5] = [
+const MEASURES: [(Option<&str>, &str, Figure); 6] = [
     (None, "requests/s", |found| found.per_s),
+    (Some("requests-per-cpu-s"), "requests/CPU s", |found| {
+        found.per_cpu_s
+    }),
     (Some("per-cpu-s"), "GB/CPU s", |found| {
         Some(1.0 / found.cpu_s_per_gb?)
     }),
@@ -169,11 +193,7 @@ const MEASURES: [(Option<&str>, &str, Figure); 5] = [
 ];
 
 /// The figures of one server in one case.
-fn records(
-    case: &Case,
-    entry: &Entry,
-    found: Result<Vec<(Found, Option<f64>)>, Absent>,
-) -> Vec<Record> {
+fn records(case: &Case, entry: &Entry, running: Result<Running, Absent>) -> Vec<Record> {
     let empty = |(measure, unit, _): (Option<&'static str>, &'static str, Figure)| Record {
         experiment: "serve",
         case: case.name,
@@ -184,8 +204,8 @@ fn records(
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     };
-    let found = match found {
-        Ok(found) => found,
+    let (note, found) = match running {
+        Ok((_, note, found)) => (note, found),
         Err(absent) => {
             let note = absent.to_string();
             return vec![Record {
@@ -202,7 +222,11 @@ fn records(
                 disturbed: false,
             })
         });
-        of_readings(&empty(measure), &figures.collect::<Vec<_>>())
+        let record = Record {
+            note: note.clone(),
+            ..empty(measure)
+        };
+        of_readings(&record, &figures.collect::<Vec<_>>())
     };
     MEASURES.into_iter().flat_map(of_measure).collect()
 }
@@ -213,7 +237,7 @@ fn show(case: &Case, records: &[Record]) -> String {
         let unit = first.unit;
         let measure = match first.measure {
             None => unit.to_owned(),
-            Some("per-cpu-s") => format!("{unit} of the server"),
+            Some("per-cpu-s" | "requests-per-cpu-s") => format!("{unit} of the server"),
             Some("peak") => format!("{unit} of memory that the server had at most"),
             Some(part) => format!("{part} of an answer in {unit}"),
         };

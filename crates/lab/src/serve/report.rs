@@ -18,24 +18,30 @@ impl Experiment for Serve {
     }
 
     fn essay(&self) -> &'static str {
-        "A web server that sends files spends most of its time in the kernel: the kernel finds the pages of the file, \
-        cuts them into segments and hands them to the network. `mbuma serve` does this work in a process of its own: \
-        it reads a file into the clusters that its TCP sends, and shares them until they are acknowledged.\n\n\
-        Here one thread of it and one worker process of nginx, with sendfile, serve the same files to the same client. \
-        nginx has the kernel\u{2019}s TCP and a veth pair; mbuma has its own TCP and a TAP, and the kernel of the \
-        client takes its packets in."
+        "A web server that sends files spends most of its time in the kernel: the kernel finds the pages of \
+        the file, cuts them into segments and hands them to the network. `mbuma serve` does this work in a \
+        process of its own: it reads a file into the clusters that its TCP sends, or lends the pages of a copy \
+        in memory, and shares them until they are acknowledged. Over TLS, a program like nginx reads a file, \
+        encrypts it, and hands the result to the kernel, which copies it. Here the stack encrypts each record \
+        from the file\u{2019}s pages into the cluster that is sent.\n\nOne thread of it and one worker process \
+        of nginx serve the same files to the same client. nginx has sendfile, the kernel\u{2019}s TCP and a \
+        veth pair, and OpenSSL for TLS (and the kernel\u{2019}s TLS, where there is one); mbuma has its own \
+        TCP and a TAP, and the kernel of the client takes its packets in. Both use AES-128-GCM and a key on \
+        P-256."
     }
 
     fn reading(&self) -> &'static str {
-        "A server has one CPU and the client the other one. `per-cpu-s` is 10^9 bytes of files for each second of CPU \
-        time of the server\u{2019}s processes: with both servers the work of the client\u{2019}s kernel for a packet \
-        that the server sends is in it. `p50` and `p99` are from the request to the last byte."
+        "A server has one CPU and the client the other one; in the cases with `one-cpu` both have the same. \
+        `per-cpu-s` is 10^9 bytes of responses for each second of CPU time of the server\u{2019}s processes: \
+        with both servers the work of the client\u{2019}s kernel for a packet that the server sends is in it. \
+        `p50` and `p99` are from the request to the last byte. The memory of mbuma has its copies of the files \
+        in it; nginx leaves files to the kernel."
     }
 
     fn caveats(&self) -> &'static str {
-        "Everything is in memory: no disk is shown. The client is a thread for each connection, and throws the files \
-        away; on two CPUs it is often the bound of the requests for each second, so that the CPU time tells more. \
-        TLS is not measured yet."
+        "Everything is in memory: no disk is shown. The client is wrk with one thread, and `openssl s_time` \
+        for handshakes. On two CPUs it is often the bound of the requests for each second, so that the CPU \
+        time tells more. A file that takes longer than a reading has a speed and no latency."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -44,14 +50,14 @@ impl Experiment for Serve {
 
     fn arguments(&self, pace: Pace) -> &'static str {
         pace.pick([
-            "--case 1k-1,10m-1 --reps 1 --seconds-per-case 0.2",
-            "--reps 5 --seconds-per-case 5",
-            "--reps 15 --seconds-per-case 15",
+            "--case 1k-1,tls-10m-1,tls-handshakes-1 --reps 1 --seconds-per-case 1",
+            "--reps 2 --seconds-per-case 2",
+            "--reps 7 --seconds-per-case 14",
         ])
     }
 
     fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([10, 120, 300])
+        pace.pick([20, 280, 1200])
     }
 
     fn about(&self, case: &str) -> String {
@@ -66,30 +72,65 @@ impl Experiment for Serve {
 const CLAIMS: &[Claim] = &[
     Claim {
         seed: OUR_TARGET,
-        says: "Small files are served at least as often in a second as nginx serves them, one client and sixteen.",
+        says: "Small files are served at least as often in a second as nginx serves them.",
         figure: "at least 1.0\u{d7} nginx",
-        judge: requests,
+        judge: |rows| requests(rows, ["1k-1", "1k-16", "1k-256"], 1.0),
     },
     Claim {
         seed: OUR_TARGET,
-        says: "A second of the server\u{2019}s CPU time serves at least 6\u{b7}10^9 bytes of a file of 10 MB.",
-        figure: "at least 6 GB/CPU s",
-        judge: per_cpu,
+        says: "Over TLS, small files are served at least one and a half times as often in a second as nginx serves \
+            them.",
+        figure: "at least 1.5\u{d7} nginx",
+        judge: |rows| requests(rows, ["tls-1k-1", "tls-1k-16", "tls-1k-256"], 1.5),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "A second of the server\u{2019}s CPU time serves at least 6\u{b7}10^9 bytes of a file of 10 MB, and \
+            11\u{b7}10^9 if the client is on the same CPU.",
+        figure: "6 and 11 GB/CPU s",
+        judge: |rows| per_cpu(rows, [("10m-1", 6.0), ("10m-1-one-cpu", 11.0)]),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "Over TLS, a second of the server\u{2019}s CPU time serves at least 4\u{b7}10^9 bytes of a file of \
+            10 MB, and 6.5\u{b7}10^9 if the client is on the same CPU.",
+        figure: "4.0 and 6.5 GB/CPU s",
+        judge: |rows| per_cpu(rows, [("tls-10m-1", 4.0), ("tls-10m-1-one-cpu", 6.5)]),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "There are at least as many handshakes in a second as with nginx.",
+        figure: "at least 1.0\u{d7} nginx",
+        judge: |rows| requests(rows, ["tls-handshakes-1", "tls-handshakes-4"], 1.0),
     },
 ];
 
-fn requests(rows: &Rows<'_>) -> Option<Finding> {
+/// Requests, or handshakes, in a second.
+fn requests<const N: usize>(
+    rows: &Rows<'_>,
+    cases: [&'static str; N],
+    target: f64,
+) -> Option<Finding> {
     let of = |case| {
         let all = rows.case(case).unit("requests/s");
-        all.ratio("mbuma", "nginx")
+        Some((case, all.ratio("mbuma", "nginx")?))
     };
-    let ratios = [("1k-1", of("1k-1")?), ("1k-16", of("1k-16")?)];
-    Finding::over("requests for each second to nginx\u{2019}s", &ratios, 1.0)
+    let ratios: Vec<(&str, f64)> = cases.into_iter().filter_map(of).collect();
+    Finding::over("in a second, to nginx\u{2019}s", &ratios, target)
 }
 
-fn per_cpu(rows: &Rows<'_>) -> Option<Finding> {
-    let all = rows.case("10m-1").measure("per-cpu-s");
-    let ours = all.design("mbuma").median()?;
-    let here = format!("{ours:.1} GB/CPU s");
-    Some(Finding::at_least(here, ours / 6.0, 1.0, 0.5))
+/// Bytes for each second of the server's CPU time, to a target for each case.
+fn per_cpu<const N: usize>(rows: &Rows<'_>, cases: [(&'static str, f64); N]) -> Option<Finding> {
+    let of = |(case, target): (&'static str, f64)| {
+        let all = rows.case(case).measure("per-cpu-s");
+        Some((case, all.design("mbuma").median()?, target))
+    };
+    let found: Vec<_> = cases.into_iter().filter_map(of).collect();
+    let ratios = found.iter().map(|(_, ours, target)| ours / target);
+    let least = ratios.reduce(f64::min)?;
+    let named = found
+        .iter()
+        .map(|(case, ours, _)| format!("{case} {ours:.1} GB/CPU s"));
+    let here = named.collect::<Vec<_>>().join(", ");
+    Some(Finding::at_least(here, least, 1.0, 0.5))
 }

@@ -1,15 +1,33 @@
-//! The client reads answers as a browser would.
+//! The figures are those that the clients give.
 
 use super::case::{CASES, Case};
-use super::client::length;
+use super::client::{of_s_time, of_wrk};
 
 #[test]
-fn only_a_whole_answer_counts() {
-    // Breaks when an error page counts as the file, and a server that refuses everything is the fastest.
-    let head = b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 17";
-    assert_eq!(length(head).ok(), Some(17));
-    assert!(length(b"HTTP/1.1 404 Not Found\r\nContent-Length: 14").is_err());
-    assert!(length(b"HTTP/1.1 200 OK\r\nServer: x").is_err());
+fn a_reading_with_failures_is_none() {
+    // Breaks when error pages count as the file, and a server that refuses everything is the fastest.
+    let text = "Running 1s test\nfigures 100 123456 1000000 0 12.0 34.5\n  100 requests in 1.00s\n";
+    let answers = of_wrk(text).expect("figures");
+    assert_eq!((answers.count, answers.bytes), (100, 123_456));
+    assert_eq!((answers.seconds, answers.p99_us), (1.0, Some(34.5)));
+    assert!(of_wrk("figures 100 123456 1000000 3 12.0 34.5\n").is_err());
+    assert!(of_wrk("unable to connect\n").is_err());
+}
+
+#[test]
+fn without_a_whole_answer_there_is_no_latency() {
+    // Breaks when a file that takes longer than the reading has a latency of 0.
+    let answers = of_wrk("figures 0 99 1000000 0 0.0 0.0\n").expect("figures");
+    assert_eq!((answers.p50_us, answers.p99_us), (None, None));
+}
+
+#[test]
+fn handshakes_are_those_that_were_made() {
+    // Breaks when the connections for each second of the client's CPU are taken for the number of connections.
+    let text = "\n\n1234 connections in 1.02s; 1209.80 connections/user sec, bytes read 0\n\
+                1234 connections in 3 real seconds, 0 bytes read per connection\n";
+    assert_eq!(of_s_time(text).ok(), Some(1234));
+    assert!(of_s_time("ERROR").is_err());
 }
 
 #[test]

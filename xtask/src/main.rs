@@ -19,7 +19,7 @@ cargo xtask <COMMAND>
   doc      documentation builds without a warning
   package  the crates are packages that a registry takes
   test     all tests; those that this machine can't run are counted as skipped
-  features the stack's sockets under tokio, and TLS: features that are off by default
+  features libraries without the features that all other steps turn on: tokio, TLS, extras of the allocator
   giant    tests of the stack with Giant over every stack
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control

@@ -4,60 +4,68 @@
 //! packages that are built with it. That would cost a minute.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::steps::run_command;
 
-/// Runs a crate's test programs, all or those of these names, in its directory.
-pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool {
-    run_with(package, names, vars, &[])
-}
+/// What all packages are built and tested with, beside their defaults: one build serves every step.
+pub(crate) const WITH: [&str; 3] = ["--workspace", "--features", "mbuma/tokio,mbuma-sim/tls"];
 
-/// The same, with arguments for each of the programs.
-pub(crate) fn run_with(
-    package: &str,
-    names: &[&str],
-    vars: &[(&str, &str)],
-    args: &[&str],
-) -> bool {
+/// Builds all tests, and tells the programs; `None` if the build fails.
+pub(crate) fn build() -> Option<Vec<Program>> {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
-        .args(["test", "-q", "--workspace", "--no-run"])
+        .args(["test", "-q", "--no-run"])
+        .args(WITH)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output();
-    let Ok(output) = output.inspect_err(|e| eprintln!("can't run cargo: {e}")) else {
+    let output = output
+        .inspect_err(|e| eprintln!("can't run cargo: {e}"))
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output
+        .status
+        .success()
+        .then(|| text.lines().filter_map(parse).collect())
+}
+
+/// Runs a crate's test programs, all or those of these names, in its directory.
+pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool {
+    let Some(programs) = build() else {
         return false;
     };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let wanted = |program: &Program<'_>| {
-        program.package() == Some(package) && (names.is_empty() || names.contains(&program.name))
+    let wanted = |program: &&Program| {
+        program.package() == Some(package) && (names.is_empty() || names.contains(&&*program.name))
     };
-    let found: Vec<_> = text.lines().filter_map(parse).filter(wanted).collect();
-    if !output.status.success() || found.is_empty() || found.len() < names.len() {
+    let found: Vec<_> = programs.iter().filter(wanted).collect();
+    if found.is_empty() || found.len() < names.len() {
         eprintln!("{} programs of {package}", found.len());
         return false;
     }
-    found.iter().all(|program| program.run(vars, args))
+    found
+        .iter()
+        .all(|program| run_command(program.command().envs(vars.iter().copied())))
 }
 
-struct Program<'a> {
-    directory: &'a Path,
-    name: &'a str,
-    file: &'a str,
+/// A test program that is built.
+pub(crate) struct Program {
+    directory: PathBuf,
+    pub(crate) name: String,
+    file: String,
 }
 
 /// The test program of a line of cargo's, if it has one.
-fn parse(line: &str) -> Option<Program<'_>> {
+fn parse(line: &str) -> Option<Program> {
     let (head, target) = line.split_once("\"target\":{")?;
     let (target, profile) = target.split_once("\"profile\":{")?;
     let (profile, _) = profile.split_once('}')?;
     let test = profile.contains("\"test\":true") && !target.contains("[\"example\"]");
     let program = Program {
-        directory: Path::new(field(head, "manifest_path")?).parent()?,
-        name: field(target, "name")?,
-        file: field(line, "executable")?,
+        directory: Path::new(field(head, "manifest_path")?).parent()?.into(),
+        name: field(target, "name")?.into(),
+        file: field(line, "executable")?.into(),
     };
     test.then_some(program)
 }
@@ -68,19 +76,26 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     rest.split_once('"').map(|(value, _)| value)
 }
 
-impl Program<'_> {
-    fn package(&self) -> Option<&str> {
+impl Program {
+    /// The directory of its package, under `crates`.
+    pub(crate) fn package(&self) -> Option<&str> {
         self.directory.file_name()?.to_str()
     }
 
-    fn run(&self, vars: &[(&str, &str)], args: &[&str]) -> bool {
-        let mut command = Command::new(self.file);
+    /// The program, to be run as cargo would.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        command.arg("-q").current_dir(&self.directory);
         command
-            .arg("-q")
-            .args(args)
-            .current_dir(self.directory)
-            .envs(vars.iter().copied());
-        run_command(&mut command)
+    }
+
+    /// The same, giving way to programs whose tests wait for real processes.
+    pub(crate) fn command_beside(&self) -> Command {
+        let mut command = Command::new("nice");
+        command
+            .args(["-n", "10", &self.file, "-q"])
+            .current_dir(&self.directory);
+        command
     }
 }
 
@@ -103,7 +118,7 @@ mod tests {
         let program = parse(&found).expect("a test program");
         assert_eq!(program.package(), Some("uma"));
         assert_eq!(
-            (program.name, program.file),
+            (&*program.name, &*program.file),
             ("storm", "/t/debug/deps/storm-1")
         );
         assert!(parse(&line("example", true)).is_none());

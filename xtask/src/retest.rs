@@ -1,15 +1,17 @@
-//! Tests that drive real processes in real time: one that fails is run once more, by itself.
+//! All tests: programs that drive real processes in real time, beside all others, which give way to them.
 //!
-//! Such a test waits for other processes, and a machine that runs nothing for a minute can fail it. A test that fails
-//! and then passes is printed as UNSTABLE, with its first failure above: it is a defect of the test or of the product,
-//! and must be treated as one. Tests of everything else are deterministic, and one failure is a failure.
+//! A test of the first kind waits for other processes, and a machine that runs nothing for a minute can fail it: one that
+//! fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its first failure above: it is a
+//! defect of the test or of the product, and must be treated as one. Tests of everything else are deterministic, and one
+//! failure is a failure.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write, stderr, stdout};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::programs;
+use crate::programs::{self, Program};
+use crate::steps::run_command;
 
 /// Test programs of the package `cli` whose tests run processes.
 const REAL_TIME: [&str; 2] = ["e2e", "launch"];
@@ -17,46 +19,102 @@ const REAL_TIME: [&str; 2] = ["e2e", "launch"];
 /// More failures than this have a cause in common, and are not run again.
 const AGAIN_MAX: usize = 3;
 
-/// Runs all tests; those of [`REAL_TIME`] that fail, once more.
-pub(crate) fn run(vars: &[(&str, &str)]) -> bool {
-    let Some((ok, out, err)) = test_workspace(vars) else {
+type Vars<'a> = &'a [(&'a str, &'a str)];
+
+/// Runs all tests.
+pub(crate) fn run(vars: Vars<'_>) -> bool {
+    let Some(programs) = programs::build() else {
+        return false;
+    };
+    let in_real_time =
+        |program: &Program| program.package() == Some("cli") && REAL_TIME.contains(&&*program.name);
+    let (real, rest): (Vec<_>, Vec<_>) = programs.into_iter().partition(in_real_time);
+    if real.len() != REAL_TIME.len() {
+        eprintln!("{} of the programs {REAL_TIME:?}", real.len());
+        return false;
+    }
+    thread::scope(|scope| {
+        let rest = scope.spawn(|| run_rest(&rest, vars));
+        let failed = real.iter().filter(|program| !run_twice(program, vars));
+        let failed: Vec<_> = failed.map(|program| program.name.clone()).collect();
+        let failed = [failed, rest.join().expect("it does not panic")].concat();
+        failed.iter().for_each(|name| println!("== FAILED: {name}"));
+        failed.is_empty()
+    })
+}
+
+/// Programs that run beside: all of them, and examples in documentation. The output of each is shown at its end.
+fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
+    let doc = || {
+        let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(["test", "-q", "--doc"]).args(programs::WITH);
+        command
+    };
+    let mut all: Vec<_> = programs
+        .iter()
+        .map(|program| (program.name.clone(), program.command_beside()))
+        .collect();
+    all.push(("examples in documentation".into(), doc()));
+    let failed = all
+        .iter_mut()
+        .filter_map(|(name, command)| (!run_at_once(name, command, vars)).then(|| name.clone()));
+    failed.collect()
+}
+
+/// Runs a command, and prints its output without that of others between.
+fn run_at_once(name: &str, command: &mut Command, vars: Vars<'_>) -> bool {
+    let Ok(output) = command.envs(vars.iter().copied()).output() else {
+        eprintln!("can't run {name}");
+        return false;
+    };
+    let mut out = stdout().lock();
+    // If nothing takes the output, the tests go on and the exit code tells.
+    let _ = writeln!(out, "-- {name}");
+    let _ = out.write_all(&output.stdout);
+    let _ = out.write_all(&output.stderr);
+    output.status.success()
+}
+
+/// Runs a program of [`REAL_TIME`], and those of its tests that fail once more.
+fn run_twice(program: &Program, vars: Vars<'_>) -> bool {
+    println!("-- {}", program.name);
+    let Some((ok, out)) = run_and_keep(program, vars) else {
         return false;
     };
     if ok {
         return true;
     }
-    let (targets, tests) = (failed_targets(&err), failed_tests(&out));
-    let known = |target: &&str| REAL_TIME.contains(target);
-    if targets.is_empty() || !targets.iter().all(known) || !(1..=AGAIN_MAX).contains(&tests.len()) {
+    let tests = failed_tests(&out);
+    if !(1..=AGAIN_MAX).contains(&tests.len()) {
         return false;
     }
     let names = tests.join(", ");
     println!("== once more, alone: {names}");
-    let args = [&["--exact", "--test-threads", "1"], &*tests].concat();
-    let ok = programs::run_with("cli", &targets, vars, &args);
+    let mut again = program.command();
+    again.args(["--exact", "--test-threads", "1"]).args(&tests);
+    let ok = run_command(again.envs(vars.iter().copied()));
     if ok {
         println!("== UNSTABLE: {names}: failed beside others, and passed alone");
     }
     ok
 }
 
-/// `cargo test`, with its two outputs printed as they come, and kept.
-fn test_workspace(vars: &[(&str, &str)]) -> Option<(bool, String, String)> {
-    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let mut child = Command::new(cargo)
-        .args(["test", "-q", "--workspace", "--no-fail-fast"])
+/// Runs a program, with its output printed as it comes, and kept.
+fn run_and_keep(program: &Program, vars: Vars<'_>) -> Option<(bool, String)> {
+    let mut child = program
+        .command()
         .envs(vars.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .inspect_err(|e| eprintln!("can't run cargo: {e}"))
+        .inspect_err(|e| eprintln!("can't run {}: {e}", program.name))
         .ok()?;
     let (out, err) = (child.stdout.take()?, child.stderr.take()?);
     let errors = thread::spawn(move || print_and_keep(err, stderr()));
     let out = print_and_keep(out, stdout());
-    let err = errors.join().ok()?;
-    let ok = child.wait().ok()?.success();
-    Some((ok, out, err))
+    errors.join().ok()?;
+    Some((child.wait().ok()?.success(), out))
 }
 
 fn print_and_keep(from: impl Read, mut to: impl Write) -> String {
@@ -71,20 +129,6 @@ fn print_and_keep(from: impl Read, mut to: impl Write) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// The names in cargo's list of failed targets: ``    `-p cli --test e2e` ``. A target of another kind counts by its
-/// whole text.
-fn failed_targets(err: &str) -> Vec<&str> {
-    let lines = err.lines().map(str::trim);
-    lines
-        .filter_map(|line| line.strip_prefix("`-p ")?.strip_suffix('`'))
-        .map(|target| {
-            target
-                .split_once(" --test ")
-                .map_or(target, |(_, name)| name)
-        })
-        .collect()
-}
-
 /// The names above the outputs of failed tests: `---- module::name stdout ----`.
 fn failed_tests(out: &str) -> Vec<&str> {
     out.lines()
@@ -97,10 +141,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_named_by_their_target() {
-        // Breaks if a failed test or target goes unseen, or a line of a test's own output is taken for one.
-        let err = "error: 2 targets failed:\n    `-p cli --test e2e`\n    `-p mbuma --lib`\n0 tests skipped";
-        assert_eq!(failed_targets(err), ["e2e", "mbuma --lib"]);
+    fn failed_tests_are_named() {
+        // Breaks if a failed test goes unseen, or a line of a test's own output is taken for one.
         let out = "failures:\n\n---- netstat::a_rule stdout ----\n\nthread panicked\n---- not a name ----\n";
         assert_eq!(failed_tests(out), ["netstat::a_rule"]);
     }

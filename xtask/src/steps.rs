@@ -39,7 +39,9 @@ pub(crate) fn all() -> Vec<Step> {
         step("fmt", || cargo("fmt --all --check", &[])),
         step("tidy", tidy::run),
         step("clippy", || {
-            cargo("clippy -q --workspace --all-targets -- -D warnings", &[])
+            let clippy = ["clippy", "-q", "--all-targets"];
+            let all = [&clippy[..], &programs::WITH, &["--", "-D", "warnings"]].concat();
+            cargo(&all.join(" "), &[])
         }),
         step("doc", || {
             cargo(
@@ -50,15 +52,15 @@ pub(crate) fn all() -> Vec<Step> {
         step("package", package),
         step("test", test),
         step("engines", engines),
-        step("giant", giant),
-        step("uma", uma),
-        step("storm", storm),
         in_lane(Lane::One, "features", features),
+        in_lane(Lane::One, "giant", giant),
+        in_lane(Lane::One, "uma", uma),
         in_lane(Lane::One, "shuttle", shuttle),
         in_lane(Lane::Other, "loom", loom),
         in_lane(Lane::Other, "witness-cost", || {
             witness_cost::run(&target_dir().join("witness-cost"))
         }),
+        in_lane(Lane::Other, "storm", storm),
         in_lane(Lane::Other, "readme", readme),
         aside("schemes", schemes),
         aside("invariants", invariants),
@@ -141,17 +143,12 @@ fn test() -> bool {
     ok
 }
 
-/// The stack's sockets under tokio, and TLS with rustls and aws-lc-rs: features that are off by default. The allocator is
-/// without its extras here, which other steps have; `readme` builds the tool without them.
+/// Libraries without the features that all other steps turn on: sockets under tokio, TLS, extras of the allocator.
 fn features() -> bool {
     cargo(
-        "clippy -q -p mbuma --all-targets --features tokio,tls -- -D warnings",
+        "clippy -q -p mbuma -p mbuma-sim -p mbuma-uma --lib -- -D warnings",
         &[],
-    ) && cargo("clippy -q -p mbuma-uma --lib -- -D warnings", &[])
-        && cargo(
-            "test -q -p mbuma --features tokio,tls --lib --test tokio --test tls",
-            &[],
-        )
+    )
 }
 
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.
@@ -259,8 +256,7 @@ fn asan() -> bool {
 /// Container engines with the tool in the place of slirp4netns; names the parts that it skips.
 fn engines() -> bool {
     // Its debug build is there since the tests. Alone, it would be built anew, with fewer features of its dependencies.
-    cargo("test -q --workspace --no-run", &[])
-        && run_command(&mut Command::new("scripts/engines.sh"))
+    programs::build().is_some() && run_command(&mut Command::new("scripts/engines.sh"))
 }
 
 /// The README's first command: a page from inside the stack.

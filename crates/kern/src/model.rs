@@ -4,9 +4,10 @@
 //! of random ones, half of them with a switch anywhere, half with few, at places that matter the more for it.
 //!
 //! Under loom `MODEL_MORE_SWITCHES` is added to each bound, for a search that has the time: each one more takes some
-//! ten times as long. Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure
-//! prints it and its schedule. The number of orders is written to standard error directly, because the test harness
-//! hides the output of tests: so a run of all models shows how much it checked.
+//! ten times as long. Under shuttle `MODEL_MORE_RUNS` multiplies each number of orders, and `MODEL_SEED` is the seed;
+//! without it each model has its own, always the same. A failure prints the seed and its schedule. The number of orders
+//! is written to standard error directly, because the test harness hides the output of tests: so a run of all models
+//! shows how much it checked.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// 100,000 random orders, or all with at most three preemptions.
+    /// 20,000 random orders, or all with at most three preemptions.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             switches: Some(3),
-            runs: 100_000,
+            runs: 20_000,
             seed: 3,
         }
     }
@@ -89,8 +90,8 @@ impl Model {
     #[cfg(loom)]
     fn run(&self, scenario: Arc<impl Fn() + Send + Sync + 'static>) {
         let mut model = loom::model::Builder::new();
-        let more = std::env::var("MODEL_MORE_SWITCHES").map(|n| n.parse().expect("a number"));
-        model.preemption_bound = self.switches.map(|n| n + more.unwrap_or(0));
+        let more = number("MODEL_MORE_SWITCHES").unwrap_or(0) as usize;
+        model.preemption_bound = self.switches.map(|n| n + more);
         model.max_branches = 50_000;
         model.check(move || scenario());
     }
@@ -98,11 +99,11 @@ impl Model {
     #[cfg(all(shuttle, not(loom)))]
     fn run(&self, scenario: Arc<impl Fn() + Send + Sync + 'static>) {
         use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-        let seed = std::env::var("MODEL_SEED").map(|seed| seed.parse().expect("a number"));
-        let seed = seed.unwrap_or(self.seed);
+        let seed = number("MODEL_SEED").unwrap_or(self.seed);
         println!("{}: MODEL_SEED={seed}", self.name);
-        let seldom = self.switches.map_or(0, |_| self.runs / 2);
-        let anywhere = RandomScheduler::new_from_seed(seed, self.runs - seldom);
+        let runs = self.runs * number("MODEL_MORE_RUNS").unwrap_or(1) as usize;
+        let seldom = self.switches.map_or(0, |_| runs / 2);
+        let anywhere = RandomScheduler::new_from_seed(seed, runs - seldom);
         let mut schedulers: Vec<Box<dyn Scheduler + Send>> = vec![Box::new(anywhere)];
         if let Some(switches) = self.switches {
             schedulers.push(Box::new(PctScheduler::new_from_seed(
@@ -116,4 +117,10 @@ impl Model {
             shuttle::Runner::new(scheduler, config).run(move || scenario());
         }
     }
+}
+
+/// The number that a variable of the environment holds.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number"))
 }

@@ -1,6 +1,5 @@
 //! The command line.
 //!
-//! Called by: main, and all that read an option. Calls: clap.
 //! Invariants: a value that parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 

@@ -3,9 +3,8 @@
 //! A forked helper enters the namespaces, makes and configures the interface there, hands the TAP
 //! back and ends; mbuma itself never leaves the host's namespaces, where its sockets belong.
 //!
-//! Called by: main. Calls: channel, guest, launch::receive_guest, signals, monitor.
-//! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state
-//! and the default route. The interface goes when mbuma goes.
+//! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state and the default
+//! route. The interface goes when mbuma goes.
 //! Locks: none.
 
 mod held;

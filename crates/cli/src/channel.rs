@@ -16,9 +16,8 @@
 //!   At any point instead, from a child:  Failed ->
 //! ```
 //!
-//! Called by: launch, attach, monitor, child, guard. Calls: sys::scm, sys::process.
-//! Invariants: both ends are close-on-exec, so that the end of the child's conversation is COMMAND's begin;
-//! each end is held by one process, so that the other learns when that is gone.
+//! Invariants: both ends are close-on-exec, so that the end of the child's conversation is COMMAND's begin; each end is
+//! held by one process, so that the other learns when that is gone.
 //! Locks: none.
 
 use std::io;

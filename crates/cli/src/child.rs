@@ -1,8 +1,7 @@
 //! COMMAND's process, from the fork to the last of its descendants.
 //!
-//! Called by: launch. Calls: guard, channel, descendants, sys::process.
-//! Invariants: a dropped Child leaves no process behind, however far it got; nor does one that is killed
-//! (see [`guard`]).
+//! Invariants: a dropped Child leaves no process behind, however far it got; nor does one that is killed (see
+//! [`guard`]).
 //! Locks: none.
 
 pub(crate) mod guard;

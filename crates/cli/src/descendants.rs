@@ -9,7 +9,6 @@
 //!    A child that has not been reaped keeps its process number, so no other process can be hit; and a parent that ends
 //!    before its children cannot start them again.
 //!
-//! Called by: child, guard. Calls: sys::process, /proc.
 //! Invariants: children that mbuma had before it forked (a shell may exec into mbuma) are not touched.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! Errors, each with a text that names the next step for the user.
 //!
-//! Called by: everything in this crate. Calls: /proc, to show the settings a message talks about.
 //! Invariants: each error has one exit code; a message names the cause, then the remedy.
 //! Locks: none.
 

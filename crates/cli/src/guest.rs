@@ -2,7 +2,6 @@
 //!
 //! Everything here that changes anything runs in the forked child, inside the guest's namespaces.
 //!
-//! Called by: launch and attach. Calls: sys::{tap, netdev, mount}, /proc/sys.
 //! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! The guests of a network, as the monitor tells the gateway process of them.
 //!
-//! Called by: network, monitor, channel, gateway. Calls: nothing.
 //! Invariants: a guest's number is never used again.
 //! Locks: none.
 

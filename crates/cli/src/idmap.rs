@@ -1,6 +1,5 @@
 //! Which users and groups of the host exist inside, written by the parent (user_namespaces(7)).
 //!
-//! Called by: launch; guest asks [`own_range`], netstat [`outer_uid`]. Calls: /proc/PID/{uid_map,gid_map,setgroups}.
 //! Invariants: no process inside gains a user or group of the host that mbuma itself does not have.
 //! Locks: none.
 

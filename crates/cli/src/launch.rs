@@ -16,9 +16,8 @@
 //!     has the rest ended, exits with COMMAND's status
 //! ```
 //!
-//! Called by: main. Calls: child, guard, channel, guest, idmap, signals, monitor.
-//! Invariants: COMMAND starts with the descriptors, signal mask, terminal and process group that mbuma
-//! was started with; if mbuma is killed, COMMAND is, and all that it started.
+//! Invariants: COMMAND starts with the descriptors, signal mask, terminal and process group that mbuma was started
+//! with; if mbuma is killed, COMMAND is, and all that it started.
 //! Locks: none.
 
 use std::ffi::OsString;

@@ -1,8 +1,6 @@
 //! When the gateway begins and stops to serve: the monitor's interface to `run` and `attach`, and the gateway's to the
 //! monitor.
 //!
-//! Called by: monitor, gateway. Implemented by: [`crate::launch`] (until COMMAND ends), [`crate::attach`]
-//! (until the namespace, the signal or the descriptor ends it), and [`crate::monitor`] (until the monitor says so).
 //! Locks: none.
 
 use std::os::fd::BorrowedFd;

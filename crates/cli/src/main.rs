@@ -1,8 +1,5 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
-//! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
-//! [`launch`] for `mbuma run`, [`attach`] for `mbuma attach` or [`serve`], which all end in [`monitor`], whose child runs the
-//! [`gateway`]; or [`netstat`].
 //! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
 //! Locks: none here.
 

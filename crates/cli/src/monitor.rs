@@ -10,9 +10,8 @@
 //! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the
 //! names of sockets, and the ports that are published. So the gateway process can give all of these up ([`gateway_process`]).
 //!
-//! Called by: launch, attach. Calls: gateway_process, lifecycle, channel, netstat::instances.
-//! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the names of its sockets are gone.
-//! If the monitor is killed, the kernel kills the gateway process.
+//! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the names of its sockets are
+//! gone. If the monitor is killed, the kernel kills the gateway process.
 //! Locks: none.
 
 mod api;

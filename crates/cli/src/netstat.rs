@@ -3,9 +3,8 @@
 //! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
 //! already: only the mbuma that is asked has the figures.
 //!
-//! Called by: main; publish for its parts. Calls: instances, request.
-//! Invariants: it waits for nothing longer than [`PATIENCE`]; the text of others reaches the terminal
-//! without control characters.
+//! Invariants: it waits for nothing longer than [`PATIENCE`]; the text of others reaches the terminal without control
+//! characters.
 //! Locks: none.
 
 pub(crate) mod instances;

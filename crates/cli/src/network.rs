@@ -14,7 +14,6 @@
 //! | [`message`] | what the two say |
 //! | [`verbs`] | `mbuma network ls`, `inspect`, `rm` |
 //!
-//! Called by: main, launch. Calls: launch, ports.
 //! Invariants: COMMAND starts when its network serves it, and ends when the network does.
 //! Locks: none here.
 

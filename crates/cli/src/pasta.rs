@@ -6,7 +6,6 @@
 //!                exits with 0                  standard input, output and error are /dev/null
 //! ```
 //!
-//! Called by: main. Calls: attach, channel.
 //! Invariants: until the network is up, the daemon's errors and its exit code reach the caller.
 //! Locks: none.
 

@@ -3,7 +3,6 @@
 //! The monitor binds them, because the gateway process gives up the right to; it hands them over at the start, and later by
 //! messages.
 //!
-//! Called by: monitor, channel, gateway. Calls: sys::socket.
 //! Invariants: a port in use is an error before COMMAND starts, and not a surprise.
 //! Locks: none.
 

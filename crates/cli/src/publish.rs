@@ -1,6 +1,5 @@
 //! `mbuma publish`: publishes ports of a running mbuma, by the protocol of its API socket.
 //!
-//! Called by: main. Calls: netstat::{choose, instances}.
 //! Invariants: nothing is waited for longer than [`PATIENCE`].
 //! Locks: none.
 

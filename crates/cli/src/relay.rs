@@ -8,7 +8,6 @@
 //!                or its end
 //! ```
 //!
-//! Called by: main. Calls: attach and serve (interfaces), channel, relay_process.
 //! Invariants: the process that reads packets holds the TAPs and its channel; it ends with the one that was started.
 //! Locks: none.
 

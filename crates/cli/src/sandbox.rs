@@ -16,7 +16,6 @@
 //! files and processes by its number on the host. In a user namespace that maps no other number (an engine's), it stays: the
 //! number means an ordinary user there.
 //!
-//! Called by: gateway; monitor, guard and attach for their smaller part. Calls: sys::namespace, rustix, landlock, seccompiler.
 //! Invariants: one thread when [`enter`] is called, so that every later thread has inherited all of it.
 //! Locks: none.
 

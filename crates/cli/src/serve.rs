@@ -3,7 +3,6 @@
 //! In a namespace it is what `attach` does, without a gateway. On the host a forked helper makes the interface, or takes the
 //! one that is there, as `attach`'s helper does in a namespace, and the server lasts until a signal.
 //!
-//! Called by: main. Calls: attach, channel, guest, launch::receive_guest, monitor.
 //! Invariants: the host gets one interface with one address; it goes when mbuma goes. No packet reaches a socket of the
 //! host: the stack answers for its own address only, and sends nothing on.
 //! Locks: none.

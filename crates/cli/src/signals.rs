@@ -12,9 +12,8 @@
 //!
 //! SIGRTMIN+1 is mbuma's own: the gateway's watch reads it, and prints the locks.
 //!
-//! Called by: launch, attach, gateway::watch. Calls: sys::signal.
-//! Invariants: blocked from before the fork to the end, so that none is lost; the child gives itself
-//! the mask and dispositions that mbuma was started with ([`Inherited`]).
+//! Invariants: blocked from before the fork to the end, so that none is lost; the child gives itself the mask and
+//! dispositions that mbuma was started with ([`Inherited`]).
 //! Locks: none.
 
 use std::fs::File;

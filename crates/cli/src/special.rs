@@ -1,7 +1,7 @@
 //! Addresses that mean something other than one host of some network, or a host that hands out secrets.
 //!
-//! Called by: args, gateway::policy. Calls: nothing.
-//! Locks: none. Sources: RFC 6890 (special-purpose addresses), RFC 6052 and RFC 8215 (translation), RFC 3056 (6to4).
+//! Locks: none.
+//! Sources: RFC 6890 (special-purpose addresses), RFC 6052 and RFC 8215 (translation), RFC 3056 (6to4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

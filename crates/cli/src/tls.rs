@@ -3,9 +3,8 @@
 //! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 % more
 //! bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
 //!
-//! Called by: gateway::start, relay. Calls: rustls, rcgen.
-//! Invariants: a key is in the process that speaks TLS and in no other; nothing prints it. Files are read before that process
-//! gives up the file system.
+//! Invariants: a key is in the process that speaks TLS and in no other; nothing prints it. Files are read before that
+//! process gives up the file system.
 //! Locks: none.
 
 use std::fmt::Write;

@@ -2,7 +2,6 @@
 //!
 //! There is no interface and no namespace: the machine's kernel asks by DHCP for what `run` configures.
 //!
-//! Called by: main. Calls: monitor, serve.
 //! Invariants: the socket's name goes when mbuma goes.
 //! Locks: none.
 

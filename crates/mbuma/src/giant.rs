@@ -14,9 +14,8 @@
 //! The stack called in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
 //! port of it that is not MP-safe is put [under Giant](crate::device::under_giant) by itself.
 //!
-//! Called by: embedding programs, [`Stack`](crate::Stack), batch, netisr. Calls: [`kern::giant`].
-//! Locks: `callbacks` (PARKER), with nothing taken inside. Source: seed 002, debug.mpsafenet, NETISR_MPSAFE,
-//! IFF_NEEDSGIANT.
+//! Locks: `callbacks` (PARKER), with nothing taken inside.
+//! Source: seed 002, debug.mpsafenet, NETISR_MPSAFE, IFF_NEEDSGIANT.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

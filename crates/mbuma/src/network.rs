@@ -1,7 +1,6 @@
 //! Packets that leave, of whichever version of IP: the one place where the way out forks.
 //!
-//! Called by: tcp, udp, the sockets, which know the ends of a flow. Calls: route, ip4/output, ip6/output. ICMP belongs to a version, and calls its
-//! output itself. Locks: none held here; the caller may hold a connection's.
+//! Locks: none held here; the caller may hold a connection's.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

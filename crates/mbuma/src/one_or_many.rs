@@ -1,7 +1,6 @@
 //! A list that mostly has one element: that one lies in the list itself, and takes no allocation.
 //!
-//! Called by: [`batch`](crate::batch), whose every entry touches a connection, an interface and a waiter, mostly.
-//! Calls: nothing. Locks: none.
+//! Locks: none.
 //!
 //! Invariant: `others` is empty where `last` is.
 

@@ -1,7 +1,5 @@
 //! The routing table: where a destination is, through which interface, and from which address.
 //!
-//! Called by: ip4 (output, input), icmp, the sockets, the stack (attach, detach). Calls: nothing.
-//!
 //! A list sorted by prefix length, longest first, so that the first match is the right one (RFC 1812
 //! 5.2.4.3). An embedded stack has a handful of routes; the list is read far more often than written.
 //!

@@ -9,10 +9,6 @@
 //!
 //! A side never wakes the other one's waiters. A waker that waits for both is called once if both have changed.
 //!
-//! Called by: all that sockets wait for, under its lock. Calls: nothing; the wakers to be called are handed out as
-//! [`Wakes`] and called when no lock is held. A waker's drop is its owner's code too, so one that is replaced or removed is
-//! handed out.
-//!
 //! Invariants: a waker is added under the same lock, and after the same check, that found the socket not
 //! ready; so the thread that makes it ready later finds the waker. A side has one kept and one polled waker at most.
 //! Locks: its owner's.

@@ -1,6 +1,5 @@
 //! Which versions of IP the guest has: `-4`, `-6`, `--ipv6-prefix`.
 //!
-//! Called by: args. Calls: guest's addressing.
 //! Locks: none.
 
 use crate::guest::Addressing6;

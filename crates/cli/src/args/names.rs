@@ -1,7 +1,7 @@
 //! Options about names inside: `--add-host`, `--hostname`, `--search`.
 //!
-//! Called by: args, guest. Calls: nothing.
-//! Locks: none. Sources: hosts(5), resolv.conf(5), gethostname(2) (64 bytes at most).
+//! Locks: none.
+//! Sources: hosts(5), resolv.conf(5), gethostname(2) (64 bytes at most).
 
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,6 +1,5 @@
 //! The command line of `mbuma netstat`.
 //!
-//! Called by: the command line ([`super`]), [`crate::netstat`]. Calls: clap.
 //! Locks: none.
 
 /// The command line of `mbuma netstat`.

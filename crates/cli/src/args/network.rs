@@ -1,6 +1,5 @@
 //! The command line of `mbuma network`, and the names of networks.
 //!
-//! Called by: the command line ([`super`]), [`crate::network`]. Calls: clap.
 //! Invariants: a name is a part of a file's name.
 //! Locks: none.
 

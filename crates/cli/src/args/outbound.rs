@@ -1,6 +1,5 @@
 //! Where outgoing connections come from: `--outbound-addr`, `--interface`.
 //!
-//! Called by: args, gateway::start. Calls: sys::{netdev, if_inet6, socket}.
 //! Locks: none.
 
 use std::io;

@@ -10,8 +10,8 @@
 //! | without `--config-net`: DHCP | an error |
 //! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway where the host's is not of the link |
 //!
-//! Called by: args, main. Calls: clap, sys::routes.
-//! Locks: none. Sources: passt(1).
+//! Locks: none.
+//! Sources: passt(1).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@
 //! | `*` | every address of the host, of both families |
 //! | `192.0.2.1`, `[2001:db8::1]`, `[fe80::1%eth0]` | this one |
 //!
-//! Called by: args, ports, gateway. Calls: nothing.
 //! Locks: none.
 
 use std::fmt;

@@ -1,6 +1,5 @@
 //! The command line of `mbuma publish`.
 //!
-//! Called by: the command line ([`super`]), [`crate::publish`]. Calls: clap.
 //! Locks: none.
 
 use clap::Subcommand;

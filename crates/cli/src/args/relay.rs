@@ -11,7 +11,6 @@
 //!
 //! A CONNECT that is `to` alone has no interface: the server is where the clients are.
 //!
-//! Called by: args, relay. Calls: serve (addresses).
 //! Locks: none.
 
 use std::net::{Ipv4Addr, SocketAddrV4};

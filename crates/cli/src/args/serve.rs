@@ -1,6 +1,5 @@
 //! Serving files: the options of `run` and `attach` for it, and what `mbuma serve` takes.
 //!
-//! Called by: args, serve. Calls: clap.
 //! Invariants: the server's address is a host of its network, and so is its neighbour's, another one.
 //! Locks: none.
 

@@ -7,8 +7,8 @@
 //! | IPv4 only, unless `--enable-ipv6` | the same |
 //! | without `-c`: the TAP that is there, or a new one, and nothing configured | the same |
 //!
-//! Called by: args, main. Calls: clap.
-//! Locks: none. Sources: slirp4netns(1), version 1.2.
+//! Locks: none.
+//! Sources: slirp4netns(1), version 1.2.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 //! The command line of `mbuma vm`.
 //!
-//! Called by: the command line ([`super`]), [`crate::vm`]. Calls: clap.
 //! Locks: none.
 
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
 //! A network namespace that an interface of mbuma's is in, and its end.
 //!
-//! Called by: relay. Calls: name.
 //! Locks: none.
 
 use std::os::fd::{AsFd, BorrowedFd};

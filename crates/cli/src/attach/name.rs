@@ -3,7 +3,6 @@
 //! `ip netns del` unmounts and removes the name. The kernel keeps the namespace for as long as a process or a TAP
 //! descriptor uses it, so mbuma must let go. inotify reports no unmount of one name, so mbuma looks once a second.
 //!
-//! Called by: attach. Calls: sys::timerfd, stat(2).
 //! Locks: none.
 
 use std::fs::{self, Metadata};

@@ -20,9 +20,8 @@
 //! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
 //! a debugger, a pid file or a socket's peer credentials mean nothing across it.
 //!
-//! Called by: launch, child. Calls: channel, descendants, sys::process.
-//! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of
-//! the guest's, nor COMMAND's standard three.
+//! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of the
+//! guest's, nor COMMAND's standard three.
 //! Locks: none.
 
 use std::ffi::CStr;

@@ -17,7 +17,6 @@
 //!
 //! For room, the copy goes that was not used since the last time that one had to go (CLOCK).
 //!
-//! Called by: gateway::web. Calls: readers, memfd_create(2).
 //! Invariants: the charges are never more than the bound; a copy has all bytes of the file with its key.
 //! Locks: `state` (TASKQUEUE): no file is read, and no copy dropped, under it.
 

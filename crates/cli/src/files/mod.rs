@@ -4,9 +4,9 @@
 //! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
 //! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
-//! Called by: gateway::start, gateway::web. Calls: openat2(2), getdents64(2); cache, readers.
 //! Invariants: nothing is written; only files and directories are read.
-//! Locks: none. Sources: openat2(2).
+//! Locks: none.
+//! Sources: openat2(2).
 
 mod cache;
 mod names;

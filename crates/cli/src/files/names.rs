@@ -3,7 +3,6 @@
 //! A directory with few names gives them in order; of a larger one the first [`SORTED_MAX`] are in order, and the others
 //! come as the file system has them.
 //!
-//! Called by: gateway::web. Calls: getdents64(2).
 //! Invariants: hidden names are left out, as their files are not served.
 //! Locks: none.
 

@@ -6,9 +6,8 @@
 //!
 //! Threads start when there is work, and never end: an idle one takes a few KiB.
 //!
-//! Called by: gateway::web, cache. Calls: the tasks, with no lock held.
-//! Invariants: a task runs once, or not at all if its caller cancels it before. Callers bound how many wait: one for each
-//! connection, which cancels it when it ends.
+//! Invariants: a task runs once, or not at all if its caller cancels it before. Callers bound how many wait: one for
+//! each connection, which cancels it when it ends.
 //! Locks: `state` (TASKQUEUE), with nothing called under it.
 //!
 //! [`SendFile::set_resident_only`]: mbuma::socket::SendFile::set_resident_only

@@ -1,6 +1,5 @@
 //! A file that is being sent.
 //!
-//! Called by: gateway::web. Calls: [`SendFile`], cache.
 //! Invariants: its length is that of the moment when it was opened. A worker reads only what is in memory.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! The addresses on the wire between the guest and the stack.
 //!
-//! Called by: args, guest, gateway. Calls: nothing.
 //! Locks: none.
 
 use std::net::Ipv4Addr;

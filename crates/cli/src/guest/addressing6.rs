@@ -1,7 +1,7 @@
 //! The IPv6 addresses on the wire between the guest and the stack.
 //!
-//! Called by: args, guest, gateway. Calls: nothing.
-//! Locks: none. Sources: RFC 4193 (unique local addresses).
+//! Locks: none.
+//! Sources: RFC 4193 (unique local addresses).
 
 use std::net::Ipv6Addr;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! Files about names, as programs inside find them.
 //!
-//! Called by: guest. Calls: sys::mount.
 //! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace.
-//! Locks: none. Sources: resolv.conf(5), hosts(5).
+//! Locks: none.
+//! Sources: resolv.conf(5), hosts(5).
 
 use std::fs;
 use std::io;

@@ -3,8 +3,8 @@
 //! Left to itself, the kernel would probe each address for duplicates and wait for a router, some three seconds in all.
 //! Here only mbuma and the guest are on the link, and both addresses are known.
 //!
-//! Called by: guest. Calls: sys::netdev, /proc/sys.
-//! Locks: none. Sources: RFC 4862 section 5.4 (duplicate address detection); ip-sysctl.rst of the kernel.
+//! Locks: none.
+//! Sources: RFC 4862 section 5.4 (duplicate address detection); ip-sysctl.rst of the kernel.
 
 use std::fs;
 use std::io;

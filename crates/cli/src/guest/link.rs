@@ -1,6 +1,5 @@
 //! The wire between the guest and the stack.
 //!
-//! Called by: guest, gateway. Calls: nothing.
 //! Locks: none.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -4,9 +4,9 @@
 //! 10.0.2.100 - - [25/Nov/2026:21:40:00 +0000] "GET /a HTTP/1.1" 200 1234 "-" "curl/8.0"
 //! ```
 //!
-//! Called by: gateway::web. Calls: date.
 //! Invariants: an entry is one line, whatever the client sent; at most [`TEXT_MAX`] bytes of each text of its.
-//! Locks: none. Sources: the manual of httpd's mod_log_config, "Combined Log Format".
+//! Locks: none.
+//! Sources: the manual of httpd's mod_log_config, "Combined Log Format".
 
 use std::fmt::Write;
 use std::net::IpAddr;

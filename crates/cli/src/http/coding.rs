@@ -1,8 +1,8 @@
 //! Codings in which a client takes a file, if a file in that coding lies beside it.
 //!
-//! Called by: gateway::web, plan. Calls: nothing.
 //! Invariants: a coding that the client weighs 0, or does not name, is not chosen.
-//! Locks: none. Sources: RFC 9110 sections 8.4.1 and 12.5.3; RFC 7932 (br), RFC 8878 (zstd).
+//! Locks: none.
+//! Sources: RFC 9110 sections 8.4.1 and 12.5.3; RFC 7932 (br), RFC 8878 (zstd).
 
 /// A coding that files are compressed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@
 //! Each byte is looked at once while a head is incomplete, however few come at a time: a client that sends its head byte by
 //! byte costs no more than one that sends it whole.
 //!
-//! Called by: gateway::web. Calls: request.
 //! Invariants: at most [`HEAD_MAX`] bytes are kept; after a request that ends the connection no other is read.
-//! Locks: none. Sources: RFC 9112 sections 2.2 (empty lines before a request), 9.3.2 (pipelining).
+//! Locks: none.
+//! Sources: RFC 9112 sections 2.2 (empty lines before a request), 9.3.2 (pipelining).
 
 use super::request::{self, HEAD_MAX, HttpRequest};
 use super::status::HttpStatus;

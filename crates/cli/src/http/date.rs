@@ -1,8 +1,8 @@
 //! Dates as HTTP writes them, in whole seconds.
 //!
-//! Called by: validators, plan, access_log. Calls: the crate httpdate.
 //! Invariants: any file time is written; one that HTTP can't write becomes the nearest that it can.
-//! Locks: none. Sources: RFC 9110 5.6.7.
+//! Locks: none.
+//! Sources: RFC 9110 5.6.7.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
 //! A directory as a page: its beginning, a line a name, its end. Each is made by itself, so that a page of a million names
 //! is never in memory as a whole.
 //!
-//! Called by: gateway::web. Calls: target (escapes of URLs).
 //! Invariants: no name, whatever its bytes, is anything but text and a relative link on the page.
-//! Locks: none. Sources: the HTML standard, 13.1.2.4 (attribute values) and 13.1.4 (character references).
+//! Locks: none.
+//! Sources: the HTML standard, 13.1.2.4 (attribute values) and 13.1.4 (character references).
 
 use super::target::{FilePath, escaped};
 

@@ -20,9 +20,9 @@
 //! | [`listing`] | how does a directory look? |
 //! | [`access_log`] | which line does the log get? |
 //!
-//! Called by: gateway::web. Calls: the crates httparse, httpdate, percent-encoding, mime_guess.
 //! Invariants: no bytes of a client panic; at most so many of them are kept: [`request::HEAD_MAX`].
-//! Locks: none. Sources: RFC 9110, RFC 9111 5.2, RFC 9112.
+//! Locks: none.
+//! Sources: RFC 9110, RFC 9111 5.2, RFC 9112.
 
 pub(crate) mod access_log;
 pub(crate) mod coding;

@@ -1,8 +1,8 @@
 //! The response to a request, as a plan: the bytes of its head, and which bytes of the file follow.
 //!
-//! Called by: gateway::web. Calls: validators, range, date, the crate mime_guess.
 //! Invariants: the length that the head promises is that of the parts; a plan reads no file.
-//! Locks: none. Sources: RFC 9110 sections 8.3, 14.4 to 14.6, 15.3.7, 15.4.5; RFC 9112 sections 6 and 7.
+//! Locks: none.
+//! Sources: RFC 9110 sections 8.3, 14.4 to 14.6, 15.3.7, 15.4.5; RFC 9112 sections 6 and 7.
 
 use std::fmt::Write;
 use std::path::Path;

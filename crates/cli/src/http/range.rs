@@ -9,8 +9,8 @@
 //! A client that asks for many overlapping ranges would get more than the file's bytes for a few of its own
 //! (CVE-2011-3192): it gets the file.
 //!
-//! Called by: plan. Calls: nothing.
-//! Locks: none. Sources: RFC 9110 sections 14.1.2, 14.2 and 17.15.
+//! Locks: none.
+//! Sources: RFC 9110 sections 14.1.2, 14.2 and 17.15.
 
 /// Ranges of a request at most.
 pub(crate) const RANGES_MAX: usize = 16;

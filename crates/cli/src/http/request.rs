@@ -2,9 +2,9 @@
 //!
 //! It borrows the received bytes: reading a request allocates nothing.
 //!
-//! Called by: conversation. Calls: the crate httparse.
 //! Invariants: no bytes of a client panic; each fault has a status.
-//! Locks: none. Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
+//! Locks: none.
+//! Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
 
 use super::status::HttpStatus;
 

@@ -1,7 +1,7 @@
 //! Status codes of the answers.
 //!
-//! Called by: everything in http. Calls: nothing.
-//! Locks: none. Sources: RFC 9110 section 15; RFC 6585 section 5 (431).
+//! Locks: none.
+//! Sources: RFC 9110 section 15; RFC 6585 section 5 (431).
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

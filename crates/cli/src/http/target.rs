@@ -6,10 +6,10 @@
 //! | a segment that begins with a dot | 404: names that are hidden on purpose; but `.well-known` (RFC 8615) |
 //! | `//`, `.` | left out |
 //!
-//! Called by: gateway::web. Calls: the crate percent-encoding.
-//! Invariants: a [`FilePath`] is relative and has no `..`: it can't lead out of a directory but by a symbolic link, which
-//! the kernel refuses when the file is opened.
-//! Locks: none. Sources: RFC 3986 sections 2.1, 3.3 and 5.2.4.
+//! Invariants: a [`FilePath`] is relative and has no `..`: it can't lead out of a directory but by a symbolic link,
+//! which the kernel refuses when the file is opened.
+//! Locks: none.
+//! Sources: RFC 3986 sections 2.1, 3.3 and 5.2.4.
 
 use std::borrow::Cow;
 

@@ -4,8 +4,8 @@
 //! [`SETTLED`] ago may change again without another time, since the kernel's clock for files is coarse: its tag is weak, and
 //! no range of it is joined with another.
 //!
-//! Called by: plan. Calls: date.
-//! Locks: none. Sources: RFC 9110 sections 8.8, 13.1 and 13.2.2.
+//! Locks: none.
+//! Sources: RFC 9110 sections 8.8, 13.1 and 13.2.2.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

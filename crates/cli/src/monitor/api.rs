@@ -14,9 +14,10 @@
 //!
 //! The clients are the engine and the user: the socket's file keeps others out.
 //!
-//! Called by: monitor. Calls: ports.
-//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], of which the oldest gives way; a request is bounded.
-//! Locks: none. Sources: slirp4netns(1), "API SOCKET".
+//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], of which the oldest gives way; a request is
+//! bounded.
+//! Locks: none.
+//! Sources: slirp4netns(1), "API SOCKET".
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};

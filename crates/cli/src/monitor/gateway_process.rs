@@ -1,7 +1,7 @@
 //! The gateway process, from the fork to its exit code: all code that parses the guest's packets.
 //!
-//! Called by: monitor. Calls: gateway, channel.
-//! Invariants: of the monitor's descriptors it keeps those of [`Handed`] and the standard three; it ends with the monitor.
+//! Invariants: of the monitor's descriptors it keeps those of [`Handed`] and the standard three; it ends with the
+//! monitor.
 //! Locks: none here.
 
 use std::ffi::CStr;

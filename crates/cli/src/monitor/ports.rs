@@ -1,6 +1,5 @@
 //! The published ports, as the monitor keeps them.
 //!
-//! Called by: monitor, api. Calls: [`crate::ports`].
 //! Invariants: the gateway process has been told of each.
 //! Locks: none.
 

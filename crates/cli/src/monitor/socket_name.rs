@@ -1,6 +1,5 @@
 //! A socket's name in the file system.
 //!
-//! Called by: monitor, vm. Calls: the file system.
 //! Invariants: the name goes with its owner; that of a socket that a process listens at stays that process's.
 //! Locks: none.
 

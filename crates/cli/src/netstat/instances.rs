@@ -14,7 +14,6 @@
 //! removes it. A socket is made under another name and gets its own name once it listens, so a socket that refuses is
 //! never about to listen. Both happen under the directory's lock.
 //!
-//! Called by: monitor (its own sockets), gateway (its own number), netstat and publish (all sockets). Calls: sys::unix.
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
 //! Locks: the directory's (flock(2)), for a few system calls. A process that does not get it goes on without.
 

@@ -9,9 +9,8 @@
 //! Both ends are mbuma, but not always of one build: the number is that of the language, and a word
 //! that is not known is told so.
 //!
-//! Called by: netstat (asking), gateway::control (answering). Calls: nothing.
-//! Invariants: a request has [`REQUEST_MAX`] bytes at most and each section once; nothing that comes
-//! over the socket panics.
+//! Invariants: a request has [`REQUEST_MAX`] bytes at most and each section once; nothing that comes over the socket
+//! panics.
 //! Locks: none.
 
 /// Bytes of a request at most: every word there is fits, with room for those to come.

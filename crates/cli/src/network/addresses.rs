@@ -1,8 +1,7 @@
 //! Addresses of a network's guests.
 //!
-//! Called by: host. Calls: nothing.
-//! Invariants: each is a host of the network; none comes again while others still know its last owner, as far as there are
-//! others.
+//! Invariants: each is a host of the network; none comes again while others still know its last owner, as far as there
+//! are others.
 //! Locks: none.
 
 use std::net::Ipv4Addr;

@@ -9,8 +9,8 @@
 //!
 //! It ends with its last guest, or by a signal. What it reads comes from processes of the same user.
 //!
-//! Called by: joined. Calls: monitor, place.
-//! Invariants: two guests have different addresses, and different names; a guest's connection lasts as long as the guest.
+//! Invariants: two guests have different addresses, and different names; a guest's connection lasts as long as the
+//! guest.
 //! Locks: that of place, at the end.
 
 use std::collections::BTreeMap;

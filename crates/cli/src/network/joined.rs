@@ -1,6 +1,5 @@
 //! A run's side of a network: it finds the network's process, or starts it, and stays connected while its guest lives.
 //!
-//! Called by: network. Calls: place, host, channel.
 //! Invariants: the network's process learns of the end of this one by the end of the connection.
 //! Locks: that of place, while a network begins.
 

@@ -8,7 +8,7 @@
 //!            Remove ->              <- Done, Refused
 //! ```
 //!
-//! Called by: the files of [`network`](super), channel. Locks: none.
+//! Locks: none.
 
 use std::net::Ipv4Addr;
 

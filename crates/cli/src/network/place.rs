@@ -1,6 +1,5 @@
 //! Where a network's process listens: a socket in its user's own directory, which others cannot enter.
 //!
-//! Called by: host, joined, verbs. Calls: netstat::instances, sys::unix.
 //! Invariants: at most one process listens for a network: a process that begins one, or ends, holds the network's lock.
 //! Locks: a file's (flock), between processes.
 

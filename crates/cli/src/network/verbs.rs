@@ -1,6 +1,5 @@
 //! `mbuma network ls`, `inspect` and `rm`.
 //!
-//! Called by: main. Calls: place, joined.
 //! Locks: that of place, to remove what a killed process left.
 
 use std::io::{self, Write};

@@ -12,7 +12,6 @@
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
 //! it. A client's bytes wait in its receive buffer until the server has answered.
 //!
-//! Called by: relay_process. Calls: [`RelayEnd::relay`].
 //! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
 

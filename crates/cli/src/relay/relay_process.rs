@@ -3,7 +3,6 @@
 //!
 //! The stack is no router: packets of one side never go to the other, only bytes of connections do.
 //!
-//! Called by: relay. Calls: mbuma, sandbox, connections.
 //! Invariants: all rights are given up before a thread starts and before a packet is read.
 //! Locks: none.
 

@@ -1,7 +1,7 @@
 //! User, groups, capabilities, and whether the process can gain or show any.
 //!
-//! Called by: sandbox. Calls: setresuid(2), capset(2), prctl(2).
-//! Locks: none. Sources: capabilities(7), "Effect of user ID changes on capabilities".
+//! Locks: none.
+//! Sources: capabilities(7), "Effect of user ID changes on capabilities".
 
 use std::io;
 

@@ -1,6 +1,5 @@
 //! A mount namespace whose root is an empty, read-only file system.
 //!
-//! Called by: sandbox. Calls: sys::namespace, sys::mount, pivot_root(2).
 //! Invariants: descriptors stay open; no name leads anywhere any more.
 //! Locks: none.
 

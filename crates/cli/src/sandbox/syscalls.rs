@@ -7,8 +7,8 @@
 //! more than serving takes, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not
 //! exist here, and the C library uses clone(2).
 //!
-//! Called by: sandbox. Calls: the crate `seccompiler`.
-//! Locks: none. Sources: seccomp(2).
+//! Locks: none.
+//! Sources: seccomp(2).
 
 use std::collections::BTreeMap;
 use std::io;

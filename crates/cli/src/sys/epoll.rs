@@ -1,6 +1,5 @@
 //! Waiting on very many descriptors.
 //!
-//! Called by: gateway::poller. Calls: epoll_create1(2), epoll_ctl(2), epoll_wait(2).
 //! Invariants: a descriptor that is closed everywhere leaves the set by itself.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! Descriptors: those a caller handed us by number, and waiting on several.
 //!
-//! Called by: attach, child, monitor, gateway. Calls: fcntl(2), poll(2), dup2(2), close_range(2).
 //! Invariants: descriptors 0, 1 and 2 are always open and never owned.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! The C library's heap.
 //!
-//! Called by: gateway::reclaim. Calls: malloc_trim(3), where the C library has it.
 //! Locks: the heap's own.
 
 /// Gives free pages of the heap back to the system. It takes some 0.1 ms a megabyte of heap.

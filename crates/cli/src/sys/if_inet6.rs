@@ -1,7 +1,7 @@
 //! The IPv6 addresses of the host's interfaces.
 //!
-//! Called by: args. Calls: /proc/net/if_inet6.
-//! Locks: none. Sources: the kernel's net/ipv6/addrconf.c (`if6_seq_show`).
+//! Locks: none.
+//! Sources: the kernel's net/ipv6/addrconf.c (`if6_seq_show`).
 
 use std::fs;
 use std::net::Ipv6Addr;

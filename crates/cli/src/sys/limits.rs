@@ -1,6 +1,5 @@
 //! Limits of this process.
 //!
-//! Called by: gateway. Calls: getrlimit(2), setrlimit(2).
 //! Invariants: set after the fork that leads to COMMAND, which keeps the limits that mbuma was given.
 //! Locks: none.
 

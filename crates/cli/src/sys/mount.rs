@@ -1,6 +1,5 @@
 //! Mounting and unmounting, inside the child's private mount namespace.
 //!
-//! Called by: guest. Calls: mount(2), umount2(2).
 //! Invariants: only [`crate::guest`] calls these, after unshare(CLONE_NEWNS), so the host sees nothing.
 //! Locks: none.
 

@@ -1,6 +1,5 @@
 //! Leaving and entering namespaces.
 //!
-//! Called by: launch and attach, in the forked child. Calls: unshare(2), setns(2), ioctl_ns(2).
 //! Invariants: the caller has one thread, which CLONE_NEWUSER demands and the kernel checks.
 //! Locks: none.
 

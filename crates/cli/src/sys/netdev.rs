@@ -1,7 +1,5 @@
 //! Interfaces and routes of the network namespace the caller is in, by the classic ioctls.
 //!
-//! Called by: guest. Calls: ioctl(2) as netdevice(7) describes it. The classic calls suffice for one
-//! interface, one IPv4 address and one route, and spare us a netlink parser; IPv6 goes by netlink.
 //! Invariants: a [`NetdevSocket`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 

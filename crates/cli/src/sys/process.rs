@@ -1,9 +1,7 @@
 //! Processes: making one, becoming another, waiting for them, signalling exactly the one that is meant.
 //!
-//! Called by: launch, attach, channel, child, guard, descendants. Calls: fork(2), execvp(3), waitid(2),
-//! pidfd_open(2), pidfd_send_signal(2), prctl(2), setpgid(2), /proc.
-//! Invariants: a process is signalled through a [`Pidfd`] only, never by a number that may have
-//! come to mean another process.
+//! Invariants: a process is signalled through a [`Pidfd`] only, never by a number that may have come to mean another
+//! process.
 //! Locks: none.
 
 use std::ffi::{CStr, CString, OsString};

@@ -1,7 +1,7 @@
 //! The host's default routes, and the interfaces that they go by.
 //!
-//! Called by: args::pasta. Calls: /proc/net/route, /proc/net/ipv6_route, netdev, if_inet6.
-//! Locks: none. Sources: proc(5), "/proc/net/route"; the kernel's net/ipv6/route.c (`ipv6_route_native_seq_show`).
+//! Locks: none.
+//! Sources: proc(5), "/proc/net/route"; the kernel's net/ipv6/route.c (`ipv6_route_native_seq_show`).
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,7 @@
 //! A pair of connected sockets that keep message bounds and carry descriptors.
 //!
-//! Called by: channel. Calls: socketpair(2), sendmsg(2), recvmsg(2) with SCM_RIGHTS (unix(7)).
-//! Invariants: at most [`FDS_MAX`] descriptors a message; all arrive close-on-exec, in the order in which they
-//! were sent, and descriptors that were not asked for are closed.
+//! Invariants: at most [`FDS_MAX`] descriptors a message; all arrive close-on-exec, in the order in which they were
+//! sent, and descriptors that were not asked for are closed.
 //! Locks: none.
 
 use std::io;

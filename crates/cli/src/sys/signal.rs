@@ -1,6 +1,5 @@
 //! Signals as something to read instead of something that interrupts.
 //!
-//! Called by: signals. Calls: sigprocmask(2), signalfd(2), sigaction(2).
 //! Invariants: no handler of ours ever runs: a signal is blocked and read, or has its default action.
 //! Locks: none. The mask is that of the calling thread, and threads started later inherit it.
 

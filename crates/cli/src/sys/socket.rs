@@ -1,9 +1,9 @@
 //! Sockets of the host, as the standard library does not make them: non-blocking from the start, read
 //! and written in several pieces.
 //!
-//! Called by: gateway. Calls: socket(2), connect(2), setsockopt(2), sendmsg(2), recvmsg(2).
 //! Invariants: every socket made here is non-blocking and close-on-exec; no call raises SIGPIPE.
-//! Locks: none. Sources: ip(7), ipv6(7), icmp(7), raw(7), linux/errqueue.h, linux/icmpv6.h.
+//! Locks: none.
+//! Sources: ip(7), ipv6(7), icmp(7), raw(7), linux/errqueue.h, linux/icmpv6.h.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};

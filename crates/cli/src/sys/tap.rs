@@ -1,6 +1,6 @@
 //! TAP devices ([`kern::sys::tap`]), with their offloads as another process is told of them and as they are reported.
 //!
-//! Called by: guest, launch, the channel, figures. Locks: none.
+//! Locks: none.
 
 use serde::{Deserialize, Serialize};
 

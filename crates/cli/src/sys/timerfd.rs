@@ -1,6 +1,5 @@
 //! Ticks: a descriptor that is readable again and again.
 //!
-//! Called by: attach. Calls: timerfd_create(2), timerfd_settime(2).
 //! Invariants: the descriptor is close-on-exec and its reads do not block.
 //! Locks: none.
 

@@ -1,9 +1,9 @@
 //! Sockets of UNIX's own family by name, as the standard library does not offer them: connecting without
 //! waiting, and knowing which user is at the other end.
 //!
-//! Called by: netstat. Calls: socket(2), connect(2), getsockopt(2) with SO_PEERCRED.
 //! Invariants: every socket made here is close-on-exec.
-//! Locks: none. Sources: unix(7).
+//! Locks: none.
+//! Sources: unix(7).
 
 use std::io;
 use std::mem::{self, MaybeUninit};

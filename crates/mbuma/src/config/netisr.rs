@@ -1,6 +1,4 @@
 //! The settings of netisr: which protocols there are, when their packets are handled, how many may wait.
-//!
-//! Called by: embedding programs, [`Config`](crate::Config). Calls nothing.
 
 /// The protocols that netisr tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,8 +1,6 @@
 //! A pair of devices in memory: frames into one end come out of the other. Ends that are to come, go
 //! and move while stacks run are an [`epair`](super::epair)'s.
 //!
-//! Called by: stacks, the simulator, tests. Calls: a waker, with no lock held.
-//!
 //! ```text
 //!   Pipe a --transmit--> queue a->b --receive--> Pipe b
 //!   Pipe a <--receive--- queue b->a <--transmit- Pipe b

@@ -1,8 +1,6 @@
 //! A device's missing offloads, done in software: checksums finished, large TCP segments cut, and datagrams
 //! of one flow that a device merged taken apart.
 //!
-//! Called by: [`Ifnet`](crate::ifnet) before a device's transmit, ip4/fragment. Calls: wire.
-//!
 //! A packet that is cut shares its payload with the pieces:
 //!
 //! ```text

@@ -1,7 +1,5 @@
 //! A device whose received frames come in splinters: the same bytes in mbufs of odd sizes.
 //!
-//! Called by: tests, around another device. Calls: that device.
-//!
 //! Nothing in the stack may depend on how a packet's bytes are spread over its mbufs. A test that
 //! passes over a plain device must pass over this one, cut anywhere.
 //!

@@ -1,7 +1,5 @@
 //! The header that a virtual device puts before each frame: the work that was left undone.
 //!
-//! Called by: [`tap`](super::tap). Calls: nothing.
-//!
 //! ```text
 //!   0     1        2        4         6           8            10
 //!  +-----+--------+--------+---------+-----------+-------------+

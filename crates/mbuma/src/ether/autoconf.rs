@@ -1,8 +1,5 @@
 //! An interface that configures itself as a host of IPv6: probes for its addresses, asks routers and believes them.
 //!
-//! Called by: [`nd`](super::nd), the stack when it attaches an interface or adds an address, its timers. Calls: nd, routes.
-//! The state, and the decisions, are in [`host6`](crate::ifnet::host6).
-//!
 //! Locks: none held here. Sources: RFC 4861 sections 6.3 and 8.3, RFC 4862 section 5.4.
 
 use std::net::Ipv6Addr;

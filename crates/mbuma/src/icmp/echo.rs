@@ -1,7 +1,6 @@
 //! Pings to foreign addresses on an interface that answers for every address: handed to a program that
 //! knows whether the host behind the address is there.
 //!
-//! Called by: icmp/input, [`EchoSocket`](crate::socket::EchoSocket). Calls: nothing.
 //! Locks: the queue (UDP).
 
 use std::net::IpAddr;

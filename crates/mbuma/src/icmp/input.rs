@@ -1,8 +1,5 @@
 //! ICMP messages that arrived.
 //!
-//! Called by: ip4/input. Calls: icmp/output (answers), echo (interceptors), tcp and udp (errors about
-//! what they sent).
-//!
 //! Invariants: each message ends delivered or dropped. An error is only handed on with what it
 //! quotes; whether it is believed is for the protocol to say (RFC 5927).
 //! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.

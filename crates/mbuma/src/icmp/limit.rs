@@ -1,8 +1,6 @@
 //! How many error messages go out (RFC 1812 4.3.2.8): a flood of bad packets must not become a flood
 //! of answers.
 //!
-//! Called by: icmp/output. Calls: nothing.
-//!
 //! One number says everything: the time at which a sender at exactly the allowed rate would be due
 //! next (the generic cell rate algorithm). Each message moves it on by one interval; a message
 //! is refused while it is more than a burst ahead of now.

@@ -1,7 +1,5 @@
 //! Errors to the sender of a packet, and answers to pings.
 //!
-//! Called by: ip4/input, ip4/reassemble, udp/input, the sockets that refuse. Calls: ip4/output.
-//!
 //! Invariants: an error is never sent about an ICMP error, a broadcast or group, a fragment other
 //! than the first, or a source that is not one host (RFC 1122 3.2.2); so no two hosts can keep each
 //! other busy with errors.

@@ -1,7 +1,5 @@
 //! ICMPv6 messages that arrive.
 //!
-//! Called by: ip6/input. Calls: nd, output, tcp and udp through [`protosw`].
-//!
 //! Locks: none. Sources: RFC 4443 sections 2.3, 3, 4.2, RFC 8201 section 4 (path MTU).
 
 use std::net::Ipv6Addr;

@@ -1,7 +1,6 @@
 //! ICMPv6 messages that the stack has no use for, handed to a program that asked for their type: router solicitations, for
 //! one that advertises routers.
 //!
-//! Called by: icmp6/input, [`Icmp6Socket`](crate::socket::Icmp6Socket). Calls: nothing.
 //! Invariants: a type of message on an interface has one socket at most.
 //! Locks: the table (UDP_TABLE, read-mostly); each socket's queue (UDP).
 

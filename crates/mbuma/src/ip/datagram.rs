@@ -12,9 +12,6 @@
 //!
 //! Both versions of IP have the same machine; [`Fragment`] is the part of it that differs.
 //!
-//! Called by: [`reassemble`](super::reassemble), under its lock but for [`PartialDatagram::rebuild`] and
-//! [`PartialDatagram::quote`]. Calls: nothing.
-//!
 //! Invariants: the runs are sorted, and there is a gap between any two; `have` is the sum of their lengths; no run
 //! reaches past `total` once that is known. So the datagram is whole when the two are equal. `starts` is sorted, and has the
 //! beginning of each run.

@@ -1,8 +1,8 @@
 //! The part of forwarding that both versions of IP have: large packets that must fit the next link in pieces, and checksums
 //! that are left to a device.
 //!
-//! Called by: ip4/forward, ip6/forward. Calls: nothing.
-//! Invariants: only the headers are written, and what others share of them is copied first. Locks: none.
+//! Invariants: only the headers are written, and what others share of them is copied first.
+//! Locks: none.
 
 use mbuf::{Csum, MbufPool, Packet};
 use wire::{Checksum, IpProto, TcpHeader, UdpHeader};

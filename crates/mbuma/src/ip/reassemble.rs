@@ -1,7 +1,5 @@
 //! Fragments put together again, of either version of IP.
 //!
-//! Called by: ip4/input, ip6/input, the stack's timers. Calls: icmp/output and icmp6/output when time is up.
-//!
 //! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage, and takes
 //! its whole datagram along (RFC 5722 for IPv6; RFC 791 would let either copy win, which is what the
 //! attacks of RFC 1858 and RFC 3128 live on); of IPv6 also the rest of it, till its time is over. Fragments are received packets like others: each

@@ -1,8 +1,5 @@
 //! IP packets for other hosts, sent on: a stack that does is a router.
 //!
-//! Called by: [`input`], if the stack forwards ([`Stack::set_forwarding`]). Calls: route, fragment,
-//! icmp (why not), ether/output.
-//!
 //! The steps: [`find_way`] says whether and through which interface; [`fit`] whether it is small enough
 //! for that link; [`pass_on`] takes one hop off and hands it to the link. A large segment, or merged
 //! datagrams, pass whole if each piece fits: the device, or what stands in for it, cuts them. A checksum

@@ -1,8 +1,5 @@
 //! A datagram too large for its link, cut into fragments.
 //!
-//! Called by: [`output`], [`forward`](super::forward). Calls: [`offload`] for the
-//! checksum, which no device can finish over several frames; ether/output.
-//!
 //! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. What is
 //! a fragment already is cut as if it had never been. Options that say so are in every fragment, the
 //! others in the first only.

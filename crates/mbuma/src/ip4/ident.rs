@@ -1,7 +1,5 @@
 //! The identification field, which tells the fragments of one datagram from those of another.
 //!
-//! Called by: [`output`](super::output). Calls: the keyed hash.
-//!
 //! Datagrams that can't be fragmented need none and carry 0 (RFC 6864 section 4.1). The others count
 //! upward from a start that depends on source, destination and protocol by a keyed hash, each in one
 //! of many counters: a third host can't guess the ids between two others, or count how much we send (RFC 7739

@@ -1,9 +1,6 @@
 //! Packets to ourselves: out of one protocol and into another without a device; and the interface lo0,
 //! which has 127/8 and ::1.
 //!
-//! Called by: [`output`](super::output), which may hold a connection's lock, as input will: so they are
-//! queued, whatever their policy. Calls: [`dispatch`], which hands them to [`input`](super::input).
-//!
 //! Invariants: nothing leaves through lo0: packets to its addresses are queued here, and what a route or a
 //! socket would send through it any other way its device refuses.
 //! Locks: none held here. Sources: RFC 1122 section 3.2.1.5 (packets to one's own addresses).

@@ -1,8 +1,5 @@
 //! IP packets that leave.
 //!
-//! Called by: icmp, udp, tcp, with the packet beginning with their header. Calls: route, fragment,
-//! loopback, ether/output.
-//!
 //! Invariants: every packet that comes here is queued somewhere, or dropped and counted.
 //! Locks: none held here; the caller may hold a connection's.
 //! Sources: RFC 791, RFC 1122 sections 3.2.1 and 3.3.1, RFC 6864.

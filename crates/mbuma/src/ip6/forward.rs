@@ -1,8 +1,5 @@
 //! IPv6 packets for other hosts, sent on: a stack that does is a router.
 //!
-//! Called by: [`input`](super::input), if the stack forwards ([`Stack::set_forwarding`](crate::Stack::set_forwarding)). Calls:
-//! route, icmp6 through [`protosw`], ether/output.
-//!
 //! As [`ip4/forward`](crate::ip4), but that nothing is cut into fragments: the sender is told the link's MTU. A large segment
 //! passes whole if each piece of it fits. Extension headers are passed on unread (RFC 9673: a router may skip hop-by-hop
 //! options).

@@ -1,8 +1,5 @@
 //! A datagram too large for its path, cut into fragments by its sender: no router does (RFC 8200 section 4.5).
 //!
-//! Called by: [`output`](super::output). Calls: [`offload`] for the checksum, which no device can finish over several
-//! frames; ether/output.
-//!
 //! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. Their number is random, so
 //! that a host which does not see them can't guess it (RFC 7739 section 5.2).
 //! Locks: none held here; the number takes RANDOM.

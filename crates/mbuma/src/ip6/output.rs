@@ -1,8 +1,5 @@
 //! IPv6 packets that leave.
 //!
-//! Called by: network, icmp6, with the packet beginning with the header of the protocol above. Calls: route, loopback,
-//! ether/output.
-//!
 //! Invariants: every packet that comes here is queued somewhere, or dropped and counted. A packet to or from a link-local
 //! address, or to a group of a link, stays on the link that its zone names.
 //! Locks: none held here; the caller may hold a connection's.

@@ -1,8 +1,5 @@
 //! The MTUs of paths, as routers report them: for new connections, and for datagrams, which are cut to fit.
 //!
-//! Called by: tcp, udp and icmp6 when one of them believes a report about a packet of its own; [`output`](super::output),
-//! tcp when a connection begins. Calls: nothing.
-//!
 //! Invariants: at most [`PATHS_MAX`] paths, the oldest goes; none is smaller than IPv6's smallest link. A report is good for
 //! [`LIFETIME`], then larger packets are tried again; a later one lowers the path's MTU and never raises it.
 //! Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock.

@@ -1,7 +1,5 @@
 //! The packets of one batch for other CPUs, and the workstreams that it owns.
 //!
-//! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`ProtocolQueues`].
-//!
 //! Packets that are to be queued are collected, so that a batch takes a CPU's lock once. A batch that
 //! handles packets in a CPU's place owns that CPU's workstream until it ends, before it transmits or calls
 //! wakers.

@@ -1,7 +1,5 @@
 //! Which flow a packet belongs to: a hash of its two ends.
 //!
-//! Called by: [`netisr`](super) (what comes in), tcp and udp (what leaves). Calls: `kern::random`.
-//!
 //! The same in both directions, so that a connection's segments are sent by way of the queue that they come
 //! in by, and are handled on one CPU. Keyed, so that an outsider can't aim all of its flows at one
 //! CPU. Fragments but the first have no ports: all are hashed by their addresses alone, and so are packets of

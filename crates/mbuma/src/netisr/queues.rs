@@ -1,7 +1,5 @@
 //! One protocol's packets: when and by which CPU they are handled, and the queue of each CPU.
 //!
-//! Called by: [`netisr`](super), once for each packet. Calls: [`Workstream`], one for each CPU.
-//!
 //! The rules, where `home` is the CPU of the packet's flow:
 //!
 //! | policy | a packet is handled at once, if | otherwise |

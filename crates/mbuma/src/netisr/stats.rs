@@ -1,6 +1,4 @@
 //! Counts of dispatched packets, by CPU, protocol and policy.
-//!
-//! Called by: [`Stack::netisr_stats`](crate::Stack::netisr_stats). Calls: the queues.
 
 use std::fmt;
 

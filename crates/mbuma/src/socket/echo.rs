@@ -1,7 +1,7 @@
 //! Sockets that answer pings to foreign addresses.
 //!
-//! Called by: embedding programs that know whether a host behind an address is there. Calls: icmp.
-//! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.6.
+//! Locks: none held over a call.
+//! Sources: RFC 792, RFC 1122 section 3.2.2.6.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
 //! Sockets for ICMPv6 messages of types that the stack itself has no use for.
 //!
-//! Called by: embedding programs, such as one that advertises a router. Calls: icmp6.
-//! Locks: none held over a call. Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
+//! Locks: none held over a call.
+//! Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
 
 use std::fmt;
 use std::net::Ipv6Addr;

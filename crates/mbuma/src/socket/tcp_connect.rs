@@ -1,6 +1,4 @@
 //! Beginning a connection: its addresses, its port, its first SYN.
-//!
-//! Called by: programs. Calls: routes, the connection table, and, inside of a batch, the connection's output.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -3,8 +3,6 @@
 //! Data is handed over as chains: [`TcpStream::recv_chain`] moves mbufs out of the receive buffer,
 //! [`TcpStream::send_chain`] moves them into the send buffer. Nothing is copied unless the caller
 //! wants slices ([`TcpStream::recv`], [`TcpStream::send`]).
-//!
-//! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch.
 
 use std::fmt;
 use std::net::{Shutdown, SocketAddr};

@@ -7,7 +7,7 @@
 //!
 //! The end of a stream is close_notify; a FIN without it is [`TlsError::Truncated`].
 //!
-//! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch; `tls`. Locks: as [`TcpStream`].
+//! Locks: as [`TcpStream`].
 //! Sources: RFC 8446 5 and 6.1; sockets with TCP_TXTLS_ENABLE and TCP_RXTLS_ENABLE of FreeBSD.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! UDP sockets, as programs hold them.
 //!
-//! Called by: embedding programs. Calls: udp, icmp/output.
-//! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
+//! Locks: none held over a call.
+//! Sources: RFC 768, RFC 1122 section 4.1.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

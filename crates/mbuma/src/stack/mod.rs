@@ -8,9 +8,6 @@
 //!   CPU, where several threads drive it;
 //! * sockets are used from any thread.
 //!
-//! Called by: the runtime at the edge (the tool, the simulator, an embedding program). Calls: every
-//! layer below, inside of a [`Batch`](crate::batch::Batch).
-//!
 //! Locks: none here.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Fifth step: the acknowledgement. Acknowledged data leaves the send buffer, what it says of the
 //! window is believed, and what it implies of loss is repaired.
 //!
-//! Called by: `steps`. Sources: RFC 9293 3.10.7.4, 5681 3.2, 6582, 5961 5.2.
+//! Sources: RFC 9293 3.10.7.4, 5681 3.2, 6582, 5961 5.2.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! A sum over all connections hides the few bad ones, and a look at those that are open misses the short ones. Each
 //! connection that measured a round trip counts once.
 //!
-//! Called by: `visit`, when a connection leaves the table. Locks: none; each CPU counts for itself.
+//! Locks: none; each CPU counts for itself.
 
 use kern::{Counter, Figure, Unit};
 

@@ -1,6 +1,4 @@
 //! A segment comes in: parse it, find whom it is for, run its steps.
-//!
-//! Called by: `ip4::input`, `icmp::input`. Calls: `segment`, `table`, `listen`, `steps`, `reset`.
 
 use mbuf::Packet;
 use wire::TcpFlags;

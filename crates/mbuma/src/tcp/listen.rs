@@ -1,6 +1,4 @@
 //! A segment without a connection: RFC 9293 3.10.7.1 and 3.10.7.2.
-//!
-//! Called by: `input`. Calls: `accept`, `table`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! A segment: one received, taken apart; one to be sent, put together.
-//!
-//! Called by: `input` and `output`. Calls: `wire`, `network`.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};

@@ -2,8 +2,6 @@
 //!
 //! Each step returns whether the next one has its turn. None sends anything: they leave marks in the
 //! [`Tcb`], and the batch's end gives the connection one turn to send; if they left none, there is none.
-//!
-//! Called by: `input`. Calls: `ack`, `text`.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Seventh and eighth step: the data, in order or not, and the peer's FIN.
 //!
-//! Called by: `steps`. Sources: RFC 9293 3.10.7.4, RFC 5681 4.2, RFC 1122 4.2.3.2.
+//! Sources: RFC 9293 3.10.7.4, RFC 5681 4.2, RFC 1122 4.2.3.2.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;

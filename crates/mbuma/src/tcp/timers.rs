@@ -4,7 +4,7 @@
 //! never later than the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
 //! where it is: it comes early, finds nothing due, and is set again.
 //!
-//! Called by: `TcpState::run_timers`, `output`. Sources: RFC 6298 5, 9293 3.8.6.1, 1122 4.2.3.
+//! Sources: RFC 6298 5, 9293 3.8.6.1, 1122 4.2.3.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,9 +10,8 @@
 //! key may be there. So an entry names the connection itself, never its key, and has a number: a late thread
 //! finds a connection that is closed and has nothing due, and leaves an entry alone that is not its own.
 //!
-//! Called by: `timers`, `TcpState`. Calls: [`Callout`].
-//! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection.
-//! A closed connection that had its turn has none.
+//! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection. A closed
+//! connection that had its turn has none.
 //! Locks: each wheel's (CALLOUT), under the connection's; never two. `tcp/schedules.rs` tries the orders.
 
 use std::num::NonZeroU32;

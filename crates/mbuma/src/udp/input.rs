@@ -1,7 +1,5 @@
 //! Datagrams that arrived, and errors about those that were sent.
 //!
-//! Called by: ip4/input, icmp/input. Calls: pcb, icmp/output.
-//!
 //! Invariants: each packet ends delivered or dropped, also one that a device merged from several
 //! datagrams of one flow (`tso_segsz`), which are handed over one by one.
 //! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.

@@ -5,7 +5,6 @@
 //!   output   header, checksum left to a device  <-  UdpSocket::send
 //! ```
 //!
-//! Called by: ip4/input, icmp/input (errors), the sockets. Calls: ip4/output, icmp/output.
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
 //! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
 

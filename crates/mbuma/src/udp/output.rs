@@ -1,7 +1,5 @@
 //! Datagrams that leave.
 //!
-//! Called by: [`UdpSocket`](crate::UdpSocket). Calls: network.
-//!
 //! Invariants: the payload is not copied; the checksum field holds the pseudo-header's sum, and
 //! [`Csum::UDP`] says that the rest is to be added by a device or by
 //! [`offload`](crate::device::offload).

@@ -1,7 +1,5 @@
 //! UDP sockets, and which of them a datagram is for.
 //!
-//! Called by: udp/input, [`UdpSocket`](crate::UdpSocket). Calls: nothing.
-//!
 //! A datagram goes to the socket bound to its destination address and port; else, if the address is
 //! ours, to the one bound to the port on all our addresses; else, unless it is for many, to the
 //! interface's socket for everything (`any`), if there is one. So a gateway can carry on what is sent

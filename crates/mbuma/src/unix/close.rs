@@ -5,8 +5,8 @@
 //! row: an object that a close drops may close a socket, which waits until that close is done. The list
 //! of waiting sockets belongs to the thread.
 //!
-//! Called by: `pcb.rs` (the last handle), `listener.rs`. Calls: everything that a socket must leave.
-//! Locks: none held. Source: POSIX.1-2024, close(); soclose() and unp_dispose() of 4.4BSD.
+//! Locks: none held.
+//! Source: POSIX.1-2024, close(); soclose() and unp_dispose() of 4.4BSD.
 
 use std::cell::RefCell;
 use std::sync::Arc;

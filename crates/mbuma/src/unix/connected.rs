@@ -1,8 +1,7 @@
 //! The methods that streams and sequenced packets share: their users see a connection in the same way, but for the
 //! data.
 //!
-//! Called by: `stream.rs`, `seqpacket.rs`, each once. Calls: `connection.rs`. A macro and no trait: users call these
-//! without importing anything. Locks: none.
+//! Locks: none.
 
 /// The methods of a socket, made of a [`Handle`](super::pcb::Handle), whose role is a connection.
 macro_rules! connected {

@@ -3,7 +3,7 @@
 //! Neither side knows the other's socket, only the buffers: so a send takes no lock but the one of the
 //! buffer that it goes to, and nothing needs to be undone in an order when both go at once.
 //!
-//! Called by: `stream.rs`, `seqpacket.rs`, `close.rs`. Calls: [`Rcvbuf`]. Locks: none of its own.
+//! Locks: none of its own.
 //! Source: POSIX.1-2024 shutdown(); unix(7).
 
 use std::net::Shutdown;

@@ -2,7 +2,7 @@
 //!
 //! Nothing is lost: a full receiver makes its senders wait.
 //!
-//! Called by: programs. Calls: `endpoint.rs`. Locks: none.
+//! Locks: none.
 
 use std::fmt;
 use std::net::Shutdown;

@@ -1,7 +1,7 @@
 //! A datagram socket's state: where it receives, and its peer.
 //!
-//! Called by: `datagram.rs`, `open.rs`, `close.rs`. Calls: [`Rcvbuf`].
-//! Locks: `peer` (UNIX_PEER), never with another. Source: POSIX.1-2024 connect(), sendto(); unix(7).
+//! Locks: `peer` (UNIX_PEER), never with another.
+//! Source: POSIX.1-2024 connect(), sendto(); unix(7).
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -1,6 +1,6 @@
 //! Why an operation on a UNIX-domain socket does not work.
 //!
-//! Called by: everything in `unix`. Calls: nothing. Source: POSIX.1-2024, connect(), send(), recv().
+//! Source: POSIX.1-2024, connect(), send(), recv().
 
 use std::fmt;
 use std::io;

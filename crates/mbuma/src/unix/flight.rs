@@ -28,7 +28,6 @@
 //! count of handles leaves zero only under this lock (landing). It comes to zero without it; a check that
 //! comes too early finds the socket alive, and the thread that drops the handle checks again.
 //!
-//! Called by: `rcvbuf.rs`, `listener.rs`, `pcb.rs`, `close.rs`. Calls: nothing.
 //! Locks: `graph` (UNIX_FLIGHT), outside of one receive buffer or accept queue.
 //! Source: unp_gc() of 4.4BSD; SCM_RIGHTS cycles in unix(4).
 

@@ -5,9 +5,8 @@
 //! as a buffer holds one that is in flight: a listener may itself wait to be received in a connection of
 //! its own queue, and then neither can be received.
 //!
-//! Called by: programs, `open.rs`, `close.rs`. Calls: [`flight`](super::flight).
-//! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in. Source: sonewconn() and so_comp
-//! of 4.4BSD.
+//! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in.
+//! Source: sonewconn() and so_comp of 4.4BSD.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -4,8 +4,8 @@
 //! and calls the wakers once that is released. So Giant goes with the lock, and none can be forgotten.
 //! A second lock inside of the first finds Giant taken already.
 //!
-//! Called by: all of `unix` that has a lock. Calls: [`Giant`]. Invariant: a guard gives up its lock before
-//! Giant. Locks: Giant (if it is over all), then its own.
+//! Invariant: a guard gives up its lock before Giant.
+//! Locks: Giant (if it is over all), then its own.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! A message on its way: bytes, the objects that go with them, and the sender.
-//!
-//! Called by: programs, `rcvbuf.rs`. Calls: nothing.
 
 use mbuf::Chain;
 

@@ -34,8 +34,7 @@
 //! `open.rs`, `name.rs`, `listener.rs` (how sockets find each other); `rights.rs`, `flight.rs`, `pcb.rs`,
 //! `close.rs` (the life of sockets).
 //!
-//! Called by: programs. Calls: mbuf, park. Sources: unix(4), unix(7), POSIX.1-2024; seed 002, whose
-//! measurements are of these.
+//! Sources: unix(4), unix(7), POSIX.1-2024; seed 002, whose measurements are of these.
 
 mod close;
 mod connected;

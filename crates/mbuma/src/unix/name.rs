@@ -2,8 +2,8 @@
 //!
 //! A name is in use as long as its socket is open, and leaves nothing behind: there is no file.
 //!
-//! Called by: `open.rs` (bind, connect), `close.rs` (unbind). Calls: nothing.
-//! Locks: the table (UNIX_NAMES). Source: unix(7), section "Address format".
+//! Locks: the table (UNIX_NAMES).
+//! Source: unix(7), section "Address format".
 
 use std::collections::BTreeMap;
 use std::fmt;

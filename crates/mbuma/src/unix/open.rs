@@ -1,7 +1,7 @@
 //! How sockets are made: in pairs, with a name, connected to a name.
 //!
-//! Called by: programs. Calls: `name.rs`, `listener.rs`, `connection.rs`, `endpoint.rs`. Locks: theirs, one
-//! after the other. Source: POSIX.1-2024 socketpair(), bind(), listen(), connect().
+//! Locks: theirs, one after the other.
+//! Source: POSIX.1-2024 socketpair(), bind(), listen(), connect().
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //! | a message that was not received yet | the graph of sockets in flight | receiving it; the buffer's end |
 //! | a listener, before `accept` | the same | `accept`; the listener's end |
 //!
-//! Called by: all of `unix`. Calls: `close.rs`. Locks: none of its own.
+//! Locks: none of its own.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! is opaque: a handle of a UNIX-domain socket *inside* of one holds that socket open
 //! like any handle, also where the object waits in that very socket. Pass sockets as sockets.
 //!
-//! Called by: `connection.rs`, `endpoint.rs`, `rcvbuf.rs`. Calls: [`flight`](super::flight). Locks: the flight's, to
-//! land; to go into flight, the caller has it. Source: SCM_RIGHTS of unix(4) and unix(7).
+//! Locks: the flight's, to land; to go into flight, the caller has it.
+//! Source: SCM_RIGHTS of unix(4) and unix(7).
 
 use std::any::Any;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Sequenced packets: a connection whose messages keep their boundaries, as its users see it.
 //!
-//! Called by: programs. Calls: `connection.rs`. Locks: none.
+//! Locks: none.
 
 use std::fmt;
 use std::net::Shutdown;

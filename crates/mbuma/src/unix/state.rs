@@ -1,6 +1,6 @@
 //! The state that the UNIX-domain sockets of one stack share.
 //!
-//! Called by: all of `unix`, [`Stack`](crate::Stack). Calls: nothing. Locks: those of its parts.
+//! Locks: those of its parts.
 
 use std::sync::Arc;
 

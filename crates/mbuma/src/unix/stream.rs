@@ -4,7 +4,7 @@
 //! [`UnixStream::recv_chain`] takes them out; nothing is copied. [`UnixStream::send`] copies once in,
 //! [`UnixStream::recv`] once out.
 //!
-//! Called by: programs. Calls: `connection.rs`. Locks: none.
+//! Locks: none.
 
 use std::fmt;
 use std::net::Shutdown;

@@ -1,6 +1,5 @@
 //! `--tls`: where a server's certificate and key come from.
 //!
-//! Called by: args::serve, args::relay. Calls: clap.
 //! Locks: none.
 
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! Which port a station is behind, as far as it has spoken lately.
 //!
-//! Called by: [`bridge`](super), under its lock. Calls: nothing.
-//!
 //! Invariants: at most `max` entries; only addresses of single stations; none of a port that was
 //! removed. A full table learns no new address until one was silent for a lifetime: a station that floods it with
 //! made-up sources costs the bridge floods, not memory, and evicts no known station.

@@ -1,6 +1,6 @@
 //! The counters of a bridge.
 //!
-//! Called by: [`bridge`](super). Calls: `kern`. Locks: none; each CPU counts for itself.
+//! Locks: none; each CPU counts for itself.
 
 use kern::Counter;
 

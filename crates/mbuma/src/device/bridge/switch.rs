@@ -1,7 +1,5 @@
 //! One batch of frames that came in at one port: their senders are learnt, and each goes to its ports.
 //!
-//! Called by: [`Bridge::poll`](super::Bridge::poll). Calls: offload, the devices of other ports.
-//!
 //! The thread locks the addresses once a batch; then it puts frames into a row a port, and gives each port its row,
 //! in the order of ports. So frames of one flow keep their order.
 //!

@@ -1,8 +1,5 @@
 //! A stack's hold on an end of an epair, from one attachment to its end.
 //!
-//! Called by: the stack that it is attached to (as a [`Device`]), or a driver of one's own. Calls: the
-//! cable's queues, the waker of the other end; neither with a lock held.
-//!
 //! Invariants: a plug that is out receives nothing and transmits nothing. Packets that were taken
 //! off the cable and did not fit the budget are kept here, first in line; a plug that is out keeps nothing.
 //! Locks: `kept` (IFQUEUE); never with the cable's.

@@ -1,6 +1,6 @@
 //! Frames in a stream of bytes, each behind its length.
 //!
-//! Called by: frame_reader. Invariants: at most one frame is incomplete, and pins at most four times its bytes.
+//! Invariants: at most one frame is incomplete, and pins at most four times its bytes.
 //! Locks: none.
 
 use std::mem;

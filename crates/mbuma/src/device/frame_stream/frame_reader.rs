@@ -3,7 +3,7 @@
 //! A read takes all that is there, up to the longest frame. Frames that it took and the caller has no budget for stay
 //! here. Where there are no clusters, a few frames are read into a spare buffer: acknowledgements among them free clusters.
 //!
-//! Called by: frame_stream, under its lock. Calls: deframer. Locks: none.
+//! Locks: none.
 
 use std::io::{self, IoSliceMut, Read};
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Frames to the peer, which wait here while its socket has no room.
 //!
-//! Called by: frame_stream, under its lock. Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than
-//! [`QUEUE_BYTES_MAX`] bytes wait; none without a peer. Locks: none.
+//! Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than [`QUEUE_BYTES_MAX`] bytes wait; none without
+//! a peer.
+//! Locks: none.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -1,6 +1,6 @@
 //! TAP devices by name: open, and not attached to a stack yet.
 //!
-//! Called by: programs. Calls: [`kern::sys::tap`]. Locks: none.
+//! Locks: none.
 
 use std::io;
 use std::os::fd::OwnedFd;

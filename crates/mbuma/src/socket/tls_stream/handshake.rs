@@ -5,7 +5,8 @@
 //!
 //! The interface for handing keys over is rustls 0.23's; 0.24 has another one. This file alone knows it.
 //!
-//! Called by: programs. Calls: [`TcpStream`]. Locks: none. Source: rustls' kernel connections.
+//! Locks: none.
+//! Source: rustls' kernel connections.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The ways in which an operation on a UDP socket can fail.
 //!
-//! Called by: [`udp`](super). Calls: nothing. Invariants, locks: none. Sources: none.
+//! Sources: none.
 
 use std::fmt;
 use std::io;

@@ -4,7 +4,7 @@
 //! that the user has for connections, and there is a bound of their own: beyond it the oldest is evicted. A genuine
 //! peer answers within a round trip, and is kept out only by so many SYNs in that time.
 //!
-//! Called by: `accept`. Calls: nothing. Locks: none; the queue's guards it.
+//! Locks: none; the queue's guards it.
 //! Sources: RFC 4987 3.3 and 3.4; J. Lemon, *Resisting SYN flood DoS attacks with a SYN cache* (2002).
 
 use std::collections::BTreeMap;

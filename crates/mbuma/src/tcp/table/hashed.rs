@@ -1,6 +1,6 @@
 //! A connection's key with its keyed hash, which is taken once for a lookup: it says which shard, and where in it.
 //!
-//! Called by: `table.rs`. Calls: [`SeededState`]. Locks: none.
+//! Locks: none.
 //!
 //! Two words, to be passed and compared as such. The hash's 32 bits lie where the key would have padding. They are
 //! not known outside, so an attacker can't choose keys that collide.

@@ -1,5 +1,3 @@
-//! Calls: `write(4, ..., 1000) = -1 EAGAIN (text)`.
-//!
 //! ```text
 //! call   := name '(' [expr (',' expr)*] ')' '=' expr [errno] ['(' note ')']
 //! expr   := term ('|' term)*

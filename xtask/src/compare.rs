@@ -55,8 +55,8 @@ pub(crate) fn run(args: &[String]) -> bool {
 }
 
 /// A checkout and the directory that it is built in.
-struct Tree {
-    source: PathBuf,
+pub(crate) struct Tree {
+    pub(crate) source: PathBuf,
     target: PathBuf,
 }
 
@@ -69,7 +69,7 @@ impl Tree {
     }
 
     /// A worktree of the commit. It stays for the next comparison with the same commit.
-    fn of_commit(commit: &str) -> Option<Tree> {
+    pub(crate) fn of_commit(commit: &str) -> Option<Tree> {
         let id = output(Command::new("git").args(["rev-parse", "--short=12", commit]))?;
         let id = id.trim();
         let source = target_dir().join("compare").join(id);
@@ -181,7 +181,7 @@ fn count(program: &Path, load: &str, n: u64) -> Option<u64> {
 }
 
 /// The output of a command, if it succeeds.
-fn output(command: &mut Command) -> Option<String> {
+pub(crate) fn output(command: &mut Command) -> Option<String> {
     let done = command
         .stderr(std::process::Stdio::inherit())
         .output()

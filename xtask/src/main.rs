@@ -1,6 +1,7 @@
 //! The one door: `cargo xtask ci` checks everything that a change must pass.
 
 mod compare;
+mod counts;
 mod programs;
 mod retest;
 mod steps;
@@ -34,14 +35,21 @@ Not part of ci:
   invariants     that invariants are checked in release builds with the feature, and not evaluated without
   compare COMMIT [hashes|instructions]
                  this tree beside a commit: trace hashes of 500 seeds, instructions of four fixed loads
+  counts [COMMIT]
+                 product lines, circles, words, repeated names, packages, unsafe; beside a commit's
   asan           buffers, allocator, and stacks made and destroyed, under AddressSanitizer
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let wanted = args.first().cloned().unwrap_or_default();
-    if wanted == "compare" {
-        return match compare::run(&args[1..]) {
+    let tool: Option<fn(&[String]) -> bool> = match wanted.as_str() {
+        "compare" => Some(compare::run),
+        "counts" => Some(counts::run),
+        _ => None,
+    };
+    if let Some(run) = tool {
+        return match run(&args[1..]) {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         };

@@ -28,6 +28,14 @@ const UNSAFE_OK: [&str; 10] = [
     "crates/lab/src/refs/",
 ];
 
+/// The texts for readers of the project.
+const TEXTS: [&str; 4] = [
+    "ARCHITECTURE.md",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+];
+
 /// Words that a finished file does not contain, assembled so that this file does not either.
 const LEFTOVERS: [&str; 4] = [
     concat!("todo", "!("),
@@ -36,15 +44,38 @@ const LEFTOVERS: [&str; 4] = [
     concat!("XX", "X"),
 ];
 
+/// How often comments and texts have each mannerism, and how often in 1,000 words.
+pub(crate) fn words_of(root: &Path) -> Vec<(&'static str, u32, f64)> {
+    let mut files = sources(root);
+    files.extend(TEXTS.map(|text| root.join(text)));
+    words::rates(&files)
+}
+
+/// How many names of types several files of the product define.
+pub(crate) fn repeated_types_of(root: &Path) -> usize {
+    types::repeated(root, &sources(root)).len()
+}
+
+/// How many packages of others the tool links.
+pub(crate) fn packages_of(root: &Path) -> Option<usize> {
+    packages::count(root)
+}
+
+/// The Rust files of a tree.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    walk(&root.join("crates"), &mut files);
+    walk(&root.join("xtask"), &mut files);
+    files.sort();
+    files
+}
+
 pub(crate) fn run() -> bool {
     let mut complaints = Vec::new();
     for (at, layer) in LAYERS.iter().enumerate() {
         layer_order(&mut complaints, layer, &LAYERS[at + 1..]);
     }
-    let mut files = Vec::new();
-    walk(Path::new("crates"), &mut files);
-    walk(Path::new("xtask"), &mut files);
-    files.sort();
+    let mut files = sources(Path::new(""));
     for file in &files {
         let text = fs::read_to_string(file).unwrap_or_default();
         check_file(&mut complaints, &file.to_string_lossy(), &text);
@@ -52,15 +83,9 @@ pub(crate) fn run() -> bool {
     modules::check(&mut complaints, &files);
     types::check(&mut complaints, &files);
     fields::check(&mut complaints, &files);
-    let texts = [
-        "ARCHITECTURE.md",
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-    ];
-    figures::check(&mut complaints, &texts);
+    figures::check(&mut complaints, &TEXTS);
     packages::check(&mut complaints);
-    files.extend(texts.map(PathBuf::from));
+    files.extend(TEXTS.map(PathBuf::from));
     words::check(&mut complaints, &files);
     complaints.iter().for_each(|c| println!("{c}"));
     println!("{} files, {} complaints", files.len(), complaints.len());

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::path::Path;
 use std::process::Command;
+
+use crate::compare::output;
 
 /// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency:
 /// landlock and seccompiler, with what they derive from, shut the process that parses packets off; httpdate, mime_guess (with
@@ -15,25 +18,8 @@ const EXTERNAL_MAX: usize = 73;
 
 /// Counts the packages of the tool, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>) {
-    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let tree = Command::new(cargo)
-        .args([
-            "tree",
-            "--locked",
-            "-p",
-            "mbuma-cli",
-            "-e",
-            "normal",
-            "--prefix",
-            "none",
-            "--format",
-            "{p} {f}",
-        ])
-        .output();
-    let tree = match tree {
-        Ok(tree) if tree.status.success() => String::from_utf8_lossy(&tree.stdout).into_owned(),
-        Ok(tree) => return complaints.push(String::from_utf8_lossy(&tree.stderr).into_owned()),
-        Err(e) => return complaints.push(format!("can't run cargo: {e}")),
+    let Some(tree) = tree_of(Path::new("")) else {
+        return complaints.push("cargo can't list the tool's packages".into());
     };
     let extras = tree
         .lines()
@@ -51,6 +37,20 @@ pub(super) fn check(complaints: &mut Vec<String>) {
             all.join(", ")
         ));
     }
+}
+
+/// How many packages of others the tool of a tree links.
+pub(super) fn count(root: &Path) -> Option<usize> {
+    tree_of(root).map(|tree| external(&tree).len())
+}
+
+/// Cargo's list of the tool's packages, a line each, with their features.
+fn tree_of(root: &Path) -> Option<String> {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--locked", "-e", "normal", "--prefix", "none"]);
+    tree.args(["--format", "{p} {f}", "--manifest-path"]);
+    output(tree.arg(root.join("crates/cli/Cargo.toml")))
 }
 
 /// Names and versions of the packages in cargo's list that have no path in this tree.

@@ -45,17 +45,7 @@ const BESIDE: [&str; 9] = [
 
 /// Counts, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
-    let mut places: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
-    for file in files.iter().filter(|f| is_product(f)) {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        for name in defined(&text) {
-            let files = places.entry(name.to_owned()).or_default();
-            if files.last() != Some(&file.as_path()) {
-                files.push(file);
-            }
-        }
-    }
-    places.retain(|_, files| files.len() > 1);
+    let places = repeated(Path::new(""), files);
     println!(
         "{} names of types are defined in two or more files, each with its reason: {}",
         places.len(),
@@ -77,6 +67,23 @@ pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
             format!("{name} is defined once: take it off the list in tidy/types.rs")
         }),
     );
+}
+
+/// Names that several product files of a tree define, with the files.
+pub(super) fn repeated<'a>(root: &Path, files: &'a [PathBuf]) -> BTreeMap<String, Vec<&'a Path>> {
+    let mut places: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    let is_product = |file: &&PathBuf| file.strip_prefix(root).is_ok_and(is_product);
+    for file in files.iter().filter(is_product) {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        for name in defined(&text) {
+            let files = places.entry(name.to_owned()).or_default();
+            if files.last() != Some(&file.as_path()) {
+                files.push(file);
+            }
+        }
+    }
+    places.retain(|_, files| files.len() > 1);
+    places
 }
 
 fn is_product(file: &Path) -> bool {

@@ -41,17 +41,9 @@ const MEASURES: [Measure; 2] = [
 
 /// Counts, and complains if there are too many. Names the files that have most.
 pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
-    let texts: Vec<_> = files
-        .iter()
-        .map(|file| (file, paragraphs_of(file)))
-        .collect();
-    let all = texts.iter().flat_map(|(_, text)| text);
-    let words: usize = all.map(|p| words(p).count()).sum();
+    let (texts, words) = read(files);
     for measure in &MEASURES {
-        let of = |text: &[String]| text.iter().map(|p| (measure.count)(p)).sum::<u32>();
-        let mut found: Vec<_> = texts.iter().map(|(file, text)| (of(text), file)).collect();
-        let sum: u32 = found.iter().map(|(n, _)| n).sum();
-        let rate = f64::from(sum) * 1000.0 / words.max(1) as f64;
+        let (mut found, sum, rate) = measure.of(&texts, words);
         println!(
             "{}: {sum}, {rate:.3} of 1,000 words in comments and texts",
             measure.name
@@ -71,6 +63,40 @@ pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
                 most.join(", ")
             ));
         }
+    }
+}
+
+/// How often texts have each mannerism, in all and for each 1,000 words.
+pub(super) fn rates(files: &[PathBuf]) -> Vec<(&'static str, u32, f64)> {
+    let (texts, words) = read(files);
+    let of = |measure: &Measure| {
+        let (_, sum, rate) = measure.of(&texts, words);
+        (measure.name, sum, rate)
+    };
+    MEASURES.iter().map(of).collect()
+}
+
+/// The paragraphs of each file, and the number of all words.
+fn read(files: &[PathBuf]) -> (Vec<(&PathBuf, Vec<String>)>, usize) {
+    let texts = files.iter().map(|file| (file, paragraphs_of(file)));
+    let texts: Vec<_> = texts.collect();
+    let all = texts.iter().flat_map(|(_, text)| text);
+    let words = all.map(|p| words(p).count()).sum();
+    (texts, words)
+}
+
+impl Measure {
+    /// How often each text has it, how often all have it, and how often in 1,000 words.
+    fn of<'a>(
+        &self,
+        texts: &[(&'a PathBuf, Vec<String>)],
+        words: usize,
+    ) -> (Vec<(u32, &'a PathBuf)>, u32, f64) {
+        let of = |text: &[String]| text.iter().map(|p| (self.count)(p)).sum::<u32>();
+        let found: Vec<_> = texts.iter().map(|(file, text)| (of(text), *file)).collect();
+        let sum: u32 = found.iter().map(|(n, _)| n).sum();
+        let rate = f64::from(sum) * 1000.0 / words.max(1) as f64;
+        (found, sum, rate)
     }
 }
 

@@ -24,6 +24,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use mbuma::runtime::{Interest, PollEvents, Poller};
+
 use crate::args::NetOpts;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
@@ -34,7 +36,6 @@ use crate::netstat::instances::{self, SocketKind};
 use crate::ports::PublishedPort;
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
-use crate::sys::epoll::{self, Epoll, EpollEvents};
 use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
@@ -157,7 +158,7 @@ struct Monitor<'a> {
     lifecycle: &'a mut dyn Lifecycle,
     /// Asks for the locks: the gateway process has them.
     show_locks: SignalFd,
-    set: Epoll,
+    set: Poller,
     /// The last message to the gateway process.
     told: GuestState,
     /// The exit code that the gateway process has announced.
@@ -173,15 +174,15 @@ impl<'a> Monitor<'a> {
         ports: Ports,
         apis: Vec<UnixListener>,
     ) -> io::Result<Monitor<'a>> {
-        let set = Epoll::new()?;
+        let set = Poller::new()?;
         let show_locks = SignalFd::of_show_locks()?;
         // By edge: a descriptor that stays ready, as that of an ended process does, is handled once.
-        let alarm = epoll::IN | epoll::EDGE;
+        let edge = Interest::ReadEdge;
         for fd in lifecycle.fds() {
-            set.add(fd, alarm, LIFECYCLE)?;
+            set.add(fd, LIFECYCLE, edge)?;
         }
-        set.add(gateway.channel.as_fd(), alarm, GATEWAY)?;
-        set.add(show_locks.as_fd(), alarm, LOCKS)?;
+        set.add(&gateway.channel, GATEWAY, edge)?;
+        set.add(show_locks.as_fd(), LOCKS, edge)?;
         let api = Api::new(apis, &set, APIS)?;
         Ok(Monitor {
             gateway,
@@ -197,7 +198,7 @@ impl<'a> Monitor<'a> {
 
     /// Until the gateway process is done: its exit code.
     fn run(&mut self) -> Result<u8, Error> {
-        let mut events = EpollEvents::new();
+        let mut events = PollEvents::new();
         loop {
             // Something may have happened before the descriptors were watched.
             self.attend()?;
@@ -208,7 +209,7 @@ impl<'a> Monitor<'a> {
             }
             let waited = self.set.wait(&mut events, None);
             waited.map_err(Error::io("waiting for events"))?;
-            for (number, _) in (0..events.len()).filter_map(|index| events.nth(index)) {
+            for (number, _) in events.iter() {
                 match number {
                     LOCKS => self.pass_on_show_locks(),
                     LIFECYCLE | GATEWAY => {}

@@ -66,9 +66,14 @@ use crate::device::tap::{Tap, TapOptions};
 use crate::{IfConfig, IfIndex, Stack};
 use crew::{Crew, Polled};
 
+pub use poller::{Interest, PollEvents, Poller, Readiness};
+pub use ready::{ReadyList, TaskWaker};
+pub use sleeper::Sleeper;
 pub use stack_builder::StackBuilder;
 
 mod crew;
+mod poller;
+mod ready;
 mod reclaim;
 mod sleeper;
 mod stack_builder;

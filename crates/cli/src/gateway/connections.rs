@@ -9,12 +9,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use kern::Time;
+use mbuma::runtime::{Readiness, TaskWaker};
 use mbuma::socket::{Incoming, Interceptor};
 
 use super::outgoing::{Outcome, Outgoing};
-use super::poller::Readiness;
 use super::publish::{Accepted, Listener};
-use super::ready::Wake;
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
 use super::stall_relief;
@@ -29,12 +28,12 @@ pub(super) struct Connections {
     /// All workers take from it, each when its own queue brought something.
     interceptor: Arc<Interceptor>,
     /// There are connections to intercept.
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
 }
 
 /// One of them.
 struct Connection {
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     state: State,
 }
 
@@ -59,7 +58,7 @@ impl Connections {
     }
 
     /// The waker for connections to intercept.
-    pub(super) fn intercept_wake(&self) -> Arc<Wake> {
+    pub(super) fn intercept_wake(&self) -> Arc<TaskWaker> {
         Arc::clone(&self.wake)
     }
 
@@ -101,7 +100,7 @@ impl Connections {
                 Accepted::None => return,
             };
             let token = self.table.next_token();
-            if client.host.watch(&shared.poller, token).is_ok() {
+            if client.host.watch(shared.poller(), token).is_ok() {
                 self.add_relay(shared, Relay::of_client(client, token));
             }
         }
@@ -157,7 +156,7 @@ impl Connections {
                             .worker_pool
                             .rebalance_target(shared.worker, now, bytes)
                     });
-                    if let Some(to) = to.filter(|_| relay.leave(&shared.poller).is_ok()) {
+                    if let Some(to) = to.filter(|_| relay.leave(shared.poller()).is_ok()) {
                         self.migrate(shared, token, to, now, bytes);
                     }
                 }
@@ -183,7 +182,7 @@ impl Connections {
         for mut relay in shared.worker_pool.take_migrated(shared.worker) {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
-            if relay.arrive(&shared.poller, token, &wake).is_err() {
+            if relay.arrive(shared.poller(), token, &wake).is_err() {
                 // No event of its host socket would come any more.
                 relay.close();
                 continue;

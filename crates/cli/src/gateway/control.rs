@@ -22,7 +22,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ready::Wake;
+use mbuma::runtime::{Interest, TaskWaker};
+
 use super::report::{self, View};
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
@@ -38,7 +39,7 @@ const ASKER_WAIT: Duration = Duration::from_secs(5);
 /// The socket, and its clients.
 pub(super) struct Control {
     listener: Option<UnixListener>,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     askers: Table<Asker>,
 }
 
@@ -63,7 +64,12 @@ impl Control {
     pub(super) fn new(shared: &Shared, listener: Option<UnixListener>) -> Control {
         let token = Token::only(Kind::Control);
         // By edge: connections that can't be taken now, for lack of descriptors, are no reason to spin.
-        let watched = |listener: &UnixListener| shared.poller.add_alarm(listener, token).is_ok();
+        let watched = |listener: &UnixListener| {
+            shared
+                .poller()
+                .add(listener, token, Interest::ReadEdge)
+                .is_ok()
+        };
         Control {
             listener: listener.filter(watched),
             wake: shared.wake_for(token),
@@ -89,7 +95,11 @@ impl Control {
                 let asker = Asker::new(stream);
                 let token = self.askers.next_token();
                 // Data that it has sent already is reported as well.
-                if shared.poller.add_stream(&asker.stream, token).is_ok() {
+                if shared
+                    .poller()
+                    .add(&asker.stream, token, Interest::StreamEdge)
+                    .is_ok()
+                {
                     self.askers.insert(asker);
                     shared.after(ASKER_WAIT, token);
                 }

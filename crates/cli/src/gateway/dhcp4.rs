@@ -15,10 +15,10 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use mbuf::Chain;
+use mbuma::runtime::TaskWaker;
 use mbuma::socket::{BindError, Datagram};
 use mbuma::{Stack, UdpSocket};
 
-use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 pub(super) use reply::LeaseTerms;
@@ -34,7 +34,7 @@ const QUESTION_MAX: usize = 1472;
 /// The server.
 pub(super) struct Dhcp4Server {
     socket: UdpSocket,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     terms: LeaseTerms,
 }
 

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use mbuf::Chain;
 use mbuma::IcmpError;
+use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::socket::{Echo, EchoSocket};
 
 use super::pending_pings::PendingPings;
 use super::ping::PingSocket;
 use super::policy;
-use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use crate::sys::socket::{Family, SocketSendError};
@@ -30,7 +30,7 @@ const TURN_MAX: usize = 64;
 /// The pings.
 pub(super) struct Pings {
     socket: EchoSocket,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     /// By version of IP.
     v4: Outside,
     v6: Outside,
@@ -204,7 +204,9 @@ impl Outside {
     /// The socket, watched from now on; none if this process may have none.
     fn watched(&mut self, shared: &Shared, family: Family) -> Option<&mut PingSocket> {
         if let Outside::Unwatched(socket) = self {
-            let watched = shared.poller.add_reader(socket, token_of(family));
+            let watched = shared
+                .poller()
+                .add(socket, token_of(family), Interest::Read);
             *self = match (watched, std::mem::replace(self, Outside::Denied)) {
                 (Ok(()), Outside::Unwatched(socket)) => Outside::Open(socket),
                 _ => Outside::Denied,

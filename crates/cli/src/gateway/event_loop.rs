@@ -10,15 +10,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::Time;
+use kern::{AdaptiveSpin, Time};
 use mbuma::device::Budget;
+use mbuma::runtime::{Interest, PollEvents, Readiness, TaskWaker};
 use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
 use super::figures::{Gauges, Share};
 use super::notice::Subject;
-use super::poller::Readiness;
-use super::ready::Wake;
 use super::relay::Remainder;
 use super::services::Services;
 use super::shared::Shared;
@@ -55,6 +54,9 @@ pub(super) struct Worker {
     /// The services of the first worker alone.
     pub(super) services: Option<Services>,
     pub(super) stall_relief: StallRelief,
+    /// The events of one wait.
+    pub(super) events: PollEvents,
+    pub(super) spin: AdaptiveSpin,
 }
 
 /// The work that a round of the loop leaves for the next.
@@ -69,7 +71,7 @@ struct Round {
     /// The guest has ended: a worker that takes something in retracts its vote.
     lingers: bool,
     /// The ready list's other half: those that were ready earlier, and have not had their turn.
-    turns: VecDeque<Arc<Wake>>,
+    turns: VecDeque<Arc<TaskWaker>>,
     /// Timers that came, empty between rounds.
     due: Vec<Token>,
 }
@@ -82,7 +84,7 @@ impl Worker {
         // By edge: a descriptor that stays ready, as that of an ended process does, is handled once.
         let watched = fds
             .iter()
-            .try_for_each(|fd| self.shared.poller.add_alarm(fd, token));
+            .try_for_each(|fd| self.shared.poller().add(fd, token, Interest::ReadEdge));
         watched.map_err(Error::io("watching what ends the gateway"))
     }
 
@@ -217,21 +219,22 @@ impl Worker {
     fn round(&mut self, round: &mut Round, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.next_deadline();
         let busy = round.tap_ready || round.stack_ready || !round.turns.is_empty();
-        let rests = !busy && self.shared.ready.prepare_sleep(&mut round.turns);
+        let rests = !busy && self.prepare_sleep(round);
         let timeout = self.timeout(due, !rests, at_most);
         self.heartbeat.beat();
         let events = self.wait(timeout);
         self.heartbeat.beat();
         if rests {
-            self.shared.ready.awake();
+            self.shared.sleeper.awake();
         }
         if round.lingers {
             self.shared.worker_pool.retract_vote(self.shared.worker);
         }
-        let events = events.map_err(Error::io("waiting for events"))?;
+        events.map_err(Error::io("waiting for events"))?;
+        let events = self.events.len();
         for index in 0..events {
-            if let Some((token, readiness)) = self.shared.poller.event(index) {
-                self.event(round, token, readiness);
+            if let Some((key, readiness)) = self.events.get(index) {
+                self.event(round, Token::from_number(key), readiness);
             }
         }
         if round.tap_ready {
@@ -275,13 +278,30 @@ impl Worker {
     /// Waits for events. If more are likely to come soon it polls before it sleeps, but not beside a bulk stream, even
     /// another worker's: polling takes the CPU from the threads that move the stream, and Linux then schedules the polling
     /// worker behind them, on their CPU, instead of waking it on the CPU that the packet came from.
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let sleeps = timeout != Some(Duration::ZERO);
-        let looks = sleeps && !self.shared.worker_pool.is_busy(self.shared.now());
-        if looks && self.shared.poller.spin(timeout) {
-            return Ok(self.shared.poller.len());
+        let Self {
+            shared,
+            events,
+            spin,
+            ..
+        } = self;
+        let spins = sleeps && !shared.worker_pool.is_busy(shared.now());
+        if spins && shared.sleeper.spin(events, spin, timeout) {
+            return Ok(());
         }
-        self.shared.poller.wait(timeout)
+        shared.poller().wait(events, timeout)
+    }
+
+    /// Whether the worker may sleep: its list is empty, and a wake from now on wakes the worker.
+    fn prepare_sleep(&self, round: &mut Round) -> bool {
+        let Shared { sleeper, ready, .. } = &self.shared;
+        sleeper.prepare_sleep();
+        let may_sleep = ready.shrink_if_empty(&mut round.turns);
+        if !may_sleep {
+            sleeper.awake();
+        }
+        may_sleep
     }
 
     /// Publishes this worker's figures to the others.
@@ -367,7 +387,7 @@ impl Worker {
         }
         let count = round.turns.len().min(TURNS_MAX);
         for wake in round.turns.drain(..count) {
-            self.turn(wake.begin());
+            self.turn(Token::from_number(wake.begin()));
         }
         if let Some(web) = &mut self.web {
             web.flush_log(&mut self.shared);

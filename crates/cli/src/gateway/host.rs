@@ -10,8 +10,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 use mbuf::{Chain, Scatter};
+use mbuma::runtime::{Interest, Poller, Readiness};
 
-use super::poller::{Poller, Readiness};
 use super::table::Token;
 use crate::sys::socket::{self, Kind, LocalEnd};
 
@@ -107,7 +107,7 @@ impl Host {
 
     /// Watches it from now on; earlier readiness is reported too.
     pub(super) fn watch(&self, poller: &Poller, token: Token) -> io::Result<()> {
-        poller.add_stream(&self.socket, token)
+        poller.add(&self.socket, token, Interest::StreamEdge)
     }
 
     /// Watches it no more: another poller will.

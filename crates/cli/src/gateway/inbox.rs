@@ -11,7 +11,7 @@
 //! that still went to the old worker. Its packets come by the old worker's queue until the new worker has written the
 //! first packet to the guest; the stack takes them in from any queue.
 //!
-//! Called by: worker_pool. Calls: ready.
+//! Called by: worker_pool. Calls: the ready list.
 //! Invariants: while connections lie here, the inbox's wake is on the worker's ready list, or in its turn: a worker whose
 //! list is empty, and which is not in the middle of a round, has none here.
 //! Locks: `queue` (class TASKQUEUE), never held over a call.
@@ -19,8 +19,8 @@
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
+use mbuma::runtime::{ReadyList, TaskWaker};
 
-use super::ready::{Ready, Wake};
 use super::relay::Relay;
 use super::table::{Kind, Token};
 
@@ -29,15 +29,15 @@ static QUEUE: LockClass = LockClass::new("gateway inbox", order::TASKQUEUE);
 /// A connection on its way to a worker.
 pub(super) struct Inbox {
     queue: Mutex<Vec<Relay>>,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
 }
 
 impl Inbox {
     /// An empty one, of the worker that has `ready`.
-    pub(super) fn new(ready: &Ready) -> Inbox {
+    pub(super) fn new(ready: &ReadyList) -> Inbox {
         Inbox {
             queue: Mutex::new(&QUEUE, Vec::new()),
-            wake: ready.wake_for(Token::only(Kind::Inbox)),
+            wake: ready.waker_for(Token::only(Kind::Inbox)),
         }
     }
 

@@ -26,9 +26,9 @@ use mbuma::device::bridge::{Bridge, BridgeConfig, PortId};
 use mbuma::device::memory::Pipe;
 use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::runtime::{Interest, PollEvents, Poller};
 
 use crate::guests::{GuestId, JoinedGuest};
-use crate::sys::epoll::{self, Epoll, EpollEvents};
 
 static PORTS: LockClass = LockClass::new("network ports", order::STATS);
 
@@ -44,7 +44,7 @@ pub(super) struct NetworkLink {
     /// The stack's end of the pipe, and the bridge's port at the other.
     inner: Pipe,
     uplink: PortId,
-    set: Epoll,
+    set: Poller,
     ports: Mutex<GuestPorts>,
     mtu: u16,
     pool: MbufPool,
@@ -53,7 +53,7 @@ pub(super) struct NetworkLink {
 /// The guests' ports.
 struct GuestPorts {
     by_guest: HashMap<GuestId, GuestPort>,
-    events: EpollEvents,
+    events: PollEvents,
 }
 
 struct GuestPort {
@@ -79,13 +79,13 @@ impl NetworkLink {
         let uplink = bridge.add(Arc::new(outer)).map_err(io::Error::other)?;
         let ports = GuestPorts {
             by_guest: HashMap::new(),
-            events: EpollEvents::new(),
+            events: PollEvents::new(),
         };
         Ok(NetworkLink {
             bridge,
             inner,
             uplink,
-            set: Epoll::new()?,
+            set: Poller::new()?,
             ports: Mutex::new(&PORTS, ports),
             mtu,
             pool: pool.clone(),
@@ -112,7 +112,7 @@ impl NetworkLink {
             .bridge
             .add(Arc::clone(&tap) as _)
             .map_err(io::Error::other)?;
-        let watched = self.set.add(tap.tap.as_fd(), epoll::IN, u64::from(id));
+        let watched = self.set.add(tap.tap.as_fd(), u64::from(id), Interest::Read);
         if watched.is_err() {
             self.bridge.remove(port);
         }
@@ -144,7 +144,7 @@ impl NetworkLink {
         let mut ports = self.ports.lock();
         let GuestPorts { by_guest, events } = &mut *ports;
         self.set.wait(events, Some(Duration::ZERO))?;
-        let ids = (0..events.len()).filter_map(|index| events.nth(index));
+        let ids = events.iter();
         let ids = ids.filter_map(|(number, _)| GuestId::try_from(number).ok());
         let ready = ids.filter_map(|id| Some((id, by_guest.get(&id)?.port)));
         Ok(ready.collect())

@@ -97,7 +97,7 @@ fn connect(
 ) -> Outcome {
     let local = shared.policy.local_end_for(peer);
     let begun = Host::connect(peer, local).and_then(|(host, progress)| {
-        host.watch(&shared.poller, token)?;
+        host.watch(shared.poller(), token)?;
         Ok((host, progress))
     });
     match begun {

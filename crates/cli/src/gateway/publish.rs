@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kern::Time;
+use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::{SocketError, TcpStream};
 
 use super::client_quota::{ClientQuota, ClientSlot};
 use super::host::Host;
 use super::notice;
 use super::policy;
-use super::ready::Wake;
 use super::shared::Shared;
 use super::table::Token;
 use crate::ports::{PublishedId, PublishedPort};
@@ -42,7 +42,7 @@ pub(super) struct Listener {
     server: GuestServer,
     quota: ClientQuota,
     token: Token,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     /// When a timer brings the next attempt to accept.
     retry_at: Cell<Time>,
 }
@@ -121,7 +121,7 @@ impl Listener {
         token: Token,
     ) -> io::Result<Listener> {
         let listener = TcpListener::from(port.socket);
-        shared.poller.add_alarm(&listener, token)?;
+        shared.poller().add(&listener, token, Interest::ReadEdge)?;
         let wake = shared.wake_for(token);
         Ok(Listener {
             id: port.spec.id,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kern::Time;
 use mbuma::IcmpError;
+use mbuma::runtime::Interest;
 
 use super::policy;
 use super::shared::Shared;
@@ -97,9 +98,12 @@ impl Question {
         others: usize,
         token: Token,
     ) -> bool {
-        let reopened = Question::to(shared, resolver, others)
-            .ok()
-            .filter(|q| shared.poller.add_reader(&q.socket, token).is_ok());
+        let reopened = Question::to(shared, resolver, others).ok().filter(|q| {
+            shared
+                .poller()
+                .add(&q.socket, token, Interest::Read)
+                .is_ok()
+        });
         match reopened {
             Some(question) => {
                 *self = question;

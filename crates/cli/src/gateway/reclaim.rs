@@ -11,10 +11,10 @@
 use std::time::{Duration, Instant};
 
 use kern::{Callout, CalloutId, Time};
+use mbuma::runtime::{Interest, Readiness};
 use serde::Serialize;
 use uma::{LoopReclaimer, Pace};
 
-use super::poller::Readiness;
 use super::shared::Shared;
 use super::shortages::ShortageWatch;
 use super::table::{Kind, Token};
@@ -59,9 +59,12 @@ impl PoolReclaim {
     pub(super) fn new(shared: &Shared) -> PoolReclaim {
         let mut zones = LoopReclaimer::new(Pace::default());
         shared.stack.pool().watch_with(zones.set_mut());
-        let lost = zones
-            .event()
-            .is_some_and(|fd| shared.poller.add_trigger(&fd, TOKEN).is_err());
+        let lost = zones.event().is_some_and(|fd| {
+            shared
+                .poller()
+                .add(fd, TOKEN, Interest::PriorityEdge)
+                .is_err()
+        });
         if lost {
             zones.lose_event();
         }

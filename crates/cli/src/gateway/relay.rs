@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use kern::Time;
 use mbuf::Chain;
+use mbuma::runtime::{Poller, Readiness, TaskWaker};
 use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
@@ -36,9 +37,7 @@ use super::client_quota::ClientSlot;
 use super::host::{Host, Moved};
 use super::load_average::LoadAverage;
 use super::notice;
-use super::poller::{Poller, Readiness};
 use super::publish::Client;
-use super::ready::Wake;
 use super::shared::{READ_MAX, Shared};
 use super::table::Token;
 
@@ -173,7 +172,7 @@ impl Relay {
     }
 
     /// From now on the stream wakes `wake`.
-    pub(super) fn set_waker(&self, wake: &Arc<Wake>) {
+    pub(super) fn set_waker(&self, wake: &Arc<TaskWaker>) {
         self.stream.set_waker(Some(wake.waker()));
     }
 
@@ -187,7 +186,7 @@ impl Relay {
         &mut self,
         poller: &Poller,
         token: Token,
-        wake: &Arc<Wake>,
+        wake: &Arc<TaskWaker>,
     ) -> io::Result<()> {
         self.token = token;
         self.recent = Recent::default();

@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use kern::Time;
+use mbuma::runtime::Readiness;
 
 use super::client_quota::ClientQuota;
 use super::connections::Connections;
@@ -24,7 +25,6 @@ use super::local_names::LocalNames;
 use super::network_guests::NetworkGuests;
 use super::network_link::NetworkLink;
 use super::policy::DNS_PORT;
-use super::poller::Readiness;
 use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
 use super::report::View;

@@ -1,11 +1,12 @@
 //! The state that every turn of every flow uses: the stack, the descriptors, time, and the figures.
 //!
-//! Called by: everything in the gateway. Calls: the stack's clock, poller, ready.
+//! Called by: everything in the gateway. Calls: the stack's clock, the runtime.
 //! Locks: none; one worker has it.
 
 use kern::{Callout, CalloutId, Time};
 use mbuf::{NoBufs, Scatter};
 use mbuma::Stack;
+use mbuma::runtime::{Poller, ReadyList, Sleeper, TaskWaker};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,6 @@ use super::balance::Balance;
 use super::figures::Counters;
 use super::notice::{self, Notices};
 use super::policy::Policy;
-use super::poller::Poller;
-use super::ready::{Ready, Wake};
 use super::resolvers::Resolvers;
 use super::table::Token;
 use super::worker_pool::WorkerPool;
@@ -33,8 +32,8 @@ pub(super) struct Shared {
     /// The index of the worker that owns this, and the pool that it is in.
     pub(super) worker: usize,
     pub(super) worker_pool: Arc<WorkerPool>,
-    pub(super) poller: Poller,
-    pub(super) ready: Ready,
+    pub(super) sleeper: Arc<Sleeper>,
+    pub(super) ready: ReadyList,
     pub(super) policy: Policy,
     pub(super) resolvers: Resolvers,
     pub(super) counters: Counters,
@@ -55,7 +54,6 @@ impl Shared {
         stack: Stack,
         worker_pool: &Arc<WorkerPool>,
         worker: usize,
-        poller: Poller,
         policy: Policy,
         resolvers: Resolvers,
     ) -> Shared {
@@ -69,16 +67,21 @@ impl Shared {
             worker_pool: Arc::clone(worker_pool),
             counters: Counters::default(),
             notices: Notices::default(),
+            sleeper: worker_pool.sleeper(worker),
             stack,
-            poller,
             policy,
             resolvers,
         }
     }
 
+    /// The descriptors that the worker waits for.
+    pub(super) fn poller(&self) -> &Poller {
+        self.sleeper.poller()
+    }
+
     /// The way onto the ready list for the object that `token` names.
-    pub(super) fn wake_for(&self, token: Token) -> Arc<Wake> {
-        self.ready.wake_for(token)
+    pub(super) fn wake_for(&self, token: Token) -> Arc<TaskWaker> {
+        self.ready.waker_for(token)
     }
 
     /// The time now.

@@ -5,13 +5,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kern::{Clock, Giant, MonotonicClock, Random};
+use kern::{AdaptiveSpin, Clock, Giant, MonotonicClock, Random};
 use mbuma::device::Device;
 use mbuma::device::impair::Impaired;
+use mbuma::runtime::{Interest, PollEvents};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use rustls::ServerConfig;
 use wire::MacAddr;
@@ -27,7 +27,6 @@ use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
 use super::policy::Policy;
-use super::poller::Poller;
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::services::Services;
@@ -103,17 +102,15 @@ pub(super) fn start(
     let devices = GuestDevices::open(guest.link, mtu, guest.offloads, &clock, stack.pool());
     let devices = devices.map_err(Error::io("making descriptors for virtual machines"))?;
     let shared = |worker| {
-        let poller = poller(worker_pool, worker, devices.fd(worker))?;
         let (policy, resolvers) = (policy.clone(), resolvers.clone());
         let stack = stack.clone();
-        Ok(Shared::new(
-            stack,
-            worker_pool,
-            worker,
-            poller,
-            policy,
-            resolvers,
-        ))
+        let shared = Shared::new(stack, worker_pool, worker, policy, resolvers);
+        let queue = devices.fd(worker);
+        let watched = shared
+            .poller()
+            .add(queue, Token::only(Kind::Tap), Interest::Read);
+        watched.map_err(Error::io("watching the guest's interface"))?;
+        Ok(shared)
     };
     let mut all: Vec<Shared> = (0..worker_pool.len())
         .map(shared)
@@ -211,16 +208,6 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     })
 }
 
-/// The poller of worker `index`: its queue, and the wakeups by other workers.
-fn poller(worker_pool: &WorkerPool, index: usize, queue: BorrowedFd<'_>) -> Result<Poller, Error> {
-    let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
-    let watched = poller.add_reader(&queue, Token::only(Kind::Tap));
-    watched.map_err(Error::io("watching the guest's interface"))?;
-    let watched = worker_pool.watch(index, &poller);
-    watched.map_err(Error::io("watching for other workers"))?;
-    Ok(poller)
-}
-
 /// Opens the status page, and the files if there are any.
 fn site(
     stack: &Stack,
@@ -301,6 +288,8 @@ fn workers(
             heartbeat: Arc::default(),
             services: None,
             stall_relief: StallRelief::default(),
+            events: PollEvents::new(),
+            spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
             published: 0,
             inward: inward.map_err(Error::io("finding the TAP's queue"))?,
             shared,

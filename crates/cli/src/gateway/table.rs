@@ -100,6 +100,12 @@ const _: () = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Token(u64);
 
+impl From<Token> for u64 {
+    fn from(token: Token) -> u64 {
+        token.0
+    }
+}
+
 const INDEX_BITS: u32 = 32;
 const KIND_SHIFT: u32 = 56;
 const GENERATION_MAX: u32 = (1 << (KIND_SHIFT - INDEX_BITS)) - 1;

@@ -10,7 +10,6 @@ use mbuma::device::memory::Pipe;
 use mbuma::{Config, IfConfig, IfIndex, Stack};
 
 use super::policy::Policy;
-use super::poller::Poller;
 use super::resolvers::Resolvers;
 use super::shared::Shared;
 use super::worker_pool::WorkerPool;
@@ -23,8 +22,7 @@ pub(super) fn start() -> (Shared, IfIndex) {
     let (ours, _guests) = Pipe::pair(Capabilities::whole(1500));
     let index = stack.attach(Arc::new(ours), IfConfig::new("tap0"));
     let pool = WorkerPool::new(1, false).expect("no descriptor is needed");
-    let poller = Poller::new().expect("an epoll set");
     let policy = Policy::new(&GuestEnd::usual(), false);
-    let shared = Shared::new(stack, &pool, 0, poller, policy, Resolvers::of_host());
+    let shared = Shared::new(stack, &pool, 0, policy, Resolvers::of_host());
     (shared, index)
 }

@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use mbuf::Chain;
+use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::socket::Datagram;
 use mbuma::{IcmpError, UdpSocket};
 
@@ -28,7 +29,6 @@ use super::flow_table::FlowTable;
 use super::local_names::LocalNames;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
-use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use crate::ports::{PublishedId, PublishedPort};
@@ -44,7 +44,7 @@ const DATAGRAM_MAX: usize = 65_527;
 /// The flows, and where they come from.
 pub(super) struct GuestFlows {
     socket: UdpSocket,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     /// By the index in their tokens; nothing where one is published no more.
     inlets: Vec<Option<Inlet>>,
     table: FlowTable,
@@ -84,7 +84,7 @@ impl GuestFlows {
         let index = free.unwrap_or(self.inlets.len());
         let token = Token::nth(Kind::Inlet, index as u32);
         let PublishedPort { spec, socket } = port;
-        shared.poller.add_reader(&socket, token)?;
+        shared.poller().add(&socket, token, Interest::Read)?;
         let inlet = Some(Inlet {
             id: spec.id,
             socket,
@@ -199,7 +199,7 @@ impl GuestFlows {
         }
         let token = self.table.next_token();
         if let Some(socket) = outlet.socket() {
-            shared.poller.add_reader(&socket, token)?;
+            shared.poller().add(&socket, token, Interest::Read)?;
         }
         self.table.insert(Flow::new(ends, outlet, shared.now()));
         self.arm(shared, token);

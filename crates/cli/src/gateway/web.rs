@@ -29,11 +29,11 @@ use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
 use mbuma::TcpListener;
+use mbuma::runtime::TaskWaker;
 use mbuma::tls::TlsError;
 use rustls::ServerConfig;
 
 use super::figures::{Fixed, Gauges};
-use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
 use crate::files::{FileCache, FileReaders};
@@ -107,7 +107,7 @@ pub(super) struct WebSite {
 /// A worker's part of the site.
 pub(super) struct Web {
     site: Arc<WebSite>,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     connections: Table<WebConnection>,
     handshakes: Option<Handshakes>,
     log: LogLines,
@@ -131,7 +131,7 @@ impl Web {
     }
 
     /// The wake for the moment when there are connections to take.
-    pub(super) fn accept_wake(&self) -> Arc<Wake> {
+    pub(super) fn accept_wake(&self) -> Arc<TaskWaker> {
         Arc::clone(&self.wake)
     }
 

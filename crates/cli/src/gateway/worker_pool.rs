@@ -19,7 +19,7 @@
 //! So a small request does not wait for the turns of a bulk stream that its flow's hash put beside it. The guest's kernel
 //! sends the packets of a connection to the queue that the last packet to it came from, so they follow it to its worker.
 //!
-//! Four events cross from one worker to another, each as a [`Wake`] on the other's ready list: a socket of the other's
+//! Four events cross from one worker to another, each as a [`TaskWaker`] on the other's ready list: a socket of the other's
 //! became ready by a packet that this worker took in; the stack left packets or a timer for the other's CPU; a connection
 //! moves to the other; the phase changed.
 //!
@@ -31,7 +31,7 @@
 //! others is on their lists. A guest that left busy processes behind is never idle: a worker that has waited long enough
 //! votes [`Quiescence::TimedOut`] for good.
 //!
-//! Called by: serve, the loop, shared. Calls: inbox, ready, [`kern::sys::eventfd`].
+//! Called by: serve, the loop, shared. Calls: inbox, the ready lists.
 //! Invariants: with one worker there is no descriptor to wake it by, because no other thread would.
 //! Locks: `votes` (STACK_CONFIG; ready lists are read under it), a handle's `share` (STATS).
 
@@ -48,11 +48,9 @@ use super::balance::{BusyLoad, Sum};
 use super::figures::Share;
 use super::inbox::Inbox;
 use super::load_average::LoadAverage;
-use super::poller::Poller;
-use super::ready::{EventfdWaker, Ready, Wake};
 use super::relay::Relay;
 use super::table::{Kind, Token};
-use kern::sys::EventFd;
+use mbuma::runtime::{ReadyList, Sleeper, TaskWaker};
 
 static VOTES: LockClass = LockClass::new("gateway votes", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
@@ -74,15 +72,15 @@ pub(super) struct WorkerPool {
     /// misses is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
     expects_use: AtomicBool,
     /// Worker 0's turn to give memory back.
-    reclaim: Arc<Wake>,
+    reclaim: Arc<TaskWaker>,
 }
 
 /// The part of a worker that others read.
 struct WorkerHandle {
-    ready: Ready,
-    event: Option<Arc<EventFd>>,
+    ready: ReadyList,
+    sleeper: Arc<Sleeper>,
     /// Wakes it without anything for it to do but read the phase and the stack's queues.
-    wakeup: Arc<Wake>,
+    wakeup: Arc<TaskWaker>,
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
     share: Mutex<Share>,
@@ -124,7 +122,7 @@ impl WorkerPool {
         let handles: Vec<WorkerHandle> = handles.collect::<io::Result<_>>()?;
         Ok(Arc::new(WorkerPool {
             expects_use: AtomicBool::new(true),
-            reclaim: handles[0].ready.wake_for(Token::only(Kind::Reclaim)),
+            reclaim: handles[0].ready.waker_for(Token::only(Kind::Reclaim)),
             handles,
             cpus,
             phase: AtomicU8::new(Phase::Serve as u8),
@@ -148,16 +146,13 @@ impl WorkerPool {
     }
 
     /// Worker `index`'s ready list.
-    pub(super) fn ready(&self, index: usize) -> Ready {
+    pub(super) fn ready(&self, index: usize) -> ReadyList {
         self.handles[index].ready.clone()
     }
 
-    /// Lets `poller`, worker `index`'s, be woken by the others.
-    pub(super) fn watch(&self, index: usize, poller: &Poller) -> io::Result<()> {
-        let event = self.handles[index].event.as_ref();
-        event.map_or(Ok(()), |event| {
-            poller.add_alarm(&**event, Token::only(Kind::Wakeup))
-        })
+    /// The object that worker `index` sleeps on.
+    pub(super) fn sleeper(&self, index: usize) -> Arc<Sleeper> {
+        Arc::clone(&self.handles[index].sleeper)
     }
 
     /// Has the stack wake a CPU's worker when another left packets or timers for that CPU.
@@ -303,17 +298,11 @@ impl WorkerPool {
 
 impl WorkerHandle {
     fn new(cpus: &Arc<Workers>, index: usize, others: bool) -> io::Result<WorkerHandle> {
-        let event = match cpus.count() {
-            1 if !others => None,
-            _ => Some(Arc::new(EventFd::new()?)),
-        };
-        let eventfd_waker = event
-            .as_ref()
-            .map(|event| EventfdWaker::new(cpus, index, event));
-        let ready = Ready::new(eventfd_waker);
+        let sleeper = Sleeper::new(cpus, index, others || cpus.count() > 1)?;
+        let ready = ReadyList::new(&sleeper);
         Ok(WorkerHandle {
-            wakeup: ready.wake_for(Token::only(Kind::Wakeup)),
-            event,
+            wakeup: ready.waker_for(Token::only(Kind::Wakeup)),
+            sleeper,
             lost: AtomicBool::new(false),
             inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),
@@ -338,7 +327,7 @@ pub(super) struct AcceptSteering {
     worker_pool: Arc<WorkerPool>,
     clock: Arc<dyn Clock>,
     /// The wake of each worker's interceptor.
-    wakes: Vec<Arc<Wake>>,
+    wakes: Vec<Arc<TaskWaker>>,
 }
 
 impl AcceptSteering {
@@ -346,7 +335,7 @@ impl AcceptSteering {
     pub(super) fn waker(
         worker_pool: &Arc<WorkerPool>,
         clock: &Arc<dyn Clock>,
-        wakes: Vec<Arc<Wake>>,
+        wakes: Vec<Arc<TaskWaker>>,
     ) -> Waker {
         let (worker_pool, clock) = (Arc::clone(worker_pool), Arc::clone(clock));
         Waker::from(Arc::new(AcceptSteering {
@@ -366,7 +355,7 @@ impl std::task::Wake for AcceptSteering {
         let caller = self.worker_pool.cpus.current();
         let own = if caller.is_own { caller.index } else { 0 };
         let index = self.worker_pool.worker_for(own, self.clock.now());
-        Wake::wake(&self.wakes[index]);
+        TaskWaker::wake(&self.wakes[index]);
     }
 }
 

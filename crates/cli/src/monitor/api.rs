@@ -25,6 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use mbuma::runtime::{Interest, Poller};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -32,7 +33,6 @@ use super::ports::Ports;
 use crate::args::{Proto, Publish, PublishRequest};
 use crate::channel::Channel;
 use crate::ports::PortSpec;
-use crate::sys::epoll::{self, Epoll};
 
 /// Clients at once.
 const CLIENTS_MAX: usize = 16;
@@ -76,9 +76,9 @@ struct ApiRequest {
 
 impl Api {
     /// Serves the clients of these listeners, which do not block; numbers from `first` on are its own in `set`.
-    pub(super) fn new(listeners: Vec<UnixListener>, set: &Epoll, first: u64) -> io::Result<Api> {
+    pub(super) fn new(listeners: Vec<UnixListener>, set: &Poller, first: u64) -> io::Result<Api> {
         for (listener, number) in listeners.iter().zip(first..) {
-            set.add(std::os::fd::AsFd::as_fd(listener), epoll::IN, number)?;
+            set.add(std::os::fd::AsFd::as_fd(listener), number, Interest::Read)?;
         }
         let next = first + listeners.len() as u64;
         Ok(Api {
@@ -89,7 +89,7 @@ impl Api {
     }
 
     /// Attends to everything that there is to accept and to read.
-    pub(super) fn attend(&mut self, set: &Epoll, ports: &mut Ports, gateway: &Channel) {
+    pub(super) fn attend(&mut self, set: &Poller, ports: &mut Ports, gateway: &Channel) {
         self.accept(set);
         self.clients.retain(|number, client| {
             let answered = client.answer.is_some();
@@ -106,12 +106,12 @@ impl Api {
         });
     }
 
-    fn accept(&mut self, set: &Epoll) {
+    fn accept(&mut self, set: &Poller) {
         for listener in &self.listeners {
             while let Ok((stream, _)) = listener.accept() {
                 let watched = stream
                     .set_nonblocking(true)
-                    .and_then(|()| set.add(fd(&stream), epoll::IN, self.next));
+                    .and_then(|()| set.add(fd(&stream), self.next, Interest::Read));
                 if watched.is_ok() {
                     self.clients.insert(self.next, ApiClient::new(stream));
                     self.next += 1;
@@ -192,9 +192,9 @@ impl ApiClient {
     }
 
     /// From now on it is called when there is room: more of a request says nothing.
-    fn wait_for_room(&self, set: &Epoll, number: u64) -> io::Result<()> {
+    fn wait_for_room(&self, set: &Poller, number: u64) -> io::Result<()> {
         set.remove(fd(&self.stream))?;
-        set.add(fd(&self.stream), epoll::OUT, number)
+        set.add(fd(&self.stream), number, Interest::Write)
     }
 }
 

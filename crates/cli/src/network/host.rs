@@ -22,6 +22,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use mbuma::runtime::{Interest, PollEvents, Poller};
+
 use super::addresses::{self, GUESTS_MAX};
 use super::message::{GuestView, NetworkMessage, NetworkView};
 use super::place::{NetworkName, NetworkPlace};
@@ -35,7 +37,6 @@ use crate::monitor;
 use crate::netstat::instances;
 use crate::say;
 use crate::signals::SignalFd;
-use crate::sys::epoll::{self, Epoll, EpollEvents};
 use crate::sys::fd;
 use crate::sys::process;
 use crate::sys::tap::Offloads;
@@ -103,8 +104,8 @@ struct NetworkHost {
     plan: NetworkPlan,
     signals: SignalFd,
     /// The listener and all connections, by number.
-    set: Epoll,
-    events: EpollEvents,
+    set: Poller,
+    events: PollEvents,
     /// Until the last guest has left.
     listening: Option<(NetworkName, UnixListener)>,
     connections: BTreeMap<u64, Connected>,
@@ -133,13 +134,13 @@ impl NetworkHost {
         listening: (NetworkName, UnixListener),
         starter: Channel,
     ) -> io::Result<NetworkHost> {
-        let set = Epoll::new()?;
-        set.add(listening.1.as_fd(), epoll::IN, LISTENER)?;
+        let set = Poller::new()?;
+        set.add(listening.1.as_fd(), LISTENER, Interest::Read)?;
         let mut host = NetworkHost {
             plan,
             signals,
             set,
-            events: EpollEvents::new(),
+            events: PollEvents::new(),
             listening: Some(listening),
             connections: BTreeMap::new(),
             last: LISTENER,
@@ -154,7 +155,7 @@ impl NetworkHost {
 
     fn connect(&mut self, channel: Channel) -> io::Result<()> {
         self.last += 1;
-        self.set.add(channel.as_fd(), epoll::IN, self.last)?;
+        self.set.add(channel.as_fd(), self.last, Interest::Read)?;
         let connected = Connected {
             channel,
             guest: None,
@@ -180,7 +181,7 @@ impl NetworkHost {
     fn handle_events(&mut self) -> io::Result<()> {
         loop {
             self.set.wait(&mut self.events, Some(Duration::ZERO))?;
-            let numbers = (0..self.events.len()).filter_map(|index| self.events.nth(index));
+            let numbers = self.events.iter();
             let numbers: Vec<u64> = numbers.map(|(number, _)| number).collect();
             if numbers.is_empty() {
                 return Ok(());

@@ -47,6 +47,7 @@ const FREE: &[(c_long, &str)] = &[
     ),
     // The loop.
     (libc::SYS_epoll_ctl, "new sockets"),
+    (libc::SYS_epoll_pwait, "the loop"),
     (libc::SYS_futex, "locks, the join of threads"),
     (libc::SYS_sched_yield, "spinning locks"),
     (libc::SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
@@ -88,15 +89,9 @@ const FREE: &[(c_long, &str)] = &[
 
 /// Waiting, in the forms that the C library uses.
 #[cfg(target_arch = "x86_64")]
-const WAITING: &[(c_long, &str)] = &[
-    (libc::SYS_epoll_wait, "the loop"),
-    (libc::SYS_poll, "the watch, captures to a FIFO"),
-];
+const WAITING: &[(c_long, &str)] = &[(libc::SYS_poll, "the watch, captures to a FIFO")];
 #[cfg(not(target_arch = "x86_64"))]
-const WAITING: &[(c_long, &str)] = &[
-    (libc::SYS_epoll_pwait, "the loop"),
-    (libc::SYS_ppoll, "the watch, captures to a FIFO"),
-];
+const WAITING: &[(c_long, &str)] = &[(libc::SYS_ppoll, "the watch, captures to a FIFO")];
 
 /// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
 /// a process that was taken over could read what its user may.
@@ -117,8 +112,6 @@ const SERVING: &[(c_long, &str)] = &[
 const RUNTIME: &[(c_long, &str)] = &[
     (libc::SYS_epoll_create1, "a worker's epoll set"),
     (libc::SYS_eventfd2, "a worker's wakeups"),
-    (libc::SYS_epoll_pwait2, "a worker's sleep, in nanoseconds"),
-    (libc::SYS_epoll_pwait, "the same before Linux 5.11"),
 ];
 
 /// Socket options that the gateway sets: level and name.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
 
+use super::poller::Interest;
 use super::sleeper::Sleeper;
 use crate::stack::driver::Driver;
 use crate::{IfIndex, RxQueue, Stack};
@@ -75,14 +76,15 @@ impl Driver for Crew {
 impl Crew {
     pub(super) fn new(cpus: Workers) -> io::Result<Self> {
         let count = cpus.count();
-        let members = (0..count).map(|_| Member::new());
+        let cpus = Arc::new(cpus);
+        let members = (0..count).map(|index| Member::new(&cpus, index));
         let state = CrewState {
             roster: Arc::default(),
             has: vec![0; count],
         };
         Ok(Self {
             members: members.collect::<io::Result<_>>()?,
-            cpus: Arc::new(cpus),
+            cpus,
             roster: Mutex::new(&ROSTER, state),
             seen: Condvar::new(),
             newest: AtomicU64::new(0),
@@ -199,9 +201,9 @@ impl Crew {
 
     fn forget(&self, gone: &[(u64, Arc<Polled>)]) {
         for (_, polled) in gone {
-            self.members[self.worker_of(polled)]
-                .sleeper
-                .forget(&polled.fd);
+            let sleeper = &self.members[self.worker_of(polled)].sleeper;
+            // It fails only if `watch` has failed for this descriptor.
+            let _ = sleeper.poller().remove(&polled.fd);
         }
     }
 
@@ -215,7 +217,7 @@ impl Crew {
             number
         });
         let sleeper = &self.members[self.worker_of(&polled)].sleeper;
-        let watched = sleeper.watch(&polled.fd, number);
+        let watched = sleeper.poller().add(&polled.fd, number, Interest::Read);
         if watched.is_err() {
             self.lose_queue(number);
         }
@@ -287,8 +289,8 @@ impl Crew {
 }
 
 impl Member {
-    fn new() -> io::Result<Self> {
-        let sleeper = Sleeper::new()?;
+    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<Self> {
+        let sleeper = Sleeper::new(cpus, index, true)?;
         let woken = Arc::clone(&sleeper);
         let tasks = Arc::new(Taskqueue::new(move || woken.wake_worker()));
         Ok(Self { sleeper, tasks })

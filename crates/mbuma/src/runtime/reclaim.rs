@@ -11,7 +11,8 @@ use kern::{Clock, MonotonicClock};
 use uma::{LoopReclaimer, Pace};
 
 use super::crew::{Crew, Roster};
-use super::sleeper::{PressureNews, Sleeper};
+use super::poller::{Interest, Readiness};
+use super::sleeper::{PRESSURE, Sleeper};
 
 /// The reclaimers of worker 0.
 pub(super) struct Reclaim {
@@ -26,9 +27,12 @@ impl Reclaim {
     /// Nothing to reclaim yet.
     pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
         let mut zones = LoopReclaimer::new(Pace::default());
-        let lost = zones
-            .event()
-            .is_some_and(|fd| sleeper.watch_pressure(fd).is_err());
+        let lost = zones.event().is_some_and(|fd| {
+            sleeper
+                .poller()
+                .add(fd, PRESSURE, Interest::PriorityEdge)
+                .is_err()
+        });
         if lost {
             zones.lose_event();
         }
@@ -41,7 +45,7 @@ impl Reclaim {
     }
 
     /// A round of worker 0, after its work. `pressure`: the news of the kernel's trigger.
-    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<PressureNews>) {
+    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<Readiness>) {
         let now = self.clock.now();
         if roster.number != self.roster {
             self.roster = roster.number;
@@ -53,8 +57,8 @@ impl Reclaim {
             self.zones.resume(now);
         }
         match pressure {
-            Some(PressureNews::Stalled) => self.zones.press(now),
-            Some(PressureNews::Lost) => self.zones.lose_event(),
+            Some(readiness) if readiness.failed() => self.zones.lose_event(),
+            Some(_) => self.zones.press(now),
             None => {}
         }
         if self.zones.deadline().is_some_and(|at| at <= now) && self.zones.tick(now) {
@@ -71,7 +75,8 @@ impl Reclaim {
 impl Drop for Reclaim {
     fn drop(&mut self) {
         if let Some(fd) = self.zones.event() {
-            self.sleeper.forget(fd);
+            // It fails only if it was never watched.
+            let _ = self.sleeper.poller().remove(fd);
         }
     }
 }

@@ -14,8 +14,9 @@ use kern::Taskqueue;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::crew::{Crew, Polled, Roster};
+use super::poller::{PollEvents, Readiness};
 use super::reclaim::Reclaim;
-use super::sleeper::{Events, Sleeper};
+use super::sleeper::{PRESSURE, Sleeper};
 use crate::Stack;
 use crate::device::Budget;
 
@@ -75,7 +76,7 @@ struct Worker<'a> {
     sleeper: Arc<Sleeper>,
     tasks: Arc<Taskqueue>,
     roster: Arc<Roster>,
-    events: Events,
+    events: PollEvents,
     /// Numbers of the queues that have more to give.
     readable: Vec<u64>,
     /// With it one of the workers gives memory back.
@@ -90,7 +91,7 @@ impl<'a> Worker<'a> {
             sleeper,
             tasks: crew.taskqueue(index),
             roster: Arc::default(),
-            events: Events::default(),
+            events: PollEvents::default(),
             readable: Vec::new(),
             crew,
             index,
@@ -154,8 +155,9 @@ impl<'a> Worker<'a> {
         if !self.events.is_empty() {
             self.crew.note_use();
         }
+        let pressure = self.pressure();
         if let Some(reclaim) = &mut self.reclaim {
-            reclaim.round(self.crew, &self.roster, self.events.pressure());
+            reclaim.round(self.crew, &self.roster, pressure);
         }
     }
 
@@ -163,16 +165,34 @@ impl<'a> Worker<'a> {
     /// there are no queues, that costs no system call.
     fn look_around(&mut self) {
         if !self.roster.queues.is_empty() {
-            self.sleeper.poll_now(&mut self.events);
-            self.note_readable();
+            self.wait(Some(Duration::ZERO));
         }
     }
 
     fn sleep(&mut self) {
-        let mut events = std::mem::take(&mut self.events);
-        self.sleeper.sleep(&mut events, || self.may_sleep());
-        self.events = events;
-        self.note_readable();
+        self.sleeper.prepare_sleep();
+        match self.may_sleep() {
+            Some(timeout) => self.wait(timeout),
+            None => self.events.clear(),
+        }
+        self.sleeper.awake();
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        let waited = self.sleeper.poller().wait(&mut self.events, timeout);
+        debug_assert!(waited.is_ok(), "{waited:?}");
+        let known = &mut self.readable;
+        for (number, _) in self.events.iter().filter(|(key, _)| *key < PRESSURE) {
+            if !known.contains(&number) {
+                known.push(number);
+            }
+        }
+    }
+
+    /// The news of the kernel's pressure trigger.
+    fn pressure(&self) -> Option<Readiness> {
+        let mut news = self.events.iter().filter(|(key, _)| *key == PRESSURE);
+        news.next().map(|(_, readiness)| readiness)
     }
 
     /// For how long, without a limit where nothing is due; none if there is something to do.
@@ -189,15 +209,6 @@ impl<'a> Worker<'a> {
         let reclaim = self.reclaim.as_ref().and_then(Reclaim::time_left);
         let left = left.chain(reclaim).min();
         (left != Some(Duration::ZERO)).then_some(left)
-    }
-
-    fn note_readable(&mut self) {
-        let known = &mut self.readable;
-        for number in self.events.queues() {
-            if !known.contains(&number) {
-                known.push(number);
-            }
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kern::{CalloutId, Time};
+use mbuma::runtime::TaskWaker;
 use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
@@ -28,7 +29,6 @@ use super::stream::WebStream;
 use super::{FileStorage, WebSite};
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
-use crate::gateway::ready::Wake;
 use crate::gateway::shared::{READ_MAX, Shared};
 use crate::gateway::table::Token;
 use crate::http::access_log::LoggedRequest;
@@ -59,7 +59,7 @@ const RECV_BUFFER: usize = 128 << 10;
 pub(super) struct WebConnection {
     stream: WebStream,
     token: Token,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     conversation: Conversation,
     sending: Option<Sending>,
     phase: WebPhase,

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use kern::{CalloutId, Time};
 use mbuma::TcpStream;
+use mbuma::runtime::TaskWaker;
 use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
 use rustls::ServerConfig;
 
-use crate::gateway::ready::Wake;
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{Kind, Table, Token};
 
@@ -45,7 +45,7 @@ pub(super) struct Handshakes {
 /// One.
 struct Handshake {
     tls: TlsHandshake,
-    wake: Arc<Wake>,
+    wake: Arc<TaskWaker>,
     refused: bool,
     deadline: Time,
     timer: CalloutId,

@@ -9,10 +9,10 @@ use std::io;
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
+use mbuma::runtime::TaskWaker;
 use mbuma::socket::SendFile;
 
 use crate::files::{FileReaders, ReadId};
-use crate::gateway::ready::Wake;
 
 static DONE: LockClass = LockClass::new("gateway file read", order::TASKQUEUE);
 
@@ -32,7 +32,7 @@ impl FileReading {
         mut job: SendFile,
         device: u64,
         readers: &FileReaders,
-        wake: &Arc<Wake>,
+        wake: &Arc<TaskWaker>,
     ) -> FileReading {
         let done: Arc<ReadResult> = Arc::new(Mutex::new(&DONE, None));
         let (there, wake) = (Arc::clone(&done), Arc::clone(wake));

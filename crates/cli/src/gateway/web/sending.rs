@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mbuf::Chain;
+use mbuma::runtime::TaskWaker;
 use mbuma::socket::{SendFile, SendFileError, SocketError};
 
 use super::FileStorage;
@@ -22,7 +23,6 @@ use super::reading::FileReading;
 use super::respond::{Response, Source};
 use super::stream::WebStream;
 use crate::files::{DirectoryNames, FileCache, FileReaders};
-use crate::gateway::ready::Wake;
 use crate::gateway::shared::Shared;
 use crate::http::listing;
 use crate::http::plan::BodyPart;
@@ -120,7 +120,7 @@ impl Sending {
         stream: &WebStream,
         shared: &mut Shared,
         storage: &FileStorage,
-        wake: &Arc<Wake>,
+        wake: &Arc<TaskWaker>,
         budget: &mut usize,
     ) -> Result<SendProgress, Failed> {
         if self.still_reads()? {
@@ -157,7 +157,7 @@ impl Sending {
     }
 
     /// Has a thread read for the job.
-    fn read(&mut self, readers: &FileReaders, wake: &Arc<Wake>) {
+    fn read(&mut self, readers: &FileReaders, wake: &Arc<TaskWaker>) {
         if let (Some(job), Source::File(file)) = (self.job.take(), &self.source) {
             self.reading = Some(FileReading::begin(job, file.device(), readers, wake));
         }

@@ -26,7 +26,7 @@ fn a_connection_knocks_at_the_worker_that_took_it_in() {
     let wakes = (0..3).map(|n| {
         worker_pool
             .ready(n)
-            .wake_for(Token::only(Kind::Interceptor))
+            .waker_for(Token::only(Kind::Interceptor))
     });
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(Time::ZERO));
     let door: Waker = AcceptSteering::waker(&worker_pool, &clock, wakes.collect());
@@ -106,7 +106,7 @@ fn the_guest_is_done_only_when_nobody_holds_anything() {
     );
     worker_pool
         .ready(0)
-        .wake_for(Token::only(Kind::Connection))
+        .waker_for(Token::only(Kind::Connection))
         .wake();
     assert!(
         !worker_pool.vote(1, Quiescence::Idle),
@@ -127,7 +127,7 @@ fn who_has_waited_long_enough_is_done_whatever_comes() {
     let worker_pool = worker_pool(2);
     worker_pool
         .ready(0)
-        .wake_for(Token::only(Kind::Connection))
+        .waker_for(Token::only(Kind::Connection))
         .wake();
     assert!(!worker_pool.vote(0, Quiescence::TimedOut));
     worker_pool.retract_vote(0);

@@ -2,13 +2,15 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
 
+use mbuma::runtime::{Interest, Poller};
+
 use super::*;
 use crate::channel::ChannelMessage;
 
 /// An API without a listener, its ports, and a gateway process that is played by the test.
 struct Bench {
     api: Api,
-    set: Epoll,
+    set: Poller,
     ports: Ports,
     gateway: Channel,
     played: Channel,
@@ -16,7 +18,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let set = Epoll::new().expect("an epoll set");
+        let set = Poller::new().expect("an epoll set");
         let (gateway, played) = Channel::pair().expect("a socket pair");
         Bench {
             api: Api::new(Vec::new(), &set, 3).expect("nothing to watch"),
@@ -134,7 +136,7 @@ fn an_answer_longer_than_a_socket_holds_arrives_whole() {
     stream.set_nonblocking(true).expect("an option");
     bench
         .set
-        .add(fd(&stream), epoll::IN, 9)
+        .add(fd(&stream), 9_u64, Interest::Read)
         .expect("it is open");
     let mut asked = ApiClient::new(stream);
     let answer = json!({ "return": "x".repeat(4 << 20) });

@@ -100,6 +100,7 @@ const _: () = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Token(u64);
 
+/// The token as a number, for the kernel and the runtime to keep.
 impl From<Token> for u64 {
     fn from(token: Token) -> u64 {
         token.0
@@ -123,11 +124,6 @@ impl Token {
 
     const fn new(kind: Kind, generation: u32, index: u32) -> Token {
         Token((kind as u64) << KIND_SHIFT | (generation as u64) << INDEX_BITS | index as u64)
-    }
-
-    /// The token as a number, for the kernel to keep.
-    pub(super) const fn number(self) -> u64 {
-        self.0
     }
 
     /// The token that has this number.

@@ -22,7 +22,7 @@ fn tokens_survive_the_kernel() {
     // Breaks when a token's parts overlap, so that an event is given to the wrong kind of thing.
     for kind in KINDS {
         let token = Token::new(kind, super::GENERATION_MAX, u32::MAX);
-        let back = Token::from_number(token.number());
+        let back = Token::from_number(token.into());
         assert_eq!((back, back.kind()), (token, Some(kind)));
         assert_eq!(back.index(), u32::MAX as usize);
         assert_eq!(back.generation(), super::GENERATION_MAX);

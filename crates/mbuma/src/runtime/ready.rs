@@ -14,7 +14,6 @@
 //!
 //! Other threads put entries on the list too, and may find its worker asleep: then its [`Sleeper`] wakes it.
 //!
-//! Called by: the loop, the stack (through [`std::task::Waker`]). Calls: sleeper.
 //! Locks: `queue` (class TASKQUEUE), never held over a call.
 
 use std::collections::VecDeque;

@@ -199,7 +199,7 @@ impl GuestFlows {
         }
         let token = self.table.next_token();
         if let Some(socket) = outlet.socket() {
-            shared.poller().add(&socket, token, Interest::Read)?;
+            shared.poller().add(socket, token, Interest::Read)?;
         }
         self.table.insert(Flow::new(ends, outlet, shared.now()));
         self.arm(shared, token);

@@ -64,10 +64,13 @@ impl Kept {
         family(self.id()).into_iter().map(cpu_time).sum()
     }
 
-    /// The sum, over it and its descendants, of the most memory that each ever had resident, in MB.
+    /// The most memory that it and its descendants ever had resident, in MB. Pages of files, such as the program's text, are
+    /// the same memory in all of them: only those of the process that has the most of them count.
     pub(crate) fn peak_mb(&self) -> Option<f64> {
-        let peaks: Vec<f64> = family(self.id()).into_iter().filter_map(peak_mb).collect();
-        (!peaks.is_empty()).then(|| peaks.iter().sum())
+        let all: Vec<Resident> = (family(self.id()).into_iter())
+            .filter_map(Resident::of)
+            .collect();
+        Some(Resident::of_all(&all)? as f64 / 1e6)
     }
 
     fn ends_within(&mut self, time: Duration) -> bool {
@@ -134,14 +137,34 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The most memory that one process ever had resident, in MB.
-fn peak_mb(pid: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0 / 1e6)
+/// Bytes of resident memory of one process.
+struct Resident {
+    /// The most ever.
+    peak: u64,
+    /// Pages of files now.
+    files: u64,
+}
+
+impl Resident {
+    fn of(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib << 10)
+        };
+        Some(Self {
+            peak: bytes("VmHWM:")?,
+            files: bytes("RssFile:")?,
+        })
+    }
+
+    /// Bytes that processes of one program ever had, at most.
+    fn of_all(all: &[Self]) -> Option<u64> {
+        let own = |it: &Self| it.peak.saturating_sub(it.files);
+        let files = all.iter().map(|it| it.files).max()?;
+        Some(all.iter().map(own).sum::<u64>() + files)
+    }
 }
 
 #[cfg(test)]
@@ -161,6 +184,16 @@ mod tests {
             drop(kept);
             assert!(!fs::exists(&path).expect("a path"));
         }
+    }
+
+    #[test]
+    fn memory_of_files_counts_once() {
+        // Breaks when the text of a program that forks counts as often as it has processes, or the peak is not found.
+        let alone = Resident::of(std::process::id()).expect("we are there");
+        assert!(alone.peak > alone.files && alone.files > 0);
+        let all = [(50, 10), (12, 8), (5, 4)].map(|(peak, files)| Resident { peak, files });
+        assert_eq!(Resident::of_all(&all), Some(40 + 4 + 1 + 10));
+        assert_eq!(Resident::of_all(&[]), None);
     }
 
     #[test]

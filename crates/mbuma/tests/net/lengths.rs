@@ -4,6 +4,7 @@
 use crate::common::net::*;
 use kern::Random;
 use mbuf::{Csum, Packet};
+use mbuma::DropReason;
 use mbuma::device::splinter::Pattern;
 use wire::{
     ArpPacket, EtherType, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TcpFields, TcpFlags,
@@ -234,4 +235,27 @@ fn half_right_arp() {
             }
         });
     }
+}
+
+/// RFC 791 3.1: breaks if a packet is taken whose options run over its header, or one whose options are whole is dropped.
+#[test]
+fn options_that_run_over_the_header() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let datagram = udp(at(PEER, 9), at(US, 7), b"data");
+    for (options, taken) in [
+        ([7, 4, 4, 0], true),
+        ([7, 5, 4, 0], false),
+        ([1, 7, 1, 0], false),
+    ] {
+        let fields = Ipv4Fields {
+            options: &options,
+            ..from_peer(US, IpProto::UDP)
+        };
+        lab.give(&ip_frame(&fields, &datagram));
+        assert_eq!(socket.recv().is_ok(), taken, "{options:?}");
+    }
+    assert_eq!(lab.dropped(DropReason::IpBadOptions), 2);
+    drop(socket);
+    lab.done();
 }

@@ -148,6 +148,9 @@ total = [sum(got) for got in zip(*by_second)]
 print(sum(0 in got for got in zip(*by_second)), 100 * sum(total) ** 2 // (N * sum(n * n for n in total)))
 ";
 
+/// Readings at most until one is fair.
+const READINGS_MAX: usize = 6;
+
 #[test]
 fn sixty_four_downloads_share_alike() {
     // Breaks when a download starves beside others, or those of one worker move a multiple of another's. Before
@@ -160,13 +163,17 @@ fn sixty_four_downloads_share_alike() {
     });
     let port = server.port().to_string();
     let options = ["--host-loopback", "--workers", "2"];
-    // Once more if other programs took the CPUs meanwhile.
-    let outs = [0, 1].map(|_| output_of_python(&options, DOWNLOADS, &[&port]));
     let fair = |out: &String| {
         let figures: Vec<u64> = out.split_whitespace().map(number).collect();
         matches!(figures[..], [0, index] if index >= 95)
     };
-    assert!(outs.iter().any(fair), "{outs:?}");
+    let mut outs = Vec::new();
+    // Workers that move unequal numbers of connections do so each time. Other programs that take the CPUs from one worker for
+    // seconds look the same, but not each time: so one fair reading is enough.
+    while outs.len() < READINGS_MAX && !outs.last().is_some_and(fair) {
+        outs.push(output_of_python(&options, DOWNLOADS, &[&port]));
+    }
+    assert!(outs.last().is_some_and(fair), "{outs:?}");
 }
 
 /// Prints the mean length of the packets of a download of 256 MiB.

@@ -90,32 +90,39 @@ impl Servers {
                 .map(|_| scope.spawn(|| self.pages(span)))
                 .collect();
             all.into_iter()
-                .map(|one| one.join().unwrap_or((0, 1)))
-                .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+                .map(|one| one.join().unwrap_or((Vec::new(), 1)))
+                .fold((Vec::new(), 0), |all, one| {
+                    ([all.0, one.0].concat(), all.1 + one.1)
+                })
         });
         Found::of_connects(all.0, all.1, span)
     }
 
-    /// Gets pages, one after the other: how many, and how many more did not come.
-    fn pages(self, span: Span) -> (u64, u64) {
-        let (mut got, mut failed) = (0, 0);
+    /// Gets pages, one after the other: how long each that counts took to connect, in nanoseconds, and how many pages did
+    /// not come.
+    fn pages(self, span: Span) -> (Vec<u32>, u64) {
+        let (mut times, mut failed) = (Vec::with_capacity(1 << 16), 0);
         let begin = Instant::now();
         while begin.elapsed() < span.whole() {
             match self.page() {
-                Ok(()) => got += u64::from(span.counts(begin.elapsed())),
+                Ok(took) if span.counts(begin.elapsed()) => times.push(nanos(took)),
+                Ok(_) => {}
                 Err(_) => failed += 1,
             }
         }
-        (got, failed)
+        (times, failed)
     }
 
-    fn page(self) -> io::Result<()> {
+    /// Gets a page. Returns how long it took to connect.
+    fn page(self) -> io::Result<Duration> {
+        let begin = Instant::now();
         let mut stream = self.connect(self.ports.pages)?;
+        let took = begin.elapsed();
         stream.write_all(REQUEST)?;
         let (mut answer, mut len) = ([0; 2 * ANSWER.len()], 0);
         loop {
             match stream.read(&mut answer[len..])? {
-                0 if answer[..len] == *ANSWER => return Ok(()),
+                0 if answer[..len] == *ANSWER => return Ok(took),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => len += n,
             }
@@ -147,7 +154,7 @@ fn measure(stream: &TcpStream, span: Span) -> io::Result<Vec<u32>> {
         let now = Instant::now();
         // By its end: a connection that stalls beyond the end is not lost.
         if now - begin >= span.warm {
-            times.push(u32::try_from((now - last).as_nanos()).unwrap_or(u32::MAX));
+            times.push(nanos(now - last));
         }
         last = now;
     }
@@ -155,6 +162,10 @@ fn measure(stream: &TcpStream, span: Span) -> io::Result<Vec<u32>> {
         true => Err(io::Error::other("no round trip ended in time")),
         false => Ok(times),
     }
+}
+
+fn nanos(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
 fn round_trip(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<()> {

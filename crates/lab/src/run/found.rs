@@ -11,7 +11,7 @@ pub(crate) struct Found {
     pub(crate) gbps: Option<f64>,
     /// All bytes, also before and after the time over which the speed is taken.
     pub(crate) bytes: u64,
-    /// Round trips, 50 and 99 of a hundred.
+    /// Round trips, or how long connections take to be made: 50 and 99 of a hundred.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     /// Connections, or requests.
@@ -41,17 +41,19 @@ impl Found {
     }
 
     /// Of times in nanoseconds, and of the stream beside them.
-    pub(crate) fn of_round_trips(mut ns: Vec<u32>, beside: &[Got], span: Span) -> Self {
+    pub(crate) fn of_round_trips(ns: Vec<u32>, beside: &[Got], span: Span) -> Self {
+        Self::of_stream(beside, span).with_times(ns)
+    }
+
+    /// With the quantiles of these times.
+    fn with_times(mut self, mut ns: Vec<u32>) -> Self {
         ns.sort_unstable();
         let quantile = |part: f64| {
             let at = (ns.len() as f64 * part) as usize;
             ns.get(at).map(|ns| f64::from(*ns) / 1e3)
         };
-        Self {
-            p50_us: quantile(0.5),
-            p99_us: quantile(0.99),
-            ..Self::of_stream(beside, span)
-        }
+        (self.p50_us, self.p99_us) = (quantile(0.5), quantile(0.99));
+        self
     }
 
     pub(crate) fn of_downloads(shares: &Shares) -> Self {
@@ -64,11 +66,14 @@ impl Found {
         }
     }
 
-    pub(crate) fn of_connects(done: u64, failed: u64, span: Span) -> Self {
-        Self {
-            per_s: Some(done as f64 / span.counted.as_secs_f64().max(f64::MIN_POSITIVE)),
+    /// Of the times that connections took to be made, in nanoseconds.
+    pub(crate) fn of_connects(ns: Vec<u32>, failed: u64, span: Span) -> Self {
+        let done = ns.len() as f64;
+        let found = Self {
+            per_s: Some(done / span.counted.as_secs_f64().max(f64::MIN_POSITIVE)),
             failed,
             ..Self::default()
-        }
+        };
+        found.with_times(ns)
     }
 }

@@ -34,8 +34,8 @@ impl Experiment for Run {
     fn reading(&self) -> &'static str {
         "Streams are in Gbit/s of payload, with the tool\u{2019}s CPU seconds for 10^9 bytes beside them; round trips \
         in microseconds, the middle one and the slowest of a hundred, with the speed of the stream beside them \
-        where there is one: a tool that lets the stream starve answers quickly. A fifth of each reading \
-        is not counted: windows grow."
+        where there is one: a tool that lets the stream starve answers quickly. Of `conn` there is also how long \
+        connect(2) took. A fifth of each reading is not counted: windows grow."
     }
 
     fn caveats(&self) -> &'static str {

@@ -84,7 +84,11 @@ pub(super) fn measures(job: Job) -> Vec<Measure> {
             measure(Some("moving"), "% of streams", |found| found.moving_percent),
             measure(Some("peak"), "MB", |found| found.peak_mb),
         ],
-        Job::Connects { .. } => vec![measure(None, "connections/s", |found| found.per_s)],
+        Job::Connects { .. } => vec![
+            measure(None, "connections/s", |found| found.per_s),
+            measure(Some("connect-p50"), "us", |found| found.p50_us),
+            measure(Some("connect-p99"), "us", |found| found.p99_us),
+        ],
     }
 }
 

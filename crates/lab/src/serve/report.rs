@@ -50,14 +50,14 @@ impl Experiment for Serve {
 
     fn arguments(&self, pace: Pace) -> &'static str {
         pace.pick([
-            "--case 1k-1,tls-10m-1,tls-handshakes-1 --reps 1 --seconds-per-case 1",
+            "--case 1k-1,tls-10m-1 --reps 1 --seconds-per-case 1",
             "--reps 2 --seconds-per-case 2",
             "--reps 7 --seconds-per-case 14",
         ])
     }
 
     fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([20, 280, 1200])
+        pace.pick([15, 280, 1200])
     }
 
     fn about(&self, case: &str) -> String {

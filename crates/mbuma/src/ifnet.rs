@@ -388,6 +388,12 @@ impl Ifnet {
         usize::from(self.caps.mtu)
     }
 
+    /// The largest packet of IPv6 that leaves here: a router of the link may have said that it is smaller.
+    pub(crate) fn mtu6(&self) -> usize {
+        let advertised = self.host6.as_ref().and_then(Host6::mtu);
+        advertised.map_or(self.mtu(), |mtu| self.mtu().min(usize::from(mtu)))
+    }
+
     /// Queues a complete frame, which a thread of CPU `cpu` sends.
     pub(crate) fn enqueue(&self, cpu: usize, frame: Packet) -> Enqueued {
         let number = self.queue_of(cpu, &frame);

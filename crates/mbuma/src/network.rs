@@ -118,6 +118,15 @@ pub(crate) fn path_mtu_reported(batch: &Batch<'_>, ends: &Ends, mtu: u16) {
     }
 }
 
+/// The largest segment of TCP that fits a link.
+pub(crate) fn tcp_mss(ifp: &Ifnet, ends: &Ends) -> u32 {
+    let mtu = match ends {
+        Ends::V4(_) => ifp.mtu(),
+        Ends::V6(..) => ifp.mtu6(),
+    };
+    (mtu as u32).saturating_sub(tcp_headers_len(ends))
+}
+
 /// Bytes of the headers of IP and TCP without options.
 pub(crate) const fn tcp_headers_len(ends: &Ends) -> u32 {
     let ip = match ends {

@@ -153,6 +153,9 @@ pub(crate) struct Entry<A> {
     /// It came with an interface's address, and goes with it.
     #[doc(alias = "RTF_PINNED")]
     pub(crate) pinned: bool,
+    /// A router told of it: it ends when the router says so, and is behind those of the program.
+    #[doc(alias = "RTF_DYNAMIC")]
+    pub(crate) learnt: bool,
 }
 
 /// A route that leads nowhere, on purpose.
@@ -267,6 +270,7 @@ impl<A: RouteAddr> Routes<A> {
                 local: true,
                 refusal: None,
                 pinned: true,
+                learnt: false,
             });
             if addr.prefix_len < A::BITS {
                 let ifp = Arc::clone(ifp);
@@ -278,13 +282,14 @@ impl<A: RouteAddr> Routes<A> {
                     ifp,
                     refusal: None,
                     pinned: true,
+                    learnt: false,
                 });
             }
         }
     }
 
-    /// Sends everything else to `gateway`, which is on the link of `ifp`.
-    pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: A) {
+    /// Sends everything else to `gateway`, which is on the link of `ifp`; `learnt`: it said so itself.
+    pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: A, learnt: bool) {
         let net = IfAddr {
             addr: A::UNSPECIFIED,
             prefix_len: 0,
@@ -299,6 +304,7 @@ impl<A: RouteAddr> Routes<A> {
             local: false,
             refusal: None,
             pinned: false,
+            learnt,
         });
     }
 
@@ -321,10 +327,10 @@ impl<A: RouteAddr> Routes<A> {
         });
     }
 
-    /// Forgets the way to all other networks by this router.
+    /// Forgets the way to all other networks by this router, as far as it came from the router itself.
     pub(crate) fn remove_gateway(&self, index: IfIndex, gateway: A) {
         let its = |e: &Entry<A>| {
-            let is_default = e.net.prefix_len == 0 && !e.pinned;
+            let is_default = e.net.prefix_len == 0 && e.learnt;
             is_default && e.ifp.index == index && e.gateway == Some(gateway)
         };
         self.change(|entries| entries.retain(|e| !its(e)));
@@ -423,7 +429,9 @@ fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
 }
 
 fn insert<A>(entries: &mut Vec<Entry<A>>, entry: Entry<A>) {
-    let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
+    // Those that routers told of are the last of their length.
+    let key = |e: &Entry<A>| (e.net.prefix_len, !e.learnt);
+    let at = entries.partition_point(|e| key(e) >= key(&entry));
     entries.insert(at, entry);
 }
 

@@ -12,6 +12,7 @@
 //! | `udp` | [`UdpHeader`] | 8 | RFC 768 |
 //! | `tcp` | [`TcpHeader`], [`TcpView`], [`TcpFields`], [`TcpOptions`], [`TcpFlags`] | 20 to 60 | RFC 9293, RFC 7323, RFC 2018 |
 //! | `dhcp4` | [`Dhcp4Header`], [`Dhcp4Options`], [`Dhcp4Writer`] | 240 and options | RFC 2131, RFC 2132 |
+//! | `dhcp6` | [`Dhcp6Header`], [`Dhcp6Options`], [`Dhcp6Writer`] | 4 and options | RFC 9915, RFC 3646 |
 //! | `seq` | [`SeqNum`] | 4 | RFC 9293 section 3.4 |
 //! | `checksum` | [`Checksum`], [`pseudo_header_v4`] | 2 | RFC 1071 |
 //!
@@ -56,6 +57,7 @@ extern crate std;
 mod arp;
 mod checksum;
 mod dhcp4;
+mod dhcp6;
 mod emit;
 mod error;
 mod ether;
@@ -76,6 +78,10 @@ mod udp;
 pub use self::arp::{ArpOp, ArpPacket};
 pub use self::checksum::{Checksum, pseudo_header_v4, pseudo_header_v6};
 pub use self::dhcp4::{Dhcp4Header, Dhcp4Options, Dhcp4Type, Dhcp4Writer, dhcp4_option};
+pub use self::dhcp6::{
+    Dhcp6Association, Dhcp6Header, Dhcp6Options, Dhcp6Type, Dhcp6Writer, dhcp6_option,
+    dhcp6_status, duid_of,
+};
 pub use self::error::ParseError;
 pub use self::ether::{EtherHeader, EtherType};
 pub use self::icmpv4::{IcmpHeader, IcmpMessage, TimeExceeded, Unreachable};

@@ -240,6 +240,14 @@ impl<'a> NdpOptions<'a> {
         })
     }
 
+    /// The link's MTU, if it says one.
+    pub fn mtu(&self) -> Option<u32> {
+        self.iter().find_map(|option| match option {
+            NdpOption::Mtu(mtu) => Some(mtu),
+            _ => None,
+        })
+    }
+
     /// The nonce, if there is one.
     pub fn nonce(&self) -> Option<&'a [u8]> {
         self.iter().find_map(|option| match option {
@@ -296,6 +304,24 @@ impl<'a> NdpOption<'a> {
 }
 
 impl PrefixInfo {
+    /// Puts it as the body of an option, without bits behind the prefix (RFC 4861 section 4.6.2).
+    fn put(&self, out: &mut [u8]) -> Option<usize> {
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let flags = bit(self.on_link, 0x80) | bit(self.autonomous, 0x40);
+        let behind = u128::MAX.checked_shr(u32::from(self.prefix_len));
+        let network = self.prefix.to_bits() & !behind.unwrap_or(0);
+        put_body(
+            out,
+            &[
+                &[self.prefix_len, flags],
+                &self.valid_s.to_be_bytes(),
+                &self.preferred_s.to_be_bytes(),
+                &[0; 4],
+                &network.to_be_bytes(),
+            ],
+        )
+    }
+
     fn parse(body: &[u8]) -> Option<Self> {
         let (&[prefix_len, flags], rest) = body.split_first_chunk()?;
         let (&valid, rest) = rest.split_first_chunk::<4>()?;
@@ -310,6 +336,66 @@ impl PrefixInfo {
             prefix: Ipv6Addr::from_octets(*rest.first_chunk()?),
         })
     }
+}
+
+impl RouterAdvert {
+    /// The four bytes of the advertisement behind the ICMP checksum.
+    pub fn rest(&self) -> [u8; 4] {
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let [l1, l0] = self.lifetime.to_be_bytes();
+        let flags = bit(self.managed, 0x80) | bit(self.other, 0x40);
+        [self.hop_limit, flags, l1, l0]
+    }
+
+    /// Writes all behind [those](RouterAdvert::rest), and returns its length; none if it has no room, or an option is
+    /// longer than one may be.
+    pub fn emit(&self, options: &[NdpOption<'_>], out: &mut [u8]) -> Option<usize> {
+        let fixed = out.first_chunk_mut::<8>()?;
+        let ([a, b, c, d], [e, f, g, h]) = (
+            self.reachable_ms.to_be_bytes(),
+            self.retrans_ms.to_be_bytes(),
+        );
+        *fixed = [a, b, c, d, e, f, g, h];
+        let mut len = fixed.len();
+        for option in options {
+            len = len.checked_add(option.emit(out.get_mut(len..)?)?)?;
+        }
+        Some(len)
+    }
+}
+
+impl NdpOption<'_> {
+    /// Writes the option, with zeros behind it up to a multiple of 8 bytes, and returns its length.
+    fn emit(&self, out: &mut [u8]) -> Option<usize> {
+        let (kind, len) = match self {
+            Self::SourceLinkAddr(mac) => (SOURCE_LINK_ADDR, put_body(out, &[&mac.0])?),
+            Self::TargetLinkAddr(mac) => (TARGET_LINK_ADDR, put_body(out, &[&mac.0])?),
+            Self::Prefix(prefix) => (PREFIX, prefix.put(out)?),
+            Self::Mtu(mtu) => (MTU, put_body(out, &[&[0; 2], &mtu.to_be_bytes()])?),
+            Self::Nonce(nonce) => (NONCE, put_body(out, &[nonce])?),
+            Self::Rdnss { lifetime, servers } => {
+                let parts: [&[u8]; 3] = [&[0; 2], &lifetime.to_be_bytes(), servers.as_flattened()];
+                (RDNSS, put_body(out, &parts)?)
+            }
+            Self::Other { kind, body } => (*kind, put_body(out, &[body])?),
+        };
+        let words = u8::try_from(len.checked_div(8)?).ok()?;
+        *out.first_chunk_mut()? = [kind, words];
+        Some(len)
+    }
+}
+
+/// Puts the body of an option behind its kind and length, and zeros behind that, and returns the length of all.
+fn put_body(out: &mut [u8], parts: &[&[u8]]) -> Option<usize> {
+    let mut at = 2_usize;
+    for part in parts {
+        let end = at.checked_add(part.len())?;
+        out.get_mut(at..end)?.copy_from_slice(part);
+        at = end;
+    }
+    let len = at.checked_next_multiple_of(8)?;
+    out.get_mut(at..len)?.fill(0);
+    Some(len)
 }
 
 /// The longest body of a message that [`NeighborMessage`] writes: a target and two options.

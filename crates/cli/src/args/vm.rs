@@ -26,7 +26,8 @@ Examples:
   mbuma vm --socket vm.sock --publish 2222:22 --hostname web
   qemu-system-x86_64 ... -device virtio-net-pci,netdev=n -netdev stream,id=n,addr.type=unix,addr.path=vm.sock
 
-The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU. If it ends, another one may
+The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU; for those of IPv6 it asks for
+routers, or by DHCPv6 for fd00::100. If it ends, another one may
 connect, or the same one again.
 
 Exit status:

@@ -1,11 +1,10 @@
-//! The DHCP server of the guest's network, for guests that configure themselves: virtual machines, and namespaces whose
-//! owner runs a client.
+//! The DHCP server of the guest's network.
 //!
 //! It leases the guest's one address, always the same, to each client that asks: there is one guest on the wire. So it
 //! remembers nothing, and no client can exhaust it. Replies to a client without an address are broadcast, which RFC 2131
 //! section 4.1 leaves to the server: the stack finds neighbours by ARP, and such a client does not answer.
 //!
-//! Called by: services, on worker 0. Calls: [`reply`], [`UdpSocket`].
+//! Called by: config_servers, on worker 0. Calls: [`reply`], [`UdpSocket`].
 //! Invariants: a question costs one reply at most; [`TURN_MAX`] questions are answered in a turn.
 //! Locks: none. Sources: RFC 2131.
 
@@ -15,9 +14,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use mbuf::Chain;
+use mbuma::UdpSocket;
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::{BindError, Datagram};
-use mbuma::{Stack, UdpSocket};
 
 use super::shared::Shared;
 use super::table::{Kind, Token};
@@ -39,20 +38,18 @@ pub(super) struct Dhcp4Server {
 }
 
 impl Dhcp4Server {
-    /// Binds the port.
-    pub(super) fn bind(stack: &Stack) -> Result<UdpSocket, BindError> {
-        stack.udp_bind((Ipv4Addr::UNSPECIFIED, SERVER_PORT))
-    }
-
-    /// Leases an address on these terms to clients that ask `socket`.
-    pub(super) fn new(shared: &Shared, socket: UdpSocket, terms: LeaseTerms) -> Dhcp4Server {
+    /// Leases an address on these terms to clients that ask.
+    pub(super) fn new(shared: &Shared, terms: LeaseTerms) -> Result<Dhcp4Server, BindError> {
+        let socket = shared
+            .stack
+            .udp_bind((Ipv4Addr::UNSPECIFIED, SERVER_PORT))?;
         let wake = shared.wake_for(Token::only(Kind::Dhcp4));
         socket.set_waker(wake.waker());
-        Dhcp4Server {
+        Ok(Dhcp4Server {
             socket,
             wake,
             terms,
-        }
+        })
     }
 
     /// Answers questions that came.

@@ -7,7 +7,7 @@
 //!                        |    |   services: only the first worker             |
 //!                        |    |------ udp ---------- flows --- host sockets   |
 //!                        |    |------ echo --------- pings --- host socket    |
-//!                        |    |------ dhcp4                                   |
+//!                        |    |------ dhcp4, dhcp6, router_adverts            |
 //!                        |    |------ publish -- accepted host sockets        |
 //!                        |    web: the status page, served files              |
 //!                         '---------------------------------------------------'
@@ -29,10 +29,12 @@ mod allowance;
 mod balance;
 mod capture_file;
 mod client_quota;
+mod config_servers;
 mod connections;
 mod control;
 mod devices;
 mod dhcp4;
+mod dhcp6;
 mod echo;
 mod event_loop;
 mod figures;
@@ -57,6 +59,8 @@ mod reclaim;
 mod relay;
 mod report;
 mod resolvers;
+mod router_adverts;
+mod search_list;
 mod services;
 mod shared;
 mod shortages;

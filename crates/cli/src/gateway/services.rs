@@ -1,11 +1,11 @@
-//! The services that worker 0 runs for all workers: datagrams, pings, DHCP, published ports, the control socket, and
+//! The services that worker 0 runs for all workers: datagrams, pings, DHCP, router advertisements, published ports, the control socket, and
 //! giving memory back.
 //!
 //! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
 //!
 //! The matches over [`Kind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
-//! Called by: the first worker's loop. Calls: udp, echo, dhcp4, publish, control, figures.
+//! Called by: the first worker's loop. Calls: udp, echo, config_servers, publish, control, figures.
 //! Locks: none.
 
 use std::io;
@@ -16,9 +16,9 @@ use kern::Time;
 use mbuma::runtime::Readiness;
 
 use super::client_quota::ClientQuota;
+use super::config_servers::ConfigServers;
 use super::connections::Connections;
 use super::control::Control;
-use super::dhcp4::Dhcp4Server;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
 use super::local_names::LocalNames;
@@ -43,8 +43,8 @@ pub(super) struct Services {
     pub(super) pings: Pings,
     /// Where there are several guests.
     pub(super) network: Option<NetworkGuests>,
-    /// Where the stack is a gateway.
-    pub(super) dhcp4: Option<Dhcp4Server>,
+    /// For guests that configure themselves.
+    pub(super) config: ConfigServers,
     /// By the index in their tokens; nothing where one is published no more.
     pub(super) listeners: Vec<Option<Listener>>,
     pub(super) client_quota: ClientQuota,
@@ -95,6 +95,8 @@ impl Services {
             | Kind::Datagrams
             | Kind::Echoes
             | Kind::Dhcp4
+            | Kind::Dhcp6
+            | Kind::RouterAdverts
             | Kind::TcpTrace
             | Kind::Guest
             | Kind::Ping => {}
@@ -116,6 +118,7 @@ impl Services {
             Kind::Listener => self.wake_listener(token),
             Kind::Reclaim => self.reclaim.timer(shared),
             Kind::TcpTrace => self.look(shared),
+            Kind::RouterAdverts => self.config.timer(shared),
             // Its connections have to be at hand.
             Kind::Guest => shared.wake_for(token).wake(),
             // The loop's, or without timers.
@@ -132,6 +135,7 @@ impl Services {
             | Kind::Inlet
             | Kind::Echoes
             | Kind::Dhcp4
+            | Kind::Dhcp6
             | Kind::PingSocket
             | Kind::Control => {}
         }
@@ -153,21 +157,17 @@ impl Services {
             }
             Kind::Datagrams => self.flows.forward(shared),
             Kind::Echoes => self.pings.forward(shared),
-            Kind::Dhcp4 => {
-                if let Some(server) = &self.dhcp4 {
-                    server.answer(shared);
-                }
-            }
+            Kind::Dhcp4 | Kind::Dhcp6 | Kind::RouterAdverts => self.config.turn(shared, kind),
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
             Kind::TcpTrace => self.look(shared),
             Kind::Guest => {
                 if let Some(network) = &mut self.network
-                    && let Some(addr) = network.addr(token)
-                    && network.timer(shared, token, connections.has_data_of(addr))
+                    && let Some(addrs) = network.addrs(token)
+                    && network.timer(shared, token, connections.has_data_of(&addrs))
                 {
-                    connections.end_guest(addr);
-                    self.flows.end_guest(shared, addr);
+                    connections.end_guest(&addrs);
+                    self.flows.end_guest(shared, &addrs);
                 }
             }
             // The loop's, or never on the ready list.
@@ -207,9 +207,7 @@ impl Services {
 
     /// The guests are those of a network.
     pub(super) fn make_network(&mut self, link: Arc<NetworkLink>) {
-        // A network is one of IPv4.
-        let v4 = self.fixed.get().guest.v4;
-        self.flows.names = v4.map(|v4| LocalNames::new((v4.dns, DNS_PORT).into(), v4.prefix_len));
+        self.flows.names = Some(LocalNames::new(&self.fixed.get().guest));
         self.network = Some(NetworkGuests::new(link));
     }
 
@@ -305,6 +303,7 @@ impl Services {
         self.flows.close();
         self.pings.close();
         self.control.close();
+        self.config.close();
     }
 }
 

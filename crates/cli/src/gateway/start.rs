@@ -19,10 +19,10 @@ use wire::MacAddr;
 use super::Sockets;
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
 use super::client_quota::ClientQuota;
+use super::config_servers::ConfigServers;
 use super::connections::Connections;
 use super::control::Control;
 use super::devices::GuestDevices;
-use super::dhcp4::{Dhcp4Server, LeaseTerms};
 use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
@@ -49,7 +49,7 @@ use crate::tls::{self, ServerTls};
 
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
 /// is attached to again finds its neighbour where it was.
-const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
+pub(super) const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// The path of served files, where the status page has the root.
 const FILES_PREFIX: &str = "/files";
 /// The path of the status page, where served files have the root: no file's, as it begins with a dot.
@@ -352,17 +352,12 @@ fn services(
     let echoes = stack.icmp_echo_any(index);
     let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
 
-    let dhcp4 = lease_terms(&fixed, opts).map(|terms| {
-        let socket = Dhcp4Server::bind(stack);
-        let socket = socket.map_err(|e| failed("binding the port of DHCP", e))?;
-        Ok::<_, Error>(Dhcp4Server::new(shared, socket, terms))
-    });
     let trace = opts.tcp_trace.as_deref().map(|path| {
         let doing = format!("writing {}", path.display());
         TcpTrace::create(path, shared).map_err(Error::io(&doing))
     });
     let mut services = Services {
-        dhcp4: dhcp4.transpose()?,
+        config: ConfigServers::open(shared, index, &fixed.get(), opts)?,
         network: None,
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
@@ -379,24 +374,6 @@ fn services(
         added.map_err(|source| Error::Publish { publish, source })?;
     }
     Ok(services)
-}
-
-/// What a guest that asks by DHCP is given: the values that [`crate::guest`] would configure. Nothing by a server that is no
-/// gateway; nor in a guest with an address of the host's, whose network may have a DHCP server; nor in a network, whose guests
-/// have their addresses from [`crate::network`].
-fn lease_terms(fixed: &SharedFixed, opts: &NetOpts) -> Option<LeaseTerms> {
-    let fixed = fixed.get();
-    let leases = opts.serve.alone.is_none() && !opts.network;
-    let v4 = fixed.guest.v4.filter(|v4| leases && !v4.routed);
-    v4.map(|v4| LeaseTerms {
-        addr: v4.guest,
-        prefix_len: v4.prefix_len,
-        server: v4.gateway,
-        dns: (!opts.no_dns).then_some(v4.dns),
-        mtu: fixed.mtu,
-        hostname: opts.dhcp.hostname.clone(),
-        search: opts.dhcp.search.clone(),
-    })
 }
 
 /// Gives the stack its interface.
@@ -487,6 +464,6 @@ fn client_quota() -> ClientQuota {
 }
 
 /// An error of the stack, which gives no error number.
-fn failed(doing: &str, e: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn failed(doing: &str, e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::io(doing)(io::Error::other(e))
 }

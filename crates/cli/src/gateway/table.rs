@@ -56,6 +56,10 @@ pub(super) enum Kind {
     Reclaim,
     /// Questions to the DHCP server.
     Dhcp4,
+    /// Questions to the DHCPv6 server.
+    Dhcp6,
+    /// Questions for routers.
+    RouterAdverts,
     /// The trace of TCP connections.
     TcpTrace,
     /// A guest of a network that is leaving.
@@ -63,7 +67,7 @@ pub(super) enum Kind {
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 24] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,
@@ -84,6 +88,8 @@ const KINDS: [Kind; 22] = [
     Kind::Inbox,
     Kind::Reclaim,
     Kind::Dhcp4,
+    Kind::Dhcp6,
+    Kind::RouterAdverts,
     Kind::TcpTrace,
     Kind::Guest,
 ];

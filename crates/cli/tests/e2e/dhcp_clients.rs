@@ -24,13 +24,13 @@ exit 0
 ";
 
 /// A namespace that is served, without an address.
-struct Place {
-    attached: Running,
-    scratch: Scratch,
+pub(super) struct Place {
+    pub(super) attached: Running,
+    pub(super) scratch: Scratch,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(super) fn new() -> Place {
         ip("netns add blue");
         let mut command = program("sh");
         let line = format!(
@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// Runs a client there to its end, and gives what it said.
-    fn run(&self, line: &str) -> String {
+    pub(super) fn run(&self, line: &str) -> String {
         let mut client: Command = program("ip");
         client.args(["netns", "exec", "blue", "sh", "-c", line]);
         let ended = Running::start(client).with_patience(PATIENCE * 4).finish();
@@ -132,7 +132,7 @@ fn dhcpcd_gets_its_lease() {
     place.end(2);
 }
 
-const NETWORKD: &str = "/lib/systemd/systemd-networkd";
+pub(super) const NETWORKD: &str = "/lib/systemd/systemd-networkd";
 const NETWORKD_CONFIG: &str = "[Match]
 Name=tap0
 [Network]
@@ -143,9 +143,23 @@ IPv6AcceptRA=no
 UseMTU=yes
 ";
 
-fn networkd() -> Result<(), String> {
+pub(super) fn networkd() -> Result<(), String> {
     let is_there = std::path::Path::new(NETWORKD).is_file();
     is_there.then_some(()).ok_or(format!("no {NETWORKD}"))
+}
+
+/// Starts networkd in the namespace, with its configuration of the interface.
+pub(super) fn start_networkd(config: &str) -> Running {
+    // With a /sys to write to it waits for udev.
+    shell(
+        "mkdir -p /run/systemd/network /run/systemd/netif
+         chown systemd-network: /run/systemd/netif
+         mount -t sysfs -o ro none /sys",
+    );
+    std::fs::write("/run/systemd/network/10.network", config).expect("the island's /run");
+    let mut daemon = program("nsenter");
+    daemon.args(["--net=/run/netns/blue", NETWORKD]);
+    Running::start(daemon)
 }
 
 #[test]
@@ -160,16 +174,7 @@ fn systemd_networkd_gets_its_lease() {
     );
     on_an_island!();
     let place = Place::new();
-    // With a /sys to write to it waits for udev.
-    shell(
-        "mkdir -p /run/systemd/network /run/systemd/netif
-         chown systemd-network: /run/systemd/netif
-         mount -t sysfs -o ro none /sys",
-    );
-    std::fs::write("/run/systemd/network/10.network", NETWORKD_CONFIG).expect("the island's /run");
-    let mut daemon = program("nsenter");
-    daemon.args(["--net=/run/netns/blue", NETWORKD]);
-    let daemon = Running::start(daemon);
+    let daemon = start_networkd(NETWORKD_CONFIG);
     wait_until("a lease", || {
         place.run("ip -4 route").contains("default via 10.0.2.2")
     });

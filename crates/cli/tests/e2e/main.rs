@@ -9,6 +9,7 @@ mod common;
 mod attach;
 mod bulk;
 mod datagrams;
+mod dhcp6_clients;
 mod dhcp_clients;
 mod ends;
 mod engines;

@@ -126,6 +126,19 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
 }
 
 #[test]
+fn a_machine_that_asks_for_routers_hears_of_one() {
+    // Breaks when a machine's question for routers gets no answer, or one for another station.
+    let scratch = Scratch::new();
+    let vm = vm(&scratch, &["--mtu", "9000"]);
+    let advert = Wire::with_lease(&scratch.path("vm.sock"))
+        .0
+        .ask_for_routers();
+    assert_eq!(advert.mtu, 9000);
+    assert_eq!(advert.prefix.to_string(), "fd00::");
+    end(vm);
+}
+
+#[test]
 fn a_machine_that_starts_again_finds_its_network() {
     // Breaks when mbuma ends with its machine, keeps something of the last one, or lets two in at once.
     let scratch = Scratch::new();

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kern::Random;
-use mbuf::Mbufq;
 use wire::{
-    ALL_ROUTERS, MacAddr, NdpOption, NdpOptions, NeighborMessage, RouterAdvert, is_link_local6,
+    ALL_ROUTERS, NdpOption, NdpOptions, NeighborMessage, RouterAdvert, is_link_local6,
     solicited_node,
 };
 
@@ -62,16 +61,43 @@ pub(super) fn advertised(
     if !is_link_local6(from.src) {
         return Err(DropReason::BadNd);
     }
-    learn(batch, ifp, from.src, options.source());
+    nd::learn(batch, ifp, from.src, options.source());
     let prefixes = options.iter().filter_map(|option| match option {
         NdpOption::Prefix(prefix) => Some(prefix),
         _ => None,
     });
+    host.link_advertised(advert.hop_limit, options.mtu(), ifp.mtu());
     let mut random = batch.stack.random(Random::fork);
     let actions = host.advertised(batch.now, from.src, advert, prefixes, &mut random);
     run(batch, ifp, actions);
     batch.kick(SHARED_TIMERS_CPU);
     Ok(true)
+}
+
+/// Another station probes for, or, without a nonce, has an address; whether it was being probed here. If it is the one of
+/// the link, IPv6 is off from now on (RFC 4862 section 5.4.5).
+pub(super) fn claimed(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    addr: Ipv6Addr,
+    nonce: Option<&[u8]>,
+) -> bool {
+    let Some(host) = ifp.host6.as_ref().filter(|host| host.is_tentative(addr)) else {
+        return false;
+    };
+    let mut random = batch.stack.random(Random::fork);
+    let actions = host.claimed(batch.now, addr, nonce, &mut random);
+    run(batch, ifp, actions);
+    if !host.is_on() {
+        let own = ifp.addrs6.list().into_iter();
+        run(
+            batch,
+            ifp,
+            own.map(|own| HostAction::Remove(own.addr)).collect(),
+        );
+        nd::flush(batch, ifp);
+    }
+    true
 }
 
 /// A router names a better first hop; false if this interface does not listen to routers. Only the first hop that a packet to
@@ -95,7 +121,7 @@ pub(super) fn redirected(
     if !is_link_local6(from.src) || dst.is_multicast() || !is_first_hop || !is_possible {
         return Err(DropReason::BadNd);
     }
-    learn(batch, ifp, target, options.target());
+    nd::learn(batch, ifp, target, options.target());
     let room = host.redirected(dst);
     run(batch, ifp, room.into_iter().collect());
     let net = IfAddr {
@@ -105,19 +131,6 @@ pub(super) fn redirected(
     let gateway = (target != dst).then_some(target);
     add_route(batch, ifp, net, gateway);
     Ok(true)
-}
-
-/// A station says where it, or another one, is; it is not known to hear us.
-fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac: Option<MacAddr>) {
-    if let Some(mac) = mac.filter(|mac| mac.is_unicast()) {
-        let learnt = ifp.neighbours6.solicited_by(batch.now, addr, mac);
-        drop_all(batch, learnt.evicted);
-        nd::send_all(batch, ifp, learnt.waiting, mac);
-    }
-}
-
-fn drop_all(batch: &Batch<'_>, packets: Mbufq) {
-    packets.for_each(|packet| batch.drop(packet, DropReason::NdQueueFull));
 }
 
 fn add_route(
@@ -136,6 +149,7 @@ fn add_route(
         local: false,
         refusal: None,
         pinned: false,
+        learnt: true,
     });
 }
 
@@ -161,16 +175,16 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
                     routes.address_changed(ifp.index, Some(addr));
                 }
             }
-            HostAction::AddRouter(router) => routes.add_default(ifp, router),
+            HostAction::AddRouter(router) => routes.add_default(ifp, router, true),
             HostAction::RemoveRouter(router) => routes.remove_gateway(ifp.index, router),
             HostAction::AddPrefix(net) => add_route(batch, ifp, net, None),
-            HostAction::RemovePrefix(net) => _ = routes.unset(net),
+            HostAction::RemovePrefix(net) => routes.unset_learnt(ifp.index, net),
             HostAction::RemoveRedirect(dst) => {
                 let net = IfAddr {
                     addr: dst,
                     prefix_len: 128,
                 };
-                _ = routes.unset(net);
+                routes.unset_learnt(ifp.index, net);
             }
             HostAction::Solicit => nd::solicit_routers(batch, ifp, ALL_ROUTERS),
             HostAction::Reachable(mean) => {

@@ -10,7 +10,6 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use kern::Random;
 use mbuf::{Chain, Mbufq, NoBufs, Packet};
 use wire::{
     ALL_NODES, AdvertFlags, EtherType, Icmp6Header, IpProto, Ipv6Fields, Ipv6Header, MacAddr,
@@ -95,7 +94,10 @@ pub(crate) fn input(
             };
             advertised(batch, from, target, flags, options)
         }
-        NdpMessage::RouterSolicit { .. } => return Some(packet),
+        NdpMessage::RouterSolicit { options } => {
+            heard_host(batch, from, options);
+            return Some(packet);
+        }
         // A host with the addresses and routes that it was given asks no router.
         NdpMessage::RouterAdvert(advert, options) => {
             match autoconf::advertised(batch, from, &advert, options) {
@@ -136,24 +138,23 @@ fn solicited(
     if target.is_multicast() || bad_probe {
         return Err(DropReason::BadNd);
     }
-    if let Some(host) = ifp.host6.as_ref().filter(|host| host.is_tentative(target)) {
+    if ifp
+        .host6
+        .as_ref()
+        .is_some_and(|host| host.is_tentative(target))
+    {
         // A question for it is no claim, and can't be answered yet (RFC 4862 section 5.4.3).
         if probe {
-            let mut random = batch.stack.random(Random::fork);
-            host.claimed(batch.now, target, options.nonce(), &mut random);
+            autoconf::claimed(batch, ifp, target, options.nonce());
         }
         return Ok(());
     }
     if !ifp.owns6(target) {
         return Err(DropReason::IcmpUnhandled);
     }
-    if let Some(mac) = source.filter(|mac| mac.is_unicast()) {
-        let learnt = ifp.neighbours6.solicited_by(batch.now, from.src, mac);
-        drop_all(batch, learnt.evicted, DropReason::NdQueueFull);
-        send_all(batch, ifp, learnt.waiting, mac);
-    }
+    learn(batch, ifp, from.src, source);
     let flags = AdvertFlags {
-        router: batch.stack.is_router_on(ifp),
+        router: is_router(batch, ifp),
         solicited: !probe,
         overrides: true,
     };
@@ -169,6 +170,30 @@ fn solicited(
     Ok(())
 }
 
+/// A host asks for routers: one remembers where it is (RFC 4861 section 6.2.6).
+fn heard_host(batch: &mut Batch<'_>, from: &Addressed<'_, Ipv6Addr>, options: NdpOptions<'_>) {
+    let ifp = from.ip.ifp;
+    if !from.src.is_unspecified() && is_router(batch, ifp) {
+        learn(batch, ifp, from.src, options.source());
+    }
+}
+
+/// A station says where it, or another one, is; it is not known to hear us.
+pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac: Option<MacAddr>) {
+    if let Some(mac) = mac.filter(|mac| mac.is_unicast()) {
+        let learnt = ifp.neighbours6.solicited_by(batch.now, addr, mac);
+        drop_all(batch, learnt.evicted, DropReason::NdQueueFull);
+        send_all(batch, ifp, learnt.waiting, mac);
+    }
+}
+
+/// Whether packets to other networks may be sent here: this stack forwards them, or a program of its advertises that it
+/// does. A host forgets a router whose advertisement of an address says that it is none (RFC 4861 section 7.2.5).
+fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
+    let sockets = &batch.stack.icmp6.sockets;
+    batch.stack.is_router_on(ifp) || sockets.has(ifp.index, NdpMessage::ROUTER_SOLICIT)
+}
+
 /// Another station says where `target` is.
 fn advertised(
     batch: &mut Batch<'_>,
@@ -181,12 +206,7 @@ fn advertised(
     if target.is_multicast() || (from.dst.is_multicast() && flags.solicited) {
         return Err(DropReason::BadNd);
     }
-    let host = ifp.host6.as_ref().filter(|host| host.is_tentative(target));
-    if let Some(host) = host {
-        let mut random = batch.stack.random(Random::fork);
-        host.claimed(batch.now, target, None, &mut random);
-    }
-    if host.is_some() || ifp.owns6(target) {
+    if autoconf::claimed(batch, ifp, target, None) || ifp.owns6(target) {
         return Err(DropReason::NdDuplicateAddress);
     }
     let mac = options.target().filter(|mac| mac.is_unicast());
@@ -201,7 +221,7 @@ fn advertised(
 /// 7.2.6). Once: a station that does not hear it finds out by its next check.
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let flags = AdvertFlags {
-        router: batch.stack.is_router_on(ifp),
+        router: is_router(batch, ifp),
         solicited: false,
         overrides: true,
     };
@@ -294,7 +314,7 @@ fn build(
     Ok(packet)
 }
 
-pub(super) fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {
+fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {
     packets.for_each(|packet| output::frame(batch, ifp, packet, mac, EtherType::IPV6));
 }
 

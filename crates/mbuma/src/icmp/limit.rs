@@ -7,7 +7,6 @@
 //!
 //! Locks: none.
 
-use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{KeyedHash, Random, Time};
@@ -58,34 +57,28 @@ impl Limiter {
     }
 }
 
-/// Limits for each destination, of which those with the same hash share one: a host that asks in the name of many others
+/// Limits for each of many, of which those with the same hash share one: a host that asks in the name of many others
 /// uses up its own limit and not theirs. The cost of a message is random, one interval in the mean, so that no host can find
 /// out by counting answers how many another got (RFC 4443 section 2.4 f; the side channel of SADDNS).
 #[derive(Debug)]
-pub(crate) struct DestinationLimits {
+pub(crate) struct KeyedLimits {
     hash: KeyedHash,
     limiters: Box<[Limiter]>,
 }
 
-impl DestinationLimits {
-    /// Limits; 12 KiB.
-    const COUNT: usize = 512;
-    /// The part of all messages that may go to one destination.
-    const PART: u32 = 10;
-
-    /// `per_s`: messages a second at most, to all destinations.
-    pub(crate) fn new(per_s: u32, random: &mut Random) -> Self {
-        let each = per_s.div_ceil(Self::PART);
+impl KeyedLimits {
+    /// `count` limits, of `each` messages a second.
+    pub(crate) fn new(each: u32, count: usize, random: &mut Random) -> Self {
         Self {
             hash: KeyedHash::new(random),
-            limiters: (0..Self::COUNT).map(|_| Limiter::new(each)).collect(),
+            limiters: (0..count).map(|_| Limiter::new(each)).collect(),
         }
     }
 
-    /// Whether one more may go out to `dst` now.
-    pub(crate) fn admit(&self, dst: Ipv6Addr, now: Time) -> bool {
-        let place = self.hash.hash(&dst.octets());
-        let limiter = &self.limiters[place as usize % Self::COUNT];
+    /// Whether one more may go out now, of those with this key.
+    pub(crate) fn admit(&self, key: &[u8], now: Time) -> bool {
+        let place = self.hash.hash(key);
+        let limiter = &self.limiters[place as usize % self.limiters.len()];
         let interval = limiter.interval_ns;
         let draw = self.hash.hash(&(place ^ now.as_nanos()).to_be_bytes());
         let more = draw.checked_rem(interval).unwrap_or(0);

@@ -22,6 +22,9 @@ use crate::ip6::output::Send6;
 use crate::network;
 use crate::protosw;
 
+/// The type of an answer to a ping.
+const ECHO_REPLY: u8 = 129;
+
 /// Takes in a packet that begins with its IP headers.
 #[doc(alias = "icmp6_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_, Ipv6Addr>) {
@@ -92,6 +95,11 @@ fn echo_request(
         zone: zone(from),
         flow_label: 0,
     };
+    let len = Ipv6Header::LEN + Icmp6Header::LEN + packet.len();
+    if len > usize::from(Ipv6Header::MTU_MIN) {
+        let replies = &batch.stack.icmp6.replies;
+        replies.note(from.src, u32::from(id) << 16 | u32::from(seq));
+    }
     let reply = Icmp6Message::EchoReply { id, seq };
     output::send(batch, reply, packet.into_chain(), &to);
 }
@@ -154,13 +162,17 @@ fn about_us(
     batch.delivered();
 }
 
-/// An error about a message of ours, such as a long answer to a ping. The path's MTU is all that it changes.
+/// An error about a message of ours: a long answer to a ping that the path does not carry. The path's MTU is all that it
+/// changes.
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -> bool {
-    let IcmpError::FragNeeded { mtu } = kind else {
+    let (IcmpError::FragNeeded { mtu }, Ends::V6(pair, _)) = (kind, &quoted.ends) else {
         return false;
     };
-    let is_ours = network::is_local(batch.stack, quoted.ends.local().ip());
-    let is_believed = is_ours && quoted.total_len > mtu;
+    let is_ours = network::is_local(batch.stack, pair.local.into());
+    // Where other protocols have their ports, this one has its type and code.
+    let is_reply = pair.local_port == u16::from(ECHO_REPLY) << 8;
+    let is_sent = batch.stack.icmp6.replies.has(pair.peer, quoted.seq.0);
+    let is_believed = is_ours && is_reply && is_sent && quoted.total_len > mtu;
     if is_believed {
         network::path_mtu_reported(batch, &quoted.ends, mtu);
     }

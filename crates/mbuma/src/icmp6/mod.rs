@@ -8,27 +8,40 @@
 pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod raw;
+mod replies;
 
 use kern::Random;
 
 use crate::config::Config;
-use crate::icmp::limit::DestinationLimits;
+use crate::icmp::limit::KeyedLimits;
 use raw::Icmp6Sockets;
+use replies::SentReplies;
+
+/// The part of an interface's errors that may go to one host.
+const HOST_PART: u32 = 10;
+/// Limits for hosts, and for interfaces: those with the same hash share one. 14 KiB.
+const HOSTS: usize = 512;
+const INTERFACES: usize = 64;
 
 /// ICMPv6's part of a stack.
 #[derive(Debug)]
 pub(crate) struct Icmp6State {
     /// The sockets for messages that the stack has no use for.
     pub(crate) sockets: Icmp6Sockets,
-    /// How many errors each host gets, beside the limit on all.
-    limits: DestinationLimits,
+    /// Long answers to pings.
+    replies: SentReplies,
+    /// How many errors each host gets, and how many leave by each interface.
+    by_host: KeyedLimits,
+    by_interface: KeyedLimits,
 }
 
 impl Icmp6State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             sockets: Icmp6Sockets::new(),
-            limits: DestinationLimits::new(config.icmp_errors_per_s, random),
+            replies: SentReplies::new(random),
+            by_host: KeyedLimits::new(config.icmp_errors_per_s.div_ceil(HOST_PART), HOSTS, random),
+            by_interface: KeyedLimits::new(config.icmp_errors_per_s, INTERFACES, random),
         }
     }
 }

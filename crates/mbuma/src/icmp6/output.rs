@@ -46,8 +46,10 @@ pub(crate) fn tell(
     let own = batch.stack.routes6.is_local(of.dst) || route.ifp.owns6(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
     let src = if own || for_host { of.dst } else { route.src };
-    let stack = batch.stack;
-    let may = stack.icmp6.limits.admit(of.src, batch.now) && stack.icmp.may_complain(batch.now);
+    let (limits, now) = (&batch.stack.icmp6, batch.now);
+    let interface = route.ifp.index.0.to_be_bytes();
+    let may =
+        limits.by_host.admit(&of.src.octets(), now) && limits.by_interface.admit(&interface, now);
     if !may {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }

@@ -152,6 +152,11 @@ impl Icmp6Sockets {
         self.0.write().retain(|other| !Arc::ptr_eq(other, pcb));
     }
 
+    /// Whether there is a socket for messages of this type that come in there.
+    pub(crate) fn has(&self, iface: IfIndex, kind: u8) -> bool {
+        self.0.read().iter().any(|pcb| pcb.takes(iface, kind))
+    }
+
     /// The socket for messages of this type that come in there.
     pub(super) fn find(&self, iface: IfIndex, kind: u8) -> Option<Arc<Icmp6Pcb>> {
         let all = self.0.read();

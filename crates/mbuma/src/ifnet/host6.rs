@@ -15,12 +15,13 @@
 //! Locks: `state` (IFADDR), under which nothing is called.
 //! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 7217, RFC 7527, RFC 7559.
 
+use std::fmt;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::time::Duration;
 
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
-use wire::{PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
+use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
 
 use super::IfAddr;
 
@@ -45,7 +46,7 @@ const SOLICIT_FIRST: Duration = Duration::from_secs(4);
 const SOLICIT_LONGEST: Duration = Duration::from_secs(3600);
 
 /// How an interface configures itself as a host of IPv6 ([`IfConfig::autoconf`](super::IfConfig::autoconf)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Autoconf {
     /// Probes that are sent before an address is used, to find another station that has it (RFC 4862 section 5.4); 0: none,
     /// addresses are good at once. Default 1.
@@ -55,6 +56,16 @@ pub struct Autoconf {
     /// Stable addresses are made with it (RFC 7217): the same for the same prefix, and not to be guessed. Keep it over
     /// restarts, and keep it secret. Default all zero: the stack draws one.
     pub secret: [u8; 16],
+}
+
+/// Hides the secret.
+impl fmt::Debug for Autoconf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Autoconf")
+            .field("dad_transmits", &self.dad_transmits)
+            .field("accept_routers", &self.accept_routers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Autoconf {
@@ -98,6 +109,9 @@ pub(crate) struct Host6 {
     state: Mutex<HostState>,
     /// There is a deprecated address. Relaxed: a packet that is late to see a change came before it.
     has_deprecated: AtomicBool,
+    /// What the last router that said so has hosts send with; 0: none did. Relaxed: as above.
+    hop_limit: AtomicU8,
+    mtu: AtomicU16,
 }
 
 #[derive(Debug, Default)]
@@ -144,12 +158,37 @@ impl Host6 {
             secret: KeyedHash::from_key(autoconf.secret),
             state: Mutex::new(&STATE, HostState::default()),
             has_deprecated: AtomicBool::new(false),
+            hop_limit: AtomicU8::new(0),
+            mtu: AtomicU16::new(0),
         }
     }
 
     /// Whether the interface takes part in IPv6 though it may have no address yet.
     pub(crate) fn is_on(&self) -> bool {
         !self.state.lock().is_off
+    }
+
+    /// A router tells of the link: the hops that hosts should send with, and its MTU, which counts if it is none that
+    /// IPv6 or the device could not have (RFC 4861 section 6.3.4).
+    pub(crate) fn link_advertised(&self, hop_limit: u8, mtu: Option<u32>, device: usize) {
+        if hop_limit != 0 {
+            self.hop_limit.store(hop_limit, Ordering::Relaxed);
+        }
+        let possible = usize::from(Ipv6Header::MTU_MIN)..=device;
+        let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
+        if let Some(mtu) = mtu.filter(|mtu| possible.contains(&usize::from(*mtu))) {
+            self.mtu.store(mtu, Ordering::Relaxed);
+        }
+    }
+
+    /// The hops to send with, if a router said so.
+    pub(crate) fn hop_limit(&self) -> Option<u8> {
+        Some(self.hop_limit.load(Ordering::Relaxed)).filter(|hops| *hops != 0)
+    }
+
+    /// The link's MTU, if a router said so.
+    pub(crate) fn mtu(&self) -> Option<u16> {
+        Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
     }
 
     /// The addresses from which new connections must not begin (RFC 4862 section 5.5.4).
@@ -232,28 +271,25 @@ impl Host6 {
         state.tentative.len() < before
     }
 
-    /// Another station probes for, or, without a nonce or with `has_it`, has an address. Whether it was being probed here;
-    /// our own probe that comes back is none of another's (RFC 7527 section 4).
+    /// Another station probes for, or, without a nonce, has an address that is probed for here; our own probe that comes
+    /// back is none of another's (RFC 7527 section 4).
     pub(crate) fn claimed(
         &self,
         now: Time,
         addr: Ipv6Addr,
         nonce: Option<&[u8]>,
         random: &mut Random,
-    ) -> bool {
+    ) -> Vec<HostAction> {
         let mut state = self.state.lock();
-        let Some(at) = state.tentative.iter().position(|t| t.addr.addr == addr) else {
-            return false;
+        let mut actions = Vec::new();
+        let found = state.tentative.iter().position(|t| t.addr.addr == addr);
+        let Some(at) = found.filter(|at| nonce != Some(&state.tentative[*at].nonce)) else {
+            return actions;
         };
-        if nonce == Some(&state.tentative[at].nonce) {
-            return true;
-        }
         let taken = state.tentative.remove(at);
         if is_link_local6(addr) {
-            *state = HostState {
-                is_off: true,
-                ..HostState::default()
-            };
+            actions = state.turn_off();
+            self.has_deprecated.store(false, Ordering::Relaxed);
         } else if let Some(learnt) = taken.learnt.filter(|learnt| learnt.tries < TRIES_MAX) {
             let next = LearntAddr {
                 addr: self.stable_address(addr, learnt.tries + 1),
@@ -261,9 +297,9 @@ impl Host6 {
                 ..learnt
             };
             let addr = host(next.addr);
-            self.try_address(&mut state, now, (addr, Some(next)), random, &mut Vec::new());
+            self.try_address(&mut state, now, (addr, Some(next)), random, &mut actions);
         }
-        true
+        actions
     }
 
     /// A stable address in the network of `prefix`, the one behind `tries` others (RFC 7217 section 5).
@@ -308,7 +344,8 @@ impl Host6 {
             if is_link_local6(prefix.prefix) || prefix.prefix.is_multicast() {
                 continue;
             }
-            if prefix.on_link {
+            // One of no bits would put all hosts there are on the link.
+            if prefix.on_link && prefix.prefix_len > 0 {
                 state.take_prefix(now, &prefix, &mut actions);
             }
             let usable = prefix.prefix_len == 64 && prefix.preferred_s <= prefix.valid_s;
@@ -420,6 +457,27 @@ impl Host6 {
 }
 
 impl HostState {
+    /// Forgets all that it has, and takes no more.
+    fn turn_off(&mut self) -> Vec<HostAction> {
+        let off = HostState {
+            is_off: true,
+            ..HostState::default()
+        };
+        let had = std::mem::replace(self, off);
+        let learnt = had.learnt.iter().map(|l| HostAction::Remove(l.addr));
+        let routers = had.routers.iter();
+        let routers = routers.map(|(router, _)| HostAction::RemoveRouter(*router));
+        let prefixes = had.prefixes.iter();
+        let prefixes = prefixes.map(|(net, _)| HostAction::RemovePrefix(*net));
+        let redirects = had.redirects.iter();
+        let redirects = redirects.map(|dst| HostAction::RemoveRedirect(*dst));
+        learnt
+            .chain(routers)
+            .chain(prefixes)
+            .chain(redirects)
+            .collect()
+    }
+
     fn is_tentative(&self, addr: Ipv6Addr) -> bool {
         self.tentative
             .iter()

@@ -15,6 +15,7 @@ use super::fragment;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
+use crate::ifnet::host6::Host6;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::{Ends, Pair};
 use crate::ip::{Send, Service};
@@ -22,7 +23,7 @@ use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
 
-/// Hops of a packet whose sender did not say.
+/// Hops of a packet for which neither its sender nor a router of the link said any.
 const HOP_LIMIT_DEFAULT: u8 = 64;
 
 /// How a packet is to be sent.
@@ -137,7 +138,8 @@ fn through(
     }
     let whole = packet.header().tso_segsz != 0 || route.local;
     let len = packet.len() + Ipv6Header::LEN;
-    let link = route.ifp.mtu();
+    let to = &with_hop_limit(to, &route.ifp);
+    let link = route.ifp.mtu6();
     // A packet that must stay whole is of a sender that knows the path.
     let path = (!whole && !to.send.service.df).then(|| path_mtu(batch, to, link));
     if !whole && len > path.unwrap_or(link) {
@@ -154,6 +156,16 @@ fn through(
     }
     ether::output::run6(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
     Ok(())
+}
+
+/// The same, with the hops of its link, if the sender did not say.
+fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
+    let mut to = *to;
+    if to.send.service.ttl == 0 {
+        let advertised = ifp.host6.as_ref().and_then(Host6::hop_limit);
+        to.send.service.ttl = advertised.unwrap_or(HOP_LIMIT_DEFAULT);
+    }
+    to
 }
 
 /// The largest packet for its destination.
@@ -178,10 +190,7 @@ pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> 
         flow_label: to.flow_label,
         payload_len: packet.len() as u16,
         next,
-        hop_limit: match service.ttl {
-            0 => HOP_LIMIT_DEFAULT,
-            ttl => ttl,
-        },
+        hop_limit: service.ttl,
         src,
         dst,
     };

@@ -2,7 +2,8 @@
 //!
 //! For programs that set a stack up, and `netstat -r`.
 //!
-//! Invariants: of two routes that a program adds no two are to the same network; those that came with
+//! Invariants: no two routes that a program adds are to the same network, and one goes before
+//! those that routers told of; those that came with
 //! an interface's addresses can't be deleted; a route through an interface that goes, goes with it,
 //! also if it is added at that moment. Locks: the table (ROUTE).
 //! Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
@@ -93,7 +94,8 @@ impl<A: RouteAddr> Entry<A> {
 impl<A: RouteAddr> Routes<A> {
     pub(crate) fn set(&self, entry: Entry<A>) -> Result<(), RouteError> {
         self.change(|entries| {
-            if entries.iter().any(|e| e.is_set_for(entry.net)) {
+            let is_same = |e: &Entry<A>| e.is_set_for(entry.net) && e.learnt == entry.learnt;
+            if entries.iter().any(is_same) {
                 return Err(RouteError::Exists);
             }
             match entry.net.addr.is_own_anyway() && entry.ifp.route_localnet {
@@ -116,6 +118,12 @@ impl<A: RouteAddr> Routes<A> {
         });
         // Dropped after the lock: it may be the last to know its interface.
         taken.map(drop).ok_or(RouteError::NotFound)
+    }
+
+    /// Forgets what routers said of this network on an interface.
+    pub(crate) fn unset_learnt(&self, index: IfIndex, net: IfAddr<A>) {
+        let its = |e: &Entry<A>| e.learnt && e.net == net && e.ifp.index == index;
+        self.change(|entries| entries.retain(|e| !its(e)));
     }
 
     pub(crate) fn list(&self) -> Vec<RouteEntry<A>> {

@@ -32,7 +32,7 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
 fn table() -> Routes<Ipv4Addr> {
     let routes = Routes::new();
     let (a, b) = (interface(11, &[(A, 24)]), interface(12, &[(B, 8)]));
-    routes.add_default(&b, Ipv4Addr::new(10, 9, 9, 9));
+    routes.add_default(&b, Ipv4Addr::new(10, 9, 9, 9), false);
     routes.add_connected(&b, &b.addrs.list());
     routes.add_connected(&a, &a.addrs.list());
     routes

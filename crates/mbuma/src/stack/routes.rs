@@ -70,6 +70,7 @@ impl Stack {
             local: false,
             refusal,
             pinned: false,
+            learnt: false,
         })?;
         self.forget_if_gone(&ifp);
         Ok(())
@@ -113,8 +114,8 @@ impl Stack {
         let _giant = self.0.look();
         if let Some(ifp) = self.0.interface(index) {
             match gateway.into() {
-                IpAddr::V4(gateway) => self.0.routes.add_default(&ifp, gateway),
-                IpAddr::V6(gateway) => self.0.routes6.add_default(&ifp, gateway),
+                IpAddr::V4(gateway) => self.0.routes.add_default(&ifp, gateway, false),
+                IpAddr::V6(gateway) => self.0.routes6.add_default(&ifp, gateway, false),
             }
             self.forget_if_gone(&ifp);
         }

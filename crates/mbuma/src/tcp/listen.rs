@@ -138,7 +138,7 @@ pub(super) fn half_open(
     let mss = default_mss(&syn.ends);
     let mut t = Tcb::new(&tcp.config, state, iss, mss, batch.now);
     t.conn.ts = tcp.timestamps(&syn.ends);
-    let mut mss = (ip.ifp.mtu() as u32).saturating_sub(network::tcp_headers_len(&syn.ends));
+    let mut mss = network::tcp_mss(ip.ifp, &syn.ends);
     if let Some(asked) = asked {
         mss = asked.segment_len(mss);
         t.conn.begin_with(&tcp.config, &asked);

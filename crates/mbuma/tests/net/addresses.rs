@@ -231,8 +231,44 @@ fn a_program_hears_router_solicitations_and_advertises() {
         (header.kind(), header.rest(), body),
         (134, rest, vec![0; 8])
     );
+    // Hosts forget a router that says that it is none.
+    let question = NeighborMessage::solicit(own, Some(PEER_MAC), None);
+    let flags = || {
+        lab.give(&nd_frame(host, solicited_node(own), &question));
+        parse_icmp6(&parse6(&lab.frame())).0.rest()[0]
+    };
+    assert_eq!(flags(), 0xe0);
     drop((socket, member, heard));
+    assert_eq!(flags(), 0x60);
     lab.give(&icmp6_frame(host, ALL_ROUTERS, 255, solicit, &option));
     assert_eq!(lab.dropped(DropReason::IpNotForUs), 1);
+    lab.done();
+}
+
+#[test]
+fn r9_a_router_remembers_the_host_that_asked() {
+    // Breaks if a router asks where a host is that has just said so, or a station that is no router remembers each host.
+    let lab = crate::ip6::lab();
+    let (host, own) = (link_local_of(PEER_MAC), link_local_of(OUR_MAC));
+    let solicit = NeighborMessage::router_solicit(Some(PEER_MAC));
+    let member = lab.stack.join_group(lab.iface, ALL_ROUTERS).unwrap();
+    lab.give(&nd_frame(host, ALL_ROUTERS, &solicit));
+    let socket = lab.stack.icmp6_bind(lab.iface, &[133]).unwrap();
+    let send = || {
+        socket.send(
+            (own, host),
+            255,
+            (134, 0, [64, 0, 7, 8]),
+            lab.chain(&[0; 8]),
+        );
+    };
+    let kind = || parse_icmp6(&parse6(&lab.frame())).0.kind();
+    send();
+    assert_eq!(kind(), 135);
+    lab.give(&nd_frame(host, ALL_ROUTERS, &solicit));
+    assert_eq!(kind(), 134, "it waited");
+    send();
+    assert_eq!(kind(), 134);
+    drop((socket, member));
     lab.done();
 }

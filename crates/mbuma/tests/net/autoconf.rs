@@ -73,11 +73,21 @@ fn router() -> Ipv6Addr {
 
 /// An advertisement of a router with this lifetime, and of [`PREFIX`] with these.
 fn advert(lifetime: u16, preferred: u32, valid: u32) -> Vec<u8> {
+    advert_with(64, lifetime, (preferred, valid), &[])
+}
+
+/// The same with a hop limit, and with more options.
+fn advert_with(
+    hop_limit: u8,
+    lifetime: u16,
+    (preferred, valid): (u32, u32),
+    options: &[u8],
+) -> Vec<u8> {
     let [l1, l0] = lifetime.to_be_bytes();
     let message = Icmp6Message::Other {
         kind: NdpMessage::ROUTER_ADVERT,
         code: 0,
-        rest: [64, 0, l1, l0],
+        rest: [hop_limit, 0, l1, l0],
     };
     let mut body = vec![0; 8];
     body.extend([1, 1]);
@@ -87,6 +97,7 @@ fn advert(lifetime: u16, preferred: u32, valid: u32) -> Vec<u8> {
     body.extend(preferred.to_be_bytes());
     body.extend([0; 4]);
     body.extend(PREFIX.octets());
+    body.extend(options);
     icmp6_frame(router(), ALL_NODES, 255, message, &body)
 }
 
@@ -138,6 +149,96 @@ fn a3_an_address_that_another_station_has_or_probes_for_is_not_taken() {
     lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
     assert!(after(&lab, 10_000).is_empty());
     assert_eq!(lab.stack.addresses(lab.iface).len(), 1, "IPv4's alone");
+    lab.done();
+}
+
+#[test]
+fn a3_a_host_whose_address_of_the_link_is_taken_forgets_its_routers() {
+    // Breaks if addresses, routes or neighbours that a host learnt stay where IPv6 is off (RFC 4862 section 5.4.5).
+    let lab = host(given());
+    let before = lab.stack.routes6().len();
+    lab.give(&advert(1800, 100, 1000));
+    assert_eq!(lab.stack.routes6().len(), before + 2);
+    let own = link_local_of(OUR_MAC);
+    let flags = AdvertFlags {
+        router: false,
+        solicited: false,
+        overrides: true,
+    };
+    let answer = NeighborMessage::advert(own, PEER_MAC, flags);
+    lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
+    assert_eq!(lab.stack.routes6().len(), before);
+    lab.give(&advert(1800, 100, 1000));
+    assert!(after(&lab, 10_000).is_empty());
+    assert_eq!(lab.stack.routes6().len(), before);
+    assert_eq!(lab.stack.addresses(lab.iface).len(), 1, "IPv4's alone");
+    lab.done();
+}
+
+#[test]
+fn routes_of_the_program_outlive_those_of_routers() {
+    // Breaks if the end of a router's prefix, of the router or of a redirect takes away a route that a program added, or
+    // goes before it.
+    let lab = host(Vec::new());
+    after(&lab, 5000);
+    let by_program = RouteKind::Gateway(lab.iface, link_local_of(PEER_MAC));
+    let [net, default] = ["2001:db8:0:1::/64", "::/0"].map(|net| net.parse().unwrap());
+    let kind = |net: IfAddr<Ipv6Addr>| {
+        let routes = lab.stack.routes6();
+        let found = routes.iter().filter(|route| route.net == net);
+        found.map(|route| route.kind).collect::<Vec<_>>()
+    };
+    lab.give(&advert(1800, 100, 1000));
+    let [link, router] = [
+        RouteKind::Link(lab.iface),
+        RouteKind::Gateway(lab.iface, router()),
+    ];
+    assert_eq!((kind(net), kind(default)), (vec![link], vec![router]));
+    lab.stack.add_route6(net, by_program).unwrap();
+    lab.stack.add_route6(default, by_program).unwrap();
+    lab.stack
+        .add_default_route(lab.iface, crate::autoconf::router());
+    assert_eq!(kind(net), [by_program, link]);
+    assert_eq!(kind(default), [by_program, router, router]);
+    lab.give(&advert(0, 0, 0));
+    assert_eq!(
+        (kind(net), kind(default)),
+        (vec![by_program], vec![by_program, router])
+    );
+    lab.stack.delete_route6(net).unwrap();
+    after(&lab, 3000);
+    lab.done();
+}
+
+#[test]
+fn p4_the_mtu_and_the_hops_that_a_router_names_are_used() {
+    // Breaks if a host sends what its link does not carry, or believes in an MTU that no link has.
+    let lab = host(given());
+    after(&lab, 5000);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+    drop(lab.frames());
+    let sent = || {
+        socket
+            .send_to(lab.chain(&[0; 1400]), at6(PEER6, 9))
+            .unwrap();
+        let frames = lab.frames();
+        (frames.len(), parse6(&frames[0]).hop_limit)
+    };
+    assert_eq!(sent(), (1, 64));
+    let tells = |hops, mtu: u32| {
+        let option = [&[5, 1, 0, 0][..], &mtu.to_be_bytes()].concat();
+        lab.give(&advert_with(hops, 0, (0, 0), &option));
+    };
+    tells(0, 1279);
+    tells(0, 9000);
+    assert_eq!(sent(), (1, 64));
+    tells(33, 1300);
+    assert_eq!(sent(), (2, 33));
+    tells(0, 1500);
+    assert_eq!(sent(), (1, 33));
+    drop(socket);
     lab.done();
 }
 

@@ -381,6 +381,32 @@ fn f12_the_largest_datagram_is_taken() {
     lab.done();
 }
 
+#[test]
+fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
+    // Breaks if any host can make a path narrow by a report about an answer to a ping that was never sent, or a long answer
+    // never fits its path.
+    let lab = lab();
+    introduce6(&lab);
+    let answer = |seq| {
+        let ping = Icmp6Message::EchoRequest { id: 5, seq };
+        let body = pattern_bytes(1452);
+        lab.give(&crate::ip6::icmp6_frame(PEER6, US6, 64, ping, &body));
+        lab.frames()
+    };
+    let sent = answer(1);
+    assert_eq!(sent.len(), 1);
+    let mut other = sent[0].clone();
+    other[14 + 40 + 7] ^= 1;
+    lab.give(&too_big(&other, 1400));
+    let mut question = sent[0].clone();
+    question[14 + 40] = 128;
+    lab.give(&too_big(&question, 1400));
+    assert_eq!(answer(3).len(), 1);
+    lab.give(&too_big(&sent[0], 1400));
+    assert_eq!(answer(4).len(), 2);
+    lab.done();
+}
+
 /// A router's report about a frame of ours: `mtu` is what fits.
 fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
     let message = Icmp6Message::PacketTooBig { mtu };

@@ -525,6 +525,24 @@ fn r1_the_sender_is_told_why_its_packet_goes_no_further() {
 }
 
 #[test]
+fn h5_a_router_passes_hop_by_hop_options_on() {
+    // Breaks if a packet is dropped, or changed, because hop-by-hop options stand in it (RFC 9673 section 5.2).
+    let router = Router6::new(1500);
+    let options = [253, 0, 0x05, 2, 0, 0, 1, 0, 7, 7];
+    let fields = Ipv6Fields {
+        next: IpProto::HOP_BY_HOP,
+        src: PEER6,
+        dst: FAR,
+        ..Ipv6Fields::default()
+    };
+    router.lab.give(&frame6(&fields, &options));
+    let seen = router.far_frame();
+    assert_eq!((seen.to, seen.dst, seen.hop_limit), (FAR_MAC, FAR, 63));
+    assert_eq!(seen.payload, options);
+    router.done();
+}
+
+#[test]
 fn r2_link_local_and_loopback_addresses_stay_where_they_are() {
     // Breaks if a packet leaves the link that its address is good on.
     let router = Router6::new(1500);

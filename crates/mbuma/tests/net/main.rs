@@ -6,12 +6,12 @@
 //! | points | where | what is not there yet |
 //! |---|---|---|
 //! | H1, H7, H10, H11: header | [`points6`] | |
-//! | H2 to H4, H6: chain | `ip6/chain/tests.rs`, [`ip6`], `wire` | |
+//! | H2 to H6: chain | `ip6/chain/tests.rs`, [`ip6`], `wire` | |
 //! | H8, H9: addresses, checksums | [`ip6`] | |
 //! | F1 to F12: fragments | [`fragment6`] | |
-//! | I1, I8: errors | [`points6`], [`ip6`] | |
+//! | I1, I5, I8: errors | [`points6`], [`ip6`] | |
 //! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` | 1/5, 1/6 are not sent |
-//! | I4: rate | `icmp/limit/tests.rs` | a limit for each interface |
+//! | I4: rate | `icmp/limit/tests.rs` | |
 //! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` | a router's entry for an advertisement not asked for |
 //! | N6, N7, N12, N13: discovery | [`points6`] | |
 //! | N10: redirects | [`autoconf`] | |
@@ -20,10 +20,11 @@
 //! | A10, A11: groups | [`points6`] | MLD (M1 to M4) |
 //! | S1, S2, S3, S6, S8: source addresses | `inet/source/tests.rs`, `ifnet/host6/tests.rs` | S5.5, S7 |
 //! | S9: zones | [`ip6`] | |
-//! | P1, P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | P4, the MTU of an advertisement |
+//! | P1, P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | P2, groups |
+//! | P4: the MTU of an advertisement | [`autoconf`] | |
 //! | L1: flow labels | `ip6/tests.rs` | |
 //! | R1, R2: forwarding | [`ip6`], [`forward`] | R3's 1/1 and 1/2, R4 |
-//! | router advertisements of a program's | [`addresses`] | R6 to R9 are the program's |
+//! | R6 to R9: router advertisements of a program's | [`addresses`]; the tool's: `router_adverts` | |
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -63,6 +63,30 @@ fn h7_nothing_behind_the_headers_is_taken_in_silence() {
 }
 
 #[test]
+fn i5_unknown_messages_go_to_a_program_or_end() {
+    // Breaks if a message of an unknown type is answered, or a program that asked for errors of that type does not hear of
+    // them (RFC 4443 section 2.4 a, b).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.icmp6_bind(lab.iface, &[100]).unwrap();
+    for kind in [99, 100, 200] {
+        let unknown = Icmp6Message::Other {
+            kind,
+            code: 7,
+            rest: [1, 2, 3, 4],
+        };
+        lab.give(&icmp6_frame(PEER6, US6, 64, unknown, b"quoted"));
+    }
+    assert!(lab.frames().is_empty());
+    assert_eq!(lab.dropped(DropReason::IcmpUnhandled), 2);
+    let heard = socket.recv().unwrap();
+    assert_eq!((heard.kind, heard.code, heard.rest), (100, 7, [1, 2, 3, 4]));
+    assert_eq!(heard.body.to_vec(), b"quoted");
+    drop((socket, heard));
+    lab.done();
+}
+
+#[test]
 fn h10_and_h11_the_last_hop_takes_any_hop_limit_and_label() {
     // Breaks if a host drops a packet whose hops are used up where it is meant to be, or loses a congestion mark.
     let lab = lab();

@@ -97,3 +97,77 @@ fn an_advertised_prefix_is_read() {
     let found: Vec<_> = options.iter().collect();
     assert_eq!(found, [NdpOption::Prefix(prefix), NdpOption::Mtu(1500)]);
 }
+
+#[test]
+fn r6_an_advertisement_is_written_as_it_is_read() {
+    // Breaks if an option's field has the wrong place, a prefix has bits of a host, a name is not padded to 8 bytes, or one
+    // that needs no padding gets an option of length 0 behind it.
+    let advert = RouterAdvert {
+        hop_limit: 64,
+        managed: false,
+        other: true,
+        lifetime: 1800,
+        reachable_ms: 5,
+        retrans_ms: 6,
+    };
+    let prefix = |host| PrefixInfo {
+        prefix_len: 64,
+        on_link: true,
+        autonomous: true,
+        valid_s: 86_400,
+        preferred_s: 14_400,
+        prefix: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host),
+    };
+    let servers = [[7; 16]; 2];
+    let rdnss = NdpOption::Rdnss {
+        lifetime: 1800,
+        servers: &servers,
+    };
+    let names = [0, 0, 0, 0, 7, 8, 2, b'a', b'b', 0, 1, b'c', 0, 0];
+    let other = NdpOption::Other {
+        kind: 31,
+        body: &names,
+    };
+    let mac = NdpOption::SourceLinkAddr(MacAddr([1, 2, 3, 4, 5, 6]));
+    let options = [
+        mac,
+        NdpOption::Mtu(9000),
+        NdpOption::Prefix(prefix(2)),
+        rdnss,
+        other,
+    ];
+    let mut body = [0xff; 200];
+    let len = advert.emit(&options, &mut body).expect("there is room");
+    let read = NdpMessage::parse(134, advert.rest(), &body[..len]);
+    let Ok(NdpMessage::RouterAdvert(read, found)) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(read, advert);
+    let meant = [
+        mac,
+        NdpOption::Mtu(9000),
+        NdpOption::Prefix(prefix(0)),
+        rdnss,
+        other,
+    ];
+    assert!(found.iter().eq(meant));
+    let short = NdpOption::Other {
+        kind: 31,
+        body: &names[..9],
+    };
+    let len = advert.emit(&[short], &mut body).expect("there is room");
+    assert_eq!(
+        (len, &body[8..24]),
+        (
+            24,
+            &[31, 2, 0, 0, 0, 0, 7, 8, 2, b'a', b'b', 0, 0, 0, 0, 0][..]
+        )
+    );
+    assert_eq!(advert.emit(&options, &mut [0; 60]), None);
+    let long = [0; 2040];
+    let option = NdpOption::Other {
+        kind: 31,
+        body: &long,
+    };
+    assert_eq!(advert.emit(&[option], &mut [0; 4000]), None);
+}

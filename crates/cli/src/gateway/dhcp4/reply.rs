@@ -18,6 +18,8 @@ use std::net::Ipv4Addr;
 use wire::dhcp4_option as option;
 use wire::{Dhcp4Header, Dhcp4Options, Dhcp4Type, Dhcp4Writer};
 
+use crate::gateway::search_list;
+
 /// Seconds of a lease, until the client renews it, and until it asks any server (RFC 2131 section 4.4.5).
 const LEASE_TIME: u32 = 86_400;
 const RENEWAL_TIME: u32 = LEASE_TIME / 2;
@@ -198,7 +200,7 @@ impl LeaseTerms {
                 Some(broadcast.to_be_bytes().to_vec())
             }
             option::DOMAIN_SEARCH if !self.search.is_empty() => {
-                Some(self.search.iter().flat_map(|name| labels(name)).collect())
+                Some(search_list::encode(&self.search))
             }
             _ => None,
         }
@@ -230,22 +232,6 @@ fn put_times(writer: &mut Dhcp4Writer<'_>) {
     for (number, seconds) in times {
         writer.put(number, &seconds.to_be_bytes());
     }
-}
-
-/// A domain's name in the form of DNS: each label behind its length, and an empty one (RFC 1035 section 3.1).
-fn labels(name: &str) -> Vec<u8> {
-    let labels = name.split('.').filter(|label| !label.is_empty());
-    let mut bytes = Vec::with_capacity(name.len() + 2);
-    for label in labels {
-        // A label of more than 63 bytes has no such form; the name ends before it.
-        let Some(len) = u8::try_from(label.len()).ok().filter(|len| *len < 64) else {
-            break;
-        };
-        bytes.push(len);
-        bytes.extend(label.as_bytes());
-    }
-    bytes.push(0);
-    bytes
 }
 
 #[cfg(test)]

@@ -76,6 +76,10 @@ figures! {
         "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
         "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }
         "dhcp_replies_total" Count "Replies to DHCP clients." { dhcp_replies, }
+        "dhcp6_replies_total" Count "Replies to DHCPv6 clients." { dhcp6_replies, }
+        "router_adverts_total" Count "Router advertisements to guests that asked for routers." {
+            router_adverts,
+        }
         "status_requests_total" Count "Requests for the status page." { status_requests, }
         "file_requests_total" Count "Requests for served files." { file_requests, }
         "files_from_copies_total" Count "Ranges of served files that were sent from copies in memory." {

@@ -1,7 +1,7 @@
 //! A virtual machine, played: its DHCP client by hand, then a stack of its own.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,8 +16,9 @@ use mbuma::socket::SocketError;
 use mbuma::{Config, IfConfig, Stack, TcpListener, TcpStream};
 use wire::dhcp4_option as option;
 use wire::{
-    Dhcp4Header, Dhcp4Type, Dhcp4Writer, EtherHeader, EtherType, IpProto, Ipv4Fields, Ipv4Header,
-    MacAddr, UdpHeader, pseudo_header_v4,
+    ALL_ROUTERS, Dhcp4Header, Dhcp4Type, Dhcp4Writer, EtherHeader, EtherType, Icmp6Header, IpProto,
+    Ipv4Fields, Ipv4Header, Ipv6Fields, Ipv6Header, MacAddr, NdpMessage, NdpOption, NdpOptions,
+    NeighborMessage, UdpHeader, link_local_of, pseudo_header_v4, pseudo_header_v6,
 };
 
 use crate::common::{PATIENCE, wait_until};
@@ -151,6 +152,71 @@ impl Wire {
         let mut frame = vec![0; u32::from_be_bytes(len) as usize];
         self.stream.read_exact(&mut frame)?;
         Ok(frame)
+    }
+}
+
+/// What a router advertised.
+#[derive(Debug)]
+pub(super) struct Advert {
+    pub(super) prefix: Ipv6Addr,
+    pub(super) mtu: u32,
+}
+
+impl Wire {
+    /// Asks for routers, and gives what the first one that answers says.
+    pub(super) fn ask_for_routers(&mut self) -> Advert {
+        let solicit = NeighborMessage::router_solicit(Some(MAC));
+        let (src, dst) = (link_local_of(MAC), ALL_ROUTERS);
+        let len = Icmp6Header::LEN + solicit.body().len();
+        let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
+        let header = Icmp6Header::new(solicit.message, pseudo, [solicit.body()]);
+        let at = EtherHeader::LEN + Ipv6Header::LEN;
+        let mut frame = vec![0; at + Icmp6Header::LEN];
+        EtherHeader::new(MacAddr::from_ipv6_multicast(dst), MAC, EtherType::IPV6).emit(&mut frame);
+        let ip = Ipv6Fields {
+            payload_len: len as u16,
+            next: IpProto::ICMPV6,
+            hop_limit: 255,
+            src,
+            dst,
+            ..Ipv6Fields::default()
+        };
+        ip.emit(&mut frame[EtherHeader::LEN..]);
+        header.emit(&mut frame[at..]);
+        frame.extend(solicit.body());
+        let sent = [&(frame.len() as u32).to_be_bytes()[..], &frame].concat();
+        self.stream.write_all(&sent).expect("it is connected");
+        loop {
+            let frame = self.read_frame().expect("an answer");
+            let Some((header, body)) = frame
+                .get(at..)
+                .and_then(|icmp| Icmp6Header::parse(icmp).ok())
+            else {
+                continue;
+            };
+            let is_to_us = frame.starts_with(&MAC.0);
+            let message = NdpMessage::parse(header.kind(), header.rest(), body);
+            if let (true, Ok(NdpMessage::RouterAdvert(_, options))) = (is_to_us, message) {
+                return Advert::of(options);
+            }
+        }
+    }
+}
+
+impl Advert {
+    fn of(options: NdpOptions<'_>) -> Advert {
+        let mut advert = Advert {
+            prefix: Ipv6Addr::UNSPECIFIED,
+            mtu: 0,
+        };
+        for option in options.iter() {
+            match option {
+                NdpOption::Prefix(prefix) => advert.prefix = prefix.prefix,
+                NdpOption::Mtu(mtu) => advert.mtu = mtu,
+                _ => {}
+            }
+        }
+        advert
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// Breaks if more go out than the rate and one burst allow, or fewer than the rate.
@@ -40,12 +41,12 @@ fn zero_is_never() {
 /// gets can be said beforehand.
 #[test]
 fn i4_each_destination_has_its_limit() {
-    let limits = DestinationLimits::new(1000, &mut Random::from_seed(1));
+    let limits = KeyedLimits::new(100, 512, &mut Random::from_seed(1));
     let dst = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
     let burst = |last, from| {
         let time = |ms| Time::from_secs(from) + Duration::from_millis(ms);
         (0..1000)
-            .filter(|ms| limits.admit(dst(last), time(*ms)))
+            .filter(|ms| limits.admit(&dst(last).octets(), time(*ms)))
             .count()
     };
     let counts: Vec<usize> = (1..=20).map(|second| burst(1, second * 2)).collect();
@@ -54,5 +55,5 @@ fn i4_each_destination_has_its_limit() {
         "{counts:?}"
     );
     assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
-    assert!(limits.admit(dst(2), Time::from_secs(40)));
+    assert!(limits.admit(&dst(2).octets(), Time::from_secs(40)));
 }

@@ -182,9 +182,43 @@ fn a3_a_stable_address_that_another_has_is_followed_by_three_others() {
     } {
         assert!(!tried.contains(&addr));
         tried.push(addr);
-        assert!(host.claimed(NOW, addr, None, &mut Random::from_seed(2)));
+        let follow = host.claimed(NOW, addr, None, &mut Random::from_seed(2));
+        assert!(follow.is_empty() && !host.is_tentative(addr));
     }
     assert_eq!(tried.len(), 1 + usize::from(TRIES_MAX));
+}
+
+#[test]
+fn a_prefix_of_no_bits_is_not_the_link() {
+    // Breaks if a router can make a host look for all destinations on its link.
+    let host = host_with(0, 1);
+    let all = PrefixInfo {
+        prefix_len: 0,
+        ..prefix(1, 100, 200)
+    };
+    let actions = hears(
+        &host,
+        NOW,
+        &[
+            all,
+            PrefixInfo {
+                prefix_len: 1,
+                ..all
+            },
+        ],
+    );
+    let on_link = actions
+        .iter()
+        .filter(|a| matches!(a, HostAction::AddPrefix(_)));
+    assert_eq!(on_link.count(), 1);
+}
+
+#[test]
+fn a8_the_secret_is_not_printed() {
+    // Breaks if a log tells strangers which addresses a host will have (RFC 7217 section 5).
+    let text = format!("{:?}", host_with(0, 0xa7));
+    assert!(!text.contains("167") && !text.contains("a7"), "{text}");
+    assert!(text.contains("dad_transmits"), "{text}");
 }
 
 #[test]

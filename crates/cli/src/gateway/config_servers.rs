@@ -1,0 +1,116 @@
+//! The servers for guests that configure themselves: virtual machines, and namespaces whose owner runs a client.
+//!
+//! All tell the values that [`crate::guest`] would configure, so that no two of them contradict each other. A server that
+//! is no gateway has none; nor has a guest with an address of the host's, whose network may have its own. The guests of a
+//! network have their addresses from [`crate::network`]: they are advertised a router, and told of nothing else by DHCP but
+//! name servers.
+//!
+//! Called by: services, on worker 0. Calls: dhcp4, dhcp6, router_adverts.
+//! Locks: none.
+
+use mbuma::IfIndex;
+
+use super::dhcp4::{Dhcp4Server, LeaseTerms};
+use super::dhcp6::{Dhcp6Server, Dhcp6Terms};
+use super::figures::Fixed;
+use super::router_adverts::{AdvertTerms, RouterAdverts};
+use super::shared::Shared;
+use super::start::{MAC, failed};
+use super::table::Kind;
+use crate::args::NetOpts;
+use crate::errors::Error;
+use crate::guest::{Addressing, Addressing6};
+
+/// The servers that there are.
+pub(super) struct ConfigServers {
+    dhcp4: Option<Dhcp4Server>,
+    dhcp6: Option<Dhcp6Server>,
+    adverts: Option<RouterAdverts>,
+}
+
+impl ConfigServers {
+    /// Opens those that the guest may ask.
+    ///
+    /// # Errors
+    /// A port or a type of message has another owner.
+    pub(super) fn open(
+        shared: &Shared,
+        index: IfIndex,
+        fixed: &Fixed,
+        opts: &NetOpts,
+    ) -> Result<ConfigServers, Error> {
+        let is_gateway = opts.serve.alone.is_none();
+        let v4 = fixed.guest.v4.filter(|v4| is_gateway && !v4.routed);
+        let v6 = fixed.guest.v6.filter(|v6| is_gateway && !v6.routed);
+        let dhcp4 = v4.filter(|_| !opts.network).map(|v4| {
+            let server = Dhcp4Server::new(shared, lease_terms(&v4, fixed.mtu, opts));
+            server.map_err(|e| failed("binding the port of DHCP", e))
+        });
+        let dhcp6 = v6.map(|v6| {
+            let server = Dhcp6Server::new(shared, index, dhcp6_terms(&v6, opts));
+            server.map_err(|e| failed("binding the port of DHCPv6", e))
+        });
+        let adverts = v6.map(|v6| {
+            let server = RouterAdverts::new(shared, index, advert_terms(&v6, fixed.mtu, opts));
+            server.map_err(|e| failed("taking over router solicitations", e))
+        });
+        Ok(ConfigServers {
+            dhcp4: dhcp4.transpose()?,
+            dhcp6: dhcp6.transpose()?,
+            adverts: adverts.transpose()?,
+        })
+    }
+
+    /// A turn of the server of this kind.
+    pub(super) fn turn(&mut self, shared: &mut Shared, kind: Kind) {
+        match kind {
+            Kind::Dhcp4 => self.dhcp4.iter().for_each(|server| server.answer(shared)),
+            Kind::Dhcp6 => self.dhcp6.iter().for_each(|server| server.answer(shared)),
+            _ => self.adverts.iter_mut().for_each(|all| all.answer(shared)),
+        }
+    }
+
+    /// The time for an advertisement has come.
+    pub(super) fn timer(&mut self, shared: &mut Shared) {
+        self.adverts.iter_mut().for_each(|all| all.timer(shared));
+    }
+
+    /// Says that the router is none any more.
+    pub(super) fn close(&mut self) {
+        self.adverts.iter_mut().for_each(RouterAdverts::close);
+    }
+}
+
+fn lease_terms(v4: &Addressing, mtu: u16, opts: &NetOpts) -> LeaseTerms {
+    LeaseTerms {
+        addr: v4.guest,
+        prefix_len: v4.prefix_len,
+        server: v4.gateway,
+        dns: (!opts.no_dns).then_some(v4.dns),
+        mtu,
+        hostname: opts.dhcp.hostname.clone(),
+        search: opts.dhcp.search.clone(),
+    }
+}
+
+fn dhcp6_terms(v6: &Addressing6, opts: &NetOpts) -> Dhcp6Terms {
+    Dhcp6Terms {
+        addr: (!opts.network).then_some(v6.guest),
+        network: (v6.gateway, v6.prefix_len),
+        server: v6.link_gateway,
+        server_id: wire::duid_of(MAC),
+        dns: v6.dns.filter(|_| !opts.no_dns),
+        search: opts.dhcp.search.clone(),
+    }
+}
+
+fn advert_terms(v6: &Addressing6, mtu: u16, opts: &NetOpts) -> AdvertTerms {
+    AdvertTerms {
+        router: v6.link_gateway,
+        mac: MAC,
+        network: (v6.gateway, v6.prefix_len),
+        mtu,
+        dns: v6.dns.filter(|_| !opts.no_dns),
+        search: opts.dhcp.search.clone(),
+    }
+}

@@ -205,10 +205,10 @@ pub(crate) struct RunArgs {
 
     /// Share a network with the other guests of this user that name it: they find each other by --hostname
     ///
-    /// Its guests have IPv4. The first one begins the network, with its options, and the last one ends it. Options of later
+    /// The first one begins the network, with its options, and the last one ends it. Options of later
     /// guests about the network itself must be the same, or absent.
     #[arg(long, value_name = "NAME", value_parser = network::network_name,
-          conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only", "ipv6_prefix"])]
+          conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only"])]
     pub(crate) network: Option<String>,
 
     /// Options that `attach` has too.

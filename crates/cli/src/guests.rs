@@ -3,7 +3,7 @@
 //! Invariants: a guest's number is never used again.
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,20 @@ pub(crate) type GuestId = u32;
 pub(crate) struct GuestSpec {
     pub(crate) id: GuestId,
     pub(crate) addr: Ipv4Addr,
+    /// Its address of IPv6, if it has one.
+    pub(crate) addr6: Option<Ipv6Addr>,
     /// Other guests find it by this.
     pub(crate) name: Option<String>,
     #[serde(with = "OffloadsInJson")]
     pub(crate) offloads: Offloads,
+}
+
+impl GuestSpec {
+    /// Its addresses.
+    pub(crate) fn addrs(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let v6 = self.addr6.map(IpAddr::from);
+        std::iter::once(self.addr.into()).chain(v6)
+    }
 }
 
 /// A guest that has joined.

@@ -61,8 +61,7 @@ pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
 fn in_network(args: &RunArgs, joined: &JoinedNetwork) -> RunArgs {
     let net = NetOpts {
         cidr: joined.network,
-        // The network's guests have addresses of IPv4.
-        families: FamilyOpts::V4,
+        families: FamilyOpts::of(true, joined.network6),
         mtu: Some(joined.mtu),
         // The bridge takes the frames of all guests in one thread.
         workers: 1,
@@ -99,7 +98,8 @@ fn hand_over(guest: Guest, joined: &JoinedNetwork) -> Result<(), Error> {
     };
     let tap = taps.into_iter().next();
     let missing = || Error::io("handing the TAP over")(io::ErrorKind::NotFound.into());
-    joined.attach(guest.offloads, tap.ok_or_else(missing)?)
+    let ip6 = guest.ends.v6.is_some();
+    joined.attach(guest.offloads, ip6, tap.ok_or_else(missing)?)
 }
 
 /// Waits for the end of COMMAND.

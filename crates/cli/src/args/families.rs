@@ -38,7 +38,7 @@ impl FamilyOpts {
     };
 
     /// IPv4 or not, and IPv6 of these addresses or none.
-    pub(super) fn of(v4: bool, v6: Option<Addressing6>) -> FamilyOpts {
+    pub(crate) fn of(v4: bool, v6: Option<Addressing6>) -> FamilyOpts {
         FamilyOpts {
             ipv4_only: v6.is_none(),
             ipv6_only: !v4,

@@ -5,7 +5,7 @@
 //! host socket carry its token.
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kern::Time;
@@ -225,15 +225,17 @@ impl Connections {
     }
 
     /// Whether data of this guest is on its way to the host.
-    pub(super) fn has_data_of(&self, addr: Ipv4Addr) -> bool {
-        let mut its = self.relays().filter(|relay| relay.guest_addr() == addr);
+    pub(super) fn has_data_of(&self, addrs: &[IpAddr]) -> bool {
+        let mut its = self
+            .relays()
+            .filter(|relay| addrs.contains(&relay.guest_addr()));
         its.any(|relay| relay.remainder() > Remainder::Unknown)
     }
 
     /// Resets the connections of a guest that is gone.
-    pub(super) fn end_guest(&mut self, addr: Ipv4Addr) {
+    pub(super) fn end_guest(&mut self, addrs: &[IpAddr]) {
         let its = self.table.iter().filter_map(|(token, c)| match &c.state {
-            State::Relay(relay) => (relay.guest_addr() == addr).then_some(token),
+            State::Relay(relay) => addrs.contains(&relay.guest_addr()).then_some(token),
             // It ends when the guest's kernel is not there to answer.
             State::Outgoing(_) | State::Turning => None,
         });

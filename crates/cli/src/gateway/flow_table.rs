@@ -95,11 +95,11 @@ impl FlowTable {
     }
 
     /// Those of the guest at this address.
-    pub(super) fn of_guest(&self, addr: IpAddr) -> Vec<Token> {
+    pub(super) fn of_guest(&self, addrs: &[IpAddr]) -> Vec<Token> {
         let its = self
             .flows
             .iter()
-            .filter(|(_, flow)| flow.ends.guest.ip() == addr);
+            .filter(|(_, flow)| addrs.contains(&flow.ends.guest.ip()));
         its.map(|(token, _)| token).collect()
     }
 

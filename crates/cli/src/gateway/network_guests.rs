@@ -8,7 +8,7 @@
 //! Locks: none.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kern::Time;
@@ -24,7 +24,7 @@ use crate::say;
 /// The guests.
 pub(super) struct NetworkGuests {
     link: Arc<NetworkLink>,
-    addrs: HashMap<GuestId, Ipv4Addr>,
+    addrs: HashMap<GuestId, Vec<IpAddr>>,
     leaving: HashMap<GuestId, LeavingGuest>,
 }
 
@@ -58,7 +58,7 @@ impl NetworkGuests {
                 match self.link.join(guest) {
                     Ok(()) => {
                         names.add(&spec);
-                        self.addrs.insert(spec.id, spec.addr);
+                        self.addrs.insert(spec.id, spec.addrs().collect());
                     }
                     Err(e) => say(&format!("a guest gets no port of the bridge: {e}")),
                 }
@@ -77,9 +77,9 @@ impl NetworkGuests {
         }
     }
 
-    /// The address of the guest that a timer is for.
-    pub(super) fn addr(&self, token: Token) -> Option<Ipv4Addr> {
-        self.addrs.get(&(token.index() as GuestId)).copied()
+    /// The addresses of the guest that a timer is for.
+    pub(super) fn addrs(&self, token: Token) -> Option<Vec<IpAddr>> {
+        self.addrs.get(&(token.index() as GuestId)).cloned()
     }
 
     /// A leaving guest's timer came, which `has_more` data on its way: true if it is gone now.

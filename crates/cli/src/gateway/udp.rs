@@ -15,7 +15,7 @@
 //! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -151,8 +151,8 @@ impl GuestFlows {
     }
 
     /// Ends the flows of a guest that is gone.
-    pub(super) fn end_guest(&mut self, shared: &mut Shared, addr: Ipv4Addr) {
-        for token in self.table.of_guest(addr.into()) {
+    pub(super) fn end_guest(&mut self, shared: &mut Shared, addrs: &[IpAddr]) {
+        for token in self.table.of_guest(addrs) {
             self.remove(shared, token);
         }
     }

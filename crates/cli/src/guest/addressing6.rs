@@ -35,6 +35,9 @@ pub(crate) struct Addressing6 {
     /// The stack's address on the link, which is the guest's next hop.
     #[serde(skip)]
     pub(crate) link_gateway: Ipv6Addr,
+    /// The guest's address on the link.
+    #[serde(skip)]
+    pub(crate) link_guest: Ipv6Addr,
     /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
     /// where the host finds them.
     #[serde(skip)]
@@ -49,19 +52,34 @@ impl Addressing6 {
 
     /// The stack's usual address on the link.
     const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GATEWAY_HOST);
-    /// The guest's address on the link.
-    pub(crate) const LINK_GUEST: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GUEST_HOST);
-
+    /// The first guest's.
+    const LINK_GUEST: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GUEST_HOST);
     /// The usual hosts of a network.
-    const fn of(network: Ipv6Addr) -> Addressing6 {
+    pub(crate) const fn of(network: Ipv6Addr) -> Addressing6 {
         let network = network.to_bits();
         Addressing6 {
             guest: Ipv6Addr::from_bits(network | GUEST_HOST),
             gateway: Ipv6Addr::from_bits(network | GATEWAY_HOST),
             dns: Some(Ipv6Addr::from_bits(network | DNS_HOST)),
             link_gateway: Addressing6::LINK_GATEWAY,
+            link_guest: Addressing6::LINK_GUEST,
             routed: false,
             prefix_len: PREFIX_LEN,
+        }
+    }
+
+    /// The network's first address.
+    pub(crate) fn prefix(&self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self.gateway.to_bits() >> PREFIX_LEN << PREFIX_LEN)
+    }
+
+    /// The same network for the guest that is `number` places behind the first.
+    pub(crate) fn for_guest(self, number: u32) -> Addressing6 {
+        let behind = |addr: Ipv6Addr| Ipv6Addr::from_bits(addr.to_bits() | u128::from(number));
+        Addressing6 {
+            guest: behind(self.guest),
+            link_guest: behind(self.link_guest),
+            ..self
         }
     }
 
@@ -73,6 +91,7 @@ impl Addressing6 {
             gateway,
             dns,
             link_gateway: gateway,
+            link_guest: Addressing6::LINK_GUEST,
             routed: true,
         }
     }
@@ -126,6 +145,9 @@ mod tests {
         assert_eq!(network.dns, "fd12:3456:789a::3".parse().ok());
         assert_eq!(network.guest.to_string(), "fd12:3456:789a::100");
         assert_eq!("fd00::/64".parse(), Ok(Addressing6::DEFAULT));
+        let next = network.for_guest(27);
+        assert_eq!(next.guest.to_string(), "fd12:3456:789a::11b");
+        assert_eq!(next.link_guest.to_string(), "fe80::11b");
         assert!(network.contains(network.guest) && !network.contains(Addressing6::DEFAULT.guest));
         for wrong in [
             "fd00::1/64",

@@ -45,7 +45,7 @@ pub(super) fn set_up(
     ifname: &str,
     network: &Addressing6,
 ) -> io::Result<()> {
-    control.add_addr6(ifname, Addressing6::LINK_GUEST, LINK_PREFIX_LEN)?;
+    control.add_addr6(ifname, network.link_guest, LINK_PREFIX_LEN)?;
     control.add_addr6(ifname, network.guest, network.link_prefix_len())?;
     let anywhere = (Ipv6Addr::UNSPECIFIED, 0);
     control.add_route6(ifname, anywhere, network.link_gateway, METRIC)

@@ -89,7 +89,7 @@ fn serve(
         offloads: Offloads::default(),
         loopback: false,
         mtu: net.mtu(),
-        ends: GuestEnd::new(IFNAME, [0; 6], &net, false),
+        ends: GuestEnd::new(IFNAME, [0; 6], &net, true),
     };
     let listening = place.listen().map_err(Error::io("listening for guests"))?;
     // The starter holds it until we are up.
@@ -236,8 +236,8 @@ impl NetworkHost {
                     .push(NetworkRequest::Publish(publish, addr, fd?));
                 NetworkMessage::Done
             }
-            NetworkMessage::Attach(offloads) => {
-                self.attach(number, offloads, fd?)?;
+            NetworkMessage::Attach { offloads, ip6 } => {
+                self.attach(number, offloads, ip6, fd?)?;
                 NetworkMessage::Done
             }
             NetworkMessage::Inspect => NetworkMessage::View(self.view()),
@@ -276,13 +276,26 @@ impl NetworkHost {
             guest: addr,
             ..self.plan.net.cidr
         };
+        let behind = addr.to_bits() - self.plan.net.cidr.guest.to_bits();
+        let network6 = self.plan.net.v6().copied();
+        let addr6 = network6.map(|v6| v6.for_guest(behind).guest);
         let connected = self.connections.get_mut(&number);
         let connected = connected.filter(|c| c.guest.is_none());
         let connected = connected.ok_or("it joins twice")?;
-        connected.guest = Some(GuestView { addr, name, pid });
+        connected.guest = Some(GuestView {
+            addr,
+            addr6,
+            name,
+            pid,
+        });
         self.last_addr = Some(addr);
         let mtu = self.plan.net.mtu();
-        Ok(NetworkMessage::Joined { network, mtu })
+        Ok(NetworkMessage::Joined {
+            network,
+            prefix6: network6.map(|v6| v6.prefix()),
+            number: behind,
+            mtu,
+        })
     }
 
     fn free_addr(&self) -> Option<Ipv4Addr> {
@@ -291,15 +304,15 @@ impl NetworkHost {
         })
     }
 
-    fn attach(&mut self, number: u64, offloads: Offloads, tap: OwnedFd) -> Option<()> {
+    fn attach(&mut self, number: u64, offloads: Offloads, ip6: bool, tap: OwnedFd) -> Option<()> {
         let connected = self.connections.get_mut(&number)?;
-        let guest = connected
-            .guest
-            .as_ref()
-            .filter(|_| !connected.is_attached)?;
+        let is_new = !connected.is_attached;
+        let guest = connected.guest.as_mut().filter(|_| is_new)?;
+        guest.addr6 = guest.addr6.filter(|_| ip6);
         let spec = GuestSpec {
             id: connected.id,
             addr: guest.addr,
+            addr6: guest.addr6,
             name: guest.name.clone(),
             offloads,
         };

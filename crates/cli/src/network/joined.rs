@@ -14,7 +14,7 @@ use crate::args::NetOpts;
 use crate::args::Publish;
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::guest::Addressing;
+use crate::guest::{Addressing, Addressing6};
 use crate::sys::fd;
 use crate::sys::tap::Offloads;
 
@@ -28,6 +28,7 @@ pub(super) struct JoinedNetwork {
     channel: Channel,
     /// The network, with this guest's address.
     pub(super) network: Addressing,
+    pub(super) network6: Option<Addressing6>,
     pub(super) mtu: u16,
 }
 
@@ -51,10 +52,17 @@ impl JoinedNetwork {
                 options: options.clone(),
             };
             match ask(&channel, join, None) {
-                Ok(Some(NetworkMessage::Joined { network, mtu })) => {
+                Ok(Some(NetworkMessage::Joined {
+                    network,
+                    prefix6,
+                    number,
+                    mtu,
+                })) => {
+                    let network6 = prefix6.map(Addressing6::of);
                     return Ok(JoinedNetwork {
                         channel,
                         network,
+                        network6: network6.map(|v6| v6.for_guest(number)),
                         mtu,
                     });
                 }
@@ -75,9 +83,9 @@ impl JoinedNetwork {
         self.done(NetworkMessage::Publish(publish), socket)
     }
 
-    /// Hands over the guest's TAP.
-    pub(super) fn attach(&self, offloads: Offloads, tap: OwnedFd) -> Result<(), Error> {
-        self.done(NetworkMessage::Attach(offloads), tap)
+    /// Hands over the TAP of the guest, which has its address of IPv6 or not.
+    pub(super) fn attach(&self, offloads: Offloads, ip6: bool, tap: OwnedFd) -> Result<(), Error> {
+        self.done(NetworkMessage::Attach { offloads, ip6 }, tap)
     }
 
     fn done(&self, message: NetworkMessage, fd: OwnedFd) -> Result<(), Error> {

@@ -10,7 +10,7 @@
 //!
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +30,21 @@ pub(crate) enum NetworkMessage {
         /// The options that all guests share, if any was given.
         options: Option<String>,
     },
-    /// It has one: the guest's of this network.
-    Joined { network: Addressing, mtu: u16 },
+    /// It has one: the guest's of this network. That of IPv6, if there is one, has this prefix, and the guest's number.
+    Joined {
+        network: Addressing,
+        prefix6: Option<Ipv6Addr>,
+        number: u32,
+        mtu: u16,
+    },
     /// A port of the guest's; the host's socket comes along.
     Publish(Publish),
-    /// The guest is configured; its TAP comes along.
-    Attach(#[serde(with = "OffloadsInJson")] Offloads),
+    /// The guest is configured, with IPv6 or without; its TAP comes along.
+    Attach {
+        #[serde(with = "OffloadsInJson")]
+        offloads: Offloads,
+        ip6: bool,
+    },
     /// What is there?
     Inspect,
     /// This.
@@ -64,6 +73,7 @@ pub(crate) struct NetworkView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GuestView {
     pub(crate) addr: Ipv4Addr,
+    pub(crate) addr6: Option<Ipv6Addr>,
     pub(crate) name: Option<String>,
     /// The `mbuma run` that it belongs to.
     pub(crate) pid: u32,

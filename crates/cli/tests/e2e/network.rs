@@ -90,7 +90,7 @@ fn greeter() -> TcpServer {
 }
 
 const SERVE: &str = "mkdir -p /tmp; cd $(mktemp -d); echo page > index.html
-    python3 -m http.server 80 > /dev/null 2>&1 &
+    python3 -m http.server --bind :: 80 > /dev/null 2>&1 &
     until curl -s -o /dev/null http://127.0.0.1/; do sleep 0.1; done";
 
 #[test]
@@ -107,17 +107,35 @@ fn guests_find_each_other_and_the_host() {
     let view = inspect(&blue).expect("it is there");
     assert_eq!(view["guests"][0]["name"], "web", "{view}");
     assert_eq!(view["guests"][0]["addr"], "10.0.2.100", "{view}");
+    assert_eq!(view["guests"][0]["addr6"], "fd00::100", "{view}");
     let script = format!(
         "ping -c 1 -W 20 web > /dev/null && echo pinged
          curl -sS http://web/
          getent hosts 10.0.2.100 | tr -s ' '
+         ping -6 -c 1 -W 20 web > /dev/null && echo pinged over IPv6
+         ping -6 -c 1 -W 20 fe80::100%tap0 > /dev/null && echo on the link
+         curl -6 -sS http://web/
+         getent hosts fd00::100 | tr -s ' '
          hostname
          nc -w 20 10.0.2.2 {} < /dev/null",
         server.port()
     );
     let out = visit(&blue, &["--hostname", "db"], &script);
     let lines: Vec<_> = out.lines().collect();
-    assert_eq!(lines, ["pinged", "page", "10.0.2.100 web", "db", "hello"]);
+    assert_eq!(
+        lines,
+        [
+            "pinged",
+            "page",
+            "10.0.2.100 web",
+            "pinged over IPv6",
+            "on the link",
+            "page",
+            "fd00::100 web",
+            "db",
+            "hello"
+        ]
+    );
     // Another network has the same addresses, and not the same guests.
     let other = resident(&red, &["--hostname", "other", "--dns", "127.0.0.1"], "");
     let script = "getent hosts web || echo no name; curl -sS -m 5 http://10.0.2.100/ 2>/dev/null || echo no guest";
@@ -215,13 +233,25 @@ fn a_network_has_one_set_of_options_and_can_be_removed() {
             "one",
             "--mtu",
             "1400",
+            "--ipv6-prefix",
+            "fd12::/64",
         ],
         "",
     );
-    let script = "ip -4 -o addr show tap0 | tr -s ' ' | cut -d' ' -f4; cat /sys/class/net/tap0/mtu";
-    let same = ["--cidr", "10.9.0.0/24", "--mtu", "1400"];
-    assert_eq!(visit(&network, &same, script), "10.9.0.101/24\n1400\n");
-    assert_eq!(visit(&network, &[], script), "10.9.0.102/24\n1400\n");
+    let script = "ip -o addr show tap0 scope global | tr -s ' ' | cut -d' ' -f4
+        cat /sys/class/net/tap0/mtu";
+    let same = [
+        "--cidr",
+        "10.9.0.0/24",
+        "--mtu",
+        "1400",
+        "--ipv6-prefix",
+        "fd12::/64",
+    ];
+    let second = "10.9.0.101/24\nfd12::101/64\n1400\n";
+    assert_eq!(visit(&network, &same, script), second);
+    let third = "10.9.0.102/24\nfd12::102/64\n1400\n";
+    assert_eq!(visit(&network, &[], script), third);
     for (options, why) in [
         (&["--mtu", "9000"][..], "other options"),
         (&["--hostname", "one"], "called one"),

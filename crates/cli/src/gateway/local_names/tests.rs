@@ -6,11 +6,12 @@ use crate::sys::tap::Offloads;
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 2, 3)), 53);
 
 fn names() -> LocalNames {
-    let mut names = LocalNames::new(SERVER, 24);
+    let mut names = LocalNames::new(&GuestEnd::usual());
     for (id, name) in [(1, Some("web")), (2, None), (3, Some("db"))] {
         names.add(&GuestSpec {
             id,
             addr: Ipv4Addr::new(10, 0, 2, 99 + id as u8),
+            addr6: (id != 3).then(|| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xff + id as u16)),
             name: name.map(str::to_owned),
             offloads: Offloads::default(),
         });
@@ -35,6 +36,7 @@ fn asked(names: &LocalNames, name: &str, kind: TYPE) -> Option<Result<Vec<String
     assert!(packet.has_flags(PacketFlag::RESPONSE | PacketFlag::RECURSION_DESIRED));
     let data = packet.answers.iter().map(|record| match &record.rdata {
         RData::A(a) => Ipv4Addr::from(a.address).to_string(),
+        RData::AAAA(a) => Ipv6Addr::from(a.address).to_string(),
         RData::PTR(name) => name.0.to_string(),
         other => panic!("{other:?}"),
     });
@@ -51,7 +53,9 @@ fn guests_find_each_other_by_name() {
     let found = |text: &str| Some(Ok(vec![text.to_owned()]));
     assert_eq!(asked(&names, "web", TYPE::A), found("10.0.2.100"));
     assert_eq!(asked(&names, "DB", TYPE::A), found("10.0.2.102"));
-    assert_eq!(asked(&names, "web", TYPE::AAAA), Some(Ok(vec![])));
+    assert_eq!(asked(&names, "web", TYPE::AAAA), found("fd00::100"));
+    assert_eq!(asked(&names, "db", TYPE::AAAA), Some(Ok(vec![])));
+    assert_eq!(asked(&names, "web", TYPE::MX), Some(Ok(vec![])));
     assert_eq!(asked(&names, "example.org", TYPE::A), None);
     assert_eq!(asked(&names, "web.example.org", TYPE::A), None);
     assert_eq!(
@@ -63,6 +67,16 @@ fn guests_find_each_other_by_name() {
         Some(Err(RCODE::NameError))
     );
     assert_eq!(asked(&names, "100.2.0.11.in-addr.arpa", TYPE::PTR), None);
+    let reversed6 = |low: &str, high: &str| format!("{low}{}{high}.ip6.arpa", "0.".repeat(25));
+    let ptr = |name: &str| asked(&names, name, TYPE::PTR);
+    assert_eq!(ptr(&reversed6("0.0.1.", "0.0.d.f")), found("web"));
+    assert_eq!(
+        ptr(&reversed6("2.0.1.", "0.0.d.f")),
+        Some(Err(RCODE::NameError))
+    );
+    assert_eq!(ptr(&reversed6("0.0.1.", "0.1.d.f")), None);
+    assert_eq!(ptr("0.0.d.f.ip6.arpa"), None);
+    assert_eq!(ptr(&reversed6("00.1.", "0.0.d.f")), None);
     names.remove(1);
     assert_eq!(asked(&names, "web", TYPE::A), None);
 }
@@ -77,6 +91,8 @@ fn questions_to_others_and_garbage_go_on() {
     let datagram = Chain::from_slice(&pool, &sent).expect("buffers");
     assert!(names.answer(SERVER, &datagram).is_some());
     assert_eq!(names.answer(other, &datagram), None);
+    let server6 = SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 3), 53));
+    assert!(names.answer(server6, &datagram).is_some());
     for len in 0..sent.len() {
         assert_eq!(names.answer_to(&sent[..len]), None, "{len}");
     }

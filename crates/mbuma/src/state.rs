@@ -144,6 +144,14 @@ impl StackState {
         !ifp.accept_any && self.ip4.forwards()
     }
 
+    /// Whether neighbours there are to send packets for other networks here: this stack forwards them, or a program of its
+    /// advertises that it does. A host forgets a router whose advertisement of an address says that it is none (RFC 4861
+    /// section 7.2.5).
+    pub(crate) fn tells_of_router(&self, ifp: &Ifnet) -> bool {
+        let sockets = &self.icmp6.sockets;
+        self.is_router_on(ifp) || sockets.has(ifp.index, wire::NdpMessage::ROUTER_SOLICIT)
+    }
+
     /// Whether `addr` is an address of this stack.
     pub(crate) fn owns(&self, addr: IpAddr) -> bool {
         match addr {

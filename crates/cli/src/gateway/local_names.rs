@@ -117,7 +117,7 @@ impl LocalNames {
         match found {
             Some(data) => {
                 let name = question.qname.clone();
-                let record = |data| ResourceRecord::new(name, CLASS::IN, TTL, data);
+                let record = |data| ResourceRecord::new(name.clone(), CLASS::IN, TTL, data);
                 reply.answers.extend(data.into_iter().map(record));
             }
             None => *reply.rcode_mut() = RCODE::NameError,

@@ -15,7 +15,7 @@
 //! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 

@@ -80,12 +80,17 @@ fn dhclient_gets_its_address_of_ipv6() {
         programs(&["dhclient", "ping"])
     );
     on_an_island!();
-    let place = place(false);
+    // The address is no network: a router's advertisement leads to the gateway.
+    let place = place(true);
+    wait_until("a default route", || {
+        place.run("ip -6 route").contains("default via fe80::2")
+    });
     let script = place.scratch.write("script6", SCRIPT.as_bytes());
     let [leases, pid] = ["leases", "pid"].map(|name| place.scratch.text(name));
     let said = place.run(&format!(
         "chmod 755 {script}
          dhclient -6 -1 -v -sf {script} -lf {leases} -pf {pid} tap0 2>&1 | cat
+         until [ -s {pid} ]; do sleep 0.1; done
          kill $(cat {pid}); ping -c 1 -W 20 -I fd00::100 fd00::2 > /dev/null"
     ));
     assert!(said.contains("LEASE6 fd00::100 fd00::3 86400"), "{said}");
@@ -141,7 +146,8 @@ fn systemd_networkd_configures_ipv6() {
     });
     place.run("ping -c 1 -W 20 -I fd00::100 fd00::2 > /dev/null");
     let stats = end(place);
-    assert!(stats.number("dhcp6_replies") >= 2 && stats.number("router_adverts") >= 1);
+    // It may ask for the lease at once.
+    assert!(stats.number("dhcp6_replies") >= 1 && stats.number("router_adverts") >= 1);
     daemon.signal("TERM");
     daemon.finish();
 }

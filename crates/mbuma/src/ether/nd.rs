@@ -154,7 +154,7 @@ fn solicited(
     }
     learn(batch, ifp, from.src, source);
     let flags = AdvertFlags {
-        router: is_router(batch, ifp),
+        router: batch.stack.tells_of_router(ifp),
         solicited: !probe,
         overrides: true,
     };
@@ -173,7 +173,7 @@ fn solicited(
 /// A host asks for routers: one remembers where it is (RFC 4861 section 6.2.6).
 fn heard_host(batch: &mut Batch<'_>, from: &Addressed<'_, Ipv6Addr>, options: NdpOptions<'_>) {
     let ifp = from.ip.ifp;
-    if !from.src.is_unspecified() && is_router(batch, ifp) {
+    if !from.src.is_unspecified() && batch.stack.tells_of_router(ifp) {
         learn(batch, ifp, from.src, options.source());
     }
 }
@@ -185,13 +185,6 @@ pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac
         drop_all(batch, learnt.evicted, DropReason::NdQueueFull);
         send_all(batch, ifp, learnt.waiting, mac);
     }
-}
-
-/// Whether packets to other networks may be sent here: this stack forwards them, or a program of its advertises that it
-/// does. A host forgets a router whose advertisement of an address says that it is none (RFC 4861 section 7.2.5).
-fn is_router(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
-    let sockets = &batch.stack.icmp6.sockets;
-    batch.stack.is_router_on(ifp) || sockets.has(ifp.index, NdpMessage::ROUTER_SOLICIT)
 }
 
 /// Another station says where `target` is.
@@ -221,7 +214,7 @@ fn advertised(
 /// 7.2.6). Once: a station that does not hear it finds out by its next check.
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let flags = AdvertFlags {
-        router: is_router(batch, ifp),
+        router: batch.stack.tells_of_router(ifp),
         solicited: false,
         overrides: true,
     };

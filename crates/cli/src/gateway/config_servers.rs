@@ -5,7 +5,6 @@
 //! network have their addresses from [`crate::network`]: they are advertised a router, and told of nothing else by DHCP but
 //! name servers.
 //!
-//! Called by: services, on worker 0. Calls: dhcp4, dhcp6, router_adverts.
 //! Locks: none.
 
 use mbuma::IfIndex;

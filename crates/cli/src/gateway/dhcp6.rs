@@ -3,9 +3,9 @@
 //! As [`dhcp4`](super::dhcp4), it leases the guest's one address to each client that asks, and remembers nothing. Clients
 //! ask a group (RFC 9915 section 7.1), of which the stack's interface is therefore a member.
 //!
-//! Called by: config_servers, on worker 0. Calls: [`reply`], [`UdpSocket`].
 //! Invariants: a question costs one reply at most; [`TURN_MAX`] questions are answered in a turn.
-//! Locks: none. Sources: RFC 9915.
+//! Locks: none.
+//! Sources: RFC 9915.
 
 mod reply;
 

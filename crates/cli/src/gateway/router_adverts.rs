@@ -3,10 +3,10 @@
 //! Until a guest asks, none has a use for it, and nothing is sent: the guests of `mbuma run` have their addresses and
 //! routes already. From then on it is also advertised to all from time to time ([`schedule`]).
 //!
-//! Called by: config_servers, on worker 0. Calls: [`Icmp6Socket`].
 //! Invariants: a question costs one answer at most; [`TURN_MAX`] are answered in a turn; no lifetime ends before some
 //! advertisements have been sent again.
-//! Locks: none. Sources: RFC 4861 sections 6.1.1 and 6.2, RFC 8106.
+//! Locks: none.
+//! Sources: RFC 4861 sections 6.1.1 and 6.2, RFC 8106.
 
 mod schedule;
 

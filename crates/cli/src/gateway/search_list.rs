@@ -1,7 +1,7 @@
 //! Domains to search in, as DHCP and router advertisements carry them.
 //!
-//! Called by: dhcp4, dhcp6, router_adverts. Calls: nothing.
-//! Locks: none. Sources: RFC 1035 section 3.1 (names), RFC 3397, RFC 3646, RFC 8106.
+//! Locks: none.
+//! Sources: RFC 1035 section 3.1 (names), RFC 3397, RFC 3646, RFC 8106.
 
 /// The names one after the other, each in the form of DNS.
 pub(super) fn encode(names: &[String]) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Long answers to pings that left lately: a report that a path does not carry one is believed if it is about one of them.
 //!
-//! Called by: input. Calls: nothing.
 //! Invariants: a place for each of a few answers; a later one takes the place of one with the same hash.
-//! Locks: none. Sources: RFC 8201 section 4 (validate reports as far as possible), RFC 4443 section 5.2.
+//! Locks: none.
+//! Sources: RFC 8201 section 4 (validate reports as far as possible), RFC 4443 section 5.2.
 
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};

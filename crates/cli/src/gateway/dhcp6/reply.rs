@@ -14,7 +14,8 @@
 //!
 //! Invariants: the client's identifier comes back as it was; a question for another server, or without the identifiers
 //! that its kind must have, has no reply (section 16); a reply fits the smallest MTU.
-//! Locks: none. Sources: RFC 9915 sections 16, 18.3 and 21.
+//! Locks: none.
+//! Sources: RFC 9915 sections 16, 18.3 and 21.
 
 use std::net::Ipv6Addr;
 

@@ -1,9 +1,9 @@
 //! When a router tells all stations of itself, though none asked.
 //!
-//! Called by: [`super`]. Calls: nothing.
 //! Invariants: nothing before the first question; from then on there is always a next time; two advertisements to all
 //! are [`PAUSE`] apart at least.
-//! Locks: none. Sources: RFC 4861 sections 6.2.1, 6.2.4, 6.2.6 and 10.
+//! Locks: none.
+//! Sources: RFC 4861 sections 6.2.1, 6.2.4, 6.2.6 and 10.
 
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ fn open(
         let port = port.ok_or(SocketError::AddrInUse)?;
         let ends = ends.with_local_port(port);
         let iss = tcp.initial_sequence(&ends, now);
-        let mss = network::tcp_mss(&ifp, &ends);
+        let mss = network::tcp_mss(ifp, &ends);
         let mss = options.map_or(mss, |asked| asked.segment_len(mss));
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
         tcb.conn.ts = tcp.timestamps(&ends);

@@ -24,7 +24,6 @@ use super::figures::{Figures, Fixed, Gauges, Share};
 use super::local_names::LocalNames;
 use super::network_guests::NetworkGuests;
 use super::network_link::NetworkLink;
-use super::policy::DNS_PORT;
 use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
 use super::report::View;

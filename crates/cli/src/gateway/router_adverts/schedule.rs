@@ -114,7 +114,7 @@ mod tests {
             if schedule.take_due(now) {
                 sent.push(now);
             }
-            now = now + Duration::from_millis(100);
+            now += Duration::from_millis(100);
         }
         assert_eq!(sent[0], Time::ZERO);
         assert_eq!(sent.len(), 4);

@@ -42,9 +42,10 @@ pub struct Config {
     pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
-    /// Fragmented datagrams in reassembly at most, and runs of fragments without a gap in one of them. Default 256
-    /// and 64.
-    pub reass_max: (usize, usize),
+    /// Fragmented datagrams in reassembly at most. Default 256.
+    pub reass_datagrams_max: usize,
+    /// Runs of fragments without a gap, in one fragmented datagram, at most. Default 64.
+    pub reass_runs_max: usize,
     /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of IPv6 is
     /// kept for 60 s (RFC 8200 section 4.5).
     pub reass_timeout: Duration,
@@ -75,7 +76,8 @@ impl Config {
             unix: UnixConfig::default(),
             forwarding: false,
             udp_queue_max: 256,
-            reass_max: (256, 64),
+            reass_datagrams_max: 256,
+            reass_runs_max: 64,
             reass_timeout: Duration::from_secs(30),
             icmp_errors_per_s: 1000,
             arp_queue_max: 64,

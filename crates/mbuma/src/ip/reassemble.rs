@@ -61,7 +61,7 @@ impl<F: Fragment> Reassembler<F> {
             order: VecDeque::new(),
             pinned: 0,
         };
-        let (datagrams_max, runs_max) = config.reass_max;
+        let (datagrams_max, runs_max) = (config.reass_datagrams_max, config.reass_runs_max);
         Self {
             table: Mutex::new(&TABLE, table),
             datagrams_max,

@@ -218,7 +218,7 @@ fn timeout() {
 #[test]
 fn limits() {
     let lab = Lab::new(Setup {
-        tune: |c| c.reass_max = (4, 3),
+        tune: |c| (c.reass_datagrams_max, c.reass_runs_max) = (4, 3),
         ..Setup::default()
     });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
@@ -332,7 +332,7 @@ fn options_of_the_first_fragment_count() {
 #[test]
 fn memory_of_all_fragments_is_bounded() {
     let lab = Lab::new(Setup {
-        tune: |c| c.reass_max = (100_000, 64),
+        tune: |c| c.reass_datagrams_max = 100_000,
         ..Setup::default()
     });
     let before = lab.dropped(DropReason::FragmentLimit);
@@ -405,7 +405,7 @@ fn any_cut_in_any_order() {
     for seed in 0..200 {
         let mut random = Random::from_seed(seed);
         let lab = Lab::new(Setup {
-            tune: |c| c.reass_max = (16, 10_000),
+            tune: |c| (c.reass_datagrams_max, c.reass_runs_max) = (16, 10_000),
             ..Setup::default()
         });
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();

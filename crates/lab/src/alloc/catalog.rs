@@ -5,15 +5,12 @@ use super::design::{Absent, Design};
 #[cfg(feature = "peers")]
 use super::designs::arrayqueue;
 use super::designs::{
-    bytesmut, dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_packet,
-    mbuma_typed, recycled, returned, uma2004,
+    dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_packet, returned, uma2004,
 };
 use super::subject::Subject;
 pub(crate) use crate::harness::choice::Kind;
-use crate::harness::ring::RING_ITEMS;
 use std::fmt;
 use std::str::FromStr;
-use uma::NoHooks;
 
 /// The trigger by which a design gives memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,36 +90,11 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..ours("mbuma-colour", "as mbuma-rseq, with coloured slabs", CASES)
     },
     Entry {
-        make: mbuma_typed,
-        ..ours(
-            "mbuma-typed",
-            "a zone of a type, with boxes that free themselves",
-            TIMED,
-        )
-    },
-    Entry {
-        make: make::<mbuma_bulk::MbumaBulk<mbuma::Construct>>,
+        make: make::<mbuma_bulk::MbumaBulk>,
         ..ours(
             "mbuma-bulk",
             "a raw zone with coloured slabs, 64 items a call",
             BATCHES,
-        )
-    },
-    Entry {
-        make: make::<mbuma_bulk::MbumaBulk<NoHooks>>,
-        note: "no constructor",
-        ..ours(
-            "mbuma-bare",
-            "as mbuma-bulk, without a constructor, as peers are",
-            BATCHES,
-        )
-    },
-    Entry {
-        make: make::<mbuma_local::MbumaLocal>,
-        ..ours(
-            "mbuma-local",
-            "a raw zone, through a cache of the worker's own",
-            LOCAL,
         )
     },
     Entry {
@@ -143,42 +115,18 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<recycled::Recycled>,
-        ..floor(
-            "ring-only",
-            "no allocator: the ring's own items, used again",
-            &[Case::ProdCons],
-        )
-    },
-    Entry {
-        make: make::<returned::Returned<{ returned::FEW }, false, false>>,
-        ..floor(
-            "ring-back",
-            "the least of a pool: 1024 items, back by a second ring",
-            &[Case::ProdCons],
-        )
-    },
-    Entry {
-        make: make::<returned::Returned<{ returned::FEW }, true, false>>,
+        make: make::<returned::Returned<false>>,
         ..floor(
             "ring-back-ctor",
-            "the same with the constructor that ours have",
+            "the least of a pool: 1024 items, back by a second ring, with the constructor that ours have",
             &[Case::ProdCons],
         )
     },
     Entry {
-        make: make::<returned::Returned<{ returned::FEW }, true, true>>,
+        make: make::<returned::Returned<true>>,
         ..floor(
             "ring-back-own",
             "the same, each item written to before it goes back",
-            &[Case::ProdCons],
-        )
-    },
-    Entry {
-        make: make::<returned::Returned<RING_ITEMS, true, false>>,
-        ..floor(
-            "ring-long-ctor",
-            "ring-back-ctor with 4096 items, as many as ring-only has",
             &[Case::ProdCons],
         )
     },
@@ -231,10 +179,6 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..peer("snmalloc", "snmalloc", PEER)
     },
     Entry {
-        make: make::<bytesmut::Buffers>,
-        ..peer("bytesmut", "bytes::BytesMut on the system's malloc", PEER)
-    },
-    Entry {
         make: arrayqueue,
         ..peer("arrayqueue", "a pool in crossbeam's ArrayQueue", POOL)
     },
@@ -262,15 +206,6 @@ const TIMED: &[Case] = &[
     Case::Batch64,
     Case::Batch2048,
     Case::ProdCons,
-    Case::Threads2,
-    Case::Threads32,
-];
-/// A worker's own cache does not help with items that another worker frees.
-const LOCAL: &[Case] = &[
-    Case::Get,
-    Case::Pair,
-    Case::Batch64,
-    Case::Batch2048,
     Case::Threads2,
     Case::Threads32,
 ];
@@ -364,13 +299,6 @@ type Made = Result<Box<dyn Subject>, Absent>;
 
 fn make<D: Design>(size: usize) -> Made {
     Ok(Box::new(D::new(size)?))
-}
-
-fn mbuma_typed(size: usize) -> Made {
-    match size {
-        256 => make::<mbuma_typed::MbumaTyped<224>>(size),
-        _ => make::<mbuma_typed::MbumaTyped<2016>>(size),
-    }
 }
 
 #[cfg(target_env = "gnu")]

@@ -253,11 +253,8 @@ fn stream(choice: &Choice, progress: &mut Progress) -> Shown {
     };
     let times: Vec<Duration> = choice.designs.iter().map(&mut warm).collect();
     rounds(Case::Stream, choice, progress, |nth, design, _| {
-        all[nth].push(Reading {
-            ns: stream::run(design, 1500, times[nth]),
-            xcore_ns: None,
-            disturbed: false,
-        });
+        let gbits = stream::run(design, 1500, times[nth]);
+        all[nth].push(Reading::once(gbits, None));
     });
     let mut shown = Shown::default();
     for (&design, speeds) in choice.designs.iter().zip(&all) {

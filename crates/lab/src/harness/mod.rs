@@ -6,6 +6,7 @@
 
 pub(crate) mod choice;
 pub(crate) mod compare;
+pub(crate) mod contest;
 pub(crate) mod effort;
 pub(crate) mod inlet;
 pub(crate) mod memory;

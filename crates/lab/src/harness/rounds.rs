@@ -68,6 +68,15 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// A figure that was read once, of which is not known whether it was disturbed.
+    pub(crate) fn once(ns: f64, xcore_ns: Option<f64>) -> Self {
+        Self {
+            ns,
+            xcore_ns,
+            disturbed: false,
+        }
+    }
+
     /// Whether data was moved: a rate or a time without data is not a reading.
     pub(crate) fn is_one(&self) -> bool {
         self.ns.is_finite() && self.ns > 0.0

@@ -256,13 +256,7 @@ fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progre
 
 /// A contestant's records of one measure: one for each mode in which the machine was.
 fn said(case: Case, measure: Measure, contestant: &Contestant) -> Vec<Record> {
-    let reading = |run: &Run| {
-        Some(Reading {
-            ns: measure.of(run)?,
-            xcore_ns: run.xcore_ns,
-            disturbed: false,
-        })
-    };
+    let reading = |run: &Run| Some(Reading::once(measure.of(run)?, run.xcore_ns));
     let readings: Vec<_> = contestant.runs.iter().filter_map(reading).collect();
     let record = Record {
         experiment: "netisr",

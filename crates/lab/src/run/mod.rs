@@ -30,6 +30,7 @@ mod server;
 pub use options::Options;
 
 use crate::harness::choice::{Absent, chosen};
+use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::{compare, namespace, warmup, xcore};
@@ -85,14 +86,16 @@ pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) ->
     })
 }
 
-/// A contestant that is set up, its results, and a note on it.
+/// A contestant that is set up, and a note on it.
 struct Running {
     peer: Peer,
     note: String,
     /// How long a reading takes, so that its start does not show.
     time: Duration,
-    found: Vec<(Found, Option<f64>)>,
 }
+
+/// What was found in a round, and the latency between the CPUs before it.
+type Round = (Found, Option<f64>);
 
 /// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(
@@ -102,33 +105,20 @@ fn measure(
     progress: &mut Progress,
 ) -> Vec<Record> {
     let way = namespace::way(namespace::MAY_MAKE_TAPS);
-    let start = |entry: &Entry| {
-        progress.say(&format!("{}: setting up {}", case.name, entry.name));
-        start(entry, way, options)
+    let contest = Contest {
+        case: case.name,
+        designs: &choice.designs,
+        name: |entry| entry.name,
+        reps: choice.effort.reps,
     };
-    let mut all: Vec<_> = choice.designs.iter().map(start).collect();
-    let least = choice.effort.reading;
-    for (entry, running) in choice.designs.iter().zip(&mut all) {
-        progress.say(&format!("{}: warming up {}", case.name, entry.name));
-        let warm = running.as_mut().map(|it| it.warm_up(case, least));
-        if let Ok(Err(absent)) = warm {
-            *running = Err(absent);
-        }
-    }
-    let reps = choice.effort.reps;
-    for round in 1..=reps {
-        for (entry, running) in choice.designs.iter().zip(&mut all) {
-            progress.say(&format!(
-                "{}: round {round} of {reps}, {}",
-                case.name, entry.name
-            ));
-            // A contestant that fails takes no further part.
-            let read = running.as_mut().map(|it| it.read(case, &choice.effort));
-            if let Ok(Err(absent)) = read {
-                *running = Err(absent);
-            }
-        }
-    }
+    let begin = |entry: &Entry| {
+        let mut running = start(entry, way, options)?;
+        running.warm_up(case, choice.effort.reading)?;
+        Ok(running)
+    };
+    let all = contest.run(progress, begin, |_, running| {
+        running.read(case, &choice.effort)
+    });
     let all = choice.designs.iter().zip(all);
     let mut records: Vec<Record> = all
         .flat_map(|(entry, running)| records(case, entry, options, running))
@@ -153,17 +143,14 @@ fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Runni
         peer,
         note,
         time: Duration::ZERO,
-        found: Vec::new(),
     })
 }
 
 impl Running {
-    fn read(&mut self, case: &Case, effort: &Effort) -> Result<(), Absent> {
+    fn read(&mut self, case: &Case, effort: &Effort) -> Result<Round, Absent> {
         let cpus = effort.pair_of_cpus();
         let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-        let found = self.ask(case, self.time)?;
-        self.found.push((found, xcore_ns));
-        Ok(())
+        Ok((self.ask(case, self.time)?, xcore_ns))
     }
 
     /// Finds how long a reading must be. It goes by the case's first measure.

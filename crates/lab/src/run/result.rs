@@ -3,9 +3,10 @@
 use super::case::{Case, Job};
 use super::designs::Entry;
 use super::found::Found;
-use super::{Options, Running};
+use super::{Options, Round, Running};
 use crate::Record;
-use crate::harness::choice::{Absent, Kind};
+use crate::harness::choice::Kind;
+use crate::harness::contest::Readings;
 use crate::harness::record::of_readings;
 use crate::harness::rounds::Reading;
 use crate::harness::table;
@@ -15,11 +16,11 @@ pub(super) fn records(
     case: &Case,
     entry: &Entry,
     options: &Options,
-    running: Result<Running, Absent>,
+    running: Readings<Running, Round>,
 ) -> Vec<Record> {
     let measures = measures(case.job);
-    let running = match running {
-        Ok(running) => running,
+    let (running, found) = match running {
+        Ok(both) => both,
         Err(absent) => {
             let note = absent.to_string();
             return vec![Record {
@@ -28,19 +29,11 @@ pub(super) fn records(
             }];
         }
     };
-    let note = note(&running, options);
+    let note = note(&running, &found, options);
     let of_measure = |measure: &Measure| {
-        let readings: Vec<Reading> = running
-            .found
-            .iter()
-            .filter_map(|(found, xcore_ns)| {
-                Some(Reading {
-                    ns: (measure.of)(found)?,
-                    xcore_ns: *xcore_ns,
-                    disturbed: false,
-                })
-            })
-            .collect();
+        let reading =
+            |(found, xcore_ns): &Round| Some(Reading::once((measure.of)(found)?, *xcore_ns));
+        let readings: Vec<Reading> = found.iter().filter_map(reading).collect();
         let note = note.clone();
         let empty = empty(case, entry, measure);
         of_readings(&Record { note, ..empty }, &readings)
@@ -49,8 +42,8 @@ pub(super) fn records(
 }
 
 /// A note for readers of the figures.
-fn note(running: &Running, options: &Options) -> String {
-    let failed: u64 = running.found.iter().map(|(found, _)| found.failed).sum();
+fn note(running: &Running, found: &[Round], options: &Options) -> String {
+    let failed: u64 = found.iter().map(|(found, _)| found.failed).sum();
     let mtu = (options.mtu != Options::default().mtu).then(|| format!("MTU {}", options.mtu));
     let failed = (failed > 0).then(|| format!("{failed} failed"));
     let said = (!running.note.is_empty()).then(|| running.note.clone());

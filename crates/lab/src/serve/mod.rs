@@ -19,6 +19,7 @@ mod files;
 pub(crate) mod report;
 
 use crate::harness::choice::{Absent, Kind};
+use crate::harness::contest::{Contest as Rounds, Readings};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -105,8 +106,8 @@ struct ServedBy<'a> {
     files: &'a Path,
 }
 
-/// A server, its note, and the readings so far, each with the latency between the CPUs.
-type Running = (Peer, String, Vec<(Found, Option<f64>)>);
+/// A server with its note, and its readings, each with the latency between the CPUs.
+type Running = Readings<(Peer, String), (Found, Option<f64>)>;
 
 /// Goes over both servers in each round, so that a disturbance of the machine affects both alike.
 fn measure(
@@ -116,34 +117,22 @@ fn measure(
     effort: &Effort,
     progress: &mut Progress,
 ) -> Vec<Record> {
-    let mut all: Vec<_> = designs
-        .iter()
-        .map(|entry| {
-            progress.say(&format!("{}: setting up {}", case.name, entry.name));
-            let (mut peer, note) = start(entry, case, place)?;
-            ask(&mut peer, effort.reading.mul_f64(WARM_UP))?;
-            Ok((peer, note, Vec::new()))
-        })
-        .collect::<Vec<Result<Running, Absent>>>();
-    for round in 1..=effort.reps {
-        for (entry, running) in designs.iter().zip(&mut all) {
-            let reps = effort.reps;
-            progress.say(&format!(
-                "{}: round {round} of {reps}, {}",
-                case.name, entry.name
-            ));
-            // A server that fails takes no further part.
-            let Ok((peer, _, found)) = running else {
-                continue;
-            };
-            let cpus = effort.pair_of_cpus().filter(|_| !case.one_cpu);
-            let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-            match ask(peer, effort.reading) {
-                Ok(read) => found.push((read, xcore_ns)),
-                Err(absent) => *running = Err(absent),
-            }
-        }
-    }
+    let contest = Rounds {
+        case: case.name,
+        designs,
+        name: |entry| entry.name,
+        reps: effort.reps,
+    };
+    let begin = |entry: &Entry| {
+        let (mut peer, note) = start(entry, case, place)?;
+        ask(&mut peer, effort.reading.mul_f64(WARM_UP))?;
+        Ok((peer, note))
+    };
+    let all = contest.run(progress, begin, |_, (peer, _)| {
+        let cpus = effort.pair_of_cpus().filter(|_| !case.one_cpu);
+        let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+        Ok((ask(peer, effort.reading)?, xcore_ns))
+    });
     let all = designs.iter().zip(all);
     let mut records: Vec<Record> = all
         .flat_map(|(entry, running)| records(case, entry, running))
@@ -193,7 +182,7 @@ const MEASURES: [(Option<&str>, &str, Figure); 6] = [
 ];
 
 /// The figures of one server in one case.
-fn records(case: &Case, entry: &Entry, running: Result<Running, Absent>) -> Vec<Record> {
+fn records(case: &Case, entry: &Entry, running: Running) -> Vec<Record> {
     let empty = |(measure, unit, _): (Option<&'static str>, &'static str, Figure)| Record {
         experiment: "serve",
         case: case.name,
@@ -205,7 +194,7 @@ fn records(case: &Case, entry: &Entry, running: Result<Running, Absent>) -> Vec<
         ..Record::default()
     };
     let (note, found) = match running {
-        Ok((_, note, found)) => (note, found),
+        Ok(((_, note), found)) => (note, found),
         Err(absent) => {
             let note = absent.to_string();
             return vec![Record {
@@ -215,13 +204,9 @@ fn records(case: &Case, entry: &Entry, running: Result<Running, Absent>) -> Vec<
         }
     };
     let of_measure = |measure: (Option<&'static str>, &'static str, Figure)| {
-        let figures = found.iter().filter_map(|(found, xcore_ns)| {
-            Some(Reading {
-                ns: measure.2(found)?,
-                xcore_ns: *xcore_ns,
-                disturbed: false,
-            })
-        });
+        let figures = found
+            .iter()
+            .filter_map(|(found, xcore_ns)| Some(Reading::once(measure.2(found)?, *xcore_ns)));
         let record = Record {
             note: note.clone(),
             ..empty(measure)

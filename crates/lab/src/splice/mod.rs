@@ -20,6 +20,7 @@ pub(crate) mod report;
 
 use crate::error::written;
 use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -95,39 +96,26 @@ fn measure(
 ) -> Vec<Record> {
     let cpus = effort.two_cpus();
     let main = |figures: Figures| main_of(case, &figures);
-    let mut times = Vec::new();
-    for entry in designs {
-        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+    let contest = Contest {
+        case: case.name,
+        designs,
+        name: |entry| entry.name,
+        reps: effort.reps,
+    };
+    let begin = |entry: &Entry| {
         let read = |time| entry.run(case, cpus, time, child).map(main);
-        times.push(warmup::lengthen(effort.reading, read));
-    }
-    let mut found: Vec<Result<Vec<Reading>, Absent>> = vec![Ok(Vec::new()); designs.len()];
-    for round in 1..=effort.reps {
-        for ((entry, time), found) in designs.iter().zip(&times).zip(&mut found) {
-            progress.say(&format!(
-                "{}: round {round} of {}, {}",
-                case.name, effort.reps, entry.name
-            ));
-            // A design that is not there is asked once.
-            let Ok(readings) = found else { continue };
-            let xcore_ns = case
-                .own_cpu
-                .then(|| xcore::one_way_ns(cpus, effort.reading));
-            let read = |&time| entry.run(case, cpus, time, child).map(main);
-            match time.as_ref().map_err(Absent::clone).and_then(read) {
-                Ok(ns) => readings.push(Reading {
-                    ns,
-                    xcore_ns,
-                    disturbed: false,
-                }),
-                Err(absent) => *found = Err(absent),
-            }
-        }
-    }
+        warmup::lengthen(effort.reading, read)
+    };
+    let found = contest.run(progress, begin, |entry, time| {
+        let crosses = case.own_cpu;
+        let xcore_ns = crosses.then(|| xcore::one_way_ns(cpus, effort.reading));
+        let ns = main(entry.run(case, cpus, *time, child)?);
+        Ok(Reading::once(ns, xcore_ns))
+    });
     let records = designs
         .iter()
         .zip(found)
-        .map(|(entry, found)| records(case, entry, found));
+        .map(|(entry, found)| records(case, entry, found.map(|(_, readings)| readings)));
     records.flatten().collect()
 }
 

@@ -25,6 +25,7 @@ pub use options::Options;
 use crate::error::written;
 use crate::harness::choice::{Absent, Kind, chosen};
 use crate::harness::compare::Choice;
+use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -33,7 +34,6 @@ use crate::harness::{compare, table, warmup, xcore};
 use crate::{Error, Record};
 use case::{CASES, Case, Mode};
 use designs::{CATALOG, Entry, Outside};
-use figures::Figures;
 use std::io::Write;
 use std::time::Duration;
 
@@ -79,43 +79,29 @@ fn measure(
     outside: &Outside,
     progress: &mut Progress,
 ) -> Vec<Record> {
-    let mut warm = Vec::new();
-    for entry in &choice.designs {
-        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+    let contest = Contest {
+        case: case.name,
+        designs: &choice.designs,
+        name: |entry| entry.name,
+        reps: choice.effort.reps,
+    };
+    let begin = |entry: &Entry| {
         let read = |time| Ok(entry.run(case.job, time, outside)?.main());
-        warm.push(warmup::lengthen(choice.effort.reading, read));
-    }
-    let mut found: Vec<Result<Vec<Round>, Absent>> = vec![Ok(Vec::new()); choice.designs.len()];
-    let reps = choice.effort.reps;
-    for round in 1..=reps {
-        let designs = choice.designs.iter().zip(&warm);
-        for ((entry, time), found) in designs.zip(&mut found) {
-            progress.say(&format!(
-                "{}: round {round} of {reps}, {}",
-                case.name, entry.name
-            ));
-            // A design that is missing is tried once.
-            let Ok(readings) = found else { continue };
-            let read = |&time| reading(case, entry, &choice.effort, time, outside);
-            match time.as_ref().map_err(Absent::clone).and_then(read) {
-                Ok(reading) => readings.push(reading),
-                Err(absent) => *found = Err(absent),
-            }
-        }
-    }
+        warmup::lengthen(choice.effort.reading, read)
+    };
+    let found = contest.run(progress, begin, |entry, time| {
+        reading(case, entry, &choice.effort, *time, outside)
+    });
     let records = choice
         .designs
         .iter()
         .zip(found)
-        .map(|(entry, found)| records(case, entry, found));
+        .map(|(entry, found)| records(case, entry, found.map(|(_, readings)| readings)));
     let mut all: Vec<Record> = records.flatten().collect();
     // Tables of one measure each, contestants in their order.
     all.sort_by_key(|record| record.measure);
     all
 }
-
-/// One contestant's figures in one round, and the latency between the CPUs before it.
-type Round = (Figures, Option<f64>);
 
 fn reading(
     case: &Case,
@@ -123,33 +109,22 @@ fn reading(
     effort: &Effort,
     time: Duration,
     outside: &Outside,
-) -> Result<Round, Absent> {
+) -> Result<Reading, Absent> {
     let cpus = effort.pair_of_cpus().filter(|_| case.job.two);
     let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
     let figures = entry.run(case.job, time, outside)?;
-    Ok((figures, xcore_ns))
+    Ok(Reading::once(figures.main(), xcore_ns))
 }
 
-fn records(case: &Case, entry: &Entry, found: Result<Vec<Round>, Absent>) -> Vec<Record> {
-    let rounds = match found {
-        Ok(rounds) => rounds,
-        Err(absent) => {
-            let note = absent.to_string();
-            return vec![Record {
-                note,
-                ..empty(case, entry)
-            }];
-        }
-    };
-    let readings: Vec<Reading> = rounds
-        .iter()
-        .map(|(figures, xcore_ns)| Reading {
-            ns: figures.main(),
-            xcore_ns: *xcore_ns,
-            disturbed: false,
-        })
-        .collect();
-    of_readings(&empty(case, entry), &readings)
+fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> Vec<Record> {
+    let empty = empty(case, entry);
+    match found {
+        Ok(readings) => of_readings(&empty, &readings),
+        Err(absent) => vec![Record {
+            note: absent.to_string(),
+            ..empty
+        }],
+    }
 }
 
 /// A record without figures.

@@ -17,6 +17,7 @@ mod socket;
 
 use crate::error::written;
 use crate::harness::choice::{Kind, chosen};
+use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -141,29 +142,21 @@ fn line(work: Work, figures: Figures) -> String {
 /// Goes over all designs in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let effort = &choice.effort;
-    let mut found = vec![Vec::new(); choice.designs.len()];
     let cpus = effort.pair_of_cpus().filter(|_| case.place == Place::Cross);
     let read = |entry: &Entry, time| (entry.run)(case.work, case.place, effort, time).rate;
-    let mut warm = |entry: &Entry| {
-        progress.say(&format!("{}: warming up {}", case.name, entry.name));
-        warmup::length_for(effort.reading, |time| read(entry, time))
+    let contest = Contest {
+        case: case.name,
+        designs: &choice.designs,
+        name: |entry| entry.name,
+        reps: effort.reps,
     };
-    let times: Vec<Duration> = choice.designs.iter().map(&mut warm).collect();
-    for round in 1..=effort.reps {
-        let designs = choice.designs.iter().zip(&times);
-        for ((entry, &time), readings) in designs.zip(&mut found) {
-            progress.say(&format!(
-                "{}: round {round} of {}, {}",
-                case.name, effort.reps, entry.name
-            ));
-            let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-            readings.push(Reading {
-                ns: read(entry, time),
-                xcore_ns,
-                disturbed: false,
-            });
-        }
-    }
+    let begin = |entry: &Entry| Ok(warmup::length_for(effort.reading, |time| read(entry, time)));
+    let found = contest.run(progress, begin, |entry, time| {
+        let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+        Ok(Reading::once(read(entry, *time), xcore_ns))
+    });
+    // Both kernels' sockets and ours are always there.
+    let found = found.into_iter().flatten().map(|(_, readings)| readings);
     let records =
         |(entry, readings): (&Entry, Vec<Reading>)| of_readings(&empty(case, entry), &readings);
     choice.designs.iter().zip(found).flat_map(records).collect()

@@ -26,12 +26,7 @@ impl Hooks for Construct {
     }
 }
 
-/// A zone such as all of ours are measured with; `None` is the backend that works best here.
-pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Construct>, Absent> {
-    build(size, backend, false, Construct)
-}
-
-/// The same with coloured slabs, as for a user that allocates big items in runs: a batch of them
+/// A zone with coloured slabs, as for a user that allocates big items in runs: a batch of them
 /// does not collide in two cache sets, and an item that stays pins one and a half pages, not one.
 pub(crate) fn coloured<H: Hooks>(size: usize, hooks: H) -> Result<RawZone<H>, Absent> {
     build(size, None, true, hooks)

@@ -1,23 +1,22 @@
-//! Ours, with coloured slabs, a whole batch in one call; and the same without a constructor, which shows the
-//! allocator's part of it.
+//! Ours, with coloured slabs, a whole batch in one call.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use uma::{Hooks, RawZone};
+use uma::RawZone;
 
-/// A zone of raw items: with our constructor, or with [`NoHooks`](uma::NoHooks).
-pub(crate) struct MbumaBulk<H: Hooks> {
-    zone: RawZone<H>,
+/// A zone of raw items with our constructor.
+pub(crate) struct MbumaBulk {
+    zone: RawZone<mbuma::Construct>,
 }
 
-impl<H: Hooks + Default> Design for MbumaBulk<H> {
+impl Design for MbumaBulk {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
         Ok(Self {
-            zone: mbuma::coloured(size, H::default())?,
+            zone: mbuma::coloured(size, mbuma::Construct)?,
         })
     }
 

@@ -6,15 +6,11 @@ pub(crate) mod freebsd4;
 pub(crate) mod mballoc;
 pub(crate) mod mbuma;
 pub(crate) mod mbuma_bulk;
-pub(crate) mod mbuma_local;
 pub(crate) mod mbuma_packet;
-pub(crate) mod mbuma_typed;
 pub(crate) mod pages;
-pub(crate) mod recycled;
 pub(crate) mod returned;
 pub(crate) mod uma2004;
 
-pub(crate) mod bytesmut;
 pub(crate) mod dpdk;
 pub(crate) mod global;
 

@@ -1,18 +1,9 @@
 //! No allocator either: a few items that go back to the producer by a ring of pointers, oldest first.
 //!
-//! It is the least that any pool moves between the two CPUs in the producer and consumer case: the transfers of
-//! `recycled.rs`, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves one producer
-//! and one consumer.
-//!
-//! It differs from `recycled.rs` in one point more. There an item's turn comes after 4096 others, and 4096 lines that
-//! are 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
-//! comes after [`FEW`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
-//! line, which must be taken from it.
-//!
-//! So there is a longer row as well, of as many items as `recycled.rs` has; and both with our constructor, whose
-//! stores go to a line that the other CPU has, and wait for it in their order. And one in which the consumer writes
-//! to each item before it gives it back, as ours do: it takes the line from the producer while no thread waits for
-//! it.
+//! It is the least that any pool moves between the two CPUs in the producer and consumer case. It has neither caches nor slabs
+//! nor a lock nor statistics, and serves one producer and one consumer. It has our constructor, whose stores go to a line that
+//! the other CPU has. In a second row the consumer writes to each item before it gives it back, as ours do: it takes the line
+//! from the producer while no thread waits for it.
 //!
 //! Invariants: an item is in the row, in the ring of the case, or in use. Only the producer writes
 //! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.
@@ -26,12 +17,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The number of items: twice those in flight.
-pub(crate) const FEW: usize = 4 * RING_BATCH;
+const ITEMS: usize = 4 * RING_BATCH;
 /// Items that are given back at once: a bucket of ours.
 const SHOWN: usize = 64;
 
 /// The items, and the row in which they come back.
-pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool, const OWN: bool> {
+pub(crate) struct Returned<const OWN: bool> {
     row: Box<[AtomicPtr<u8>]>,
     taken: Padded<AtomicUsize>,
     given: Padded<AtomicUsize>,
@@ -42,7 +33,7 @@ pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool, const OWN: bool
 
 const _: () = assert!(RING_BATCH.is_multiple_of(SHOWN), "all come back");
 
-impl<const ITEMS: usize, const CTOR: bool, const OWN: bool> Design for Returned<ITEMS, CTOR, OWN> {
+impl<const OWN: bool> Design for Returned<OWN> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
@@ -73,10 +64,8 @@ impl<const ITEMS: usize, const CTOR: bool, const OWN: bool> Design for Returned<
         let item = self.row[turn % ITEMS].load(Ordering::Relaxed);
         // SAFETY: the row begins with items, and only items are put into it.
         let item = unsafe { NonNull::new_unchecked(item) };
-        if CTOR {
-            // SAFETY: it was given back, or never given out.
-            unsafe { header::construct(item) };
-        }
+        // SAFETY: it was given back, or never given out.
+        unsafe { header::construct(item) };
         Block(item)
     }
 

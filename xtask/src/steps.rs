@@ -163,8 +163,8 @@ fn loom() -> bool {
         "loom",
         &[
             "-p mbuma-kern --test models",
-            "-p mbuma-kern --lib -- loom_tests",
-            "-p mbuma-uma -p mbuma-mbuf --lib -- loom_tests schedules",
+            "-p mbuma-kern --lib -- models",
+            "-p mbuma-uma -p mbuma-mbuf --lib -- models",
         ],
     )
 }
@@ -175,7 +175,7 @@ fn shuttle() -> bool {
     under(
         "shuttle",
         &[
-            "-p mbuma-uma -p mbuma-mbuf -p mbuma --lib -- schedules",
+            "-p mbuma-uma -p mbuma-mbuf -p mbuma --lib -- models",
             "-p mbuma-kern --test models",
         ],
     )

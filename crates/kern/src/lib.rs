@@ -14,6 +14,7 @@
 //! | | |
 //! | [`adaptive_spin`] | how long a waiting thread polls before it sleeps |
 //! | [`giant`] | the one lock over a whole stack, for code that is not MP-safe |
+//! | [`guarded`] | a lock with its data, and Giant outside of it |
 //! | [`sleep_flag`] | whether a worker sleeps, so that a producer wakes it only then |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`work_queue`] | a queue that wakes its receiver only when it must, with one owner at a time |
@@ -51,6 +52,7 @@ pub mod show;
 pub mod adaptive_spin;
 #[allow(unsafe_code)] // the guard of a lock gives access to its data
 pub mod giant;
+pub mod guarded;
 pub mod sleep_flag;
 pub mod taskqueue;
 pub mod work_queue;
@@ -94,6 +96,10 @@ pub mod invariant;
 pub mod order;
 pub mod time;
 
+#[cfg(all(test, loom))]
+#[allow(unsafe_code)] // the checker's cells
+mod models;
+
 pub use adaptive_spin::AdaptiveSpin;
 pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
@@ -102,6 +108,7 @@ pub use counter::Counter;
 pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
 pub use figure::{Figure, Unit};
 pub use giant::{Giant, GiantGuard};
+pub use guarded::Guarded;
 pub use lock::{
     LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
     RwLockReadGuard, RwLockWriteGuard,

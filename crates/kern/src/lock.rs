@@ -24,15 +24,15 @@
 mod class;
 mod futex;
 mod mutex;
-mod mutex_word;
+pub(crate) mod mutex_word;
 mod raw;
 mod rmlock;
-mod rmlock_word;
+pub(crate) mod rmlock_word;
 mod rwlock;
-mod rwlock_word;
+pub(crate) mod rwlock_word;
 mod spin;
 mod wait;
-mod word;
+pub(crate) mod word;
 
 pub use class::LockClass;
 pub use mutex::{Mutex, MutexGuard};
@@ -47,7 +47,5 @@ pub(crate) use rmlock::readers_held;
 pub(crate) use wait::Waiting;
 pub(crate) use word::LockWord;
 
-#[cfg(all(test, loom))]
-mod loom_tests;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@
 //! `refs.rs` says which operations the holder of a reference may do, and why. In addition, no holder writes lent
 //! bytes, since their owner may show them elsewhere.
 //!
-//! The tests in `refs/loom_tests.rs` check the counting, those in `schedules/` references to real
+//! The tests in `models/refs.rs` check the counting, those in `models/` references to real
 //! clusters under random and under all orders of threads, `tests/threads.rs` real threads.
 //!
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).

@@ -223,7 +223,7 @@ mod storage;
 #[cfg(doctest)]
 mod misuse;
 #[cfg(all(test, any(loom, shuttle)))]
-mod schedules;
+mod models;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 

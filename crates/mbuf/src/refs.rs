@@ -18,9 +18,9 @@
 //!   bit of the count's own word and is never cleared: the last release reads it in the same operation that shows that
 //!   it is the last, so it misses no request (seed 000 kept it as a flag in another mbuf).
 //!
-//! The tests in `refs/loom_tests.rs` check this code in every order of two and three threads and
+//! The tests in `models/refs.rs` check this code in every order of two and three threads and
 //! with every value that the orderings allow, and then with each planted mistake, which they must
-//! find. `schedules.rs` does the same to whole packets.
+//! find. `models/` does the same to whole packets.
 //!
 //! Invariant: the count is the number of references.
 //! Locks: none.
@@ -31,18 +31,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::NoBufs;
 
-#[cfg(all(test, loom))]
-mod loom_tests;
-#[cfg(all(test, loom))]
-mod modelled;
-mod word;
+pub(crate) mod word;
 
 use word::CountWord;
 
 /// The storage is overwritten with zeros on its last free: a bit beside the count.
-const ZERO_ON_FREE: u32 = 1 << 31;
+pub(crate) const ZERO_ON_FREE: u32 = 1 << 31;
 /// The count's part of the word.
-const COUNT: u32 = ZERO_ON_FREE - 1;
+pub(crate) const COUNT: u32 = ZERO_ON_FREE - 1;
 /// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
 pub(crate) const REFS_MAX: u32 = COUNT / 2;
 

@@ -22,7 +22,7 @@
 //! many visits since they last grew; a trim halves them if no thread has visited since the last one. The depot has a
 //! budget of items: the surplus of a spike goes on to the slabs at once, where its pages can be given back.
 //!
-//! `schedules/exchange.rs` checks that no bucket is lost in an exchange, or in two places.
+//! `models/exchange.rs` checks that no bucket is lost in an exchange, or in two places.
 //!
 //! # The cost of a visit
 //!

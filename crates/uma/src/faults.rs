@@ -1,4 +1,4 @@
-//! The mistakes that the models of this crate plant ([`kern::fault`]): `schedules/` runs every scenario once more with the
+//! The mistakes that the models of this crate plant ([`kern::fault`]): `models/` runs every scenario once more with the
 //! mistake that it is there to find, and must then fail.
 //!
 //! Only the models of this crate make them, in no other build: some are unsound.

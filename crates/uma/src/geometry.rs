@@ -40,7 +40,7 @@
 //! long. Slabs of huge pages lose no page by it.
 //!
 //! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns a pair where
-//! they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`mbuma lab alloc --case batch64,threads2
+//! they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`cargo lab alloc --case batch64,threads2
 //! --size 2048`, Zen 5). Colour removes the effect; its cause was not measured. Probably each CPU misses its
 //! first-level cache, and its prefetcher then fetches the other CPU's next item.
 

@@ -128,7 +128,7 @@
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
 //! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
-//! question whether a critical section would beat a lock for each CPU (it does; `mbuma lab alloc`
+//! question whether a critical section would beat a lock for each CPU (it does; `cargo lab alloc`
 //! measures by how much on your machine). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
 //! *Magazines and Vmem* (2001).
 
@@ -146,9 +146,9 @@ mod alloc;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
 mod free;
-mod sampling;
 #[cfg(all(test, any(loom, shuttle)))]
-mod schedules;
+mod models;
+mod sampling;
 
 mod census;
 #[cfg(feature = "invariants")]

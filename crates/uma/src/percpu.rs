@@ -47,7 +47,7 @@
 //! between two exchanges loses no bucket: it owns the bucket that it took, on whichever CPU it
 //! continues.
 //!
-//! `percpu/loom_tests.rs` checks the sections and `schedules/exchange.rs` the ways between CPUs, in
+//! `models/percpu.rs` checks the sections and `models/exchange.rs` the ways between CPUs, in
 //! every order of two threads.
 //!
 //! `percpu/drain.rs` says how a thread takes the buckets of another CPU while that CPU uses them.
@@ -68,53 +68,14 @@ use core::mem::offset_of;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use locked::SlotsHeld;
 use slot::{CpuSlot, LOADED, OffsetSlot, PREVIOUS};
-
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use kern::cpu::count as cpus;
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use kern::cpu::current as current_cpu;
-#[cfg(not(any(loom, shuttle)))]
-use kern::rseq::{area_offset, fence, fence_available};
-#[cfg(all(test, any(loom, shuttle)))]
-pub(crate) use section::blind;
 #[cfg(any(loom, shuttle))]
-pub(crate) use section::cpus;
-#[cfg(any(loom, shuttle))]
-pub(crate) use section::current_cpu;
-#[cfg(any(loom, shuttle))]
-pub use section::run_on;
-#[cfg(any(loom, shuttle))]
-use section::{area_offset, fence, fence_available};
+pub use sys::run_on;
+pub(crate) use sys::*;
 
 mod drain;
 mod locked;
-#[cfg(any(loom, shuttle))]
-#[path = "percpu/model.rs"]
-mod section;
-#[cfg(all(
-    not(any(loom, shuttle)),
-    target_os = "linux",
-    target_pointer_width = "64",
-    target_arch = "x86_64"
-))]
-#[path = "percpu/x86_64.rs"]
-mod section;
-#[cfg(all(not(any(loom, shuttle)), target_os = "linux", target_arch = "aarch64"))]
-#[path = "percpu/aarch64.rs"]
-mod section;
-#[cfg(not(any(
-    loom,
-    shuttle,
-    all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        target_arch = "x86_64"
-    ),
-    all(target_os = "linux", target_arch = "aarch64")
-)))]
-#[path = "percpu/none.rs"]
-mod section;
 mod slot;
+mod sys;
 
 /// How often a section that was aborted is begun again. After that the caller goes the slow way,
 /// which always ends: a debugger that steps through a section aborts it at every step.
@@ -538,7 +499,5 @@ fn pushed(got: isize) -> PushOutcome {
     }
 }
 
-#[cfg(all(test, loom))]
-mod loom_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) mod tests;

@@ -4,7 +4,7 @@
 //! before it ends, and a visiting thread counts as a thread inside, for which the end waits. So neither the drop of
 //! the last handle nor a visit waits for the other: the later of the two frees the zone's memory.
 //!
-//! `schedules/end.rs` checks a visit while the last handle is dropped.
+//! `models/end.rs` checks a visit while the last handle is dropped.
 //!
 //! Locks: `uma weak zone`, held for a few instructions; its holder calls only `enter`.
 

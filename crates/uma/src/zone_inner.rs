@@ -14,7 +14,7 @@
 //! An allocation or a free that its CPU's bucket can serve does not touch `holds`. There the item itself, which is out
 //! before and after, keeps the zone until the section commits; the thread must not access the zone after that.
 //!
-//! `schedules/end.rs` checks that a zone ends once, and after all its uses.
+//! `models/end.rs` checks that a zone ends once, and after all its uses.
 //!
 //! When the last handle is dropped, the caches are closed for good ([`ZoneInner::retire`]): they are emptied, frees of
 //! live items go straight to the keg, and the last of them ends the zone. Until then the zone stays a member of its

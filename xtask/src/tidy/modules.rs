@@ -62,7 +62,7 @@ const CIRCLES: [(&str, &[&str], &str); 5] = [
 const BESIDE: [&str; 6] = [
     "tests",
     "schedules",
-    "loom_tests",
+    "models",
     "model",
     "modelled",
     "misuse",

@@ -1,7 +1,7 @@
 //! Thirty-two bits that threads change with atomic operations and can sleep on.
 //!
 //! The protocols are written over this trait, so that the same code runs on a futex (`futex.rs`) and, in its models,
-//! on loom's atomics (`loom_tests.rs`).
+//! on loom's atomics (`models/lock.rs`).
 //!
 //! Locks: none.
 

@@ -34,8 +34,8 @@
 //! Closing costs two memory barriers on every CPU (tens of microseconds). So the keg opens only when a good part of
 //! its items is back: near its limit it works as a plain allocator under a lock.
 //!
-//! `schedules/limit.rs` and `schedules/sleep.rs` check these claims in every order of two threads,
-//! `schedules/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
+//! `models/limit.rs` and `models/sleep.rs` check these claims in every order of two threads,
+//! `models/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
 //!
 //! Invariants: a keg is closed and opened with its members locked, so that all its zones agree. It must not open
 //! while it has a sleeper, a callback, or items in transit. Hooks and callbacks run without a lock.

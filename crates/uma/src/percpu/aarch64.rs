@@ -32,9 +32,9 @@
 //! the commit it writes no memory that another thread reads.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
-use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
-use super::{ABORTED, FULL, Percpu, REFUSED, TWICE};
 use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, LEN_BITS, POPPED, PUSHED};
+use crate::percpu::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
+use crate::percpu::{ABORTED, FULL, Percpu, REFUSED, TWICE};
 use core::arch::asm;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -83,8 +83,8 @@ macro_rules! section {
             ]
             [
                 pauses = out(reg) _,
-                stretch = sym super::STRETCH,
-                armed = sym super::ARMED,
+                stretch = sym crate::percpu::STRETCH,
+                armed = sym crate::percpu::ARMED,
             ]
             $($rest)*
         )
@@ -165,7 +165,7 @@ macro_rules! section_with {
 ///
 /// `percpu.area` must not be 0.
 #[inline]
-pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+pub(in crate::percpu) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
     let item;
     // SAFETY: there is an area; a slot points to a live bucket, whose top entry is an item.
     unsafe {
@@ -197,7 +197,7 @@ pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
 ///
 /// `percpu.area` must not be 0.
 #[inline]
-pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+pub(in crate::percpu) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     let got;
     // SAFETY: there is an area; a slot points to a live bucket, which has an entry below its
     // first, and one above the top where it holds less than its capacity.
@@ -244,7 +244,7 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+pub(in crate::percpu) unsafe fn pop_bulk<const FIELD: usize>(
     percpu: &Percpu,
     out: &mut [MaybeUninit<NonNull<u8>>],
 ) -> isize {
@@ -310,7 +310,7 @@ pub(super) unsafe fn pop_bulk<const FIELD: usize>(
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn push_bulk<const FIELD: usize>(
+pub(in crate::percpu) unsafe fn push_bulk<const FIELD: usize>(
     percpu: &Percpu,
     items: &[NonNull<u8>],
 ) -> isize {
@@ -376,7 +376,10 @@ pub(super) unsafe fn push_bulk<const FIELD: usize>(
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give, or the sentinel.
-pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn exchange_previous(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -404,7 +407,10 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn replace_empty(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -433,7 +439,10 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn replace_full(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -466,7 +475,7 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
 /// # Safety
 ///
 /// None: as the one for x86-64, so that they can be exchanged.
-pub(super) unsafe fn swap_for_pop(_: &Percpu) -> isize {
+pub(in crate::percpu) unsafe fn swap_for_pop(_: &Percpu) -> isize {
     REFUSED
 }
 
@@ -475,6 +484,6 @@ pub(super) unsafe fn swap_for_pop(_: &Percpu) -> isize {
 /// # Safety
 ///
 /// None.
-pub(super) unsafe fn swap_for_push(_: &Percpu) -> isize {
+pub(in crate::percpu) unsafe fn swap_for_push(_: &Percpu) -> isize {
     REFUSED
 }

@@ -11,7 +11,7 @@
 //! 4. The drainer owns the old buckets.
 //!
 //! One fence is not enough: an exchange could put back a bucket that the drainer has taken already,
-//! and a pop could take an item that the drainer has passed on (`schedules/exchange.rs` finds the
+//! and a pop could take an item that the drainer has passed on (`models/exchange.rs` finds the
 //! missing fence).
 //!
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
@@ -19,7 +19,7 @@
 #[cfg(not(any(loom, shuttle)))]
 use super::SlotsHeld;
 #[cfg(any(loom, shuttle))]
-use super::section;
+use super::sys::section;
 use super::{CpuSlot, Owned, Percpu, fence, locked};
 use crate::bucket::Bucket;
 use crate::faults::{ZoneFault, planted};

@@ -32,9 +32,9 @@
 //! the commit it writes no memory that another thread reads.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
-use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
-use super::{ABORTED, FULL, Percpu, REFUSED, TWICE};
 use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, POPPED, PUSHED};
+use crate::percpu::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
+use crate::percpu::{ABORTED, FULL, Percpu, REFUSED, TWICE};
 use core::arch::asm;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -71,8 +71,8 @@ macro_rules! section {
             ]
             [
                 pauses = out(reg) _,
-                stretch = sym super::STRETCH,
-                armed = sym super::ARMED,
+                stretch = sym crate::percpu::STRETCH,
+                armed = sym crate::percpu::ARMED,
             ]
             $($rest)*
         )
@@ -143,7 +143,7 @@ macro_rules! section_with {
 ///
 /// `percpu.area` must not be 0.
 #[inline]
-pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+pub(in crate::percpu) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
     let item;
     // SAFETY: there is an area; a slot points to a live bucket, whose top entry is an item.
     unsafe {
@@ -176,7 +176,7 @@ pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
 ///
 /// `percpu.area` must not be 0.
 #[inline]
-pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+pub(in crate::percpu) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     let got;
     // SAFETY: there is an area; a slot points to a live bucket, which has an entry below its
     // first, and one above the top where it holds less than its capacity.
@@ -220,7 +220,7 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+pub(in crate::percpu) unsafe fn pop_bulk<const FIELD: usize>(
     percpu: &Percpu,
     out: &mut [MaybeUninit<NonNull<u8>>],
 ) -> isize {
@@ -289,7 +289,7 @@ pub(super) unsafe fn pop_bulk<const FIELD: usize>(
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn push_bulk<const FIELD: usize>(
+pub(in crate::percpu) unsafe fn push_bulk<const FIELD: usize>(
     percpu: &Percpu,
     items: &[NonNull<u8>],
 ) -> isize {
@@ -358,7 +358,10 @@ const _: () = assert!(PUSHED == 1);
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give, or the sentinel.
-pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn exchange_previous(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -385,7 +388,10 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn replace_empty(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -414,7 +420,10 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
 /// # Safety
 ///
 /// `percpu.area` must not be 0. `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(in crate::percpu) unsafe fn replace_full(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> *mut Bucket {
     let old;
     // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
     unsafe {
@@ -446,7 +455,7 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
+pub(in crate::percpu) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
     let got;
     // SAFETY: there is an area; a slot points to live buckets, and keeps both.
     unsafe {
@@ -481,7 +490,7 @@ pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
+pub(in crate::percpu) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
     let got;
     // SAFETY: there is an area; a slot points to live buckets, and keeps both.
     unsafe {

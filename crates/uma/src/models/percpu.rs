@@ -2,10 +2,13 @@
 //! on one CPU or two, with exchanges, migrations and a drain. Each test is run once more with
 //! interrupted sections that go on, and must then fail.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib loom`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib models`
 
-use super::section::{blind, migrate_after, point, run_on};
-use super::*;
+use crate::bucket::{Owned, PushOutcome};
+use crate::percpu::section::{blind, migrate_after, point, run_on};
+use crate::percpu::*;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use loom::thread;

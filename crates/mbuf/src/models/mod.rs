@@ -4,17 +4,18 @@
 //! The pool is a real one: its zones are `uma`'s, with the sections of its model on a machine of
 //! two CPUs, and the counts of clusters are those in the side table, with a point before each
 //! operation on one at which any other thread may run. Orderings are not weak here: they are
-//! checked where the counts are (`refs/loom_tests.rs`). Each scenario is run again with each mistake
+//! checked where the counts are (`models/refs.rs`). Each scenario is run again with each mistake
 //! of `faults.rs` that it is there to find, and must then fail.
 //!
 //! | file | concurrent operations |
 //! |---|---|
-//! | `schedules/sharing.rs` | one thread shares, drops, writes, requests zeros; the other drops |
-//! | `schedules/packets.rs` | the packet zone: frees beside sharers, drains, clusters at the limit |
-//! | `schedules/operations.rs` | three threads copym, split, pullup, append and free shared packets |
+//! | `models/refs.rs` | the count of `refs.rs` alone, over atomics with weak orderings (`refs_words.rs`); loom only |
+//! | `models/sharing.rs` | one thread shares, drops, writes, requests zeros; the other drops |
+//! | `models/packets.rs` | the packet zone: frees beside sharers, drains, clusters at the limit |
+//! | `models/operations.rs` | three threads copym, split, pullup, append and free shared packets |
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib schedules`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-mbuf --lib schedules`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib models`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-mbuf --lib models`
 
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
@@ -33,6 +34,10 @@ use kern::fault::plant;
 #[cfg(shuttle)]
 mod operations;
 mod packets;
+#[cfg(loom)]
+mod refs;
+#[cfg(loom)]
+mod refs_words;
 mod sharing;
 
 /// How a scenario is run.

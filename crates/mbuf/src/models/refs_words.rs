@@ -14,8 +14,8 @@ use std::sync::Arc;
 use kern::prim;
 use loom::cell::UnsafeCell;
 
-use super::word::CountWord;
-use super::{Refs, Release};
+use crate::refs::word::CountWord;
+use crate::refs::{Refs, Release};
 
 /// A mistake.
 pub(super) trait RefsBug: Send + Sync + 'static {

@@ -2,23 +2,24 @@
 //! it is bounded; under shuttle random orders of more threads and rounds.
 //!
 //! The zones are real, with real slabs; only locks, sleeping and the atomics of a protocol are the
-//! checker's, and with [`Backend::Rseq`] the sections are those of `percpu/model.rs`. Each scenario
+//! checker's, and with [`Backend::Rseq`] the sections are those of `percpu/modelled.rs`. Each scenario
 //! is run again with each mistake of `faults.rs` that it is there to find, and must then fail.
 //!
 //! | file | protocol |
 //! |---|---|
-//! | `schedules/exchange.rs` | items from CPU to CPU by way of previous bucket and depot, with a drain |
-//! | `schedules/limit.rs` | a keg closes: an allocation fails only if live = limit |
-//! | `schedules/sleep.rs` | no wakeup is lost |
-//! | `schedules/end.rs` | a zone ends once, and not before its last item is freed |
-//! | `schedules/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
+//! | `models/percpu.rs` | sections on the modelled machine; loom only |
+//! | `models/exchange.rs` | items from CPU to CPU by way of previous bucket and depot, with a drain |
+//! | `models/limit.rs` | a keg closes: an allocation fails only if live = limit |
+//! | `models/sleep.rs` | no wakeup is lost |
+//! | `models/end.rs` | a zone ends once, and not before its last item is freed |
+//! | `models/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
 //!
 //! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
 //! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all. Each is enough to
 //! find the mistakes of its scenario, and takes seconds; `MODEL_MORE_SWITCHES` widens the search by hand.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib schedules`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-uma --lib schedules`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-uma --lib models`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-uma --lib models`
 
 use crate::percpu::{Backend, run_on};
 use kern::fault::plant;
@@ -44,6 +45,8 @@ mod crowd;
 mod end;
 mod exchange;
 mod limit;
+#[cfg(loom)]
+mod percpu;
 mod sleep;
 
 /// Eight items a slab, and one slab.

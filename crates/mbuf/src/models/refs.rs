@@ -2,7 +2,7 @@
 //! the orderings allow. Each scenario is run again with each mistake that it is there to find
 //! ([`RefsBug`]), and must then fail.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-mbuf --lib models`
 //!
 //! Locks: none.
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use loom::sync::mpsc;
 use loom::thread;
 
-use super::modelled::*;
-use super::{COUNT, REFS_MAX, Refs, Release, ZERO_ON_FREE};
+use super::refs_words::*;
+use crate::refs::{COUNT, REFS_MAX, Refs, Release, ZERO_ON_FREE};
 
 /// Runs a scenario in every order, with this many preemptions where that is bounded.
 fn check(switches: Option<usize>, scenario: impl Fn() + Send + Sync + 'static) {

@@ -3,7 +3,7 @@
 //! `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers are loom's. A lost wakeup ends in a
 //! deadlock, which loom reports. The planted bugs show that the models would see.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-kern --lib -- loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-kern --lib -- models`
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -16,11 +16,11 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
-use super::mutex_word::MutexWord;
-use super::rmlock_word::RmLockWord;
-use super::rwlock_word::{RwLockWord, Write};
-use super::word::{LockWord, Waiter};
 use crate::condvar::Sequence;
+use crate::lock::mutex_word::MutexWord;
+use crate::lock::rmlock_word::RmLockWord;
+use crate::lock::rwlock_word::{RwLockWord, Write};
+use crate::lock::word::{LockWord, Waiter};
 
 /// A mistake, made by the word.
 trait Bug: Send + Sync + 'static {

@@ -13,9 +13,9 @@
 //! Invariant: all that happens between two [`point`]s is one step for the checker, as every point touches the same
 //! object of its own.
 
-use super::slot::{LOADED, PREVIOUS};
-use super::{ABORTED, CpuSlot, FULL, Percpu, REFUSED, TWICE};
 use crate::bucket::{Bucket, POPPED, PUSHED, PushOutcome, peek};
+use crate::percpu::slot::{LOADED, PREVIOUS};
+use crate::percpu::{ABORTED, CpuSlot, FULL, Percpu, REFUSED, TWICE};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -72,7 +72,7 @@ pub fn run_on(cpu: usize) {
 
 /// Moves the calling thread to a CPU after `steps` more steps, inside of a section or not.
 #[cfg(all(test, loom))]
-pub(super) fn migrate_after(steps: usize, cpu: usize) {
+pub(crate) fn migrate_after(steps: usize, cpu: usize) {
     change_place(|place| place.migration = Some((steps, cpu)));
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn blind() {
 }
 
 /// A point between two steps: any other thread may run here, for any time.
-pub(super) fn point() {
+pub(crate) fn point() {
     MACHINE.point();
 }
 
@@ -108,16 +108,16 @@ pub(crate) fn current_cpu() -> usize {
 }
 
 /// Not 0: sections are always used.
-pub(super) fn area_offset() -> Option<isize> {
+pub(crate) fn area_offset() -> Option<isize> {
     Some(1)
 }
 
-pub(super) fn fence_available() -> bool {
+pub(crate) fn fence_available() -> bool {
     true
 }
 
 /// Interrupts the sections of all CPUs, one after the other.
-pub(super) fn fence() -> bool {
+pub(crate) fn fence() -> bool {
     for epoch in &MACHINE.epochs {
         point();
         epoch.fetch_add(1, Relaxed);
@@ -203,7 +203,7 @@ fn pointer<T>(got: Result<NonNull<T>, Stop>) -> *mut T {
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+pub(crate) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
     let pop = || {
         let section = Section::begin(percpu);
         let bucket = section.bucket::<LOADED>()?;
@@ -223,7 +223,7 @@ pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+pub(crate) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     let push = || {
         let section = Section::begin(percpu);
         let bucket = section.bucket::<LOADED>()?;
@@ -251,7 +251,7 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+pub(crate) unsafe fn pop_bulk<const FIELD: usize>(
     percpu: &Percpu,
     out: &mut [MaybeUninit<NonNull<u8>>],
 ) -> isize {
@@ -275,7 +275,7 @@ pub(super) unsafe fn pop_bulk<const FIELD: usize>(
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn push_bulk<const FIELD: usize>(
+pub(crate) unsafe fn push_bulk<const FIELD: usize>(
     percpu: &Percpu,
     items: &[NonNull<u8>],
 ) -> isize {
@@ -305,7 +305,7 @@ pub(super) unsafe fn push_bulk<const FIELD: usize>(
 /// # Safety
 ///
 /// `bucket` must be the caller's to give, or the sentinel.
-pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(crate) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
     let exchange = || {
         let section = Section::begin(percpu);
         section.check_stop()?;
@@ -323,7 +323,7 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
 /// # Safety
 ///
 /// `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(crate) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
     replace(percpu, bucket, |old| {
         // SAFETY: buckets of slots are alive.
         let (len, _) = unsafe { peek(old) };
@@ -336,7 +336,7 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
 /// # Safety
 ///
 /// `bucket` must be the caller's to give.
-pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+pub(crate) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
     // SAFETY: buckets of slots are alive.
     replace(percpu, bucket, |old| unsafe { Bucket::is_full(old) })
 }
@@ -366,7 +366,7 @@ fn replace(
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
+pub(crate) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
     swap(percpu, |bucket| {
         // SAFETY: buckets of slots are alive.
         let (len, _) = unsafe { peek(bucket) };
@@ -379,7 +379,7 @@ pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
+pub(crate) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
     // SAFETY: buckets of slots are alive.
     swap(percpu, |bucket| unsafe { Bucket::is_full(bucket) })
 }

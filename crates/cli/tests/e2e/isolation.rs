@@ -7,7 +7,7 @@ use crate::common::island::{ip, make_tun, shell};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, program, wait_until};
 
-/// Has a debug build try what an exploit would, in the gateway process.
+/// Has a debug build try what an exploit would, in the process that reads packets.
 const EXPLOIT: &str = "MBUMA_TEST_EXPLOIT";
 
 /// The values of one row of each thread's status.
@@ -209,6 +209,33 @@ fn attached(before: &[&str], copy: &str, target: &str) {
     got_nothing(&running);
     running.signal("TERM");
     assert_eq!(running.finish().code, Some(0));
+}
+
+#[test]
+fn vm_serve_and_relay_get_nothing_either() {
+    // Breaks when one of the verbs that read packets leaves a right to code that one of them took over.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    needs!(make_tun("666"));
+    ip("netns add blue");
+    ip("netns add red");
+    let scratch = Scratch::new();
+    let (socket, dir) = (scratch.text("vm.sock"), scratch.text(""));
+    for arguments in [
+        &["vm", "--socket", &socket][..],
+        &["serve", &dir, "--in", "/run/netns/blue"],
+        &[
+            "relay",
+            "in=/run/netns/red,address=10.0.3.2/24,port=80",
+            "to=10.0.3.1:8080",
+        ],
+    ] {
+        let running = mbuma(&[], MBUMA, arguments);
+        got_nothing(&running);
+        running.signal("TERM");
+        let ended = running.finish();
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+    }
 }
 
 #[test]

@@ -211,6 +211,29 @@ fn routes_of_the_program_outlive_those_of_routers() {
 }
 
 #[test]
+fn r5_a_router_believes_no_other_router_and_says_that_it_is_one() {
+    // Breaks if a stack that forwards takes routes from advertisements, or its neighbours do not learn that it does.
+    let lab = host(given());
+    after(&lab, 5000);
+    let before = lab.stack.routes6().len();
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let is_router = || {
+        lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+        parse_icmp6(&parse6(&lab.frame())).0.rest()[0] & 0x80 != 0
+    };
+    lab.stack.set_forwarding(true);
+    lab.give(&advert(1800, 100, 1000));
+    assert_eq!((lab.stack.routes6().len(), is_router()), (before, true));
+    lab.stack.set_forwarding(false);
+    lab.give(&advert(1800, 100, 1000));
+    assert_eq!(
+        (lab.stack.routes6().len(), is_router()),
+        (before + 2, false)
+    );
+    lab.done();
+}
+
+#[test]
 fn p4_the_mtu_and_the_hops_that_a_router_names_are_used() {
     // Breaks if a host sends what its link does not carry, or believes in an MTU that no link has.
     let lab = host(given());

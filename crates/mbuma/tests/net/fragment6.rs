@@ -382,6 +382,27 @@ fn f12_the_largest_datagram_is_taken() {
 }
 
 #[test]
+fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
+    // Breaks if a group's path stays too narrow for its datagrams (RFC 8201 section 5.2).
+    let lab = lab();
+    introduce6(&lab);
+    lab.stack.add_default_route(lab.iface, PEER6);
+    let socket = bound(&lab);
+    let group = at6(std::net::Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 7), 9);
+    let sent = || {
+        socket.send_to(lab.chain(&[0; 1400]), group).unwrap();
+        lab.frames()
+    };
+    let whole = sent();
+    assert_eq!(whole.len(), 1);
+    lab.give(&too_big(&whole[0], 1300));
+    assert_eq!(sent().len(), 2);
+    while socket.take_error().is_some() {}
+    drop(socket);
+    lab.done();
+}
+
+#[test]
 fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
     // Breaks if any host can make a path narrow by a report about an answer to a ping that was never sent, or a long answer
     // never fits its path.

@@ -87,6 +87,43 @@ fn i5_unknown_messages_go_to_a_program_or_end() {
 }
 
 #[test]
+fn r10_and_r12_a_stack_with_given_addresses_asks_and_believes_no_station() {
+    // Breaks if a guest can lead the gateway's packets elsewhere by an advertisement or a redirect, or the gateway probes for
+    // addresses that it alone can have.
+    let lab = lab();
+    assert!(lab.frames().is_empty());
+    introduce6(&lab);
+    let before = lab.stack.routes6().len();
+    let guest = link_local_of(PEER_MAC);
+    let of = |kind| Icmp6Message::Other {
+        kind,
+        code: 0,
+        rest: [64, 0, 7, 8],
+    };
+    lab.give(&icmp6_frame(guest, ALL_NODES, 255, of(134), &[0; 8]));
+    let redirect = [guest.octets(), [0x20; 16]].concat();
+    lab.give(&icmp6_frame(guest, US6, 255, of(137), &redirect));
+    assert_eq!(lab.stack.routes6().len(), before);
+    assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+#[test]
+fn r11_a_probe_for_our_address_is_answered_and_none_for_others() {
+    // Breaks if a guest may take the gateway's address, or the gateway keeps it from having its own.
+    let lab = lab();
+    let none = Ipv6Addr::UNSPECIFIED;
+    for (target, answers) in [(US6, 1), (PEER6, 0)] {
+        let probe = NeighborMessage::solicit(target, None, Some([9; 6]));
+        lab.give(&nd_frame(none, solicited_node(target), &probe));
+        let frames = lab.frames();
+        assert_eq!(frames.len(), answers, "{target}");
+        assert!(frames.iter().all(|frame| parse6(frame).dst == ALL_NODES));
+    }
+    lab.done();
+}
+
+#[test]
 fn h10_and_h11_the_last_hop_takes_any_hop_limit_and_label() {
     // Breaks if a host drops a packet whose hops are used up where it is meant to be, or loses a congestion mark.
     let lab = lab();

@@ -24,6 +24,7 @@ use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 use addrs::OwnAddrs;
 use groups::Groups;
 use host6::Host6;
+use mld::Mld;
 
 pub use host6::Autoconf;
 
@@ -35,6 +36,7 @@ use crate::neighbour::{Neighbours, Tables};
 pub(crate) mod addrs;
 pub(crate) mod groups;
 pub(crate) mod host6;
+pub(crate) mod mld;
 #[cfg(all(test, shuttle))]
 mod schedules;
 
@@ -148,7 +150,7 @@ pub struct IfConfig {
     /// `autoconf` says so.
     pub addrs6: Vec<IfAddr<Ipv6Addr>>,
     /// It configures itself as a host of IPv6: it probes for its addresses before it uses them, takes more from routers, and
-    /// has a link-local one in any case. None: it has the addresses that it was given, and asks no other station.
+    /// has a link-local one in any case; and it reports the groups that it is in (RFC 9777). None: it has the addresses that it was given, and asks no other station.
     pub autoconf: Option<Autoconf>,
     /// Answer for every address, not only our own, as a gateway does that ends connections itself.
     pub accept_any: bool,
@@ -288,6 +290,8 @@ pub(crate) struct Ifnet {
     pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
     pub(crate) groups: Groups,
     pub(crate) host6: Option<Host6>,
+    /// One that configures itself says in which groups it is.
+    pub(crate) mld: Option<Mld>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
     /// The devices, MP-safe or not.
@@ -327,6 +331,7 @@ impl Ifnet {
                 Some(_) => Vec::new(),
                 None => with_link_local(config.addrs6, mac),
             }),
+            mld: config.autoconf.map(|_| Mld::new()),
             host6: config.autoconf.map(Host6::new),
             groups: Groups::new(),
             accept_any: config.accept_any,
@@ -429,8 +434,9 @@ impl Ifnet {
         let device = self.device_deadline();
         let neighbours = self.neighbours.deadline().into_iter();
         let host = self.host6.as_ref().and_then(Host6::deadline);
+        let groups = self.mld.as_ref().and_then(Mld::deadline);
         let both = neighbours.chain(self.neighbours6.deadline()).chain(host);
-        both.chain(device).min()
+        both.chain(groups).chain(device).min()
     }
 
     /// When a device of it is due; never, once it is gone.

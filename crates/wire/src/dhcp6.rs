@@ -167,6 +167,7 @@ fn split(bytes: &[u8]) -> Option<((u16, &[u8]), &[u8])> {
 
 /// The value of an [`dhcp6_option::IA_NA`] or [`dhcp6_option::IA_PD`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Dhcp6Association<'a> {
     /// Its identifier, which the client chose.
     pub id: [u8; 4],

@@ -70,6 +70,7 @@ mod ipv6;
 mod ipv6_addr;
 mod ipv6_ext;
 mod mac;
+mod mld;
 mod ndp;
 mod seq;
 mod tcp;
@@ -100,6 +101,7 @@ pub use self::ipv6_ext::{
     Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Option, Ipv6Options, UnknownOption,
 };
 pub use self::mac::{MacAddr, MacAddrParseError};
+pub use self::mld::{ALL_MLD2_ROUTERS, MldQuery, MldRecord, MldRecordType};
 pub use self::ndp::{
     AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RouterAdvert,
 };

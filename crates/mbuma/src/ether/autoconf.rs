@@ -12,7 +12,7 @@ use wire::{
     solicited_node,
 };
 
-use super::nd;
+use super::{mld, nd};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::host6::{Host6, HostAction};
@@ -26,7 +26,9 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv
     if let Some(host) = &ifp.host6 {
         let mut random = batch.stack.random(Random::fork);
         let actions = host.begin(batch.now, addrs, &mut random);
+        // Its groups are said before its probes.
         run(batch, ifp, actions);
+        mld::groups_changed(batch, ifp);
         batch.kick(SHARED_TIMERS_CPU);
     }
 }
@@ -88,6 +90,7 @@ pub(super) fn claimed(
     let mut random = batch.stack.random(Random::fork);
     let actions = host.claimed(batch.now, addr, nonce, &mut random);
     run(batch, ifp, actions);
+    mld::groups_changed(batch, ifp);
     if !host.is_on() {
         let own = ifp.addrs6.list().into_iter();
         run(
@@ -169,11 +172,16 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
                     routes.add_connected(ifp, &[addr]);
                     routes.address_changed(ifp.index, None);
                 }
+                if is_link_local6(addr.addr) {
+                    mld::begin_anew(batch, ifp);
+                }
+                mld::groups_changed(batch, ifp);
             }
             HostAction::Remove(addr) => {
                 if ifp.addrs6.remove(addr) {
                     routes.address_changed(ifp.index, Some(addr));
                 }
+                mld::groups_changed(batch, ifp);
             }
             HostAction::AddRouter(router) => routes.add_default(ifp, router, true),
             HostAction::RemoveRouter(router) => routes.remove_gateway(ifp.index, router),

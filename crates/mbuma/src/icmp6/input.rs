@@ -6,14 +6,14 @@ use std::net::Ipv6Addr;
 
 use mbuf::{Csum, Packet, PullupError};
 use wire::{
-    Icmp6Header, Icmp6Message, IpProto, Ipv6Fragment, Ipv6Header, NdpMessage, SeqNum, needs_zone,
-    pseudo_header_v6,
+    Icmp6Header, Icmp6Message, IpProto, Ipv6Fragment, Ipv6Header, MldQuery, NdpMessage, SeqNum,
+    needs_zone, pseudo_header_v6,
 };
 
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ether::nd;
+use crate::ether::{mld, nd};
 use crate::icmp::echo::Echo;
 use crate::icmp::input::Quoted;
 use crate::inet::{Ends, Pair};
@@ -31,6 +31,13 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_
     let header = match parse(&mut packet, from) {
         Ok(header) => header,
         Err(reason) => return batch.drop(packet, reason),
+    };
+    let mut packet = match header.kind() {
+        MldQuery::KIND | MldQuery::REPORT_V1 => match mld::input(batch, packet, from, &header) {
+            Some(packet) => packet,
+            None => return,
+        },
+        _ => packet,
     };
     packet.trim_front(from.ip.header_len + Icmp6Header::LEN);
     match header.message() {

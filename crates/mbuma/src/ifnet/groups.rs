@@ -36,6 +36,11 @@ impl Groups {
             && self.list.read().iter().any(|(joined, _)| *joined == group)
     }
 
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<Ipv6Addr> {
+        self.list.read().iter().map(|(group, _)| *group).collect()
+    }
+
     /// One more member; `None` if there is no room for the group, else whether it is the first.
     pub(crate) fn join(&self, group: Ipv6Addr) -> Option<bool> {
         self.change(|all| {

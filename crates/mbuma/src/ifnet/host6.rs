@@ -248,6 +248,12 @@ impl Host6 {
         });
     }
 
+    /// The addresses that are being probed.
+    pub(crate) fn tentative(&self) -> Vec<Ipv6Addr> {
+        let state = self.state.lock();
+        state.tentative.iter().map(|t| t.addr.addr).collect()
+    }
+
     /// Whether the address is being probed.
     pub(crate) fn is_tentative(&self, addr: Ipv6Addr) -> bool {
         self.state.lock().is_tentative(addr)

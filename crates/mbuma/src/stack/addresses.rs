@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use wire::wraps_ipv4;
 
-use crate::ether::{autoconf, nd};
+use crate::ether::{autoconf, mld, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
 use crate::network;
@@ -134,9 +134,12 @@ impl Stack {
         if !is_removed {
             return Err(AddrError::NotFound);
         }
-        if !ifp.has_ip6() {
-            self.0.enter(|batch| nd::flush(batch, &ifp));
-        }
+        self.0.enter(|batch| {
+            if !ifp.has_ip6() {
+                nd::flush(batch, &ifp);
+            }
+            mld::groups_changed(batch, &ifp);
+        });
         Ok(())
     }
 
@@ -164,13 +167,17 @@ impl Stack {
     /// hosts, [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
     pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
-        let _giant = self.0.look();
+        let giant = self.0.look();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let reach = group.octets()[1] & 0x0f;
         if !group.is_multicast() || reach < 2 {
             return Err(AddrError::BadAddress);
         }
-        ifp.groups.join(group).ok_or(AddrError::Full)?;
+        let is_first = ifp.groups.join(group).ok_or(AddrError::Full)?;
+        drop(giant);
+        if is_first {
+            self.0.enter(|batch| mld::groups_changed(batch, &ifp));
+        }
         Ok(Membership {
             stack: self.clone(),
             ifp,
@@ -189,8 +196,13 @@ pub struct Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let _giant = self.stack.0.look();
-        self.ifp.groups.leave(self.group);
+        let giant = self.stack.0.look();
+        let is_last = self.ifp.groups.leave(self.group);
+        drop(giant);
+        if is_last {
+            let stack = &self.stack.0;
+            stack.enter(|batch| mld::groups_changed(batch, &self.ifp));
+        }
     }
 }
 

@@ -66,6 +66,9 @@ pub fn giant() -> Arc<Giant> {
     Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
 }
 
+/// Where reports of groups of IPv6 go.
+pub const REPORTS_MAC: MacAddr = MacAddr([0x33, 0x33, 0, 0, 0, 0x16]);
+
 pub struct Lab {
     pub clock: Arc<VirtualClock>,
     pub stack: Stack,
@@ -164,8 +167,15 @@ impl Lab {
         rx.collect()
     }
 
-    /// The same as bytes.
+    /// The same as bytes, without reports of groups, which come at random times.
     pub fn frames(&self) -> Vec<Vec<u8>> {
+        let all = self.all_frames().into_iter();
+        all.filter(|frame| !frame.starts_with(&REPORTS_MAC.0))
+            .collect()
+    }
+
+    /// The same with them.
+    pub fn all_frames(&self) -> Vec<Vec<u8>> {
         self.packets().iter().map(Packet::to_vec).collect()
     }
 

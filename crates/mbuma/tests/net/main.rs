@@ -13,17 +13,22 @@
 //! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` | 1/5, 1/6 are not sent |
 //! | I4: rate | `icmp/limit/tests.rs` | |
 //! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` | a router's entry for an advertisement not asked for |
+//! | N5: hints from above | [`neighbours6`] | |
 //! | N6, N7, N12, N13: discovery | [`points6`] | |
 //! | N10: redirects | [`autoconf`] | |
+//! | A1: before the first probe | [`mld`](self::mld) | |
 //! | A2 to A4: duplicates | [`autoconf`] | optimistic addresses |
 //! | A5 to A8: learnt addresses | `ifnet/host6/tests.rs`, [`autoconf`] | temporary addresses (A9) |
-//! | A10, A11: groups | [`points6`] | MLD (M1 to M4) |
+//! | A10, A11: groups | [`points6`] | |
+//! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `wire` | sources of a group |
 //! | S1, S2, S3, S6, S8: source addresses | `inet/source/tests.rs`, `ifnet/host6/tests.rs` | S5.5, S7 |
 //! | S9: zones | [`ip6`] | |
-//! | P1, P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | P2, groups |
+//! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |
 //! | L1: flow labels | `ip6/tests.rs` | |
 //! | R1, R2: forwarding | [`ip6`], [`forward`] | R3's 1/1 and 1/2, R4 |
+//! | R5: a router's role | [`autoconf`] | |
+//! | R10 to R12: a gateway | [`points6`] | |
 //! | R6 to R9: router advertisements of a program's | [`addresses`]; the tool's: `router_adverts` | |
 
 #[path = "../common/mod.rs"]
@@ -40,6 +45,8 @@ mod icmp;
 mod ip6;
 mod lengths;
 mod loopback;
+mod mld;
+mod neighbours6;
 mod points6;
 mod readiness;
 mod routes;

@@ -1,0 +1,197 @@
+//! Multicast listener discovery: an interface that configures itself reports its groups, so that switches and routers lead
+//! packets to them here.
+//!
+//! The decisions are in [`ifnet::mld`](crate::ifnet::mld).
+//!
+//! Locks: none held here.
+//! Sources: RFC 9777 section 5.2 and 5.3, RFC 3590.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use kern::Random;
+use mbuf::{Chain, NoBufs, Packet};
+use wire::{
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
+    Ipv6Header, Ipv6Option, Ipv6Options, MldQuery, MldRecord, Scope6, is_link_local6,
+    pseudo_header_v6, scope6, solicited_node,
+};
+
+use super::output;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+use crate::ifnet::mld::MldReport;
+use crate::ip::Addressed;
+use crate::state::SHARED_TIMERS_CPU;
+
+/// Messages stay on the link.
+const HOP_LIMIT: u8 = 1;
+/// The header before each message, which has routers look at it: one option and its padding (RFC 2711).
+const ALERT: [u8; 8] = [
+    IpProto::ICMPV6.0,
+    0,
+    Ipv6Option::ROUTER_ALERT,
+    2,
+    0,
+    0,
+    Ipv6Option::PADN,
+    0,
+];
+
+/// The interface's addresses or joined groups have changed: says so.
+pub(crate) fn groups_changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    if let Some(mld) = &ifp.mld {
+        mld.set_groups(batch.now, &groups(batch, ifp));
+        run_timers(batch, ifp);
+        batch.kick(SHARED_TIMERS_CPU);
+    }
+}
+
+/// It has its address of the link from now on.
+pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
+    if let Some(mld) = &ifp.mld {
+        mld.begin_anew(batch.now);
+    }
+}
+
+/// The groups that it is in, but for those that no router has to know of (RFC 9777 section 6).
+fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<Ipv6Addr> {
+    let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
+    let probed = ifp.host6.as_ref().map(|host| host.tentative());
+    let looked_for = own.chain(probed.into_iter().flatten()).map(solicited_node);
+    let as_router = batch.stack.is_router_on(ifp).then_some(ALL_ROUTERS);
+    let all = looked_for.chain(ifp.groups.list()).chain(as_router);
+    let mut all: Vec<_> = all
+        .filter(|group| *group != ALL_NODES && scope6(*group) > Scope6::Interface)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Sends the messages that are due.
+pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    let Some(mld) = ifp.mld.as_ref().filter(|_| !ifp.is_gone()) else {
+        return;
+    };
+    let mut random = batch.stack.random(Random::fork);
+    for report in mld.run_timers(batch.now, &mut random) {
+        let (kind, group) = match &report {
+            MldReport::Records(records) => {
+                let bytes: Vec<u8> = records.iter().flat_map(|r| r.to_bytes()).collect();
+                // A message has few.
+                let message = MldRecord::report(records.len() as u16);
+                send(batch, ifp, ALL_MLD2_ROUTERS, message, &bytes);
+                continue;
+            }
+            MldReport::Listening(group) => (MldQuery::REPORT_V1, group),
+            MldReport::Done(group) => (MldQuery::DONE_V1, group),
+        };
+        let message = Icmp6Message::Other {
+            kind,
+            code: 0,
+            rest: [0; 4],
+        };
+        let to = if kind == MldQuery::DONE_V1 {
+            ALL_ROUTERS
+        } else {
+            *group
+        };
+        send(batch, ifp, to, message, &group.octets());
+    }
+}
+
+/// Takes in a message of type `header`; `packet` begins with its IP headers. A message that is none of ours comes back.
+pub(crate) fn input(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv6Addr>,
+    header: &Icmp6Header,
+) -> Option<Packet> {
+    let Some(mld) = &from.ip.ifp.mld else {
+        return Some(packet);
+    };
+    let front = packet.front().get(..from.ip.header_len).unwrap_or(&[]);
+    let may = is_link_local6(from.src) && from.ip.ttl == HOP_LIMIT && has_alert(front);
+    let mut body = [0; 20];
+    let at = from.ip.header_len + Icmp6Header::LEN;
+    let len = packet.len().saturating_sub(at).min(body.len());
+    packet.copy_to(at, &mut body[..len]);
+    let query = MldQuery::parse(header.rest(), &body[..len]);
+    let Some(query) = query.ok().filter(|_| may && header.code() == 0) else {
+        batch.drop(packet, DropReason::BadMld);
+        return None;
+    };
+    match (header.kind(), query.group) {
+        (MldQuery::REPORT_V1, Some(group)) => mld.heard(batch.now, group),
+        (MldQuery::KIND, _) => {
+            let mut random = batch.stack.random(Random::fork);
+            mld.queried(batch.now, &query, &mut random);
+            batch.kick(SHARED_TIMERS_CPU);
+        }
+        _ => {}
+    }
+    drop(packet);
+    batch.delivered();
+    None
+}
+
+/// Whether an IP header is followed by hop-by-hop options that have routers look at the packet.
+fn has_alert(headers: &[u8]) -> bool {
+    let Ok(ip) = Ipv6Header::parse(headers) else {
+        return false;
+    };
+    let options = headers.get(Ipv6Header::LEN..).unwrap_or(&[]);
+    let len = options
+        .get(1)
+        .map_or(0, |words| (usize::from(*words) + 1) * 8);
+    let options = options.get(..len).unwrap_or(&[]);
+    ip.next() == IpProto::HOP_BY_HOP
+        && Ipv6Options::new(options)
+            .flatten()
+            .any(|option| option.kind == Ipv6Option::ROUTER_ALERT && option.data == [0, 0])
+}
+
+/// Sends a message, from our address of the link or, as long as there is none, from no address.
+fn send(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    dst: Ipv6Addr,
+    message: Icmp6Message,
+    body: &[u8],
+) {
+    let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
+    let src = own.into_iter().find(|addr| is_link_local6(*addr));
+    let src = src.unwrap_or(Ipv6Addr::UNSPECIFIED);
+    match build(batch, (src, dst), message, body) {
+        Ok(packet) => output::run6(batch, ifp, packet, dst, &mut None),
+        Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
+    }
+}
+
+fn build(
+    batch: &Batch<'_>,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    message: Icmp6Message,
+    body: &[u8],
+) -> Result<Packet, NoBufs> {
+    let pool = &batch.stack.pool;
+    let len = Icmp6Header::LEN + body.len();
+    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
+    let header = Icmp6Header::new(message, pseudo, [body]);
+    let mut packet = Packet::before_chain(pool, Chain::from_slice(pool, body)?)?;
+    header.emit(packet.prepend(Icmp6Header::LEN)?);
+    packet.prepend(ALERT.len())?.copy_from_slice(&ALERT);
+    let fields = Ipv6Fields {
+        payload_len: (ALERT.len() + len) as u16,
+        next: IpProto::HOP_BY_HOP,
+        hop_limit: HOP_LIMIT,
+        src,
+        dst,
+        ..Ipv6Fields::default()
+    };
+    fields.emit(packet.prepend(Ipv6Header::LEN)?);
+    packet.header_mut().l3_len = Ipv6Header::LEN as u8;
+    Ok(packet)
+}

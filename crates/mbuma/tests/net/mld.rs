@@ -1,0 +1,198 @@
+//! The groups of an interface that configures itself, as multicast routers and switches hear of them.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use crate::common::net::*;
+use crate::ip6::{frame6, icmp6};
+use mbuma::{Autoconf, DropReason};
+use wire::{
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
+    Ipv6Header, MldQuery, MldRecord, link_local_of, pseudo_header_v6, solicited_node,
+};
+
+const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
+/// Hop-by-hop options that have routers look at the packet.
+const ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
+
+fn host() -> Lab {
+    Lab::new(Setup {
+        autoconf: Some(Autoconf::default()),
+        introduced: false,
+        ..Setup::default()
+    })
+}
+
+/// A message about groups: its source, its destination, its type, and the kinds and groups of its records.
+type Report = (Ipv6Addr, Ipv6Addr, u8, Vec<(u8, Ipv6Addr)>);
+
+/// The messages about groups among these frames.
+fn reports(frames: &[Vec<u8>]) -> Vec<Report> {
+    frames
+        .iter()
+        .filter_map(|frame| report(&frame[14..]))
+        .collect()
+}
+
+fn report(packet: &[u8]) -> Option<Report> {
+    let header = Ipv6Header::parse(packet).unwrap();
+    let upper = packet[Ipv6Header::LEN..].strip_prefix(&ALERT)?;
+    assert_eq!(
+        (header.next(), header.hop_limit()),
+        (IpProto::HOP_BY_HOP, 1)
+    );
+    let (src, dst) = (header.src(), header.dst());
+    let (icmp, body) = Icmp6Header::parse(upper).unwrap();
+    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, upper.len() as u32);
+    assert!(icmp.checksum_ok(pseudo, [body]));
+    let addr = |bytes: &[u8]| Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap());
+    let records = match icmp.kind() {
+        MldQuery::REPORT => {
+            let count = usize::from(u16::from_be_bytes([icmp.rest()[2], icmp.rest()[3]]));
+            assert_eq!(body.len(), count * MldRecord::LEN);
+            let records = body.chunks(MldRecord::LEN);
+            records.map(|r| (r[0], addr(&r[4..]))).collect()
+        }
+        _ => vec![(0, addr(body))],
+    };
+    Some((src, dst, icmp.kind(), records))
+}
+
+/// What is said within this time.
+fn said(lab: &Lab, ms: u64) -> Vec<Report> {
+    let mut all = Vec::new();
+    for _ in 0..=ms / 100 {
+        lab.advance(Duration::from_millis(100));
+        lab.poll();
+        all.extend(reports(&lab.all_frames()));
+    }
+    all
+}
+
+/// A query of a router's about all groups, or one, which version 1 or 2 has.
+fn query(group: Option<Ipv6Addr>, is_v1: bool) -> (Icmp6Message, Vec<u8>) {
+    let message = Icmp6Message::Other {
+        kind: MldQuery::KIND,
+        code: 0,
+        rest: [0x03, 0xe8, 0, 0],
+    };
+    let mut body = group.unwrap_or(Ipv6Addr::UNSPECIFIED).octets().to_vec();
+    body.extend(&[2, 125, 0, 0][..if is_v1 { 0 } else { 4 }]);
+    (message, body)
+}
+
+fn frame(
+    src: Ipv6Addr,
+    hop_limit: u8,
+    options: &[u8],
+    (message, body): &(Icmp6Message, Vec<u8>),
+) -> Vec<u8> {
+    let next = if options.is_empty() {
+        IpProto::ICMPV6
+    } else {
+        IpProto::HOP_BY_HOP
+    };
+    let fields = Ipv6Fields {
+        next,
+        hop_limit,
+        src,
+        dst: ALL_NODES,
+        ..Ipv6Fields::default()
+    };
+    let icmp = icmp6(src, ALL_NODES, *message, body);
+    frame6(&fields, &[options, &icmp].concat())
+}
+
+fn router() -> Ipv6Addr {
+    link_local_of(PEER_MAC)
+}
+
+#[test]
+fn a1_and_m1_groups_are_reported_before_their_address_is_probed_and_again_from_it() {
+    // Breaks if a switch that listens drops the probes for an address because nothing was said of its group, or a report has
+    // no address for ever; if a group that all hosts are in is reported, or one is not that a program joins or leaves.
+    let lab = host();
+    let own = link_local_of(OUR_MAC);
+    let group = solicited_node(own);
+    let at_once = lab.all_frames();
+    let first = &reports(&at_once)[0];
+    assert_eq!(at_once.len(), 1, "the probe comes later");
+    let joined = (4, group);
+    assert_eq!(
+        *first,
+        (Ipv6Addr::UNSPECIFIED, ALL_MLD2_ROUTERS, 143, vec![joined])
+    );
+    let later = said(&lab, 5000);
+    let from_it = later.iter().filter(|report| report.0 == own);
+    let from_it: Vec<_> = from_it.map(|report| report.3.clone()).collect();
+    assert_eq!(from_it, [vec![joined], vec![joined]]);
+    let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
+    let again = lab.stack.join_group(lab.iface, GROUP).unwrap();
+    let all: Vec<_> = said(&lab, 2000)
+        .into_iter()
+        .map(|report| report.3)
+        .collect();
+    assert_eq!(all, [[(4, GROUP)], [(4, GROUP)]]);
+    drop(again);
+    assert!(said(&lab, 2000).is_empty());
+    drop(member);
+    let all: Vec<_> = said(&lab, 2000)
+        .into_iter()
+        .map(|report| report.3)
+        .collect();
+    assert_eq!(all, [[(3, GROUP)], [(3, GROUP)]]);
+    lab.done();
+}
+
+#[test]
+fn m2_questions_are_answered() {
+    // Breaks if a router that asks hears nothing, hears of groups of others, or gets no answer in its own version.
+    let lab = host();
+    said(&lab, 5000);
+    let own = link_local_of(OUR_MAC);
+    let group = solicited_node(own);
+    lab.give(&frame(router(), 1, &ALERT, &query(None, false)));
+    assert_eq!(
+        said(&lab, 2000),
+        [(own, ALL_MLD2_ROUTERS, 143, vec![(2, group)])]
+    );
+    lab.give(&frame(router(), 1, &ALERT, &query(Some(group), false)));
+    assert_eq!(
+        said(&lab, 2000),
+        [(own, ALL_MLD2_ROUTERS, 143, vec![(2, group)])]
+    );
+    lab.give(&frame(router(), 1, &ALERT, &query(Some(GROUP), false)));
+    assert!(said(&lab, 2000).is_empty());
+    lab.give(&frame(router(), 1, &ALERT, &query(None, true)));
+    assert_eq!(said(&lab, 2000), [(own, group, 131, vec![(0, group)])]);
+    let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
+    said(&lab, 2000);
+    drop(member);
+    assert_eq!(
+        said(&lab, 2000),
+        [(own, ALL_ROUTERS, 132, vec![(0, GROUP)])]
+    );
+    lab.done();
+}
+
+#[test]
+fn m4_a_question_that_no_router_of_the_link_asked_is_dropped() {
+    // Breaks if a station far away, one without an address of the link, or a message that no router looks at makes hosts
+    // answer.
+    let lab = host();
+    said(&lab, 5000);
+    let ask = query(None, false);
+    let global = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+    for bad in [
+        frame(router(), 2, &ALERT, &ask),
+        frame(global, 1, &ALERT, &ask),
+        frame(router(), 1, &[], &ask),
+        frame(router(), 1, &[58, 0, 1, 4, 0, 0, 0, 0], &ask),
+        frame(router(), 1, &ALERT, &(ask.0, vec![0; 17])),
+    ] {
+        lab.give(&bad);
+    }
+    assert_eq!(lab.dropped(DropReason::BadMld), 5);
+    assert!(said(&lab, 2000).is_empty());
+    lab.done();
+}

@@ -18,7 +18,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use kern::{LockClass, Mutex, Random, Time, order};
-use wire::{MldQuery, MldRecord, MldRecordType};
+use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
 
 static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
 
@@ -31,6 +31,9 @@ const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
 const V1_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
 /// Records in a message at most: it fits the smallest MTU.
 const RECORDS_MAX: usize = 60;
+
+// Behind the headers of IPv6, its options and ICMPv6.
+const _: () = assert!(RECORDS_MAX * MldRecord::LEN + 40 + 8 + 8 <= Ipv6Header::MTU_MIN as usize);
 
 /// A message that is due.
 #[derive(Debug, PartialEq, Eq)]

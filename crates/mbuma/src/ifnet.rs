@@ -38,7 +38,8 @@ pub(crate) mod groups;
 pub(crate) mod host6;
 pub(crate) mod mld;
 #[cfg(all(test, shuttle))]
-mod schedules;
+#[path = "models/ifnet.rs"]
+mod models;
 
 static QUEUE: LockClass = LockClass::new("interface queue", order::IFQUEUE);
 

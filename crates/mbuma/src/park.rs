@@ -27,7 +27,7 @@
 //!
 //! Timeouts run on the machine's clock, not the stack's, because a real thread sleeps.
 //!
-//! Locks: the parker's mutex (PARKER), taken with no other lock held. Models: `schedules.rs`, `unix/schedules.rs`.
+//! Locks: the parker's mutex (PARKER), taken with no other lock held. Models: `models/socket.rs`, `models/unix.rs`.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};

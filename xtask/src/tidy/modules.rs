@@ -59,14 +59,7 @@ const CIRCLES: [(&str, &[&str], &str); 5] = [
 ];
 
 /// Files beside the product code: models and tests.
-const BESIDE: [&str; 6] = [
-    "tests",
-    "schedules",
-    "models",
-    "model",
-    "modelled",
-    "misuse",
-];
+const BESIDE: [&str; 5] = ["tests", "models", "model", "modelled", "misuse"];
 
 /// Checks the layers of all crates that list them.
 pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {

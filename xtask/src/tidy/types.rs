@@ -31,15 +31,8 @@ const REPEATED: [(&str, &str); 4] = [
 const PRODUCT: [&str; 6] = ["kern", "uma", "mbuf", "wire", "mbuma", "cli"];
 /// Files beside the product code: models and tests; and files that define the same types as another one, for another
 /// build (a checker's, one without WITNESS, Miri's).
-const BESIDE: [&str; 8] = [
-    "tests",
-    "schedules",
-    "modelled",
-    "models",
-    "model",
-    "prim",
-    "off",
-    "miri",
+const BESIDE: [&str; 7] = [
+    "tests", "modelled", "models", "model", "prim", "off", "miri",
 ];
 
 /// Counts, and complains if there are too many.

@@ -19,9 +19,10 @@ use crate::config::{Config, Dispatch, NetisrConfig, Protocol};
 
 mod batch_queues;
 mod flow;
-mod queues;
 #[cfg(all(test, shuttle))]
-mod schedules;
+#[path = "../models/netisr.rs"]
+mod models;
+mod queues;
 mod stats;
 mod workstream;
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`StreamBuf`] | bytes in order; a prefix of them is ready | TCP, both directions |
 //! | [`RecordBuf`] | messages, each with what belongs to it; or, joined, a stream with marks in it | UNIX-domain sockets |
-//! | [`RecvSide`] | a [`RecordBuf`] under a lock, with its waiting readers | UDP, echo interceptors |
+//! | [`RecvSide`] | a [`RecordBuf`] under a [`Guarded`](kern::Guarded) lock, with its waiting readers | UDP, ICMP |
 //!
 //! One rule says what data takes of a buffer's limit: [`charge`].
 //!

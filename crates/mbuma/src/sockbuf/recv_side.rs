@@ -6,8 +6,7 @@
 
 use std::task::Waker;
 
-use kern::prim::Mutex;
-use kern::{LockClass, order};
+use kern::{Giant, Guarded, LockClass, order};
 
 use super::records::{Ancillary, QueuedRecord, RecordBuf};
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
@@ -24,7 +23,7 @@ const HIWAT: usize = 2 << 20;
 /// A bounded queue of messages.
 #[derive(Debug)]
 pub(crate) struct RecvSide<M> {
-    inner: Mutex<ReceiveQueue<M>>,
+    inner: Guarded<ReceiveQueue<M>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +40,7 @@ impl<M: Ancillary> RecvSide<M> {
             readers: WaiterSet::new(),
         };
         Self {
-            inner: Mutex::new(&RECV, inner),
+            inner: Guarded::new(&RECV, inner),
         }
     }
 
@@ -51,7 +50,7 @@ impl<M: Ancillary> RecvSide<M> {
     /// It is full; the message comes back, to be dropped.
     #[doc(alias = "sbappendaddr")]
     pub(crate) fn push(&self, record: QueuedRecord<M>) -> Result<Wakes, QueuedRecord<M>> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner.lock_inside();
         if inner.buf.is_full() {
             return Err(record);
         }
@@ -64,8 +63,12 @@ impl<M: Ancillary> RecvSide<M> {
     }
 
     /// Takes the oldest message. If there is none, the call that waits is told when one comes.
-    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<QueuedRecord<M>> {
-        let mut inner = self.inner.lock();
+    pub(crate) fn pop(
+        &self,
+        giant: &Giant,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Option<QueuedRecord<M>> {
+        let mut inner = self.inner.lock(giant);
         let record = inner.buf.pop();
         if let (None, Some(waiting)) = (&record, waiting) {
             inner.readers.register(Want::Read, waiting);
@@ -74,21 +77,21 @@ impl<M: Ancillary> RecvSide<M> {
     }
 
     /// The future waits no more.
-    pub(crate) fn forget(&self, id: FutureId) {
-        let old = self.inner.lock().readers.forget(Want::Read, id);
+    pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
+        let old = self.inner.lock(giant).readers.forget(Want::Read, id);
         drop(old);
     }
 
     /// Whether there is no message.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.inner.lock().buf.is_empty()
+        self.inner.lock_inside().buf.is_empty()
     }
 
     /// Sets the waker that stays. It comes back, to be called at once, if there is a message already.
     #[must_use]
-    pub(crate) fn set_waker(&self, waker: Waker) -> Option<Waker> {
-        let mut inner = self.inner.lock();
+    pub(crate) fn set_waker(&self, giant: &Giant, waker: Waker) -> Option<Waker> {
+        let mut inner = self.inner.lock(giant);
         let now = (!inner.buf.is_empty()).then(|| waker.clone());
         // The old waker's drop is its owner's code: it runs when the lock is released.
         let old = inner.readers.keep(Want::Read, Some(waker));
@@ -98,8 +101,8 @@ impl<M: Ancillary> RecvSide<M> {
     }
 
     /// Drops all messages, and wakes no reader any more.
-    pub(crate) fn close(&self) {
-        let mut inner = self.inner.lock();
+    pub(crate) fn close(&self, giant: &Giant) {
+        let mut inner = self.inner.lock(giant);
         let records = inner.buf.flush();
         let readers = inner.readers.clear();
         drop(inner);

@@ -40,7 +40,7 @@ impl Drop for BoundEcho {
     fn drop(&mut self) {
         let _giant = self.stack.0.look();
         self.stack.0.icmp.release(&self.pcb);
-        self.pcb.queue.close();
+        self.pcb.queue.close(self.stack.0.giant());
     }
 }
 
@@ -69,8 +69,8 @@ impl Stack {
 impl EchoSocket {
     /// The oldest ping that arrived, if there is one.
     pub fn recv(&self) -> Option<Echo> {
-        let _giant = self.0.stack.0.look();
-        self.0.pcb.queue.pop(None).map(Echo::from)
+        let queue = &self.0.pcb.queue;
+        queue.pop(self.0.stack.0.giant(), None).map(Echo::from)
     }
 
     /// Answers `echo` as the host that it asked: `payload` is what that host sent back.
@@ -131,12 +131,9 @@ impl EchoSocket {
     /// Sets the waker for a ping that arrives at an empty queue; it is called at once if one is waiting now. It stays
     /// until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
-        let giant = self.0.stack.0.look();
-        let now = self.0.pcb.queue.set_waker(waker);
-        drop(giant);
-        if let Some(waker) = now {
-            waker.wake();
-        }
+        let queue = &self.0.pcb.queue;
+        let now = queue.set_waker(self.0.stack.0.giant(), waker);
+        now.into_iter().for_each(Waker::wake);
     }
 }
 

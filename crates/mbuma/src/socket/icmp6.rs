@@ -35,7 +35,7 @@ impl Drop for BoundIcmp6 {
     fn drop(&mut self) {
         let _giant = self.stack.0.look();
         self.stack.0.icmp6.sockets.remove(&self.pcb);
-        self.pcb.queue.close();
+        self.pcb.queue.close(self.stack.0.giant());
     }
 }
 
@@ -75,8 +75,10 @@ impl Stack {
 impl Icmp6Socket {
     /// The oldest message that arrived, if there is one.
     pub fn recv(&self) -> Option<Icmp6Datagram> {
-        let _giant = self.0.stack.0.look();
-        self.0.pcb.queue.pop(None).map(Icmp6Datagram::from)
+        let queue = &self.0.pcb.queue;
+        queue
+            .pop(self.0.stack.0.giant(), None)
+            .map(Icmp6Datagram::from)
     }
 
     /// Sends a message on the socket's interface, where addresses of a link are meant, from `src`, an address there:
@@ -106,12 +108,9 @@ impl Icmp6Socket {
     /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It stays
     /// until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
-        let giant = self.0.stack.0.look();
-        let now = self.0.pcb.queue.set_waker(waker);
-        drop(giant);
-        if let Some(waker) = now {
-            waker.wake();
-        }
+        let queue = &self.0.pcb.queue;
+        let now = queue.set_waker(self.0.stack.0.giant(), waker);
+        now.into_iter().for_each(Waker::wake);
     }
 }
 

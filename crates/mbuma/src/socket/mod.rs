@@ -20,7 +20,8 @@ mod echo;
 mod futures;
 mod icmp6;
 #[cfg(all(test, shuttle))]
-mod schedules;
+#[path = "../models/socket.rs"]
+mod models;
 mod send_file;
 mod splice;
 mod std_io;

@@ -39,8 +39,7 @@ impl TcpListener {
     /// announces, its time to live, ECN.
     #[doc(alias = "setsockopt")]
     pub fn set_options(&self, options: &TcpSocketOptions) {
-        let _giant = self.stack.look();
-        self.queue.set_inherited(*options);
+        self.queue.set_inherited(self.stack.giant(), *options);
     }
 
     /// What connections are asked for.
@@ -68,10 +67,9 @@ impl TcpListener {
 
     fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
         let pcb = retry(wait, |waiter| {
-            let _giant = self.stack.look();
-            self.queue
-                .pop(waiter.map(WaitBy::Once))
-                .map_or(Poll::Pending, Poll::Ready)
+            let waiter = waiter.map(WaitBy::Once);
+            let oldest = self.queue.pop(self.stack.giant(), waiter);
+            oldest.map_or(Poll::Pending, Poll::Ready)
         })?;
         Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
     }
@@ -87,30 +85,26 @@ impl TcpListener {
 
     /// The next connection, or the call that waits is told when there is one.
     pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<TcpStream> {
-        let _giant = self.stack.look();
-        let pcb = self.queue.pop(waiting);
+        let pcb = self.queue.pop(self.stack.giant(), waiting);
         let stream = pcb.map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb));
         stream.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// The future waits no more.
     pub(super) fn forget(&self, id: FutureId) {
-        let _giant = self.stack.look();
-        self.queue.forget(id);
+        self.queue.forget(self.stack.giant(), id);
     }
 
     /// Sets the waker for a connection.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        let _giant = self.stack.look();
-        self.queue.set_waker(waker);
+        self.queue.set_waker(self.stack.giant(), waker);
     }
 }
 
 /// The next connection of `queue`, or the task is woken when there is one.
 fn poll_queue(stack: &StackState, queue: &AcceptQueue, cx: &Context<'_>) -> Poll<Arc<Inpcb>> {
     let task = PollingTask::new(cx);
-    let _giant = stack.look();
-    let oldest = queue.pop(Some(WaitBy::Polled(&task)));
+    let oldest = queue.pop(stack.giant(), Some(WaitBy::Polled(&task)));
     oldest.map_or(Poll::Pending, Poll::Ready)
 }
 
@@ -132,7 +126,7 @@ fn close(stack: &Arc<StackState>, queue: &Arc<AcceptQueue>) {
     let giant = stack.look();
     stack.tcp.listeners.remove(queue);
     drop(giant);
-    let orphans = queue.close();
+    let orphans = queue.close(stack.giant());
     stack.enter(|batch| orphans.iter().for_each(|pcb| abort(batch, pcb)));
 }
 
@@ -147,9 +141,7 @@ pub struct Interceptor {
 impl Interceptor {
     /// The next connection that a client wants, if there is one.
     pub fn next(&self) -> Option<Incoming> {
-        let giant = self.stack.look();
-        let pcb = self.queue.pop(None)?;
-        drop(giant);
+        let pcb = self.queue.pop(self.stack.giant(), None)?;
         Some(self.incoming(pcb))
     }
 
@@ -160,16 +152,13 @@ impl Interceptor {
 
     /// The next connection, or the call that waits is told when there is one.
     pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<Incoming> {
-        let giant = self.stack.look();
-        let pcb = self.queue.pop(waiting);
-        drop(giant);
+        let pcb = self.queue.pop(self.stack.giant(), waiting);
         pcb.map_or(Poll::Pending, |pcb| Poll::Ready(self.incoming(pcb)))
     }
 
     /// The future waits no more.
     pub(super) fn forget(&self, id: FutureId) {
-        let _giant = self.stack.look();
-        self.queue.forget(id);
+        self.queue.forget(self.stack.giant(), id);
     }
 
     fn incoming(&self, pcb: Arc<Inpcb>) -> Incoming {
@@ -182,8 +171,7 @@ impl Interceptor {
 
     /// Sets the waker for a connection.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        let _giant = self.stack.look();
-        self.queue.set_waker(waker);
+        self.queue.set_waker(self.stack.giant(), waker);
     }
 }
 
@@ -239,17 +227,14 @@ impl Incoming {
 
     /// Whether the peer has given up meanwhile.
     pub fn is_gone(&self) -> bool {
-        let _giant = self.stack.look();
-        self.pcb().tcb.lock().conn.state == State::Closed
+        self.pcb().lock(self.stack.giant()).conn.state == State::Closed
     }
 
     /// Sets the waker for a client that gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        let giant = self.stack.look();
-        let mut t = visit::begin(self.pcb());
+        let mut t = visit::begin_outside(self.stack.giant(), self.pcb());
         let old = t.conn.set_wakers(waker.clone(), waker);
         drop(t);
-        drop(giant);
         drop(old);
     }
 
@@ -265,9 +250,8 @@ impl Incoming {
         let Some(pcb) = self.pcb.take() else {
             return Err(SocketError::Closed);
         };
-        let giant = self.stack.look();
         pcb.keep_to(self.queues, self.stack.cpus.current());
-        let mut t = visit::begin(&pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &pcb);
         let result = match t.conn.state {
             State::SynHeld => {
                 t.conn.state = State::SynReceived;
@@ -276,7 +260,6 @@ impl Incoming {
             _ => Err(t.conn.error.unwrap_or(SocketError::Reset)),
         };
         drop(t);
-        drop(giant);
         let stream = TcpStream::from_pcb(Arc::clone(&self.stack), Arc::clone(&pcb));
         self.stack.enter(|batch| visit::schedule(batch, &pcb));
         result.map(|()| stream)

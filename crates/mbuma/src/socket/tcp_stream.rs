@@ -113,20 +113,18 @@ impl TcpStream {
 
     /// The connection's state now.
     pub fn state(&self) -> State {
-        let _giant = self.stack.look();
-        self.pcb.tcb.lock().conn.state
+        self.pcb.lock(self.stack.giant()).conn.state
     }
 
     /// Figures about the connection.
     pub fn info(&self) -> TcpInfo {
-        let _giant = self.stack.look();
-        TcpInfo::of(&self.pcb.tcb.lock(), &self.stack.tcp.config)
+        let t = self.pcb.lock(self.stack.giant());
+        TcpInfo::of(&t, &self.stack.tcp.config)
     }
 
     /// Why the connection ended before its time, if it did.
     pub fn error(&self) -> Option<SocketError> {
-        let _giant = self.stack.look();
-        self.pcb.tcb.lock().conn.error
+        self.pcb.lock(self.stack.giant()).conn.error
     }
 
     /// Copies as much of `bytes` into the send buffer as it takes, and says that more follows: a segment that is not full
@@ -162,8 +160,7 @@ impl TcpStream {
 
     /// Runs `f` on the connection, which has nothing to send by that.
     pub(super) fn peek_at<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
-        let _giant = self.stack.look();
-        f(&mut visit::begin(&self.pcb))
+        f(&mut visit::begin_outside(self.stack.giant(), &self.pcb))
     }
 
     /// Gives the connection a turn to send.
@@ -202,12 +199,10 @@ impl TcpStream {
         f: impl FnOnce(&mut Tcb) -> Result<R, SocketError>,
     ) -> Result<R, SocketError> {
         self.look_first(waiting)?;
-        let giant = self.stack.look();
-        let mut t = visit::begin(&self.pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, Want::Read, *e, waiting))?;
         let tell = should_reopen(&t);
         drop(t);
-        drop(giant);
         if tell {
             self.stack.enter(|batch| visit::schedule(batch, &self.pcb));
         }
@@ -292,8 +287,7 @@ impl TcpStream {
     /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
     fn look(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         self.look_first(waiting)?;
-        let giant = self.stack.look();
-        let mut t = visit::begin(&self.pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         if t.recv.buf.is_empty() || is_source(&t) {
             let nothing = take_unspliced(&mut t, 0);
             return match nothing {
@@ -310,7 +304,6 @@ impl TcpStream {
             && let Ok(shared) = t.recv.buf.share(0, n)
         {
             drop(t);
-            drop(giant);
             shared.copy_to(0, buf);
         } else {
             t.recv.buf.copy_to(0, buf);
@@ -320,15 +313,13 @@ impl TcpStream {
 
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
     pub fn send_space(&self) -> usize {
-        let _giant = self.stack.look();
-        room(&self.pcb.tcb.lock()).unwrap_or(0)
+        room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
     /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each
     /// large one.
     pub fn send_room(&self) -> SendRoom {
-        let _giant = self.stack.look();
-        let t = self.pcb.tcb.lock();
+        let t = self.pcb.lock(self.stack.giant());
         SendRoom {
             bytes: room(&t).unwrap_or(0),
             mss: t.send.mss as usize,
@@ -427,8 +418,7 @@ impl TcpStream {
     }
 
     fn established(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
-        let _giant = self.stack.look();
-        let mut t = visit::begin(&self.pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let verdict = match t.conn.state {
             State::SynSent | State::SynReceived | State::SynHeld => Err(SocketError::WouldBlock),
             State::Closed => Err(t.conn.error.unwrap_or(SocketError::Closed)),

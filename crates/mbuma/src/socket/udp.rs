@@ -56,8 +56,8 @@ impl Drop for Bound {
         let giant = self.stack.0.look();
         self.stack.0.udp.table.remove(&self.pcb);
         drop(giant);
-        self.pcb.queue.close();
-        self.pcb.errors.close();
+        self.pcb.queue.close(self.stack.0.giant());
+        self.pcb.errors.close(self.stack.0.giant());
     }
 }
 
@@ -159,9 +159,8 @@ impl UdpSocket {
     /// The future waits no more.
     pub(super) fn forget(&self, id: FutureId) {
         let Bound { stack, pcb } = &*self.0;
-        let _giant = stack.0.look();
-        pcb.queue.forget(id);
-        pcb.errors.forget(id);
+        pcb.queue.forget(stack.0.giant(), id);
+        pcb.errors.forget(stack.0.giant(), id);
     }
 
     /// A datagram, or an error; if there is neither, the call that waits is told of either.
@@ -171,11 +170,11 @@ impl UdpSocket {
         for_errors: Option<WaitBy<'_>>,
     ) -> Result<Datagram, RecvError> {
         let Bound { stack, pcb } = &*self.0;
-        let _giant = stack.0.look();
-        if let Some(record) = pcb.queue.pop(for_data) {
+        let giant = stack.0.giant();
+        if let Some(record) = pcb.queue.pop(giant, for_data) {
             return Ok(record.into());
         }
-        let error = pcb.errors.pop(for_errors);
+        let error = pcb.errors.pop(giant, for_errors);
         Err(error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with)))
     }
 
@@ -196,8 +195,9 @@ impl UdpSocket {
     /// The oldest error about a datagram that was sent, if there is one.
     #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> Option<UdpError> {
-        let _giant = self.0.stack.0.look();
-        self.0.pcb.errors.pop(None).map(|record| record.with)
+        let Bound { stack, pcb } = &*self.0;
+        let oldest = pcb.errors.pop(stack.0.giant(), None);
+        oldest.map(|record| record.with)
     }
 
     /// Sends a datagram from `src`: where the socket is bound, or, if it is the one for every address
@@ -299,12 +299,11 @@ impl UdpSocket {
     /// waiting now. It stays until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
         let Bound { stack, pcb } = &*self.0;
-        let giant = stack.0.look();
+        let giant = stack.0.giant();
         let now = [
-            pcb.queue.set_waker(waker.clone()),
-            pcb.errors.set_waker(waker),
+            pcb.queue.set_waker(giant, waker.clone()),
+            pcb.errors.set_waker(giant, waker),
         ];
-        drop(giant);
         if let Some(waker) = now.into_iter().flatten().next() {
             waker.wake();
         }

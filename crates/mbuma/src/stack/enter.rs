@@ -5,7 +5,7 @@
 //!
 //! Locks: Giant, if that is over the stack.
 
-use kern::GiantGuard;
+use kern::{Giant, GiantGuard};
 
 use crate::batch::Batch;
 use crate::config::Protocol;
@@ -35,6 +35,12 @@ impl StackState {
     #[track_caller]
     pub(crate) fn look(&self) -> GiantGuard<'_> {
         self.config.giant.enter()
+    }
+
+    /// Giant, for [locks](kern::Guarded) that a call takes without a batch.
+    #[inline]
+    pub(crate) fn giant(&self) -> &Giant {
+        &self.config.giant
     }
 
     /// A protocol's input: under Giant as long as the guard lives, if it needs that.

@@ -19,7 +19,7 @@ impl Stack {
         let all = self.0.tcp.table.all();
         all.iter()
             .map(|pcb| {
-                let info = TcpInfo::of(&pcb.tcb.lock(), &self.0.tcp.config);
+                let info = TcpInfo::of(&pcb.lock_inside(), &self.0.tcp.config);
                 (pcb.ends().local(), pcb.ends().peer(), info)
             })
             .collect()

@@ -61,7 +61,7 @@ pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Rec
 /// Whether a segment is a SYN that may end this connection's TIME-WAIT.
 fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
     seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
-        && time_wait::may_leave(&pcb.tcb.lock(), seg)
+        && time_wait::may_leave(&pcb.lock_inside(), seg)
 }
 
 /// An ICMP error quotes a segment that we sent.

@@ -55,6 +55,9 @@ pub(crate) mod info;
 pub(crate) mod input;
 mod listen;
 mod min_rtt;
+#[cfg(all(test, shuttle))]
+#[path = "../models/tcp.rs"]
+mod models;
 pub(crate) mod options;
 pub(crate) mod output;
 pub(crate) mod pace;
@@ -69,8 +72,6 @@ mod recv_state;
 mod recv_tuner;
 pub(crate) mod reset;
 mod rtt;
-#[cfg(all(test, shuttle))]
-mod schedules;
 mod segment;
 mod send_state;
 mod sent;

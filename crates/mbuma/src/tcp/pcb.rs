@@ -8,8 +8,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
-use kern::{Cpu, LockClass, order};
+use kern::guarded::GuardedLock;
+use kern::prim::{AtomicBool, AtomicU32, MutexGuard, Ordering};
+use kern::{Cpu, Giant, Guarded, LockClass, order};
 
 pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
 pub use super::state::State;
@@ -47,19 +48,33 @@ pub(crate) struct Inpcb {
     /// Whether a read would return something. Written under the connection's lock, as the last thing ([`visit`](super::visit)),
     /// so that a thread that finds nothing to read needs no lock to know it.
     readable: AtomicBool,
-    pub(crate) tcb: Mutex<Tcb>,
+    tcb: Guarded<Tcb>,
 }
 
 impl Inpcb {
     pub(crate) fn new(ends: Ends, flow: u32, tcb: Tcb) -> Arc<Self> {
         let readable = AtomicBool::new(tcb.is_readable());
-        let tcb = Mutex::new(&CONN, tcb);
+        let tcb = Guarded::new(&CONN, tcb);
         Arc::new(Self {
             ends: KeptEnds::new(ends),
             flow: AtomicU32::new(flow),
             readable,
             tcb,
         })
+    }
+
+    /// The control block, for a call from outside of the stack.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn lock<'a>(&'a self, giant: &'a Giant) -> GuardedLock<'a, Tcb> {
+        self.tcb.lock(giant)
+    }
+
+    /// The control block, inside of an entry into the stack.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn lock_inside(&self) -> MutexGuard<'_, Tcb> {
+        self.tcb.lock_inside()
     }
 
     /// The addresses and ports that identify it.

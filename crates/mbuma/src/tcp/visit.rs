@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use std::ops::{Deref, DerefMut};
 
+use kern::Giant;
+use kern::guarded::GuardedLock;
 use kern::prim::MutexGuard;
 
 use super::due::Due;
@@ -32,18 +34,27 @@ const SIDES: [(Due, Want); 2] = [
 
 /// Locks a connection to change it. If nothing comes of the change, dropping the guard ends the visit.
 pub(crate) fn begin(pcb: &Inpcb) -> TcbGuard<'_> {
-    let tcb = pcb.tcb.lock();
+    let tcb = pcb.lock_inside();
+    TcbGuard { pcb, tcb }
+}
+
+/// The same for a call from outside of the stack, which takes Giant too.
+pub(crate) fn begin_outside<'a>(
+    giant: &'a Giant,
+    pcb: &'a Inpcb,
+) -> TcbGuard<'a, GuardedLock<'a, Tcb>> {
+    let tcb = pcb.lock(giant);
     TcbGuard { pcb, tcb }
 }
 
 /// A connection that is locked to be changed.
 #[derive(Debug)]
-pub(crate) struct TcbGuard<'a> {
+pub(crate) struct TcbGuard<'a, G: Deref<Target = Tcb> = MutexGuard<'a, Tcb>> {
     pcb: &'a Inpcb,
-    tcb: MutexGuard<'a, Tcb>,
+    tcb: G,
 }
 
-impl Deref for TcbGuard<'_> {
+impl<G: Deref<Target = Tcb>> Deref for TcbGuard<'_, G> {
     type Target = Tcb;
 
     #[inline]
@@ -52,14 +63,14 @@ impl Deref for TcbGuard<'_> {
     }
 }
 
-impl DerefMut for TcbGuard<'_> {
+impl<G: DerefMut<Target = Tcb>> DerefMut for TcbGuard<'_, G> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Tcb {
         &mut self.tcb
     }
 }
 
-impl Drop for TcbGuard<'_> {
+impl<G: Deref<Target = Tcb>> Drop for TcbGuard<'_, G> {
     /// Says whether there is something to read, while the lock is still held.
     #[inline]
     fn drop(&mut self) {

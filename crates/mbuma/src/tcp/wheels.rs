@@ -12,7 +12,7 @@
 //!
 //! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection. A closed
 //! connection that had its turn has none.
-//! Locks: each wheel's (CALLOUT), under the connection's; never two. `tcp/schedules.rs` tries the orders.
+//! Locks: each wheel's (CALLOUT), under the connection's; never two. `models/tcp.rs` tries the orders.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

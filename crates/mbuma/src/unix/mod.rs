@@ -46,13 +46,14 @@ mod flight;
 mod listener;
 mod lock;
 mod message;
+#[cfg(all(test, shuttle))]
+#[path = "../models/unix.rs"]
+mod models;
 mod name;
 mod open;
 mod pcb;
 mod rcvbuf;
 mod rights;
-#[cfg(all(test, shuttle))]
-mod schedules;
 mod seqpacket;
 mod state;
 mod stream;

@@ -19,7 +19,7 @@ fn numbered(with: u32) -> QueuedRecord<u32> {
 }
 
 fn pop(side: &RecvSide<u32>) -> Option<u32> {
-    side.pop(None).map(|record| record.with)
+    side.pop(&Giant::new(false), None).map(|record| record.with)
 }
 
 /// Breaks if the order is lost, or the limit holds no more after messages were taken.
@@ -44,15 +44,15 @@ fn wakes_when_it_was_empty() {
     assert!(side.push(numbered(1)).unwrap().is_empty(), "no reader");
     let waker = Waker::from(Arc::new(NoOp));
     assert!(
-        side.set_waker(waker.clone()).is_some(),
+        side.set_waker(&Giant::new(false), waker.clone()).is_some(),
         "a message is there"
     );
     assert!(side.push(numbered(2)).unwrap().is_empty());
-    while side.pop(None).is_some() {}
-    assert!(side.set_waker(waker).is_none());
+    while side.pop(&Giant::new(false), None).is_some() {}
+    assert!(side.set_waker(&Giant::new(false), waker).is_none());
     assert!(!side.push(numbered(3)).unwrap().is_empty());
-    side.close();
-    assert!(side.pop(None).is_none());
+    side.close(&Giant::new(false));
+    assert!(side.pop(&Giant::new(false), None).is_none());
     assert!(
         side.push(numbered(4)).unwrap().is_empty(),
         "closed: no reader"
@@ -64,10 +64,16 @@ fn wakes_when_it_was_empty() {
 fn a_waiter_is_woken_once() {
     let side = RecvSide::new(8);
     let kept = Waker::from(Arc::new(NoOp));
-    assert!(side.set_waker(kept).is_none());
+    assert!(side.set_waker(&Giant::new(false), kept).is_none());
     let waiter = Waker::from(Arc::new(NoOp));
-    assert!(side.pop(Some(WaitBy::Once(&waiter))).is_none());
+    assert!(
+        side.pop(&Giant::new(false), Some(WaitBy::Once(&waiter)))
+            .is_none()
+    );
     assert_eq!(side.push(numbered(1)).unwrap().len(), 2);
-    assert!(side.pop(Some(WaitBy::Once(&waiter))).is_some());
+    assert!(
+        side.pop(&Giant::new(false), Some(WaitBy::Once(&waiter)))
+            .is_some()
+    );
     assert_eq!(side.push(numbered(2)).unwrap().len(), 1);
 }

@@ -56,8 +56,7 @@ impl TcpStream {
 
     /// The options of this connection.
     pub fn options(&self) -> TcpSocketOptions {
-        let _giant = self.stack.look();
-        self.pcb.tcb.lock().conn.asked()
+        self.pcb.lock(self.stack.giant()).conn.asked()
     }
 
     /// Asks this of the connection, from now on.

@@ -116,11 +116,9 @@ impl TcpStream {
     /// error; `write` when there is room, and when the connection is established or ends. A change of both directions calls
     /// a waker that serves both once. Look at the socket after setting them: they tell of changes from now on.
     pub fn set_wakers(&self, read: Option<Waker>, write: Option<Waker>) {
-        let giant = self.stack.look();
-        let mut t = visit::begin(&self.pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let old = t.conn.set_wakers(read, write);
         drop(t);
-        drop(giant);
         drop(old);
     }
 
@@ -130,8 +128,7 @@ impl TcpStream {
     }
 
     fn ready(&self, want: Want, waiting: WaitBy<'_>) -> Poll<()> {
-        let _giant = self.stack.look();
-        let mut t = visit::begin(&self.pcb);
+        let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let ready = match want {
             Want::Read => t.is_readable() && !super::is_source(&t),
             Want::Write => room(&t) != Err(SocketError::WouldBlock),

@@ -180,7 +180,7 @@ fn who_reads_no_more_stops_nobody() {
 fn an_empty_read_takes_no_lock() {
     let pair = Pair::new();
     let served = &pair.served;
-    let locked = served.pcb.tcb.lock();
+    let locked = served.pcb.lock_inside();
     let nothing = Err(SocketError::WouldBlock);
     assert_eq!(served.recv(&mut [0; 9]), nothing);
     assert_eq!(served.peek(&mut [0; 9]), nothing);

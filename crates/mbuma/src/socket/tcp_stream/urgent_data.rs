@@ -33,7 +33,6 @@ impl TcpStream {
     #[doc(alias = "SIOCATMARK")]
     #[doc(alias = "SO_OOBINLINE")]
     pub fn urgent_unread(&self) -> Option<usize> {
-        let _giant = self.stack.look();
-        urgent::unread(&self.pcb.tcb.lock())
+        urgent::unread(&self.pcb.lock(self.stack.giant()))
     }
 }

@@ -13,7 +13,7 @@
 //! A SYN is not answered while as many are ready as may be. One that completes then stays half open, and its
 //! peer's acknowledgement counts when it comes again.
 //!
-//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `accept/schedules.rs` tries
+//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `models/accept.rs` tries
 //! the orders.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,8 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
-use kern::prim::Mutex;
-use kern::{LockClass, Random, RmLock, SeededState, order};
+use kern::{Giant, Guarded, LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::Inpcb;
 use super::user_options::TcpSocketOptions;
@@ -31,9 +30,10 @@ use crate::inet::Ends;
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
 use syn_queue::{Embryos, Ticket};
-
 #[cfg(all(test, shuttle))]
-mod schedules;
+#[path = "../../models/accept.rs"]
+mod models;
+
 mod syn_queue;
 
 static LISTENERS: LockClass = LockClass::new("listeners", order::LISTENERS);
@@ -45,7 +45,7 @@ static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
 pub(crate) struct AcceptQueue {
     backlog: usize,
     half_open_max: usize,
-    queue: Mutex<AcceptEntries>,
+    queue: Guarded<AcceptEntries>,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Place {
 
     /// Gives the place up.
     pub(crate) fn give_up(self) {
-        self.queue.queue.lock().syn_queue.forget(self.ticket);
+        self.queue.queue.lock_inside().syn_queue.forget(self.ticket);
     }
 
     /// Whether it is the place of this one.
@@ -104,7 +104,7 @@ pub(crate) struct CrowdedOut {
 impl AcceptQueue {
     /// A row of `backlog` ready connections and `half_open_max` others.
     pub(crate) fn new(backlog: usize, half_open_max: usize) -> Arc<Self> {
-        let queue = Mutex::new(&QUEUE, AcceptEntries::default());
+        let queue = Guarded::new(&QUEUE, AcceptEntries::default());
         Arc::new(Self {
             backlog: backlog.max(1),
             half_open_max: half_open_max.max(1),
@@ -115,7 +115,7 @@ impl AcceptQueue {
     /// Takes a place for a connection to come, and says whose it was if there was none left; nothing if the backlog
     /// is full.
     pub(crate) fn reserve(self: &Arc<Self>, ends: Ends) -> Option<(Place, Option<CrowdedOut>)> {
-        let mut q = self.queue.lock();
+        let mut q = self.queue.lock_inside();
         if q.closed || q.ready.len() >= self.backlog {
             return None;
         }
@@ -136,18 +136,18 @@ impl AcceptQueue {
     }
 
     /// What the connections to come are asked for from their first segment on.
-    pub(crate) fn set_inherited(&self, options: TcpSocketOptions) {
-        self.queue.lock().inherited = Some(Box::new(options));
+    pub(crate) fn set_inherited(&self, giant: &Giant, options: TcpSocketOptions) {
+        self.queue.lock(giant).inherited = Some(Box::new(options));
     }
 
     /// What was set so.
     pub(crate) fn inherited(&self) -> Option<TcpSocketOptions> {
-        self.queue.lock().inherited.as_deref().copied()
+        self.queue.lock_inside().inherited.as_deref().copied()
     }
 
     /// Whether there is no place for one more that is half open, though there would be one for it when it is ready.
     pub(crate) fn is_crowded(&self) -> bool {
-        let q = self.queue.lock();
+        let q = self.queue.lock_inside();
         let ready = !q.closed && q.ready.len() < self.backlog;
         ready && q.syn_queue.len() >= self.half_open_max
     }
@@ -155,7 +155,7 @@ impl AcceptQueue {
     /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the
     /// backlog is full.
     pub(crate) fn reserve_beyond(self: &Arc<Self>, ends: Ends) -> Option<Place> {
-        let mut q = self.queue.lock();
+        let mut q = self.queue.lock_inside();
         let ready = !q.closed && q.ready.len() < self.backlog;
         ready.then(|| Place {
             queue: Arc::clone(self),
@@ -164,7 +164,7 @@ impl AcceptQueue {
     }
 
     fn push(&self, ticket: Ticket, pcb: &Arc<Inpcb>) -> Pushed {
-        let mut q = self.queue.lock();
+        let mut q = self.queue.lock_inside();
         if q.closed {
             q.syn_queue.forget(ticket);
             return Pushed::Gone;
@@ -178,8 +178,8 @@ impl AcceptQueue {
     }
 
     /// The oldest. If there is none, the call that waits is told when there is one.
-    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<Arc<Inpcb>> {
-        let mut q = self.queue.lock();
+    pub(crate) fn pop(&self, giant: &Giant, waiting: Option<WaitBy<'_>>) -> Option<Arc<Inpcb>> {
+        let mut q = self.queue.lock(giant);
         let oldest = q.ready.pop_front();
         if let (None, Some(waiting)) = (&oldest, waiting) {
             q.acceptors.register(Want::Read, waiting);
@@ -188,19 +188,19 @@ impl AcceptQueue {
     }
 
     /// The future waits no more.
-    pub(crate) fn forget(&self, id: FutureId) {
-        let old = self.queue.lock().acceptors.forget(Want::Read, id);
+    pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
+        let old = self.queue.lock(giant).acceptors.forget(Want::Read, id);
         drop(old);
     }
 
-    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
-        let old = self.queue.lock().acceptors.keep(Want::Read, waker);
+    pub(crate) fn set_waker(&self, giant: &Giant, waker: Option<Waker>) {
+        let old = self.queue.lock(giant).acceptors.keep(Want::Read, waker);
         drop(old);
     }
 
     /// The user goes; returns the connections that were not taken.
-    pub(crate) fn close(&self) -> VecDeque<Arc<Inpcb>> {
-        let mut q = self.queue.lock();
+    pub(crate) fn close(&self, giant: &Giant) -> VecDeque<Arc<Inpcb>> {
+        let mut q = self.queue.lock(giant);
         q.closed = true;
         let wakers = q.acceptors.clear();
         let ready = std::mem::take(&mut q.ready);

@@ -18,14 +18,14 @@
 //! | [`Mistake::HastySleeper`] | a reader that has looked sleeps without another look |
 //! | [`Mistake::HastyWaker`] | the thread that wakes a reader which still checks says so too late |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib socket::schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::socket`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use kern::model::Model;
-use kern::{Random, Time, VirtualClock};
+use kern::{Giant, Random, Time, VirtualClock};
 use mbuf::Chain;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -128,7 +128,7 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, 
         Err(RecvError::Icmp(e)) => Poll::Ready(Err(RecvError::Icmp(e))),
         Err(_) => {
             let waker = waker.expect("it may wait").clone();
-            let _: Option<Waker> = pcb.queue.set_waker(waker);
+            let _: Option<Waker> = pcb.queue.set_waker(&Giant::new(false), waker);
             Poll::Pending
         }
     });
@@ -209,7 +209,7 @@ struct StreamLooker(Arc<Inpcb>);
 
 impl Wake for StreamLooker {
     fn wake(self: Arc<Self>) {
-        let _: State = self.0.tcb.lock().conn.state;
+        let _: State = self.0.lock_inside().conn.state;
     }
 }
 

@@ -11,7 +11,7 @@
 //! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more,
 //! and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::tcp`
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -27,8 +27,7 @@ use super::options::SegmentOptions;
 use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
-use super::visit;
-use super::{input, time_wait};
+use super::{input, time_wait, visit};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::faults::StackFault;
@@ -134,12 +133,12 @@ impl World {
         let (all, queued) = (tcp.table.all(), self.interceptor.next());
         assert_eq!(tcp.table.len(), all.len());
         match (&all[..], &queued) {
-            ([], None) => assert_eq!(old.tcb.lock().conn.state, State::Closed),
+            ([], None) => assert_eq!(old.lock_inside().conn.state, State::Closed),
             ([only], None) => assert!(Arc::ptr_eq(only, old), "a stranger"),
             ([only], Some(_)) => {
                 assert!(!Arc::ptr_eq(only, old), "the old one came back");
                 assert_eq!(
-                    only.tcb.lock().conn.state,
+                    only.lock_inside().conn.state,
                     State::SynHeld,
                     "something touched it"
                 );
@@ -171,7 +170,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     let pcb = Inpcb::new(ends(), 0, t);
     assert!(inner.tcp.table.insert(&pcb, 8));
     inner.enter(|batch| {
-        time_wait::enter(batch, &mut pcb.tcb.lock());
+        time_wait::enter(batch, &mut pcb.lock_inside());
         visit::schedule(batch, &pcb);
     });
     pcb
@@ -207,7 +206,7 @@ fn syn(world: &World, _: &Arc<Inpcb>) {
 /// A thread ends the old connection, and has it taken away at the end of a batch.
 fn close(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
-        old.tcb.lock().close(None);
+        old.lock_inside().close(None);
         visit::schedule(batch, old);
     });
 }
@@ -221,7 +220,7 @@ fn timers(world: &World, _: &Arc<Inpcb>) {
 /// A timer that is due before all others is set; on a closed connection there are none.
 fn earlier_timer(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
-        let mut t = old.tcb.lock();
+        let mut t = old.lock_inside();
         if t.conn.state != State::Closed {
             t.timers
                 .set(TcpTimer::DelayedAck, batch.now + Duration::from_secs(1));

@@ -13,14 +13,14 @@
 //! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
 //! | [`Mistake::TwoLooks`] | a connection is queued on the word of an earlier look that there is room |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::accept::schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::accept`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::Poll;
 
 use kern::model::Model;
-use kern::prim::Condvar;
+use kern::prim::{Condvar, Mutex};
 use kern::{LockClass, Random, Time, VirtualClock};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -106,21 +106,21 @@ impl Listening {
 
     fn push(&self, place: &Place, pcb: &Arc<Inpcb>) -> Pushed {
         let (full, closed) = {
-            let q = self.queue.queue.lock();
+            let q = self.queue.queue.lock_inside();
             (q.ready.len() >= BACKLOG, q.closed)
         };
         let pushed = match self.mistake {
             Mistake::UnseenClose | Mistake::TwoLooks if closed => Pushed::Gone,
             Mistake::TwoLooks if full => Pushed::Full,
             Mistake::UnseenClose | Mistake::TwoLooks => {
-                let mut q = self.queue.queue.lock();
+                let mut q = self.queue.queue.lock_inside();
                 q.syn_queue.forget(place.ticket);
                 q.ready.push_back(Arc::clone(pcb));
                 Pushed::Ready(q.acceptors.take(Want::Read))
             }
             _ => place.push(pcb),
         };
-        let waiting = self.queue.queue.lock().ready.len();
+        let waiting = self.queue.queue.lock_inside().ready.len();
         assert!(waiting <= BACKLOG, "more than the backlog");
         pushed
     }
@@ -159,7 +159,7 @@ impl Listening {
     }
 
     fn end(&self, pcb: &Arc<Inpcb>) {
-        pcb.tcb.lock().close(None);
+        pcb.lock_inside().close(None);
         self.stack.0.enter(|batch| visit::schedule(batch, pcb));
     }
 
@@ -201,7 +201,7 @@ impl Listening {
         Parker::new().block_on(None, |waker| match listener.accept() {
             Ok(stream) => Poll::Ready(stream),
             Err(_) => {
-                let mut q = self.queue.queue.lock();
+                let mut q = self.queue.queue.lock_inside();
                 q.acceptors.add(Want::Read, waker.expect("it may wait"));
                 Poll::Pending
             }
@@ -211,7 +211,7 @@ impl Listening {
     /// Nothing is left when both sides are done.
     fn judge(&self) {
         assert_eq!(self.stack.0.tcp.table.len(), 0, "nobody ended a connection");
-        let q = self.queue.queue.lock();
+        let q = self.queue.queue.lock_inside();
         assert!(q.ready.is_empty());
         assert_eq!(q.syn_queue.len(), 0, "a place is lost");
     }

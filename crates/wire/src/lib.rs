@@ -10,7 +10,7 @@
 //! | `ipv4_addr` | [`is_martian_source`] and its like | | RFC 1122, RFC 1812 |
 //! | `icmpv4` | [`IcmpHeader`], [`IcmpMessage`] | 8 | RFC 792, RFC 1191 |
 //! | `udp` | [`UdpHeader`] | 8 | RFC 768 |
-//! | `tcp` | [`TcpHeader`], [`TcpView`], [`TcpFields`], [`TcpOptions`], [`TcpFlags`] | 20 to 60 | RFC 9293, RFC 7323, RFC 2018 |
+//! | `tcp` | [`TcpHeader`], [`TcpView`], [`TcpFields`], [`TcpOptions`], [`AccEcnOption`], [`TcpFlags`] | 20 to 60 | RFC 9293, RFC 7323, RFC 2018 |
 //! | `dhcp4` | [`Dhcp4Header`], [`Dhcp4Options`], [`Dhcp4Writer`] | 240 and options | RFC 2131, RFC 2132 |
 //! | `dhcp6` | [`Dhcp6Header`], [`Dhcp6Options`], [`Dhcp6Writer`] | 4 and options | RFC 9915, RFC 3646 |
 //! | `seq` | [`SeqNum`] | 4 | RFC 9293 section 3.4 |
@@ -106,5 +106,7 @@ pub use self::ndp::{
     AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RouterAdvert,
 };
 pub use self::seq::SeqNum;
-pub use self::tcp::{SackBlock, SackBlocks, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView};
+pub use self::tcp::{
+    AccEcnOption, SackBlock, SackBlocks, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView,
+};
 pub use self::udp::UdpHeader;

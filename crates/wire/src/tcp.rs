@@ -3,16 +3,17 @@
 //! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The caller must verify the
 //! checksum, which covers the payload: it owns the chain and knows whether the device has verified it.
 //! Locks: none.
-//! Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 6093 (urgent).
+//! Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 9768 section 3.2 (AE), RFC 6093 (urgent).
 //!
 //! ```text
 //!   0       2       4           8           12  13  14      16      18      20 ..60
 //!  +-------+-------+-----------+-----------+---+---+-------+-------+-------+--------+
 //!  |src prt|dst prt|    seq    |    ack    |L,0|flg|window |cksum  |urgent |options |
 //!  +-------+-------+-----------+-----------+---+---+-------+-------+-------+--------+
-//!   L: header words of 4 bytes
+//!   L: header words of 4 bytes, in the upper four bits; the lowest of that byte is the flag AE
 //! ```
 
+mod acc_ecn;
 mod options;
 mod sack;
 
@@ -22,6 +23,7 @@ use bitflags::bitflags;
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+pub use self::acc_ecn::AccEcnOption;
 pub use self::options::TcpOptions;
 pub use self::sack::{SackBlock, SackBlocks};
 use crate::{ParseError, SeqNum, emit};
@@ -29,7 +31,7 @@ use crate::{ParseError, SeqNum, emit};
 bitflags! {
     /// The control bits of a segment.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct TcpFlags: u8 {
+    pub struct TcpFlags: u16 {
         /// The sender has no more to send.
         const FIN = 0x01;
         /// The sequence number is the initial one.
@@ -46,8 +48,13 @@ bitflags! {
         const ECE = 0x40;
         /// Congestion window reduced.
         const CWR = 0x80;
+        /// Accurate ECN; with CWR and ECE the field ACE (RFC 9768).
+        const AE = 0x100;
     }
 }
+
+/// The bit of the data offset's byte that is AE.
+const AE_BIT: u8 = 0x01;
 
 /// The fixed 20 bytes of a TCP header as they lie in the packet.
 #[doc(alias = "tcphdr")]
@@ -146,7 +153,8 @@ impl TcpHeader {
     /// The control bits.
     #[inline]
     pub const fn flags(&self) -> TcpFlags {
-        TcpFlags::from_bits_retain(self.flags)
+        let [high, low] = [self.offset & AE_BIT, self.flags];
+        TcpFlags::from_bits_retain(u16::from_be_bytes([high, low]))
     }
 
     /// The window field, not scaled.
@@ -174,7 +182,9 @@ impl TcpHeader {
 
     /// Puts the control bits.
     pub fn set_flags(&mut self, flags: TcpFlags) {
-        self.flags = flags.bits();
+        let [ae, low] = flags.bits().to_be_bytes();
+        self.offset = self.offset & !AE_BIT | ae & AE_BIT;
+        self.flags = low;
     }
 
     /// Puts the checksum field.
@@ -252,14 +262,15 @@ impl TcpFields {
         let (fixed, rest) = out.split_at_mut(TcpHeader::LEN);
         let options_len = self.options.emit(rest);
         let header_len = TcpHeader::LEN.saturating_add(options_len);
+        let [ae, flags] = self.flags.bits().to_be_bytes();
         let header = TcpHeader {
             src_port: U16::new(self.src_port),
             dst_port: U16::new(self.dst_port),
             seq: U32::new(self.seq.0),
             ack: U32::new(self.ack.0),
             // At most 15 words: options emit at most 40 bytes.
-            offset: ((header_len >> 2) as u8) << 4,
-            flags: self.flags.bits(),
+            offset: ((header_len >> 2) as u8) << 4 | ae & AE_BIT,
+            flags,
             window: U16::new(self.window),
             checksum: U16::ZERO,
             urgent: U16::new(self.urgent),

@@ -177,7 +177,7 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.rfc1323")]
     #[doc(alias = "net.ipv4.tcp_timestamps")]
     pub timestamps: bool,
-    /// Explicit congestion notification (RFC 3168). Default [`EcnMode::Accept`].
+    /// Explicit congestion notification (RFC 3168, RFC 9768). Default [`EcnMode::Accept`].
     #[doc(alias = "net.inet.tcp.ecn.enable")]
     #[doc(alias = "net.ipv4.tcp_ecn")]
     pub ecn: EcnMode,
@@ -190,16 +190,19 @@ pub struct TcpConfig {
 pub enum EcnMode {
     /// It is neither offered nor accepted.
     Off,
-    /// It is accepted where the peer offers it.
+    /// It is accepted where the peer offers it: as RFC 3168 has it, or as AccECN (RFC 9768).
     #[default]
     Accept,
-    /// It is offered too. Some middleboxes drop a SYN that offers it; then it goes again without, after a second.
+    /// RFC 3168's is offered too. Some middleboxes drop a SYN that offers it; then it goes again without, after a second.
     Offer,
 }
 
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
+    /// AccECN is offered, with which ends count marks (RFC 9768); a peer that knows RFC 3168 alone takes that. The third SYN goes
+    /// without.
+    OfferAccurate,
             recv_buffer: 1 << 20,
             recv_buffer_max: 6 << 20,
             send_buffer: 1 << 20,

@@ -144,7 +144,7 @@ fn is_ip6(frame: &Packet) -> bool {
 fn has_cwr(frame: &Packet, l4: u16) -> bool {
     let mut flags = [0];
     frame.copy_to(usize::from(l4) + TCP_FLAGS_OFFSET, &mut flags)
-        && TcpFlags::from_bits_retain(flags[0]).contains(TcpFlags::CWR)
+        && TcpFlags::from_bits_retain(flags[0].into()).contains(TcpFlags::CWR)
 }
 
 const TCP_FLAGS_OFFSET: usize = 13;

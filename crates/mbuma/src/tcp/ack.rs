@@ -11,6 +11,7 @@ use wire::TcpFlags;
 
 use super::accept::Pushed;
 use super::due::Due;
+use super::ecn::{EcnReport, MarkCount};
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::recovery::{AckOutcome, Acknowledgement};
@@ -33,7 +34,7 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         established(batch, t);
     }
     let duplicate = is_duplicate(batch, t, seg);
-    let echo = seg.has(TcpFlags::ECE) && t.conn.ecn.is_on() && seg.ack == t.send.una;
+    let echo = seg.ack == t.send.una && t.conn.ecn.may_tell(seg.flags);
     if seg.ack.after(t.send.una) || duplicate || echo || !seg.options.sack.is_empty() {
         acknowledged(batch, t, seg, duplicate);
     }
@@ -146,7 +147,7 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
     let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
     let echoed_ms = (seg.options.ts.and_then(echoed))
         .map(|ago| batch.now.as_millis().saturating_sub(ago.as_millis() as u64));
-    let marked = t.conn.ecn.on_ack(seg.flags, seg.ack);
+    let marks = marks(t, seg);
     let outcome = t.send.on_ack(&Acknowledgement {
         now: batch.now,
         ack: seg.ack,
@@ -159,13 +160,45 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
         is_duplicate: duplicate,
         echoed_ms,
         data: bytes,
-        marked,
+        marked: marks.due,
+        ce: marks.bytes,
     });
     apply(batch, t, &outcome);
 }
 
 /// Counts, and sets the reorder timer.
 pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
+/// The marks of a router that it tells of. One that acknowledges nothing new may be older than another one, unless its clock
+/// or its SACK blocks are newer.
+fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
+    if !t.conn.ecn.is_on() {
+        return MarkCount::default();
+    }
+    let has_blocks = !seg.options.sack.is_empty();
+    let is_newer = |value| {
+        t.conn
+            .ts
+            .recent()
+            .is_some_and(|recent| is_older(recent, value))
+    };
+    let mss = t.send.mss.max(1);
+    t.conn.ecn.on_ack(&EcnReport {
+        flags: seg.flags,
+        ack: seg.ack,
+        packets: if seg.ack.after(t.send.una) {
+            seg.ack.since(t.send.una).div_ceil(mss)
+        } else {
+            0
+        },
+        mss,
+        is_pure: seg.len() == 0 && !has_blocks,
+        is_newer: seg.ack.after(t.send.una)
+            || (seg.ack == t.send.una
+                && (has_blocks || seg.options.ts.is_some_and(|ts| is_newer(ts.value)))),
+        option: seg.options.acc_ecn,
+    })
+}
+
     let counters = &batch.stack.tcp.counters;
     if outcome.entered {
         counters.fast_retransmits.inc();

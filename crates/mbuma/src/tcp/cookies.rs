@@ -37,6 +37,7 @@ use mbuf::Chain;
 use wire::{SeqNum, TcpFlags};
 
 use super::accept::AcceptQueue;
+use super::ecn::Ecn;
 use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
@@ -45,6 +46,7 @@ use super::timer::TcpTimer;
 use super::user_options::TcpSocketOptions;
 use super::{listen, output, steps};
 use crate::batch::Batch;
+use crate::config::EcnMode;
 use crate::drops::DropReason;
 use crate::inet::{ENDS_MAX, Ends};
 use crate::ip;
@@ -199,6 +201,8 @@ pub(super) fn answer(
         .cookies
         .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
     let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
+    // An acknowledgement without ECN's bits tells an AccECN server with cookies that it did not agree (RFC 9768 5.1).
+    t.conn.ecn = Ecn::new(EcnMode::Off, false);
     let (tos, ttl) = asked.map_or((0, 0), |asked| asked.ip_fields());
     let flags = TcpFlags::SYN | TcpFlags::ACK;
     let out = SegmentFields {
@@ -209,7 +213,7 @@ pub(super) fn answer(
         flags,
         window: output::syn_window(&mut t),
         urgent: 0,
-        options: options::of_syn(&t, flags, batch.now),
+        options: options::of_syn(&mut t, flags, batch.now),
         segsz: 0,
         tos,
         ttl,
@@ -281,7 +285,8 @@ fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
             syn,
             ..SegmentOptions::default()
         },
-        ce: false,
+        mark: 0,
+        segsz: 0,
         data: Chain::new(),
     }
 }

@@ -17,27 +17,45 @@
 //! window, and by how much [`cc`](super::cc) says (RFC 8511). A loss shrinks it too, and is told to the receiver likewise
 //! (RFC 3168 6.1.2).
 //!
+//! With AccECN (RFC 9768) the three flags are a counter instead of an echo ([`accurate`]). It is offered by AE, CWR and ECE
+//! together; a server that knows RFC 3168 alone answers with ECE, and both ends use that.
+//!
 //! Only new data is ECN-capable: neither a SYN, nor what is sent again, nor a probe, nor a segment without data
 //! (RFC 3168 6.1.1, 6.1.4 to 6.1.6).
 //!
-//! Locks: none; part of the connection. Source: RFC 3168 section 6.1.
+//! Locks: none; part of the connection. Sources: RFC 3168 section 6.1, RFC 9768 section 3.1.
 
-use wire::{SeqNum, TcpFlags};
+use wire::{AccEcnOption, SeqNum, TcpFlags};
 
+pub(crate) use self::accurate::{AccurateEcn, EcnReport, MarkCount};
 use crate::config::EcnMode;
+
+mod accurate;
 
 /// The bits that offer ECN.
 const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 
+/// The bits that offer AccECN; after the handshake they are the field ACE.
+const ACE: TcpFlags = OFFER.union(TcpFlags::AE);
+
+/// Retransmissions of a SYN or SYN-ACK that still have the bits of AccECN (RFC 9768 3.1.4).
+const ACCURATE_TRIES: u8 = 1;
+
 /// The part of it that a connection keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Ecn {
     /// Offered, or to be accepted, until the handshake is over; then agreed on.
     on: bool,
+    /// AccECN is what this end offers.
+    offers_accurate: bool,
     /// Congestion was experienced, and the sender has not answered that it knows.
     echo: bool,
     /// Where our own answer to an echo is.
     answer: EcnAnswer,
+    /// Where the data begins that told of the answer.
+    answer_at: SeqNum,
+    /// AccECN was agreed on, and not RFC 3168's echo.
+    accurate: Option<Box<AccurateEcn>>,
 }
 
 /// Whether we, as the sender, have told of a smaller window.
@@ -47,13 +65,16 @@ enum EcnAnswer {
     None,
     /// The window is smaller; the next new data will say so.
     Due,
-    /// The data that begins here has said so.
-    Sent(SeqNum),
+    /// The data that begins at `answer_at` has said so.
+    Sent,
 }
 
 /// ECN-capable transport: the two low bits of an IP header's traffic class (RFC 3168 5).
 #[doc(alias = "ECT(0)")]
 pub(crate) const CAPABLE: u8 = 0b10;
+
+/// Congestion experienced, in the same bits.
+const CE: u8 = 0b11;
 
 impl Ecn {
     /// Of a connection that this side begins, or of one that it answers.
@@ -61,30 +82,57 @@ impl Ecn {
         let on = match mode {
             EcnMode::Off => false,
             EcnMode::Accept => !active,
-            EcnMode::Offer => true,
+            EcnMode::Offer | EcnMode::OfferAccurate => true,
         };
         Self {
             on,
+            offers_accurate: mode == EcnMode::OfferAccurate,
             echo: false,
             answer: EcnAnswer::None,
+            answer_at: SeqNum(0),
+            accurate: None,
         }
     }
 
     /// Whether both ends have agreed on it; during the handshake, whether this one wants it.
-    pub(crate) const fn is_on(self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         self.on
     }
 
-    /// An acknowledgement arrived, with these flags, of all before `ack`. True if it tells of congestion that the window
-    /// did not shrink for yet.
-    pub(crate) fn on_ack(&mut self, flags: TcpFlags, ack: SeqNum) -> bool {
-        if let EcnAnswer::Sent(at) = self.answer
-            && ack.after(at)
-        {
+    /// The state of AccECN, if it was agreed on.
+    pub(crate) fn accurate(&self) -> Option<&AccurateEcn> {
+        self.accurate.as_deref()
+    }
+
+    /// Whether a segment with these flags, which acknowledges nothing new, may tell of congestion.
+    pub(crate) fn may_tell(&self, flags: TcpFlags) -> bool {
+        match &self.accurate {
+            _ if !self.on => false,
+            Some(accurate) => accurate.is_news(flags),
+            None => flags.contains(TcpFlags::ECE),
+        }
+    }
+
+    /// An acknowledgement arrived. Its marks are `due` if the window did not shrink for them yet.
+    pub(crate) fn on_ack(&mut self, report: &EcnReport) -> MarkCount {
+        if !self.on {
+            return MarkCount::default();
+        }
+        if self.answer == EcnAnswer::Sent && report.ack.after(self.answer_at) {
             self.answer = EcnAnswer::None;
         }
-        let echoed = flags & (TcpFlags::ECE | TcpFlags::SYN) == TcpFlags::ECE;
-        self.on && echoed && self.answer == EcnAnswer::None
+        let mut count = match &mut self.accurate {
+            Some(accurate) => accurate.on_ack(report),
+            None => MarkCount {
+                due: report.flags & (TcpFlags::ECE | TcpFlags::SYN) == TcpFlags::ECE,
+                bytes: 0,
+            },
+        };
+        count.due &= self.answer == EcnAnswer::None;
+        if let (true, Some(accurate)) = (count.due, &mut self.accurate) {
+            count.due = accurate.on_round_marked();
+        }
+        count
     }
 
     /// The window has shrunk, for whatever reason.
@@ -94,9 +142,21 @@ impl Ecn {
         }
     }
 
-    /// Whether the next new data has CWR. Of a segment that a device cuts only the first piece may have it.
-    pub(crate) fn is_answer_due(self) -> bool {
-        self.answer == EcnAnswer::Due
+    /// The retransmission timer expired; `early`: nothing but the handshake was acknowledged yet.
+    pub(crate) fn on_timeout(&mut self, early: bool) {
+        self.reduced();
+        if let (true, Some(accurate)) = (early, &mut self.accurate) {
+            accurate.leave_option_out();
+        }
+    }
+
+    /// Whether the next segment has CWR, as a flag or as a bit of ACE. A device that cuts a segment leaves it on the first
+    /// piece alone.
+    pub(crate) fn has_cwr_next(&self) -> bool {
+        match &self.accurate {
+            Some(accurate) => accurate.ace().contains(TcpFlags::CWR),
+            None => self.answer == EcnAnswer::Due,
+        }
     }
 
     /// New data is sent that begins at `seq`: the bits of its TCP header and of its IP header.
@@ -104,40 +164,90 @@ impl Ecn {
         if !self.on {
             return (TcpFlags::empty(), 0);
         }
-        if self.answer == EcnAnswer::Due {
-            self.answer = EcnAnswer::Sent(seq);
-            return (TcpFlags::CWR, CAPABLE);
+        let answers = self.answer == EcnAnswer::Due;
+        if answers {
+            (self.answer, self.answer_at) = (EcnAnswer::Sent, seq);
         }
-        (TcpFlags::empty(), CAPABLE)
+        match &self.accurate {
+            Some(accurate) => (TcpFlags::empty(), accurate.capable()),
+            None if answers => (TcpFlags::CWR, CAPABLE),
+            None => (TcpFlags::empty(), CAPABLE),
+        }
     }
 
-    /// Takes what the peer's SYN or SYN-ACK offers or answers.
-    pub(crate) fn begin(&mut self, syn: TcpFlags) {
-        let agreed = match syn.contains(TcpFlags::ACK) {
-            true => syn & OFFER == TcpFlags::ECE,
-            false => syn.contains(OFFER),
+    /// Takes the offer or the answer of the peer's SYN or SYN-ACK, which arrived with these bits of ECN in its IP header.
+    pub(crate) fn begin(&mut self, syn: TcpFlags, mark: u8) {
+        if !self.on {
+            return;
+        }
+        let bits = syn & ACE;
+        let (agreed, accurate) = match syn.contains(TcpFlags::ACK) {
+            true if self.offers_accurate => of_answer(bits),
+            true => (syn & OFFER == TcpFlags::ECE, false),
+            // RFC 9768 3.1.3: combinations without a meaning of their own are those of a later variant.
+            false => (!bits.is_empty(), !bits.is_empty() && bits != OFFER),
         };
-        self.on &= agreed;
+        self.on = agreed;
+        self.accurate = accurate.then(|| Box::new(AccurateEcn::new(syn, mark)));
     }
 
-    /// The bits of a segment that is sent with these flags; `again`: its SYN was sent before.
-    pub(crate) fn bits_of(&mut self, flags: TcpFlags, again: bool) -> TcpFlags {
-        let offers = flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
-        self.on &= !(offers && again);
-        match () {
-            () if !self.on => TcpFlags::empty(),
-            () if offers => OFFER,
-            () if flags.contains(TcpFlags::SYN) || self.echo => TcpFlags::ECE,
-            () => TcpFlags::empty(),
+    /// The bits of a segment that is sent with these flags and `len` bytes of data; `tries`: its SYN was sent so often before.
+    pub(crate) fn bits_of(&mut self, flags: TcpFlags, len: u32, tries: u8) -> TcpFlags {
+        if !self.on {
+            return TcpFlags::empty();
         }
+        let is_syn = flags.contains(TcpFlags::SYN);
+        let offers = is_syn && !flags.contains(TcpFlags::ACK);
+        let tries_max = match (offers, self.offers_accurate) {
+            (true, true) => ACCURATE_TRIES,
+            (true, false) => 0,
+            (false, _) if self.accurate.is_some() => ACCURATE_TRIES,
+            (false, _) => u8::MAX,
+        };
+        if is_syn && tries > tries_max {
+            (self.on, self.accurate) = (false, None);
+            return TcpFlags::empty();
+        }
+        match &mut self.accurate {
+            Some(accurate) if is_syn => accurate.answer(),
+            Some(accurate) => accurate.on_send(len),
+            None if offers && self.offers_accurate => ACE,
+            None if offers => OFFER,
+            None if is_syn || self.echo => TcpFlags::ECE,
+            None => TcpFlags::empty(),
+        }
+    }
+
+    /// The option of a segment with room for `room` bytes of it: of a SYN-ACK that was sent `tries` times before, or of another one.
+    pub(crate) fn option(&mut self, room: usize, tries: u8) -> Option<AccEcnOption> {
+        self.accurate.as_mut()?.option(room, tries)
     }
 
     /// New data arrived, marked or not. True if the sender should learn of it at once.
     pub(crate) fn on_data(&mut self, ce: bool, cwr: bool) -> bool {
+        if self.accurate.is_some() {
+            return false;
+        }
         let before = self.echo;
         // A mark on the very segment that has CWR is a new one.
         self.echo = self.on && (ce || (self.echo && !cwr));
         self.echo && !before
+    }
+
+    /// An acceptable segment arrived, of `packets` packets with `len` bytes of data and this mark each. True if the sender should
+    /// learn of it at once.
+    pub(crate) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
+        (self.accurate.as_mut()).is_some_and(|accurate| accurate.on_packets(mark, packets, len))
+    }
+}
+
+/// Whether a SYN-ACK with these bits agrees to an offer of AccECN: on ECN at all, and on AccECN (RFC 9768 table 2).
+fn of_answer(bits: TcpFlags) -> (bool, bool) {
+    match () {
+        // A host without ECN; one that reflects what it does not know.
+        () if bits.is_empty() || bits == ACE => (false, false),
+        () if bits == TcpFlags::ECE => (true, false),
+        () => (true, true),
     }
 }
 
@@ -157,14 +267,13 @@ mod tests {
             (EcnMode::Off, OFFER, false),
             (EcnMode::Accept, OFFER, true),
             (EcnMode::Offer, OFFER, true),
-            (EcnMode::Accept, ECE, false),
             (EcnMode::Accept, TcpFlags::empty(), false),
         ] {
             let mut passive = Ecn::new(mode, false);
-            passive.begin(SYN | theirs);
+            passive.begin(SYN | theirs, 0);
             assert_eq!(passive.is_on(), on, "{mode:?} {theirs:?}");
             let answer = if on { ECE } else { TcpFlags::empty() };
-            assert_eq!(passive.bits_of(SYN | ACK, true), answer);
+            assert_eq!(passive.bits_of(SYN | ACK, 0, 1), answer);
         }
         for (mode, answer, on) in [
             (EcnMode::Offer, ECE, true),
@@ -173,9 +282,9 @@ mod tests {
             (EcnMode::Accept, ECE, false),
         ] {
             let mut active = Ecn::new(mode, true);
-            let offered = active.bits_of(SYN, false);
+            let offered = active.bits_of(SYN, 0, 0);
             assert_eq!(offered == OFFER, mode == EcnMode::Offer);
-            active.begin(SYN | ACK | answer);
+            active.begin(SYN | ACK | answer, 0);
             assert_eq!(active.is_on(), on, "{mode:?} {answer:?}");
         }
     }
@@ -185,17 +294,17 @@ mod tests {
         // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the segment
         // that ends the echo is lost.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER);
-        assert_eq!(ecn.bits_of(ACK, false), TcpFlags::empty());
+        ecn.begin(SYN | OFFER, 0);
+        assert_eq!(ecn.bits_of(ACK, 0, 0), TcpFlags::empty());
         assert!(ecn.on_data(true, false));
         for _ in 0..3 {
             assert!(!ecn.on_data(false, false));
-            assert_eq!(ecn.bits_of(ACK, false), ECE);
+            assert_eq!(ecn.bits_of(ACK, 0, 0), ECE);
         }
         assert!(!ecn.on_data(true, true));
-        assert_eq!(ecn.bits_of(ACK, false), ECE);
+        assert_eq!(ecn.bits_of(ACK, 0, 0), ECE);
         assert!(!ecn.on_data(false, true));
-        assert_eq!(ecn.bits_of(ACK, false), TcpFlags::empty());
+        assert_eq!(ecn.bits_of(ACK, 0, 0), TcpFlags::empty());
         let mut off = Ecn::new(EcnMode::Off, false);
         assert!(!off.on_data(true, false));
     }
@@ -205,19 +314,31 @@ mod tests {
         // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the one
         // that is just before the answer; or if a mark of the next window is not heard.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER);
+        ecn.begin(SYN | OFFER, 0);
         let una = SeqNum(1000);
-        assert!(!ecn.on_ack(ACK, una));
-        assert!(ecn.on_ack(ACK | ECE, una));
+        let due = |ecn: &mut Ecn, flags, ack| {
+            let report = EcnReport {
+                flags,
+                ack,
+                packets: 0,
+                mss: 100,
+                is_pure: true,
+                is_newer: true,
+                option: None,
+            };
+            ecn.on_ack(&report).due
+        };
+        assert!(!due(&mut ecn, ACK, una));
+        assert!(due(&mut ecn, ACK | ECE, una));
         ecn.reduced();
-        assert!(!ecn.on_ack(ACK | ECE, una));
+        assert!(!due(&mut ecn, ACK | ECE, una));
         assert_eq!(ecn.on_new_data(una + 500), (TcpFlags::CWR, CAPABLE));
         assert_eq!(ecn.on_new_data(una + 600), (TcpFlags::empty(), CAPABLE));
-        assert!(!ecn.on_ack(ACK | ECE, una + 500), "of before the answer");
-        assert!(ecn.on_ack(ACK | ECE, una + 600));
+        assert!(!due(&mut ecn, ACK | ECE, una + 500), "of before the answer");
+        assert!(due(&mut ecn, ACK | ECE, una + 600));
         let mut off = Ecn::new(EcnMode::Off, false);
         off.reduced();
-        assert!(!off.on_ack(ACK | ECE, una));
+        assert!(!due(&mut off, ACK | ECE, una));
         assert_eq!(off.on_new_data(una), (TcpFlags::empty(), 0));
     }
 }

@@ -60,6 +60,16 @@ pub struct TcpInfo {
     pub ecn: bool,
     /// In the send buffer, acknowledged data gone.
     pub send_queue: usize,
+    /// The feedback of marks is AccECN's (RFC 9768).
+    pub ecn_accurate: bool,
+    /// With AccECN: data is sent ECN-capable. It is not where the path was seen to change the marks or their counts.
+    pub ecn_capable: bool,
+    /// With AccECN: packets that the peer says arrived with congestion experienced.
+    #[doc(alias = "tcpi_delivered_ce")]
+    pub ecn_delivered_ce: u32,
+    /// With AccECN: packets that arrived here so.
+    #[doc(alias = "tcpi_received_ce")]
+    pub ecn_received_ce: u32,
     /// In the receive buffer.
     pub recv_queue: usize,
     /// Memory that these keep from being reused: mbufs and whole clusters.
@@ -75,6 +85,7 @@ impl TcpInfo {
         let s = &t.send;
         Self {
             state: t.conn.state,
+        let accurate = t.conn.ecn.accurate();
             mss: s.mss,
             rtt: s.rtt.smoothed(),
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
@@ -97,6 +108,10 @@ impl TcpInfo {
             send_queue: s.buf.claimed(),
             recv_queue: t.recv.buf.claimed(),
             recv_pinned: t.recv.buf.pinned(),
+            ecn_accurate: accurate.is_some(),
+            ecn_capable: accurate.is_some_and(|a| a.is_capable()),
+            ecn_delivered_ce: accurate.map_or(0, |a| a.delivered_ce()),
+            ecn_received_ce: accurate.map_or(0, |a| a.received_ce()),
             reass_queue: t.recv.reass.len(),
             reass_pinned: t.recv.reass.pinned(),
         }

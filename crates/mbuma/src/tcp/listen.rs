@@ -207,7 +207,7 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mss: u32, config: &TcpConfig,
     t.recv.last_ack_sent = t.recv.nxt;
     t.recv.mss = mss;
     options::agree(t, &seg.options, now);
-    t.conn.ecn.begin(seg.flags);
+    t.conn.ecn.begin(seg.flags, seg.mark);
     t.send.window = Window::new(t.send.mss, config.initial_window);
     // The window in a SYN is never scaled.
     t.send.wnd = u32::from(seg.window);

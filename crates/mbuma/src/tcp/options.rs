@@ -7,6 +7,7 @@
 //! | SACK permitted | offered, or answers an offer | | 4, or none beside timestamps |
 //! | timestamps | offered, or answers an offer | each but a reset, once agreed on | 12 |
 //! | SACK | | while something is queued or a duplicate is to be reported | 4 + 8 a block |
+//! | AccECN | answers an offer, in the SYN-ACK | after bytes arrived that it counts, if SACK leaves room | 8 or 12 |
 //!
 //! The maximum segment size counts no options (RFC 6691). [`SendState::mss`] is what is left of it behind the options that each
 //! segment carries. SACK blocks go only where data leaves room: so all full segments are of one size, and what is sent
@@ -14,10 +15,10 @@
 //!
 //! [`SendState::mss`]: super::pcb::SendState::mss
 //!
-//! Sources: RFC 9293 3.2 and 3.7.1, RFC 6691, RFC 7323, RFC 2018.
+//! Sources: RFC 9293 3.2 and 3.7.1, RFC 6691, RFC 7323, RFC 2018, RFC 9768 3.2.3.
 
 use kern::Time;
-use wire::{SackBlocks, TcpFlags, TcpOptions, TcpView};
+use wire::{AccEcnOption, SackBlocks, TcpFlags, TcpOptions, TcpView};
 
 use super::pcb::{MSS_DEFAULT, Tcb};
 use super::timestamps::Timestamps;
@@ -39,6 +40,7 @@ const MSS_MIN: u32 = 216;
 pub(crate) struct SegmentOptions {
     pub(crate) ts: Option<Timestamps>,
     pub(crate) sack: SackBlocks,
+    pub(crate) acc_ecn: Option<AccEcnOption>,
     /// A SYN's.
     pub(crate) syn: SynOptions,
 }
@@ -74,6 +76,7 @@ impl SegmentOptions {
             };
         } else {
             options.sack = all.sack;
+            options.acc_ecn = all.acc_ecn;
         }
         options
     }
@@ -116,24 +119,38 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
 }
 
 /// The options of our SYN or SYN-ACK.
-pub(crate) fn of_syn(t: &Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
-    TcpOptions {
+pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
+    let mut options = TcpOptions {
         mss: Some(t.recv.mss.min(65_535) as u16),
         window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
         sack_permitted: t.conn.sack_on,
         timestamps: t.conn.ts.option(now, flags.contains(TcpFlags::ACK)),
-        sack: SackBlocks::new(),
+        ..TcpOptions::default()
+    };
+    if flags.contains(TcpFlags::ACK) && t.conn.ecn.accurate().is_some() {
+        let room = TcpOptions::LEN_MAX - options.emitted_len();
+        options.acc_ecn = t.conn.ecn.option(room, t.send.retransmits);
     }
+    options
 }
 
-/// The options of another segment, with `len` bytes of data. A duplicate that is reported is reported by now (RFC 2883 4).
-pub(crate) fn of_segment(t: &mut Tcb, len: u32, now: Time) -> TcpOptions {
+/// The options of another segment, with `len` bytes of data, which was sent before if `again`. A duplicate that is reported is
+/// reported by now (RFC 2883 4).
+pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOptions {
     let mut options = TcpOptions {
         timestamps: t.conn.ts.option(now, true),
         ..TcpOptions::default()
     };
     if has_report(t) {
         options.sack = t.recv.reass.take_blocks(blocks_max(t, len));
+    }
+    if t.conn.ecn.accurate().is_some() && !again {
+        let taken = options.emitted_len();
+        let more = taken - each_segment_len(t) as usize;
+        // What the MSS leaves, and what a header does: SACK blocks go before (RFC 9768 3.2.3.3).
+        let room = (t.send.mss as usize).saturating_sub(len as usize + more);
+        let room = room.min(TcpOptions::LEN_MAX - taken);
+        options.acc_ecn = t.conn.ecn.option(room, 0);
     }
     options
 }

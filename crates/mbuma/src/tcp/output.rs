@@ -119,13 +119,16 @@ fn map(
 
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
+    let tries = t.send.retransmits;
+    let bits = t.conn.ecn.bits_of(plan.flags, plan.len, tries);
     let (window, options) = if syn {
         (syn_window(t), options::of_syn(t, plan.flags, now))
     } else {
-        (announce(t), options::of_segment(t, plan.len, now))
+        let again = plan.len > 0 && plan.seq.before(t.send.nxt);
+        (announce(t), options::of_segment(t, plan.len, again, now))
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
-    let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
+    let mut flags = plan.flags | bits;
     let (mut tos, ttl) =
         (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
     if plan.len > 0 && plan.kind != PlanKind::Probe && plan.seq == t.send.nxt {

@@ -66,6 +66,8 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) data: u32,
     /// It tells of congestion that a router marked, for the first time in this window of data.
     pub(crate) marked: bool,
+    /// Bytes that arrived marked, as far as the peer counts them.
+    pub(crate) ce: u32,
 }
 
 /// The connection's next step.

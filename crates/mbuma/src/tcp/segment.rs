@@ -27,8 +27,10 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     pub(crate) options: SegmentOptions,
-    /// A router marked it: congestion experienced (RFC 3168 5).
-    pub(crate) ce: bool,
+    /// The bits of ECN in its IP header (RFC 3168 5).
+    pub(crate) mark: u8,
+    /// Bytes of each segment that a device merged into this one; 0 if it is one.
+    pub(crate) segsz: u16,
     pub(crate) data: Chain,
 }
 
@@ -47,6 +49,7 @@ impl Segment {
         let Some((header, options, header_len)) = header(&mut packet, from.ip.header_len) else {
             return Err((packet, DropReason::TcpBadHeader));
         };
+        let segsz = packet.header().tso_segsz;
         let data = if packet.len() > header_len {
             packet.trim_front(header_len);
             packet.into_chain()
@@ -62,13 +65,27 @@ impl Segment {
             window: header.window(),
             urgent: header.urgent(),
             options,
-            ce: from.ip.tos & 0b11 == 0b11,
+            mark: from.ip.tos & 0b11,
+            segsz,
             data,
         })
     }
 
     pub(crate) fn has(&self, flags: TcpFlags) -> bool {
         self.flags.contains(flags)
+    }
+
+    /// Whether a router marked it: congestion experienced (RFC 3168 5).
+    pub(crate) fn is_marked(&self) -> bool {
+        self.mark == 0b11
+    }
+
+    /// Packets that it is on the wire.
+    pub(crate) fn packets(&self) -> u32 {
+        match self.segsz {
+            0 => 1,
+            each => (self.data.len() as u32).div_ceil(each.into()).max(1),
+        }
     }
 
     /// The length in sequence space: data, SYN and FIN.

@@ -46,6 +46,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     check_syn(batch, t, seg)?;
     ack::check(batch, pcb, t, seg)?;
     note_timestamp(batch, t, seg);
+    note_marks(t, seg);
     urgent::check(t, seg);
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
@@ -126,6 +127,16 @@ fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on && !is_old) {
         let last_ack_sent = t.recv.last_ack_sent;
         t.conn.ts.note(ts, seg.start, last_ack_sent, batch.now);
+    }
+}
+
+/// With AccECN each acceptable packet counts, data or not (RFC 9768 3.2.1).
+fn note_marks(t: &mut Tcb, seg: &Segment) {
+    if t.conn.ecn.accurate().is_some() {
+        let (packets, len) = (seg.packets(), seg.data.len() as u32);
+        if t.conn.ecn.on_packets(seg.mark, packets, len) {
+            t.due |= Due::ACK;
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         }
         return Continue(());
     }
-    if t.conn.ecn.on_data(seg.ce, seg.has(TcpFlags::CWR)) {
+    if t.conn.ecn.on_data(seg.is_marked(), seg.has(TcpFlags::CWR)) {
         t.due |= Due::ACK;
     }
     let data = std::mem::take(&mut seg.data);

@@ -172,7 +172,8 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
             if t.send.on_timeout(batch.now, t.conn.sack_on, first) {
                 tcp.counters.reneged.inc();
             }
-            t.conn.ecn.reduced();
+            let early = t.send.una == t.send.iss + 1;
+            t.conn.ecn.on_timeout(early);
         }
     }
     t.send.rtt.back_off();

@@ -17,7 +17,7 @@ use kern::Time;
 
 use super::record_ends::RecordEnds;
 use super::state::State;
-use crate::config::EcnMode;
+use crate::config::{EcnMode, TcpConfig};
 
 /// How long data that is held back to fill a segment waits at most: Linux's bound.
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
@@ -61,7 +61,7 @@ pub struct TcpSocketOptions {
     #[doc(alias = "TCP_CORK")]
     #[doc(alias = "TCP_NOPUSH")]
     pub cork: bool,
-    /// Explicit congestion notification (RFC 3168), in the place of the stack's [`ecn`](crate::TcpConfig::ecn). It is agreed
+    /// Explicit congestion notification (RFC 3168, RFC 9768), in the place of the stack's [`ecn`](crate::TcpConfig::ecn). It is agreed
     /// on in the handshake, so it must be set before.
     pub ecn: Option<EcnMode>,
     /// Time between two keepalives, in the place of the stack's

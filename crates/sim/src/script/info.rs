@@ -34,6 +34,8 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "lost" => packets(info.lost),
         "bytes_retrans" => info.retransmitted.cast_signed(),
         "pacing_rate" => info.pacing_rate.map_or(-1, u64::cast_signed),
+        "delivered_ce" => i64::from(info.ecn_delivered_ce),
+        "received_ce" => i64::from(info.ecn_received_ce),
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })

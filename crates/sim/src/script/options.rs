@@ -33,6 +33,8 @@ pub(super) enum TcpOption {
     Sack(Vec<(u32, u32)>),
     /// Timestamp value and echo reply; `None` is `...`.
     Timestamps(Option<u32>, Option<u32>),
+    /// Counts of bytes by their marks (RFC 9768), in the order of the wire; `true` if that begins with ECT(1).
+    AccEcn(Vec<u32>, bool),
     /// A Fast Open cookie (RFC 7413); `true` for the experimental kind (RFC 6994).
     FastOpen(Vec<u8>, bool),
     /// An MD5 digest (RFC 2385).
@@ -40,6 +42,10 @@ pub(super) enum TcpOption {
     /// Any other kind, with its body.
     Other(u8, Vec<u8>),
 }
+
+/// The names of AccECN's fields, in either order.
+pub(super) const ACC_ECN_0: [&str; 3] = ["e0b", "ceb", "e1b"];
+pub(super) const ACC_ECN_1: [&str; 3] = ["e1b", "ceb", "e0b"];
 
 const KIND_FAST_OPEN: u8 = 34;
 const KIND_EXPERIMENT: u8 = 254;
@@ -58,6 +64,8 @@ impl TcpOption {
             Self::Sack(_) => 5,
             Self::Timestamps(..) => 8,
             Self::Md5(_) => 19,
+            Self::AccEcn(_, false) => 172,
+            Self::AccEcn(_, true) => 174,
             Self::FastOpen(_, false) => KIND_FAST_OPEN,
             Self::FastOpen(_, true) => KIND_EXPERIMENT,
             Self::Other(kind, _) => *kind,
@@ -79,6 +87,10 @@ impl TcpOption {
                 words(&ends)
             }
             Self::Timestamps(val, ecr) => words(&[val.unwrap_or(0), ecr.unwrap_or(0)]),
+            Self::AccEcn(counts, _) => {
+                let field = |n: &u32| n.to_be_bytes()[1..].to_vec();
+                counts.iter().flat_map(field).collect()
+            }
             Self::FastOpen(cookie, false) => cookie.clone(),
             Self::FastOpen(cookie, true) => [&FAST_OPEN_MAGIC, cookie.as_slice()].concat(),
             Self::Md5(digest) => digest.to_vec(),
@@ -101,6 +113,11 @@ impl TcpOption {
                     .collect(),
             ),
             (8, 8) => Self::Timestamps(Some(word(0)), Some(word(4))),
+            (172 | 174, 0 | 3 | 6 | 9) => {
+                let (fields, _) = body.as_chunks::<3>();
+                let count = |[a, b, c]: &[u8; 3]| u32::from_be_bytes([0, *a, *b, *c]);
+                Self::AccEcn(fields.iter().map(count).collect(), kind == 174)
+            }
             (19, 16) => Self::Md5(std::array::from_fn(|i| body[i])),
             (KIND_FAST_OPEN, _) => Self::FastOpen(body.to_vec(), false),
             (KIND_EXPERIMENT, _) if body.starts_with(&FAST_OPEN_MAGIC) => {
@@ -190,6 +207,12 @@ impl fmt::Display for TcpOption {
             }
             Self::Timestamps(val, ecr) => {
                 write!(f, "TS val {} ecr {}", number(val), number(ecr))
+            }
+            Self::AccEcn(counts, order_1) => {
+                f.write_str("ECN")?;
+                let names = if *order_1 { ACC_ECN_1 } else { ACC_ECN_0 };
+                let mut fields = names.iter().zip(counts);
+                fields.try_for_each(|(name, n)| write!(f, " {name} {n}"))
             }
             Self::FastOpen(cookie, experiment) => {
                 f.write_str(if *experiment { "FOEXP " } else { "FO " })?;

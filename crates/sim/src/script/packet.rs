@@ -10,9 +10,6 @@ use wire::{
 use super::options::{self, OptionsSpec, TcpOption};
 use super::syntax::{IpSpec, TcpSpec};
 
-/// The bit of the data offset's byte that is AE (RFC 9768).
-const AE: u8 = 0x01;
-
 /// A packet that the stack sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SeenPacket {
@@ -98,11 +95,10 @@ fn tcp(src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]) -> Result<SeenBody, String>
     if !sum_is_good(src, dst, IpProto::TCP, payload) {
         return Err("a wrong TCP checksum".into());
     }
-    let ae = u16::from(payload[12] & AE) << 8;
     Ok(SeenBody::Tcp(TcpSeen {
         src_port: tcp.src_port(),
         dst_port: tcp.dst_port(),
-        flags: u16::from(tcp.flags().bits()) | ae,
+        flags: tcp.flags().bits(),
         seq: tcp.seq().0,
         ack: tcp.ack().0,
         win: tcp.window(),
@@ -171,7 +167,7 @@ pub(super) fn build_tcp(
         dst_port: dst.port(),
         seq: SeqNum(segment.seq),
         ack: SeqNum(segment.ack.unwrap_or(0)),
-        flags: TcpFlags::from_bits_retain(segment.flags as u8),
+        flags: TcpFlags::from_bits_retain(segment.flags),
         window: segment.win.unwrap_or(0),
         urgent: segment.urg.unwrap_or(0),
         options: TcpOptions::default(),
@@ -182,9 +178,8 @@ pub(super) fn build_tcp(
         // The parser refuses more than 40 bytes.
         bytes.extend(options::emit(all).unwrap_or_default());
     }
-    let ae = (segment.flags >> 8) as u8 & AE;
     // The data offset: words in the upper half of the byte.
-    bytes[12] = (bytes.len() * 4) as u8 | ae;
+    bytes[12] = (bytes.len() * 4) as u8 | bytes[12] & 0x0f;
     bytes.extend_from_slice(data);
     let mut sum = pseudo_header_v4(*src.ip(), *dst.ip(), IpProto::TCP, bytes.len() as u32);
     sum.add_bytes(&bytes);

@@ -196,6 +196,7 @@ fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
                 "0" => EcnMode::Off,
                 "1" => EcnMode::Offer,
                 "2" => EcnMode::Accept,
+                "3" => EcnMode::OfferAccurate,
                 _ => return None,
             }
         }
@@ -234,6 +235,8 @@ fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
                 "0" => EcnMode::Off,
                 "1" => EcnMode::Offer,
                 "2" => EcnMode::Accept,
+                // 4 offers RFC 3168's and takes either, which Offer does.
+                "3" => EcnMode::OfferAccurate,
                 _ => return None,
             }
         }

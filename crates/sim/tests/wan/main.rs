@@ -141,14 +141,19 @@ fn reordering_is_no_loss() {
 
 #[test]
 fn a_queue_that_marks_loses_nothing() {
-    // RFC 3168, 8511: breaks when a sender that could know of congestion by marks fills the queue until it loses, or shrinks
+    // RFC 3168, 8511, 9768: breaks when a sender that could know of congestion by marks fills the queue until it loses, or shrinks
     // its window more than once for one window of data.
     let cubic: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::Offer;
     let reno: fn(&mut Config) = |config| {
+    let accurate: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::OfferAccurate;
         config.tcp.ecn = EcnMode::Offer;
         config.tcp.congestion = CongestionControl::Reno;
     };
-    for (name, tune) in [("CUBIC, marks", cubic), ("Reno, marks", reno)] {
+    for (name, tune) in [
+        ("CUBIC, marks", cubic),
+        ("CUBIC, AccECN", accurate),
+        ("Reno, marks", reno),
+    ] {
         let path = Path {
             marked_from: Some(0.5),
             ..Path::new(name, 3.0, Faults::default())

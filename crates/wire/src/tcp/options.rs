@@ -4,13 +4,14 @@
 //! words, so that timestamps lie aligned (RFC 7323 appendix A). Unknown options are skipped; one with an impossible
 //! length ends the list.
 //! Locks: none.
-//! Sources: RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 6691.
+//! Sources: RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 6691, RFC 9768.
 //!
 //! ```text
 //!  [ 2 4 mss  ] [NOP 3 3 ws] [NOP NOP 8 10 | tsval | tsecr ] [NOP NOP 5 len | left | right | ..]
 //!                             SACK-permitted (4 2) takes the place of the NOPs before timestamps
 //! ```
 
+use super::acc_ecn::AccEcnOption;
 use super::sack::{SACK_BLOCK_LEN, SackBlocks};
 use crate::emit;
 
@@ -27,6 +28,8 @@ pub struct TcpOptions {
     pub timestamps: Option<(u32, u32)>,
     /// The ranges that arrived out of order.
     pub sack: SackBlocks,
+    /// Counts of bytes that arrived with each mark of ECN (RFC 9768).
+    pub acc_ecn: Option<AccEcnOption>,
 }
 
 impl TcpOptions {
@@ -95,6 +98,9 @@ impl TcpOptions {
                 ));
             }
             (SACK, body) => self.sack = SackBlocks::parse(body)?,
+            (ACC_ECN_0 | ACC_ECN_1, body) => {
+                self.acc_ecn = Some(AccEcnOption::parse(body, kind == ACC_ECN_1));
+            }
             (MSS | WINDOW_SCALE | SACK_PERMITTED | TIMESTAMPS, _) => return Err(Malformed),
             _ => {}
         }
@@ -110,12 +116,14 @@ impl TcpOptions {
             // At most 4 blocks: 36 bytes. The saturating arithmetic only spares panic paths.
             count => count.saturating_mul(SACK_BLOCK_LEN).saturating_add(4),
         };
-        before_sack.saturating_add(sack)
+        let len = before_sack.saturating_add(sack);
+        len.saturating_add(self.acc_ecn_emitted(len).map_or(0, |(_, len)| len))
     }
 
     /// Writes the options to the front of `out` and returns how many bytes they took. SACK blocks
     /// that no longer fit into the 40 bytes are left out, the last ones first (RFC 2018 section 4
-    /// wants the newest first in the list). A window shift above 14 goes as 14.
+    /// wants the newest first in the list), and so is the option of AccECN, which goes last (RFC 9768 section 3.2.3.3).
+    /// A window shift above 14 goes as 14.
     ///
     /// # Panics
     /// If `out` is shorter than [`TcpOptions::emitted_len`].
@@ -141,7 +149,24 @@ impl TcpOptions {
         if !self.sack.is_empty() {
             self.emit_sack(&mut cursor);
         }
+        if let Some((option, _)) = self.acc_ecn_emitted(cursor.len) {
+            let kind = if option.is_order_1() {
+                ACC_ECN_1
+            } else {
+                ACC_ECN_0
+            };
+            let (bytes, len) = option.emit(kind);
+            cursor.put(bytes.get(..len).unwrap_or_default());
+        }
         cursor.len
+    }
+
+    /// The option of AccECN and its length in whole words, if it fits behind so many bytes.
+    #[inline]
+    fn acc_ecn_emitted(&self, len_before: usize) -> Option<(AccEcnOption, usize)> {
+        let option = self.acc_ecn?;
+        let len = option.emitted_len();
+        (len_before.saturating_add(len) <= TcpOptions::LEN_MAX).then_some((option, len))
     }
 
     fn emit_sack_permitted_and_timestamps(&self, cursor: &mut OptionWriter<'_>) {
@@ -221,3 +246,5 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const ACC_ECN_0: u8 = 172;
+const ACC_ECN_1: u8 = 174;

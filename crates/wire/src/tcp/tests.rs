@@ -16,26 +16,32 @@ fn block() -> impl Strategy<Value = SackBlock> {
 fn options() -> impl Strategy<Value = TcpOptions> {
     let timestamps = any::<Option<(u32, u32)>>();
     let sack = prop::collection::vec(block(), 0..=4).prop_map(SackBlocks::from_iter);
+    let counts = (any::<[u32; 3]>(), 0u8..=3, any::<bool>());
+    let acc_ecn = prop::option::of(
+        counts.prop_map(|(counts, fields, order_1)| AccEcnOption::new(counts, fields, order_1)),
+    );
     (
         any::<Option<u16>>(),
         prop::option::of(0u8..=14),
         any::<bool>(),
         timestamps,
         sack,
+        acc_ecn,
     )
         .prop_map(
-            |(mss, window_scale, sack_permitted, timestamps, sack)| TcpOptions {
+            |(mss, window_scale, sack_permitted, timestamps, sack, acc_ecn)| TcpOptions {
                 mss,
                 window_scale,
                 sack_permitted,
                 timestamps,
                 sack,
+                acc_ecn,
             },
         )
 }
 
 fn fields() -> impl Strategy<Value = TcpFields> {
-    (any::<[u16; 4]>(), any::<[u32; 2]>(), any::<u8>(), options()).prop_map(
+    (any::<[u16; 4]>(), any::<[u32; 2]>(), 0u16..0x200, options()).prop_map(
         |([src_port, dst_port, window, urgent], [seq, ack], flags, options)| TcpFields {
             src_port,
             dst_port,
@@ -49,17 +55,20 @@ fn fields() -> impl Strategy<Value = TcpFields> {
     )
 }
 
-/// The options that a header carries of these: as many SACK blocks as find room.
+/// The options that a header carries of these: as many SACK blocks as find room, and AccECN's if it does.
 fn carried(options: TcpOptions) -> TcpOptions {
-    let room = TcpOptions::LEN_MAX
-        - TcpOptions {
-            sack: SackBlocks::new(),
-            ..options
-        }
-        .emitted_len();
+    let before = TcpOptions {
+        sack: SackBlocks::new(),
+        acc_ecn: None,
+        ..options
+    };
+    let room = TcpOptions::LEN_MAX - before.emitted_len();
     let count = room.saturating_sub(4) / 8;
+    let sack: SackBlocks = options.sack.iter().copied().take(count).collect();
+    let room = TcpOptions::LEN_MAX - TcpOptions { sack, ..before }.emitted_len();
     TcpOptions {
-        sack: options.sack.iter().copied().take(count).collect(),
+        sack,
+        acc_ecn: options.acc_ecn.filter(|o| o.emitted_len() <= room),
         ..options
     }
 }
@@ -107,6 +116,15 @@ fn read_slowly(bytes: &[u8]) -> TcpOptions {
             }
             (8, 10) => options.timestamps = Some((word(at + 2), word(at + 6))),
             (2 | 3 | 4 | 5 | 8, _) => break,
+            (kind @ (172 | 174), _) => {
+                let fields = ((len - 2) / 3).min(3);
+                let mut counts = [0; 3];
+                for (i, count) in counts.iter_mut().enumerate().take(fields) {
+                    let bytes = &bytes[at + 2 + 3 * i..at + 5 + 3 * i];
+                    *count = bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b));
+                }
+                options.acc_ecn = Some(AccEcnOption::new(counts, fields as u8, kind == 174));
+            }
             _ => {}
         }
         at += len;
@@ -116,7 +134,15 @@ fn read_slowly(bytes: &[u8]) -> TcpOptions {
 
 /// Bytes that look like options often enough to get deep into the parser.
 fn option_bytes() -> impl Strategy<Value = Vec<u8>> {
-    let plausible = prop_oneof![0u8..12, Just(10), Just(18), Just(26), Just(34), any::<u8>()];
+    let plausible = prop_oneof![
+        0u8..12,
+        172u8..175,
+        Just(10),
+        Just(18),
+        Just(26),
+        Just(34),
+        any::<u8>()
+    ];
     let well_formed = (
         options(),
         prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
@@ -152,7 +178,7 @@ fn a_syn_is_laid_out_as_the_field_does() {
             window_scale: Some(7),
             sack_permitted: true,
             timestamps: Some((0x0a0b_0c0d, 0)),
-            sack: SackBlocks::new(),
+            ..TcpOptions::default()
         },
         ..TcpFields::default()
     };
@@ -170,7 +196,7 @@ fn a_syn_is_laid_out_as_the_field_does() {
 
 #[test]
 fn flags_have_the_bits_of_rfc_9293() {
-    // Breaks if a flag has another bit than the wire's.
+    // Breaks if a flag has another bit than the wire's, or AE is not the one beside the data offset (RFC 9768 3.1).
     let order = [
         TcpFlags::FIN,
         TcpFlags::SYN,
@@ -180,11 +206,12 @@ fn flags_have_the_bits_of_rfc_9293() {
         TcpFlags::URG,
         TcpFlags::ECE,
         TcpFlags::CWR,
+        TcpFlags::AE,
     ];
     for (bit, flag) in order.iter().enumerate() {
         assert_eq!(flag.bits(), 1 << bit);
     }
-    assert_eq!(TcpFlags::all().bits(), 0xff);
+    assert_eq!(TcpFlags::all().bits(), 0x1ff);
 }
 
 #[test]
@@ -277,12 +304,42 @@ fn sack_blocks_that_do_not_fit_are_left_out() {
 }
 
 #[test]
+fn the_counts_of_acc_ecn_lie_in_their_order_and_may_be_cut_short() {
+    // RFC 9768 3.2.3: breaks if a field changes place with the order, a short option is read beyond its end, or one that is
+    // longer than it may be is not read at all.
+    let whole = AccEcnOption::new([0x0102_0304, 5, 6], 3, false);
+    let of = |acc_ecn| TcpOptions {
+        acc_ecn: Some(acc_ecn),
+        ..TcpOptions::default()
+    };
+    assert_eq!(emitted(of(whole)), [172, 11, 2, 3, 4, 0, 0, 5, 0, 0, 6, 1]);
+    let read = |bytes: &[u8]| TcpOptions::parse(bytes).acc_ecn.unwrap();
+    let other = read(&[174, 11, 0, 0, 1, 0, 0, 2, 0, 0, 3, 1]);
+    assert_eq!(
+        (other.ect1(), other.ce(), other.ect0()),
+        (Some(1), Some(2), Some(3))
+    );
+    let short = read(&[172, 5, 0, 0, 9, 1, 1, 1]);
+    assert_eq!(
+        (short.ect0(), short.ce(), short.ect1()),
+        (Some(9), None, None)
+    );
+    assert_eq!(read(&[172, 2, 1, 1]).ect0(), None);
+    let long = read(&[172, 13, 0, 0, 1, 0, 0, 2, 0, 0, 3, 7, 7]);
+    assert_eq!(long.ect1(), Some(3));
+    assert_eq!(read(&[172, 7, 0, 0, 1, 7, 7, 1]), read(&[172, 5, 0, 0, 1]));
+}
+
+#[test]
 fn a_write_in_place_changes_its_field_only() {
     // Breaks if a setter writes another field, as segmentation in software would notice late.
     let mut bytes = [0; 20];
     TcpFields::default().emit(&mut bytes);
     let header = TcpHeader::parse_mut(&mut bytes).unwrap();
     header.set_seq(SeqNum(0x0102_0304));
+    header.set_flags(TcpFlags::AE | TcpFlags::FIN);
+    assert_eq!(header.flags(), TcpFlags::AE | TcpFlags::FIN);
+    assert_eq!((header.header_len(), header.offset), (20, 0x51));
     header.set_flags(TcpFlags::ACK | TcpFlags::PSH);
     header.set_checksum(0x0506);
     assert_eq!(

@@ -169,7 +169,9 @@ fn outward() {
         ..udp
     };
     assert_eq!(VnetHeader::of(&frame), tso);
-    frame.write_at(34 + 13, &[TcpFlags::CWR.bits()]).unwrap();
+    frame
+        .write_at(34 + 13, &[TcpFlags::CWR.bits() as u8])
+        .unwrap();
     assert_eq!(
         VnetHeader::of(&frame),
         VnetHeader {

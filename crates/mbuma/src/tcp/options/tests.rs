@@ -60,9 +60,9 @@ proptest! {
         let mut t = connection(&pool, ours, &peer, ranges);
         let limit = mss.map_or(MSS_DEFAULT, u32::from).min(RCV_MSS);
         let mss = t.send.mss;
-        let full = of_segment(&mut t, mss, NOW);
+        let full = of_segment(&mut t, mss, false, NOW);
         prop_assert_eq!(mss + full.emitted_len() as u32, limit);
-        let options = of_segment(&mut t, mss - less, NOW);
+        let options = of_segment(&mut t, mss - less, false, NOW);
         prop_assert!(mss - less + options.emitted_len() as u32 <= limit);
         prop_assert_eq!(options.timestamps.is_some(), ours[0] && theirs[0]);
         let most = if options.timestamps.is_some() { 3 } else { 4 };
@@ -84,6 +84,7 @@ proptest! {
             sack_permitted: syn && r.chance(0.5),
             timestamps: r.chance(0.7).then(|| (r.next_u32(), r.next_u32())),
             sack: if syn { SackBlocks::new() } else { (0..blocks).map(block).collect() },
+            acc_ecn: None,
         };
         let flags = if syn { TcpFlags::SYN } else { TcpFlags::ACK };
         let fields = TcpFields { flags, options: sent, ..TcpFields::default() };
@@ -108,13 +109,13 @@ fn only_what_was_offered_is_answered() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
     let flags = TcpFlags::SYN | TcpFlags::ACK;
     for theirs in [[false, false], [true, false], [false, true], [true, true]] {
-        let t = connection(
+        let mut t = connection(
             &pool,
             [true, true],
             &offer(Some(1000), theirs[0], theirs[1]),
             0,
         );
-        let answer = of_syn(&t, flags, NOW);
+        let answer = of_syn(&mut t, flags, NOW);
         assert_eq!(
             answer.timestamps.map(|(_, echo)| echo),
             theirs[0].then_some(5)
@@ -122,14 +123,14 @@ fn only_what_was_offered_is_answered() {
         assert_eq!(answer.sack_permitted, theirs[1]);
         assert_eq!((answer.mss, answer.window_scale), (Some(1460), None));
     }
-    let syn = Tcb::new(
+    let mut syn = Tcb::new(
         &TcpConfig::default(),
         State::SynSent,
         SeqNum(1),
         RCV_MSS,
         NOW,
     );
-    let offered = of_syn(&syn, TcpFlags::SYN, NOW);
+    let offered = of_syn(&mut syn, TcpFlags::SYN, NOW);
     let clock = TimestampClock::new(true);
     assert_eq!(offered.timestamps, Some((clock.value(NOW), 0)));
     assert!(offered.sack_permitted && offered.window_scale.is_some());

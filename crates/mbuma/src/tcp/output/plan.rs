@@ -90,7 +90,11 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let len = match forced {
         true => all.min(t.send.mss),
         false => {
-            let window = window.min(pace.burst(t.send.mss));
+            let at_once = match t.conn.ecn.accurate().is_some() && t.conn.ecn.has_cwr_next() {
+                true => t.send.mss,
+                false => pace.burst(t.send.mss),
+            };
+            let window = window.min(at_once);
             whole_segments(t, all.min(window.max(t.send.mss)), all)
         }
     };
@@ -202,9 +206,9 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let record = of_one_record(t, t.send.nxt, waiting);
     let at_once = window.min(pace.burst(t.send.mss));
     let mut len = whole_segments(t, record.min(at_once), record);
-    if urgent::is_next(t) || t.conn.ecn.is_answer_due() {
-        // The pointer counts from the segment that has it, and CWR is said once: one that a device cuts would have both
-        // wrong.
+    if urgent::is_next(t) || t.conn.ecn.has_cwr_next() {
+        // The pointer counts from the segment that has it, and a device that cuts one leaves CWR on the first piece alone: it would
+        // have both wrong.
         len = len.min(t.send.mss);
     }
     // What ends a record can't be filled up.

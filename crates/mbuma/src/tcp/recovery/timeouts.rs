@@ -41,6 +41,9 @@ impl SendState {
         if reneges {
             // Nothing that it said counts any more (RFC 2018 8).
             self.sent.clear_sacked();
+        if let Some(path) = &mut self.path {
+            path.search.forget_probe();
+        }
         }
         if sack_on {
             let patience = self.patience();

@@ -10,7 +10,7 @@
 use super::Parser;
 use crate::script::icmp;
 use crate::script::lexer::{SyntaxError, Token};
-use crate::script::options::{OptionsSpec, TcpOption};
+use crate::script::options::{ACC_ECN_0, ACC_ECN_1, OptionsSpec, TcpOption};
 use crate::script::syntax::{Body, EcnField, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec};
 
 impl Parser<'_> {
@@ -183,6 +183,7 @@ impl Parser<'_> {
             "sackOK" => TcpOption::SackPermitted,
             "sack" => TcpOption::Sack(self.sack_blocks()?),
             "TS" => self.timestamps()?,
+            "ECN" => self.acc_ecn()?,
             "FO" => TcpOption::FastOpen(self.hex()?, false),
             "FOEXP" => TcpOption::FastOpen(self.hex()?, true),
             "md5" => {
@@ -208,6 +209,20 @@ impl Parser<'_> {
             true => self.wanted("a SACK block"),
             false => Ok(blocks),
         }
+    }
+
+    /// Up to three counts, each behind its name; the first name tells the order.
+    fn acc_ecn(&mut self) -> Result<TcpOption, SyntaxError> {
+        let order_1 = matches!(self.peek(), Token::Word(word) if word == ACC_ECN_1[0]);
+        let names = if order_1 { ACC_ECN_1 } else { ACC_ECN_0 };
+        let mut counts = Vec::new();
+        for name in names {
+            if !self.accept_word(name) {
+                break;
+            }
+            counts.push(self.int("a count of bytes")?);
+        }
+        Ok(TcpOption::AccEcn(counts, order_1))
     }
 
     fn timestamps(&mut self) -> Result<TcpOption, SyntaxError> {

@@ -1,0 +1,362 @@
+//! AccECN: both ends count marked packets, and each tells the other its count.
+//!
+//! ```text
+//!   field ACE    AE CWR ECE: packets that arrived marked CE, modulo 8, from 5 on        in each segment
+//!   option       bytes that arrived with each mark, modulo 2^24                         if one of them has changed, and there is room
+//! ```
+//!
+//! The SYN-ACK says in the place of the counter how the SYN's IP header was marked, and the first acknowledgement says it of
+//! the SYN-ACK:
+//!
+//! | mark | AE CWR ECE |
+//! |---|---|
+//! | none | 010 |
+//! | ECT(1) | 011 |
+//! | ECT(0) | 100 |
+//! | CE | 110 |
+//!
+//! Our SYNs and SYN-ACKs have no mark. If they arrive with one, or a counter begins at 0, or the two counts contradict each other, the path
+//! mangles the bits: from then on our data is not ECN-capable, and feedback goes on (RFC 9768 3.2.2.3, 3.2.2.4, 3.2.3.2.5).
+//!
+//! An acknowledgement of eight packets or more may hide a turn of the counter. The option tells; without it the count is taken for
+//! the largest that fits, if there were marks in this acknowledgement or in the one before (RFC 9768 3.2.2.5.2).
+//!
+//! Locks: none; part of the connection. Source: RFC 9768 section 3.2.
+
+use wire::{AccEcnOption, SeqNum, TcpFlags};
+
+use super::{ACE, CAPABLE, CE};
+
+/// ECN-capable transport of a sender of another kind (RFC 9331).
+const ECT_1: u8 = 0b01;
+
+/// The first value of the counters of packets, and of those of bytes.
+const PACKETS_FIRST: u32 = 5;
+const BYTES_FIRST: u32 = 1;
+
+/// CE marks since the last acknowledgement that make another one due: with data, and without (RFC 9768 3.2.2.5.1).
+const UNTOLD_WITH_DATA: u32 = 2;
+const UNTOLD_WITHOUT: u32 = 3;
+
+/// Rounds in which each packet was marked, after which marks are taken for damage (RFC 9768 3.2.2.3).
+const ROUNDS_MARKED_MAX: u8 = 4;
+
+/// The code of a mark that arrived with a SYN or a SYN-ACK.
+const fn code(mark: u8) -> TcpFlags {
+    match mark {
+        ECT_1 => TcpFlags::CWR.union(TcpFlags::ECE),
+        CAPABLE => TcpFlags::AE,
+        CE => TcpFlags::AE.union(TcpFlags::CWR),
+        _ => TcpFlags::CWR,
+    }
+}
+
+/// A count as the field ACE.
+fn ace_of(packets: u32) -> TcpFlags {
+    [TcpFlags::ECE, TcpFlags::CWR, TcpFlags::AE]
+        .into_iter()
+        .enumerate()
+        .filter(|(bit, _)| packets >> bit & 1 == 1)
+        .map(|(_, flag)| flag)
+        .collect()
+}
+
+/// The field ACE as a number.
+fn ace_in(flags: TcpFlags) -> u32 {
+    u32::from(flags.contains(TcpFlags::ECE))
+        | u32::from(flags.contains(TcpFlags::CWR)) << 1
+        | u32::from(flags.contains(TcpFlags::AE)) << 2
+}
+
+/// The part of an acknowledgement that is about ECN.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EcnReport {
+    pub(crate) flags: TcpFlags,
+    pub(crate) ack: SeqNum,
+    /// Packets that it newly acknowledges, about.
+    pub(crate) packets: u32,
+    /// Bytes of a full segment.
+    pub(crate) mss: u32,
+    /// It has neither data nor SACK blocks.
+    pub(crate) is_pure: bool,
+    /// It is not older than another one that was taken before.
+    pub(crate) is_newer: bool,
+    pub(crate) option: Option<AccEcnOption>,
+}
+
+/// The marks that an acknowledgement newly reports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MarkCount {
+    /// The window is to shrink for them.
+    pub(crate) due: bool,
+    /// Payload bytes that they were on; 0 where that is not known.
+    pub(crate) bytes: u32,
+}
+
+/// What the first acknowledgement means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AceStage {
+    /// It has the code of our SYN-ACK's mark, if it is pure.
+    SynAckCode,
+    /// It has the first value of the counter.
+    FirstCount,
+    /// It was seen.
+    Counting,
+}
+
+/// The state of one connection that has agreed on it.
+#[derive(Debug)]
+pub(crate) struct AccurateEcn {
+    /// Packets and bytes that arrived marked: CE; ECT(0), CE and ECT(1).
+    received: u32,
+    bytes: [u32; 3],
+    /// The mark of the peer's SYN or SYN-ACK, as a code; and whether the first acknowledgement is to tell it.
+    syn_code: TcpFlags,
+    tells_code: bool,
+    /// The last packet was marked CE; and how many of those were not told of yet.
+    last_was_ce: bool,
+    untold: u32,
+    /// Segments that are to carry the option; none if the path drops it.
+    options_due: u8,
+    sends_options: bool,
+    /// Packets of ours that the peer says arrived marked CE; the last field ACE and the last count of bytes that said so.
+    delivered_ce: u32,
+    reported: u32,
+    reported_bytes: u32,
+    /// It reported some with the acknowledgement before.
+    reported_last: bool,
+    /// The peer's options are believed.
+    trusts_options: bool,
+    stage: AceStage,
+    /// Our data is ECN-capable.
+    is_capable: bool,
+    /// Marks mean nothing: each packet of the first rounds had one.
+    ignores_marks: bool,
+    rounds_marked: u8,
+    /// Packets that were acknowledged, until it is known whether each is marked.
+    acked: u32,
+}
+
+impl AccurateEcn {
+    /// After the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
+    pub(super) fn new(syn: TcpFlags, mark: u8) -> Self {
+        let is_client = syn.contains(TcpFlags::ACK);
+        let marked = u32::from(is_client && mark == CE);
+        Self {
+            received: PACKETS_FIRST + marked,
+            bytes: [BYTES_FIRST, 0, BYTES_FIRST],
+            syn_code: code(mark),
+            tells_code: is_client,
+            last_was_ce: false,
+            untold: 0,
+            // The answer or the first acknowledgement, and the first segment behind it (RFC 9768 3.2.3.2.1).
+            options_due: 2,
+            sends_options: true,
+            delivered_ce: 0,
+            reported: PACKETS_FIRST,
+            reported_bytes: 0,
+            reported_last: false,
+            trusts_options: true,
+            stage: match is_client {
+                true => AceStage::FirstCount,
+                false => AceStage::SynAckCode,
+            },
+            is_capable: !is_client || is_unmarked(syn),
+            ignores_marks: false,
+            rounds_marked: 0,
+            acked: 0,
+        }
+    }
+
+    /// The bits of ECN in the IP header of new data.
+    pub(super) fn capable(&self) -> u8 {
+        if self.is_capable { CAPABLE } else { 0 }
+    }
+
+    /// Whether our data is ECN-capable; not if the path mangles the bits.
+    pub(crate) fn is_capable(&self) -> bool {
+        self.is_capable
+    }
+
+    /// Packets that arrived marked with congestion experienced.
+    pub(crate) fn received_ce(&self) -> u32 {
+        self.received - PACKETS_FIRST
+    }
+
+    /// Packets of ours that the peer says arrived so.
+    pub(crate) fn delivered_ce(&self) -> u32 {
+        self.delivered_ce
+    }
+
+    /// The field of the next segment.
+    pub(super) fn ace(&self) -> TcpFlags {
+        ace_of(self.received)
+    }
+
+    /// Whether the field differs from the count so far.
+    pub(super) fn is_news(&self, flags: TcpFlags) -> bool {
+        ace_in(flags) != self.reported
+    }
+
+    /// The bits of our SYN-ACK.
+    pub(super) fn answer(&self) -> TcpFlags {
+        self.syn_code
+    }
+
+    /// The bits of another segment.
+    pub(super) fn on_send(&mut self, len: u32) -> TcpFlags {
+        self.untold = 0;
+        match std::mem::take(&mut self.tells_code) && len == 0 {
+            true => self.syn_code,
+            false => self.ace(),
+        }
+    }
+
+    /// The option of a segment with so much room, if it is due.
+    pub(super) fn option(&mut self, room: usize, tries: u8) -> Option<AccEcnOption> {
+        self.sends_options &= tries == 0;
+        if !self.sends_options || self.options_due == 0 {
+            return None;
+        }
+        let [ect_0, ce, ect_1] = self.bytes;
+        let option = match (ect_0 != BYTES_FIRST, ect_1 != BYTES_FIRST) {
+            (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
+            (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
+            _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
+        };
+        let fits = option.emitted_len() <= room;
+        self.options_due -= u8::from(fits);
+        fits.then_some(option)
+    }
+
+    /// A segment with the option seems to have been dropped for it.
+    pub(super) fn leave_option_out(&mut self) {
+        self.sends_options = false;
+    }
+
+    /// Packets arrived. True if the peer should learn of their marks at once.
+    pub(super) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
+        let [ect_0, ce, ect_1] = &mut self.bytes;
+        let count = match mark {
+            CAPABLE => Some(ect_0),
+            CE => Some(ce),
+            ECT_1 => Some(ect_1),
+            _ => None,
+        };
+        if let (Some(count), true) = (count, len > 0) {
+            *count = count.wrapping_add(len);
+            self.options_due = self.options_due.max(1);
+        }
+        let began = mark == CE && !std::mem::replace(&mut self.last_was_ce, mark == CE);
+        if mark == CE {
+            self.received = self.received.wrapping_add(packets);
+            self.untold = self.untold.saturating_add(packets);
+        }
+        let untold_max = if len > 0 {
+            UNTOLD_WITH_DATA
+        } else {
+            UNTOLD_WITHOUT
+        };
+        (began && len > 0) || (mark == CE && self.untold >= untold_max)
+    }
+
+    /// Takes the feedback of an acknowledgement.
+    pub(super) fn on_ack(&mut self, report: &EcnReport) -> MarkCount {
+        if report.flags.contains(TcpFlags::SYN) || !report.is_newer {
+            return MarkCount::default();
+        }
+        let first = std::mem::replace(&mut self.stage, AceStage::Counting);
+        let ace = ace_in(report.flags);
+        if first == AceStage::SynAckCode && report.is_pure {
+            self.on_syn_ack_code(report.flags & ACE);
+        } else if first != AceStage::Counting && ace == 0 {
+            // A counter that begins at 5 does not begin at 0 (RFC 9768 3.2.2.4).
+            self.is_capable = false;
+            self.reported = 0;
+            return MarkCount::default();
+        }
+        if let (true, Some(option)) = (first != AceStage::Counting, report.option) {
+            // Nor do these (RFC 9768 3.2.3.2.4).
+            let zeroed = |count: Option<u32>| count == Some(0);
+            self.trusts_options &= !zeroed(option.ect0()) && !zeroed(option.ect1());
+        }
+        if first == AceStage::SynAckCode && report.is_pure {
+            return MarkCount {
+                due: self.delivered_ce > 0,
+                bytes: 0,
+            };
+        }
+        self.acked = self.acked.saturating_add(report.packets);
+        self.count(ace, report)
+    }
+
+    fn count(&mut self, ace: u32, report: &EcnReport) -> MarkCount {
+        let least = ace.wrapping_sub(self.reported) & 7;
+        let told = report.option.filter(|_| self.trusts_options);
+        let bytes = told.and_then(|option| option.ce()).map(|ce| {
+            let mask = AccEcnOption::MODULUS - 1;
+            let bytes = ce.wrapping_sub(self.reported_bytes) & mask;
+            self.reported_bytes = ce;
+            bytes
+        });
+        let packets = match bytes {
+            Some(bytes) => {
+                // Bytes without packets: something on the path changes one of the counts (RFC 9768 3.2.3.2.5).
+                self.is_capable &= bytes == 0 || least > 0 || report.packets >= 8;
+                nearest_turn(least, bytes.div_ceil(report.mss.max(1)))
+            }
+            None if report.packets >= 8 && (least > 0 || self.reported_last) => {
+                report.packets - (report.packets.wrapping_sub(least) & 7)
+            }
+            None => least,
+        };
+        self.reported = ace;
+        self.delivered_ce = self.delivered_ce.saturating_add(packets);
+        self.reported_last = packets > 0;
+        let any = packets > 0 || bytes.is_some_and(|bytes| bytes > 0);
+        MarkCount {
+            due: any && !self.ignores_marks,
+            bytes: bytes.unwrap_or(packets.saturating_mul(report.mss)),
+        }
+    }
+
+    /// The first acknowledgement says how our SYN-ACK arrived (RFC 9768 table 4).
+    fn on_syn_ack_code(&mut self, code_in: TcpFlags) {
+        let mangled = [0, ECT_1, CAPABLE, CE]
+            .into_iter()
+            .any(|mark| mark != 0 && code(mark) == code_in);
+        self.is_capable &= !mangled && !code_in.is_empty();
+        if code_in.is_empty() {
+            self.reported = 0;
+        } else if code_in == code(CE) {
+            (self.reported, self.delivered_ce) = (PACKETS_FIRST + 1, 1);
+        }
+    }
+
+    /// The window would shrink for marks. False if each packet was marked since the connection began, for several rounds.
+    pub(super) fn on_round_marked(&mut self) -> bool {
+        self.rounds_marked = self.rounds_marked.saturating_add(1);
+        let all = self.delivered_ce >= self.acked && self.acked > 0;
+        if all && self.rounds_marked >= ROUNDS_MARKED_MAX {
+            (self.is_capable, self.ignores_marks) = (false, true);
+        }
+        !self.ignores_marks
+    }
+}
+
+/// Whether the code of a SYN-ACK says that our SYN arrived as it was sent, or says nothing of it (RFC 9768 3.1.3).
+fn is_unmarked(syn_ack: TcpFlags) -> bool {
+    let code_in = syn_ack & ACE;
+    ![ECT_1, CAPABLE, CE]
+        .iter()
+        .any(|mark| code(*mark) == code_in)
+}
+
+/// The number that is `least` modulo 8 and nearest to `about`, and not less than `least`.
+fn nearest_turn(least: u32, about: u32) -> u32 {
+    let turns = (about + 4).saturating_sub(least) / 8;
+    least + turns * 8
+}
+
+#[cfg(test)]
+mod tests;

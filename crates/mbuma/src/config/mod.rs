@@ -147,6 +147,11 @@ pub struct TcpConfig {
     /// 1191 6.3). Default 10 minutes.
     #[doc(alias = "net.ipv4.route.mtu_expires")]
     pub path_mtu_timeout: Duration,
+    /// Where the path carries less than the interface, single larger segments are sent to find how much (RFC 8899): after a
+    /// path that drops without a report, and when [`path_mtu_timeout`](Self::path_mtu_timeout) is over. Needs SACK. Default true.
+    #[doc(alias = "net.ipv4.tcp_mtu_probing")]
+    #[doc(alias = "net.inet.tcp.pmtud_blackhole_detection")]
+    pub path_mtu_search: bool,
     /// Idle time before the first keepalive probe where the socket asks for them. Default 2 h.
     #[doc(alias = "net.inet.tcp.keepidle")]
     pub keepalive_idle: Duration,
@@ -195,14 +200,14 @@ pub enum EcnMode {
     Accept,
     /// RFC 3168's is offered too. Some middleboxes drop a SYN that offers it; then it goes again without, after a second.
     Offer,
+    /// AccECN is offered, with which ends count marks (RFC 9768); a peer that knows RFC 3168 alone takes that. The third SYN goes
+    /// without.
+    OfferAccurate,
 }
 
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
-    /// AccECN is offered, with which ends count marks (RFC 9768); a peer that knows RFC 3168 alone takes that. The third SYN goes
-    /// without.
-    OfferAccurate,
             recv_buffer: 1 << 20,
             recv_buffer_max: 6 << 20,
             send_buffer: 1 << 20,
@@ -220,6 +225,7 @@ impl Default for TcpConfig {
             syn_ack_retransmits_max: 5,
             soft_errors_abort: false,
             path_mtu_timeout: Duration::from_secs(600),
+            path_mtu_search: true,
             keepalive_idle: Duration::from_secs(7200),
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 8,

@@ -18,7 +18,8 @@ use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
 use super::steps::{Step, challenge};
 use super::timer::TcpTimer;
-use super::{pace, time_wait, timers, urgent};
+use super::timestamps::is_older;
+use super::{pace, path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
@@ -135,6 +136,7 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     if new {
         urgent::acked(t);
         free_acknowledged(batch, t, bytes);
+        path_mtu::progressed(batch, t);
         timers::progressed(batch, t);
         restart_timer(batch, t);
     }
@@ -166,8 +168,6 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
     apply(batch, t, &outcome);
 }
 
-/// Counts, and sets the reorder timer.
-pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
 /// The marks of a router that it tells of. One that acknowledges nothing new may be older than another one, unless its clock
 /// or its SACK blocks are newer.
 fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
@@ -199,6 +199,8 @@ fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
     })
 }
 
+/// Counts, and sets the reorder timer.
+pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
     let counters = &batch.stack.tcp.counters;
     if outcome.entered {
         counters.fast_retransmits.inc();

@@ -23,7 +23,7 @@
 //! CPU (CALLOUT), listeners (LISTENERS).
 //!
 //! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno), 8985 (RACK-TLP), 9937
-//! (PRR), 5682 (F-RTO), 5961 (blind
+//! (PRR), 5682 (F-RTO), 3168 and 9768 (ECN), 8899 (path MTU), 5961 (blind
 //! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
 
 use std::sync::Arc;
@@ -265,6 +265,8 @@ counters! {
     tail_loss_probes: Count, "Segments sent to learn whether the last ones of a flight were lost (RFC 8985).";
     spurious_recoveries: Count, "Recoveries and timeouts that were undone because nothing had been lost.";
     black_holes: Count, "Paths that seemed to drop full-sized segments without a word (RFC 8899 4.3).";
+    mtu_probes: Count, "Segments sent larger than usual, to learn whether the path carries them (RFC 8899).";
+    mtu_probes_acked: Count, "Of these, those that arrived.";
     reneged: Count, "Peers that dropped data which they had said to have (RFC 2018 8).";
     ecn_reductions: Count, "Windows made smaller because a router had marked congestion (RFC 3168).";
     duplicate_acks: Count, "Duplicate acknowledgements received.";

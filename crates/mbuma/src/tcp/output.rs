@@ -150,7 +150,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
         window,
         urgent: urgent.unwrap_or(0),
         options,
-        segsz: if plan.len > t.send.mss {
+        segsz: if plan.len > t.send.mss && plan.kind != PlanKind::MtuProbe {
             t.send.mss as u16
         } else {
             0
@@ -201,6 +201,10 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         PlanKind::Ack => {
             t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
             return;
+        }
+        PlanKind::MtuProbe => {
+            counters.mtu_probes.inc();
+            path_mtu::on_probe_sent(t, plan.seq..end);
         }
         PlanKind::Repair | PlanKind::Tail | PlanKind::Probe | PlanKind::Normal => {}
     }

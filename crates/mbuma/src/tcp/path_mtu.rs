@@ -5,9 +5,12 @@
 //! interface's MTU again; a path that is still small says so again.
 //!
 //! A *black hole* is a path that drops what is too large and reports nothing. Timeouts of full-sized segments tell (RFC 8899 4.3); near
-//! peers are left out, because the MTU of a link is known.
+//! peers are left out, because the MTU of a link is known. Then, and when a report is old, the [search](search) finds the largest segment
+//! that passes.
 //!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
+
+use std::time::Duration;
 
 use wire::Ipv6Header;
 
@@ -18,6 +21,10 @@ use crate::batch::Batch;
 use crate::icmp::input::Quoted;
 use crate::inet::Ends;
 use crate::network;
+
+mod search;
+
+pub(crate) use search::{MtuSearch, on_probe_sent, probe_len};
 
 /// The smallest MTU that segments are made for. A path with a smaller one gets segments that routers may fragment.
 const MTU_MIN: u16 = 296;
@@ -55,6 +62,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
         until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
         may_fragment: may_fragment || known,
         suspected: false,
+        search: MtuSearch::default(),
     }));
     t.send.set_mss(t.send.mss.min(mss));
     // A segment that was too large did not get lost to congestion.
@@ -79,6 +87,7 @@ pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
             until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
             may_fragment: false,
             suspected: false,
+            search: MtuSearch::default(),
         }));
         t.send.set_mss(mss);
     }
@@ -112,7 +121,16 @@ pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
                 until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
                 may_fragment: false,
                 suspected: true,
+                search: MtuSearch::default(),
             }));
+            t.send.set_mss(base);
+            batch.stack.tcp.counters.black_holes.inc();
+        }
+        (SUSPECTED_AFTER, Some(path)) if path.search.has_found() && is_full => {
+            // The path has become smaller than the search had found it.
+            if let Some(path) = &mut t.send.path {
+                (path.suspected, path.search) = (true, MtuSearch::default());
+            }
             t.send.set_mss(base);
             batch.stack.tcp.counters.black_holes.inc();
         }
@@ -138,9 +156,50 @@ fn mtu_base(ends: &Ends) -> u16 {
     }
 }
 
-/// Before a turn to send: the interface's MTU is tried again once the time is over.
+/// Before a turn to send: once the time is over, larger segments are tried again. Where losses are told by time, one by one; else
+/// those of the interface's MTU at once.
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
-    if let Some(path) = t.send.path.take_if(|path| path.until <= batch.now) {
-        t.send.set_mss(path.interface_mss);
+    let mss = t.send.mss;
+    let Some(path) = &mut t.send.path else {
+        return;
+    };
+    let searches = batch.stack.tcp.config.path_mtu_search && t.conn.sack_on && !path.may_fragment;
+    let is_over = path.until <= batch.now;
+    if !searches {
+        if is_over {
+            let mss = path.interface_mss;
+            t.send.path = None;
+            t.send.set_mss(mss);
+        }
+        return;
+    }
+    if is_over {
+        path.until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
+        path.search.begin(mss, path.interface_mss, true);
+    }
+    let rtt = t.send.rtt.smoothed().unwrap_or(RTT_UNKNOWN);
+    path.search.prepare(batch.now, rtt);
+}
+
+/// Between two probes, while no round trip is known.
+const RTT_UNKNOWN: Duration = Duration::from_secs(1);
+
+/// Data was acknowledged. A probe among it has found a larger size; and a path that drops full-sized segments and carries smaller ones
+/// is searched from here.
+pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
+    let (una, mss) = (t.send.una, t.send.mss);
+    let Some(path) = &mut t.send.path else {
+        return;
+    };
+    if path.suspected && !path.search.is_on() && batch.stack.tcp.config.path_mtu_search {
+        path.suspected = false;
+        path.search.begin(mss, path.interface_mss, false);
+    }
+    if let Some(found) = path.search.on_ack(una) {
+        batch.stack.tcp.counters.mtu_probes_acked.inc();
+        if found >= path.interface_mss {
+            t.send.path = None;
+        }
+        t.send.set_mss(found);
     }
 }

@@ -164,7 +164,7 @@ impl SendState {
         let patience = self.patience();
         let (lost, again) = self.reordering.detect(&mut self.sent, a.now, &patience);
         outcome.look_again = again;
-        lost
+        self.without_probe(lost)
     }
 
     fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {

@@ -6,6 +6,7 @@ use kern::Time;
 use wire::SeqNum;
 
 use super::cc::{self, Cc, Window};
+use super::path_mtu::MtuSearch;
 use super::rack::Reordering;
 use super::rate::DeliveryRate;
 use super::recovery::Recovery;
@@ -57,7 +58,7 @@ pub(crate) struct SendState {
 }
 
 /// A path whose MTU is smaller than the interface's.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PathMtu {
     /// Payload bytes a segment on the interface's MTU.
     pub(crate) interface_mss: u32,
@@ -67,6 +68,8 @@ pub(crate) struct PathMtu {
     pub(crate) may_fragment: bool,
     /// No router reported it: full-sized segments were not acknowledged.
     pub(crate) suspected: bool,
+    /// The search for the largest segment that passes.
+    pub(crate) search: MtuSearch,
 }
 
 impl SendState {

@@ -50,6 +50,26 @@ impl Clock for CoarseClock {
 }
 
 #[test]
+fn a_path_that_drops_large_packets_in_silence_is_searched() {
+    // RFC 8899 5.3: breaks when segments stay at the size that every path carries, or a probe that is lost shrinks the window.
+    let path = Path {
+        mtu: 1400,
+        ..Path::new("MTU 1400 without a report", 1.0, Faults::default())
+    };
+    let flow = flow(&path, 20, |_| {});
+    let s = flow.stats;
+    assert_eq!(s.black_holes, 1);
+    assert!(s.mtu_probes_acked >= 2, "{s:?}");
+    assert!(s.mtu_probes <= 24, "{s:?}");
+    // Of 1400 bytes 1348 are data; the search ends 16 below at most.
+    assert!(
+        flow.mbps >= 0.99 * FULL * 1332.0 / 1448.0,
+        "{:.2}",
+        flow.mbps
+    );
+}
+
+#[test]
 fn a_coarse_clock_costs_no_throughput() {
     // gVisor #9778, #6113: breaks when a clock whose grain is longer than the reordering window, or than the round trip, makes
     // each flight look lost or leaves the window at a few segments.

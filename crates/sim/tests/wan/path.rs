@@ -86,6 +86,8 @@ pub(crate) struct Path {
     /// The queue from which on what is ECN-capable is marked, in the same unit.
     pub(crate) marked_from: Option<f64>,
 }
+    /// Larger packets of data vanish.
+    pub(crate) mtu: u16,
 
 impl Path {
     pub(crate) fn new(name: &'static str, queue: f64, faults: Faults) -> Self {
@@ -101,6 +103,7 @@ impl Path {
             coalesce: Duration::ZERO,
             marked_from: None,
         }
+            mtu: u16::MAX,
     }
 
     fn link(&self) -> Link {
@@ -112,6 +115,7 @@ impl Path {
             ecn_bytes: self.marked_from.map(|part| (bdp * part) as usize),
             jitter: self.jitter,
             burst_bytes: self.burst_bytes,
+            mtu: self.mtu,
             ..Link::delay(self.rtt / 2)
         }
     }

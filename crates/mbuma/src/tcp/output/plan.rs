@@ -16,6 +16,7 @@ use wire::{SeqNum, TcpFlags};
 
 use crate::tcp::due::Due;
 use crate::tcp::pace::Pacing;
+use crate::tcp::path_mtu;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
@@ -38,6 +39,8 @@ pub(super) enum PlanKind {
     /// A tail loss probe.
     Tail,
     Probe,
+    /// A segment larger than usual, in one packet (RFC 8899).
+    MtuProbe,
     Normal,
     /// Nothing in sequence space.
     Ack,
@@ -204,6 +207,14 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
     let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
     let record = of_one_record(t, t.send.nxt, waiting);
+    if let Some(len) = path_mtu::probe_len(t, record, window) {
+        return Some(Plan {
+            seq: t.send.nxt,
+            len,
+            flags: TcpFlags::ACK,
+            kind: PlanKind::MtuProbe,
+        });
+    }
     let at_once = window.min(pace.burst(t.send.mss));
     let mut len = whole_segments(t, record.min(at_once), record);
     if urgent::is_next(t) || t.conn.ecn.has_cwr_next() {

@@ -19,6 +19,7 @@ impl SendState {
         let patience = self.patience();
         let (lost, again) = self.reordering.detect(&mut self.sent, now, &patience);
         outcome.look_again = again;
+        let lost = self.without_probe(lost);
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
             self.enter(now, before.0, before.1);
             outcome.entered = true;
@@ -40,10 +41,10 @@ impl SendState {
         let reneges = self.sent.is_first_sacked();
         if reneges {
             // Nothing that it said counts any more (RFC 2018 8).
-            self.sent.clear_sacked();
         if let Some(path) = &mut self.path {
             path.search.forget_probe();
         }
+            self.sent.clear_sacked();
         }
         if sack_on {
             let patience = self.patience();

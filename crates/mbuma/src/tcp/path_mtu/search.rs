@@ -1,0 +1,213 @@
+//! The search for the largest segment that a path carries, by sending some that are larger.
+//!
+//! ```text
+//!   low                    probe                 high
+//!    |  known to arrive      |   not known         |  the interface's, or a size that got lost
+//! ```
+//!
+//! A probe is one segment of new data, with five segments of the usual size behind it. If it is acknowledged, `low` is its size. If it
+//! alone is found lost, that was its size and not congestion: the data goes again in usual segments, and no window shrinks
+//! (RFC 4821 7.6, RFC 8899 3). If others are lost too, it says nothing. After three losses `high` is its size. The search ends when
+//! both are near; the path is asked again after [`path_mtu_timeout`].
+//!
+//! [`path_mtu_timeout`]: crate::TcpConfig::path_mtu_timeout
+//!
+//! Locks: none; part of the connection. Sources: RFC 4821 7, RFC 8899 4 and 5.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use kern::Time;
+use wire::SeqNum;
+
+use crate::tcp::pcb::{SendState, Tcb};
+
+/// Losses of one size that say that it does not pass.
+#[doc(alias = "MAX_PROBES")]
+const TRIES_MAX: u8 = 3;
+
+/// The search ends when it would gain less.
+const STEP_MIN: u32 = 16;
+
+/// Segments that follow a probe, so that its loss is told by them.
+const FOLLOWERS: u32 = 5;
+
+/// The state of a search.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MtuSearch {
+    /// The largest size that arrived, and the smallest that did not or must not be; 0: there is no search.
+    low: u32,
+    high: u32,
+    /// `high` itself was not tried yet.
+    tries_high: bool,
+    tries: u8,
+    /// The probe under way.
+    probe: Option<Range<SeqNum>>,
+    next_at: Time,
+    is_due: bool,
+    found: bool,
+}
+
+impl MtuSearch {
+    /// Begins between two sizes. `tries_high`: the larger one may pass.
+    pub(super) fn begin(&mut self, low: u32, high: u32, tries_high: bool) {
+        *self = Self {
+            low,
+            high,
+            tries_high,
+            found: self.found,
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.low > 0
+    }
+
+    /// Whether the size in use is one that it found.
+    pub(super) fn has_found(&self) -> bool {
+        self.found
+    }
+
+    /// The next size, unless the search is over.
+    fn size(&self) -> Option<u32> {
+        let size = match self.tries_high {
+            true => self.high,
+            false => self.low + self.high.saturating_sub(self.low) / 2,
+        };
+        (self.is_on() && size >= self.low + STEP_MIN).then_some(size)
+    }
+
+    /// Before a turn to send.
+    pub(super) fn prepare(&mut self, now: Time, rtt: Duration) {
+        self.is_due = self.probe.is_none() && self.size().is_some() && self.next_at <= now;
+        if self.is_due {
+            self.next_at = now + rtt;
+        }
+    }
+
+    /// All before `una` has arrived. The size that is found by it.
+    pub(super) fn on_ack(&mut self, una: SeqNum) -> Option<u32> {
+        let probe = self.probe.take_if(|probe| una.at_or_after(probe.end))?;
+        let size = probe.end.since(probe.start);
+        (self.low, self.tries, self.tries_high, self.found) = (size, 0, false, true);
+        Some(size)
+    }
+
+    /// What follows says nothing of the probe under way.
+    pub(in crate::tcp) fn forget_probe(&mut self) {
+        self.probe = None;
+    }
+
+    fn on_lost(&mut self, size: u32) {
+        self.tries += 1;
+        if self.tries >= TRIES_MAX {
+            (self.high, self.tries, self.tries_high) = (size, 0, false);
+        }
+    }
+}
+
+impl SendState {
+    /// Of `lost` bytes that were newly found lost, those that mean congestion: not a probe alone.
+    pub(in crate::tcp) fn without_probe(&mut self, lost: u32) -> u32 {
+        let Some(path) = self.path.as_deref_mut().filter(|_| lost > 0) else {
+            return lost;
+        };
+        let Some(probe) = path.search.probe.take() else {
+            return lost;
+        };
+        let size = probe.end.since(probe.start);
+        if lost == size && self.sent.next_lost() == Some(probe) {
+            path.search.on_lost(size);
+            return 0;
+        }
+        lost
+    }
+}
+
+/// The size of a probe that is to be sent now, if `waiting` bytes of data wait and so many may be sent.
+pub(crate) fn probe_len(t: &Tcb, waiting: u32, window: u32) -> Option<u32> {
+    let path = t.send.path.as_deref()?;
+    let size = path.search.size().filter(|_| path.search.is_due)?;
+    let follow = size + FOLLOWERS * t.send.mss;
+    let is_quiet = !t.send.recovery.phase().is_repair() && t.send.sent.lost() == 0;
+    (is_quiet && waiting >= follow && window >= follow).then_some(size)
+}
+
+/// It is sent.
+pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>) {
+    if let Some(path) = &mut t.send.path {
+        path.search.is_due = false;
+        path.search.probe = Some(range);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a search on a path that carries `carries` bytes; the size that it finds, and the probes that it takes.
+    fn run(low: u32, high: u32, carries: u32, tries_high: bool) -> (u32, u32) {
+        let mut search = MtuSearch::default();
+        search.begin(low, high, tries_high);
+        let (mut probes, mut at) = (0, SeqNum(u32::MAX - 3000));
+        while let Some(size) = search.size() {
+            probes += 1;
+            assert!(probes < 100, "no end: {search:?}");
+            search.probe = Some(at..at + size);
+            if size <= carries {
+                assert_eq!(search.on_ack(at + size - 1), None);
+                assert_eq!(search.on_ack(at + size), Some(size));
+            } else {
+                search.probe = None;
+                search.on_lost(size);
+            }
+            at += size;
+        }
+        (search.low, probes)
+    }
+
+    #[test]
+    fn it_finds_the_largest_size_that_passes() {
+        // RFC 8899 5.3: breaks if the search ends early, passes the path's size, or has no end.
+        for carries in [1148, 1200, 1340, 1380, 1440, 1448] {
+            let (found, probes) = run(1148, 1448, carries, false);
+            assert!(
+                found <= carries && found + 2 * STEP_MIN > carries,
+                "{carries}: {found}"
+            );
+            assert!(probes <= 5 * u32::from(TRIES_MAX), "{carries}: {probes}");
+        }
+        assert_eq!(run(1148, 1448, 1448, true), (1448, 1));
+        assert_eq!(run(1148, 1148, 1448, true), (1148, 0));
+    }
+
+    #[test]
+    fn one_loss_says_nothing_of_the_size() {
+        // RFC 8899 5.1.2, MAX_PROBES: breaks if a probe that was lost to congestion ends the search below the path's size.
+        let mut search = MtuSearch::default();
+        search.begin(1148, 1448, true);
+        search.on_lost(1448);
+        search.on_lost(1448);
+        assert_eq!(search.size(), Some(1448));
+        search.on_lost(1448);
+        assert_eq!(search.size(), Some(1298));
+    }
+
+    #[test]
+    fn a_round_trip_lies_between_two_probes() {
+        // RFC 8899 3: breaks if probes follow each other faster than their answers.
+        let mut search = MtuSearch::default();
+        search.begin(1148, 1448, false);
+        let rtt = Duration::from_millis(50);
+        search.prepare(Time::from_millis(100), rtt);
+        assert!(search.is_due);
+        search.prepare(Time::from_millis(120), rtt);
+        assert!(!search.is_due);
+        search.prepare(Time::from_millis(150), rtt);
+        assert!(search.is_due);
+        search.probe = Some(SeqNum(0)..SeqNum(1298));
+        search.prepare(Time::from_millis(900), rtt);
+        assert!(!search.is_due, "one is under way");
+    }
+}

@@ -379,7 +379,7 @@ pub(crate) struct NetOpts {
     )]
     pub(crate) impair: Option<Impairment>,
 
-    /// Congestion control of TCP connections with COMMAND: cubic or reno
+    /// Congestion control of TCP connections with COMMAND: cubic, reno or bbr
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: CongestionControl,
 

@@ -29,6 +29,8 @@ pub struct TcpInfo {
     /// The name of the congestion control algorithm.
     #[doc(alias = "TCP_CONGESTION")]
     pub congestion: &'static str,
+    /// The phase that the algorithm is in, if it has any with a name.
+    pub congestion_phase: Option<&'static str>,
     /// Congestion window; in recovery, recovery's own.
     pub cwnd: u32,
     /// Slow start threshold, once there was a congestion event.
@@ -58,8 +60,6 @@ pub struct TcpInfo {
     /// Both ends understand marks of congestion (RFC 3168); during the handshake, this one wants them.
     #[doc(alias = "TCPI_OPT_ECN")]
     pub ecn: bool,
-    /// In the send buffer, acknowledged data gone.
-    pub send_queue: usize,
     /// The feedback of marks is AccECN's (RFC 9768).
     pub ecn_accurate: bool,
     /// With AccECN: data is sent ECN-capable. It is not where the path was seen to change the marks or their counts.
@@ -70,6 +70,8 @@ pub struct TcpInfo {
     /// With AccECN: packets that arrived here so.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
+    /// In the send buffer, acknowledged data gone.
+    pub send_queue: usize,
     /// In the receive buffer.
     pub recv_queue: usize,
     /// Memory that these keep from being reused: mbufs and whole clusters.
@@ -83,15 +85,16 @@ pub struct TcpInfo {
 impl TcpInfo {
     pub(crate) fn of(t: &Tcb, config: &TcpConfig) -> Self {
         let s = &t.send;
+        let accurate = t.conn.ecn.accurate();
         Self {
             state: t.conn.state,
-        let accurate = t.conn.ecn.accurate();
             mss: s.mss,
             rtt: s.rtt.smoothed(),
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
             min_rtt: s.reordering.min_rtt.get().map(Duration::from_nanos),
             timeout: s.rtt.timeout(config.rto_min, config.rto_max),
             congestion: s.cc.name(),
+            congestion_phase: s.cc.phase(),
             cwnd: s.cwnd(),
             ssthresh: Some(s.window.ssthresh).filter(|bytes| *bytes != u32::MAX),
             snd_wnd: s.wnd,
@@ -105,13 +108,13 @@ impl TcpInfo {
             reordering: s.reordering.seen,
             in_recovery: s.recovery.phase().is_repair(),
             ecn: t.conn.ecn.is_on(),
-            send_queue: s.buf.claimed(),
-            recv_queue: t.recv.buf.claimed(),
-            recv_pinned: t.recv.buf.pinned(),
             ecn_accurate: accurate.is_some(),
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),
             ecn_delivered_ce: accurate.map_or(0, |a| a.delivered_ce()),
             ecn_received_ce: accurate.map_or(0, |a| a.received_ce()),
+            send_queue: s.buf.claimed(),
+            recv_queue: t.recv.buf.claimed(),
+            recv_pinned: t.recv.buf.pinned(),
             reass_queue: t.recv.reass.len(),
             reass_pinned: t.recv.reass.pinned(),
         }

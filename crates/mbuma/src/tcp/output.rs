@@ -252,6 +252,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
         let new = SentRecord {
             // Data that is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
             resent: plan.kind == PlanKind::Probe,
+            flight: in_flight + end.since(t.send.nxt),
             ..SentRecord::new(t.send.nxt..end, now, stamp)
         };
         t.send.sent.push(new);

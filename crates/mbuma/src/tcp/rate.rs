@@ -89,7 +89,8 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of a record, last sent at `sent_at`, were delivered: the first acknowledgement of them, of any kind.
+    /// `bytes` of a record, last sent at `sent_at`, were delivered: the first acknowledgement of them, of any kind. True if it was
+    /// sent last of those so far.
     pub(crate) fn on_delivered(
         &mut self,
         now: Time,
@@ -97,7 +98,7 @@ impl DeliveryRate {
         sent_at: Time,
         stamp: SendStamp,
         last: &mut LastSent,
-    ) {
+    ) -> bool {
         self.delivered += u64::from(bytes);
         self.delivered_at = now;
         let newer = last
@@ -106,6 +107,7 @@ impl DeliveryRate {
         if newer {
             last.0 = Some((sent_at, stamp));
         }
+        newer
     }
 
     /// The end of an acknowledgement. `s.now` and `s.min_rtt` are set; this sets what the estimator knows: `delivered`,

@@ -223,6 +223,7 @@ impl SendState {
                 self.congested(Why::Ecn, a.now, before.in_flight, false);
                 self.begin(RecoveryPhase::Marked, before.outstanding, true);
                 self.reduce(sample.acked, true);
+                self.sample_own(sample);
                 return;
             }
             // Reports of a hole may be the first of a loss: until reordering was seen, they open no window.
@@ -241,6 +242,16 @@ impl SendState {
             self.reduce(sample.acked, true);
         } else {
             self.enter_without_sack(a.now);
+        }
+        self.sample_own(sample);
+    }
+
+    /// An algorithm with a recovery of its own sees each sample.
+    fn sample_own(&mut self, sample: &RateSample) {
+        if self.cc.own_recovery() {
+            let lost = sample.lost + self.recovery.take_timer_lost();
+            let sample = RateSample { lost, ..*sample };
+            self.cc.on_ack(&mut self.window, &sample);
         }
     }
 
@@ -294,6 +305,7 @@ impl SendState {
             delivered: 0,
             sent: 0,
             cwnd: self.window.cwnd,
+            timer_lost: 0,
         }));
     }
 
@@ -321,9 +333,7 @@ impl SendState {
     }
 
     fn on_ack_fast(&mut self, a: &Acknowledgement<'_>, sample: &RateSample, advanced: bool) {
-        if self.cc.own_recovery() {
-            self.cc.on_ack(&mut self.window, sample);
-        }
+        self.sample_own(sample);
         if self.una.at_or_after(self.recovery.recover) {
             self.end_phase();
             self.cc.on_recovered(&mut self.window);

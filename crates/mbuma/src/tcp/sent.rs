@@ -42,6 +42,8 @@ pub(crate) struct SentRecord {
     /// When it was last sent.
     pub(crate) sent_at: Time,
     pub(crate) stamp: SendStamp,
+    /// Bytes in flight then, itself included.
+    pub(crate) flight: u32,
     /// It arrived, as a SACK block says.
     pub(crate) sacked: bool,
     /// It is to be sent again.
@@ -59,6 +61,7 @@ impl SentRecord {
             end: range.end,
             sent_at,
             stamp,
+            flight: 0,
             sacked: false,
             lost: false,
             resent: false,

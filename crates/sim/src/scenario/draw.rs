@@ -203,8 +203,17 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     for link in links {
         link.ecn_bytes = r.chance(0.3).then_some(link.queue_bytes / 4);
     }
-    for tcp in tcp {
+    for tcp in tcp.iter_mut() {
         tcp.pacing = r.chance(0.8);
+    }
+    for tcp in tcp {
+        if tcp.ecn == EcnMode::Offer && r.chance(0.5) {
+            tcp.ecn = EcnMode::OfferAccurate;
+        }
+        if r.chance(0.2) {
+            tcp.congestion = CongestionControl::Bbr;
+        }
+        tcp.path_mtu_search = r.chance(0.8);
     }
 }
 

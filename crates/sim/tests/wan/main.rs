@@ -11,6 +11,7 @@ use mbuma::{Config, EcnMode};
 use path::{Flow, Path, RTT, loss, reordering, run, seeds};
 use sim::Faults;
 
+mod bbr;
 mod faults;
 mod path;
 
@@ -144,8 +145,8 @@ fn a_queue_that_marks_loses_nothing() {
     // RFC 3168, 8511, 9768: breaks when a sender that could know of congestion by marks fills the queue until it loses, or shrinks
     // its window more than once for one window of data.
     let cubic: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::Offer;
-    let reno: fn(&mut Config) = |config| {
     let accurate: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::OfferAccurate;
+    let reno: fn(&mut Config) = |config| {
         config.tcp.ecn = EcnMode::Offer;
         config.tcp.congestion = CongestionControl::Reno;
     };

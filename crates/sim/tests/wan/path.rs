@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kern::Time;
 use mbuf::Live;
+use mbuma::congestion::CongestionControl;
 use mbuma::{Config, SocketError, TcpListener, TcpStats, TcpStream};
 use sim::app::{App, Context};
 use sim::{Faults, Lateness, Link, Net, PortConfig, WireId};
@@ -85,9 +86,9 @@ pub(crate) struct Path {
     pub(crate) coalesce: Duration,
     /// The queue from which on what is ECN-capable is marked, in the same unit.
     pub(crate) marked_from: Option<f64>,
-}
     /// Larger packets of data vanish.
     pub(crate) mtu: u16,
+}
 
 impl Path {
     pub(crate) fn new(name: &'static str, queue: f64, faults: Faults) -> Self {
@@ -102,8 +103,8 @@ impl Path {
             outage: Duration::ZERO,
             coalesce: Duration::ZERO,
             marked_from: None,
-        }
             mtu: u16::MAX,
+        }
     }
 
     fn link(&self) -> Link {
@@ -114,8 +115,8 @@ impl Path {
             queue_bytes: (bdp * self.queue) as usize,
             ecn_bytes: self.marked_from.map(|part| (bdp * part) as usize),
             jitter: self.jitter,
-            burst_bytes: self.burst_bytes,
             mtu: self.mtu,
+            burst_bytes: self.burst_bytes,
             ..Link::delay(self.rtt / 2)
         }
     }
@@ -198,6 +199,64 @@ pub(crate) fn run(path: &Path, seed: u64, time: Duration, tune: impl Fn(&mut Con
         stats,
         timeouts: stats.timeouts - timeouts,
     }
+}
+
+/// Runs two flows of one host beside each other, each with its algorithm, for `time` after ten seconds that do not count. Their
+/// goodputs in Mbit/s.
+pub(crate) fn run_beside(
+    path: &Path,
+    seed: u64,
+    time: Duration,
+    algorithms: [CongestionControl; 2],
+) -> [f64; 2] {
+    let mut net = Net::new(seed);
+    let wire = net.wire(Link::delay(path.rtt / 2));
+    let large = |config: &mut Config| {
+        config.tcp.send_buffer = BUFFER;
+        config.tcp.recv_buffer = BUFFER;
+    };
+    let (a, b) = (net.stack_with(large), net.stack_with(large));
+    let end = net.plug(a, wire, A, &PortConfig::plain(1500));
+    net.plug(b, wire, B, &PortConfig::plain(1500));
+    net.wire_mut(wire).set_link(end, path.link());
+    let start = Duration::from_secs(10);
+    let until = net.now() + start + time;
+    let read = algorithms.map(|algorithm| {
+        let server = SocketAddrV4::new(
+            B,
+            if matches!(algorithm, CongestionControl::Bbr) {
+                81
+            } else {
+                80
+            },
+        );
+        let listener = net.at(b).tcp_listen(server, 1).expect("the port is free");
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let stream = net.at(a).tcp_connect(any, server).expect("a port is free");
+        stream.set_congestion(algorithm);
+        let bytes = Arc::new(AtomicU64::new(0));
+        net.add_app(Box::new(Reader {
+            listener,
+            stream: None,
+            bytes: Arc::clone(&bytes),
+        }));
+        net.add_app(Box::new(Source {
+            stream,
+            until,
+            bytes: vec![7; 64 << 10],
+        }));
+        bytes
+    });
+    net.run_for(start);
+    let before = read.each_ref().map(|bytes| bytes.load(Relaxed));
+    net.run_for(time);
+    let after = read.each_ref().map(|bytes| bytes.load(Relaxed));
+    net.heal();
+    net.run_for(Duration::from_secs(60));
+    for node in [a, b] {
+        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
+    }
+    [0, 1].map(|i| (after[i] - before[i]) as f64 * 8.0 / 1e6 / time.as_secs_f64())
 }
 
 /// Lets `time` pass, with the outages of the path.

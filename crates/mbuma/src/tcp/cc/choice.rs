@@ -40,13 +40,16 @@ pub enum CongestionControl {
     /// [`Cubic`]: RFC 9438, with HyStart++ (RFC 9406).
     #[default]
     Cubic,
+    /// [`Bbr`](super::Bbr): BBRv3 (draft-ietf-ccwg-bbr), which answers no loss below 2 %. Experimental: it may take more than its share
+    /// beside other flows.
+    Bbr,
     /// An algorithm of the embedder's own. The function makes the state of one connection.
     Custom(fn() -> Box<dyn Algorithm>),
 }
 
 impl CongestionControl {
     /// The names of the algorithms that are built in.
-    pub const NAMES: [&str; 2] = ["reno", "cubic"];
+    pub const NAMES: [&str; 3] = ["reno", "cubic", "bbr"];
 }
 
 /// No built-in algorithm has this name.
@@ -69,6 +72,7 @@ impl FromStr for CongestionControl {
         match name {
             "reno" => Ok(Self::Reno),
             "cubic" => Ok(Self::Cubic),
+            "bbr" => Ok(Self::Bbr),
             _ => Err(UnknownCongestionControl),
         }
     }
@@ -80,6 +84,7 @@ impl Cc {
         match choice {
             CongestionControl::Reno => Self::Reno(Reno::default()),
             CongestionControl::Cubic => Self::Cubic(Cubic::default()),
+            CongestionControl::Bbr => Self::Bbr(Box::default()),
             CongestionControl::Custom(make) => Self::Custom(make()),
         }
     }

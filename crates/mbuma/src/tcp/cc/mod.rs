@@ -24,11 +24,13 @@ use std::time::Duration;
 
 use kern::Time;
 
+mod bbr;
 mod choice;
 mod cubic;
 mod hystart;
 mod reno;
 
+pub use bbr::Bbr;
 pub use choice::{CongestionControl, UnknownCongestionControl};
 pub use cubic::Cubic;
 pub use reno::Reno;
@@ -126,6 +128,8 @@ pub struct RateSample {
     pub lost: u32,
     /// Bytes that newly arrived marked with congestion experienced.
     pub ce: u32,
+    /// Bytes in flight when the data was sent that arrived and was sent last, itself included; 0 if none arrived.
+    pub sent_flight: u32,
     /// Bytes in flight before this acknowledgement.
     pub prior_flight: u32,
     /// Bytes in flight after it.
@@ -171,6 +175,11 @@ pub struct CongestionEvent {
 pub trait Algorithm: fmt::Debug + Send {
     /// The name that users choose it by.
     fn name(&self) -> &'static str;
+
+    /// The phase that the algorithm is in, if it has any with a name.
+    fn phase(&self) -> Option<&'static str> {
+        None
+    }
 
     /// An acknowledgement arrived. Called outside of fast recovery; always if [`own_recovery`](Self::own_recovery).
     /// It must not lower `cwnd`, unless the algorithm has its own recovery.
@@ -221,6 +230,7 @@ pub trait Algorithm: fmt::Debug + Send {
 pub(crate) enum Cc {
     Reno(Reno),
     Cubic(Cubic),
+    Bbr(Box<Bbr>),
     /// An embedder's own.
     Custom(Box<dyn Algorithm>),
 }
@@ -233,6 +243,7 @@ impl Cc {
         match self {
             Self::Reno(reno) => reno.on_ack(w, s),
             Self::Cubic(cubic) => cubic.on_ack(w, s),
+            Self::Bbr(bbr) => bbr.on_ack(w, s),
             Self::Custom(custom) => custom.on_ack(w, s),
         }
     }
@@ -246,6 +257,7 @@ impl Deref for Cc {
         match self {
             Self::Reno(reno) => reno,
             Self::Cubic(cubic) => cubic,
+            Self::Bbr(bbr) => bbr.as_ref(),
             Self::Custom(custom) => custom.as_ref(),
         }
     }
@@ -256,6 +268,7 @@ impl DerefMut for Cc {
         match self {
             Self::Reno(reno) => reno,
             Self::Cubic(cubic) => cubic,
+            Self::Bbr(bbr) => bbr.as_mut(),
             Self::Custom(custom) => custom.as_mut(),
         }
     }

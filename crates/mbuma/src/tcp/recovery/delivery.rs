@@ -40,6 +40,8 @@ pub(super) struct Delivery {
     /// The first data that it covers was sent again, and yet the first transmission is what arrived.
     pub(super) late: Option<Range<SeqNum>>,
     pub(super) last: LastSent,
+    /// Bytes in flight when the last of it was sent.
+    pub(super) sent_flight: u32,
 }
 
 impl SendState {
@@ -62,7 +64,9 @@ impl SendState {
         let recovery = &*recovery;
         let una = self.una;
         let mut each = |d: &mut Delivery, r: &SentRecord| {
-            rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
+            if rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last) {
+                d.sent_flight = r.flight;
+            }
             rack.on_delivered(r, &arrival, reordering);
             if !r.resent {
                 d.newest = d.newest.max(Some(r.sent_at));
@@ -138,6 +142,8 @@ impl SendState {
             // Data that was sacked before was counted then.
             acked: d.acked.min(a.data) + d.sacked,
             sacked: d.sacked,
+            ce: a.ce,
+            sent_flight: d.sent_flight,
             prior_flight: before.in_flight,
             ..RateSample::default()
         };

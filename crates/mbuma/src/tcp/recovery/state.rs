@@ -83,6 +83,8 @@ pub(super) struct Episode {
     pub(super) sent: u64,
     /// The window of `Fast`.
     pub(super) cwnd: u32,
+    /// Bytes that the reorder timer found lost, until the next acknowledgement's sample has them.
+    pub(super) timer_lost: u32,
 }
 
 impl Recovery {
@@ -131,6 +133,12 @@ impl Recovery {
             episode.resent += u64::from(range.end.since(range.start));
             episode.first_resent_ms.get_or_insert(now.as_millis());
         }
+    }
+
+    /// Bytes that the reorder timer found lost since the last acknowledgement.
+    pub(super) fn take_timer_lost(&mut self) -> u32 {
+        let episode = self.episode.as_mut();
+        episode.map_or(0, |episode| std::mem::take(&mut episode.timer_lost))
     }
 
     /// So many bytes were sent.

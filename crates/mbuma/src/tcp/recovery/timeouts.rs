@@ -27,6 +27,9 @@ impl SendState {
             self.repair_in_window();
             outcome.entered = true;
         }
+        if let (true, Some(episode)) = (lost > 0, &mut self.recovery.episode) {
+            episode.timer_lost += lost;
+        }
         if lost > 0 && self.recovery.phase == RecoveryPhase::Fast {
             self.reduce(0, false);
         }
@@ -38,12 +41,12 @@ impl SendState {
     pub(crate) fn on_timeout(&mut self, now: Time, sack_on: bool, first: bool) -> bool {
         let outstanding = self.nxt.since(self.una) - self.sent.sacked();
         let fresh = first && self.recovery.phase == RecoveryPhase::Open;
-        let reneges = self.sent.is_first_sacked();
-        if reneges {
-            // Nothing that it said counts any more (RFC 2018 8).
         if let Some(path) = &mut self.path {
             path.search.forget_probe();
         }
+        let reneges = self.sent.is_first_sacked();
+        if reneges {
+            // Nothing that it said counts any more (RFC 2018 8).
             self.sent.clear_sacked();
         }
         if sack_on {

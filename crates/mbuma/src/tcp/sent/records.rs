@@ -218,6 +218,7 @@ impl Records {
         let to = self.split(range.end, usize::MAX);
         let first = self.find(self.first_lost);
         let is_first = first >= from || self.list.range(first..from).all(|r| !r.lost);
+        let flight = self.total() - self.sacked - self.lost + range.end.since(range.start);
         for at in from..to.min(self.list.len()) {
             let record = &mut self.list[at];
             if record.lost {
@@ -226,6 +227,7 @@ impl Records {
             record.lost = false;
             if !record.sacked {
                 (record.resent, record.sent_at, record.stamp) = (true, now, stamp);
+                record.flight = flight;
             }
         }
         self.join_resent(from, to, now);

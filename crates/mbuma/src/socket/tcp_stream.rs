@@ -548,8 +548,9 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         splice::end_dropped(&self.end());
         let wakers = self.stack.enter(|batch| {
-            let deadline = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = visit::begin(&self.pcb);
+            let timeout = t.conn.asked().orphan_timeout(&self.stack.config.tcp);
+            let deadline = batch.now + timeout;
             let wakers = t.conn.waiters.clear();
             if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).

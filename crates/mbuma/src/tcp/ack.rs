@@ -319,10 +319,9 @@ fn closing(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
         State::FinWait1 => {
             t.conn.state = State::FinWait2;
             // An orphan waits for the peer's FIN, but not for ever.
-            t.timers.set(
-                TcpTimer::Wait,
-                t.conn.orphan.then(|| batch.now + config.fin_wait_2_timeout),
-            );
+            let timeout = t.conn.asked().orphan_timeout(config);
+            t.timers
+                .set(TcpTimer::Wait, t.conn.orphan.then(|| batch.now + timeout));
             t.notify();
         }
         State::Closing => time_wait::enter(batch, t),

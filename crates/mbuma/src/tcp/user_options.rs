@@ -76,9 +76,18 @@ pub struct TcpSocketOptions {
     /// [paces](crate::TcpConfig::pacing) or not.
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing_max: Option<u64>,
+    /// How long the connection waits for the peer's FIN once its program has closed it, in the place of the stack's
+    /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
+    #[doc(alias = "TCP_LINGER2")]
+    pub fin_wait_2_timeout: Option<Duration>,
 }
 
 impl TcpSocketOptions {
+    /// How long an orphan stays in FIN-WAIT-2.
+    pub(crate) fn orphan_timeout(&self, config: &TcpConfig) -> Duration {
+        self.fin_wait_2_timeout.unwrap_or(config.fin_wait_2_timeout)
+    }
+
     /// The size of a segment that takes `mss` bytes at most, as it is announced before the handshake.
     pub(crate) fn segment_len(&self, mss: u32) -> u32 {
         let most = self.segment_max.map(|most| most.max(SEGMENT_MIN));

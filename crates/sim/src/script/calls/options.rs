@@ -27,7 +27,8 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 12] = [
+pub(super) const OF_CONNECTION: [&str; 13] = [
+    "TCP_LINGER2",
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
     "TCP_SYNCNT",
@@ -140,6 +141,7 @@ impl Sockets {
             "TCP_KEEPIDLE" => tcp.keepalive_idle.as_secs() as i64,
             "TCP_KEEPINTVL" => tcp.keepalive_interval.as_secs() as i64,
             "TCP_KEEPCNT" => i64::from(tcp.keepalive_probes),
+            "TCP_LINGER2" => tcp.fin_wait_2_timeout.as_secs() as i64,
             "TCP_SYNCNT" => i64::from(tcp.syn_retransmits_max),
             "IP_TTL" => 64,
             "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_USER_TIMEOUT" | "TCP_CORK"

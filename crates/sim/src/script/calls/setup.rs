@@ -272,6 +272,7 @@ impl Descriptor {
             keepalive_interval: positive("TCP_KEEPINTVL").map(Duration::from_secs),
             keepalive_probes: small("TCP_KEEPCNT"),
             pacing_max: positive("SO_MAX_PACING_RATE"),
+            fin_wait_2_timeout: positive("TCP_LINGER2").map(Duration::from_secs),
         })
     }
 

@@ -191,8 +191,10 @@ fn any_block(r: &mut kern::Random, una: SeqNum, len: u32) -> (SeqNum, SeqNum) {
 fn no_stream_of_blocks_breaks_the_sender() {
     // Breaks when acknowledgements and blocks in any order, true or forged, make the variables disagree (checked after each
     // segment in debug builds), let more into the network than windows allow, stop the connection, or leave memory behind.
-    let seeds = std::env::var("SACK_SEED").ok().and_then(|s| s.parse().ok());
-    for seed in seeds.map_or(0..300, |seed: u64| seed..seed + 1) {
+    // SACK_SEED=n runs one stream, SACK_STREAMS=n so many.
+    let number = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let streams = number("SACK_STREAMS").unwrap_or(300);
+    for seed in number("SACK_SEED").map_or(0..streams, |seed| seed..seed + 1) {
         println!("SACK_SEED={seed}");
         let mut r = kern::Random::from_seed(seed);
         let mut b = Bench::new();

@@ -205,8 +205,14 @@ impl Model {
     }
 }
 
+/// Streams of each property: SENT_MAP_STREAMS, else 2,000.
+fn streams() -> u32 {
+    let asked = std::env::var("SENT_MAP_STREAMS").ok();
+    asked.and_then(|s| s.parse().ok()).unwrap_or(2000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(streams()))]
     #[test]
     fn it_knows_what_a_model_of_each_byte_knows(
         start in any::<u32>(),

@@ -444,6 +444,28 @@ fn initial_sequence_numbers_are_unpredictable_yet_monotone() {
 }
 
 #[test]
+fn ports_of_one_destination_tell_nothing_of_another() {
+    // RFC 6056 3.3.3: breaks when an outsider learns, from connections to a server of its own, the port of the next one to
+    // another destination; or when a port is not a dynamic one, or is used again at once.
+    let mut b = Bench::new();
+    let mut port = |to: u16| {
+        let (local, to) = (any(), them(to));
+        let stream = b.stack().tcp_connect(local, to).expect("a port is free");
+        b.run(ms(0));
+        let port = b.one().src.port();
+        stream.abort();
+        b.run(ms(0));
+        b.seen();
+        i32::from(port)
+    };
+    let [one, other, next] = [80, 81, 80].map(&mut port);
+    assert!([one, other, next].iter().all(|port| *port >= 49_152));
+    assert_ne!(one, next);
+    assert!((other - one).abs() > 2, "{one}, {other}");
+    b.finish();
+}
+
+#[test]
 fn a_repeated_handshake_begins_with_a_patient_timer() {
     // RFC 6298 (5.7): breaks when data is sent again after a second although no round trip was measured.
     let mut b = Bench::new();

@@ -56,14 +56,14 @@ fn a_path_that_drops_large_packets_in_silence_is_searched() {
         mtu: 1400,
         ..Path::new("MTU 1400 without a report", 1.0, Faults::default())
     };
-    let flow = flow(&path, 20, |_| {});
+    let flow = flow(&path, 15, |_| {});
     let s = flow.stats;
     assert_eq!(s.black_holes, 1);
     assert!(s.mtu_probes_acked >= 2, "{s:?}");
     assert!(s.mtu_probes <= 24, "{s:?}");
     // The two timeouts leave a threshold of few segments, from which CUBIC grows; lost probes take nothing more.
     assert_eq!((s.timeouts, s.fast_retransmits), (2, 0), "{s:?}");
-    assert!(flow.mbps >= 40.0, "{:.2}", flow.mbps);
+    assert!(flow.mbps >= 30.0, "{:.2}", flow.mbps);
 }
 
 #[test]

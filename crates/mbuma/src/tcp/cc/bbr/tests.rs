@@ -103,7 +103,7 @@ impl Trip {
 fn startup_finds_the_bandwidth_and_drains_its_queue() {
     // Section 5.3.1: breaks if STARTUP ends before the pipe is full, never ends, or leaves its queue standing.
     let mut trip = Trip::new();
-    trip.until(BbrPhase::Down, 30);
+    trip.until(BbrPhase::Cruise, 30);
     let bandwidth = trip.bbr.bandwidth();
     assert!(bandwidth.abs_diff(RATE) < RATE / 10, "{bandwidth}");
     assert!(trip.bbr.model.is_full());

@@ -88,11 +88,7 @@ impl Bbr {
             }
             BbrPhase::Down if self.has_drained(w, s) => self.enter(BbrPhase::Cruise),
             BbrPhase::Refill if self.model.round_start => self.start_up(w, s),
-            BbrPhase::Up => {
-                if self.is_probed(w, s) {
-                    self.start_down(s.now);
-                }
-            }
+            BbrPhase::Up => self.end_probe(w, s),
             _ => {}
         }
     }
@@ -161,13 +157,13 @@ impl Bbr {
         s.flight <= self.bounds.with_headroom(w) && s.flight <= product
     }
 
-    /// Whether a probe is over: the pipe is full again. One that the bound holds back says nothing of the path.
-    fn is_probed(&mut self, w: &Window, s: &RateSample) -> bool {
+    /// A probe is over once the pipe is full again. One that the bound holds back says nothing of the path.
+    fn end_probe(&mut self, w: &Window, s: &RateSample) {
         if s.cwnd_limited && w.cwnd >= self.bounds.flight_high {
             self.model.reset_full(rate_of(s).unwrap_or(0));
-            return false;
+        } else if self.model.is_full_now {
+            self.start_down(s.now);
         }
-        self.model.is_full_now
     }
 
     pub(super) fn start_down(&mut self, now: Time) {

@@ -133,6 +133,18 @@ pub(crate) enum Experiment {
     )]
     Run(RunArgs),
 
+    /// A file's records of 16 KiB, plain and over TLS: page lists in the mbuf, beside it, clusters
+    #[command(
+        long_about = "Compare ways of holding a file's records until they are sent: a page list in the mbuf, one \
+        beside it (seed 001), and clusters that the file is read into; sent plain, or encrypted by AES-128-GCM. \
+        Records begin at every place of a page.\n\n\
+        Every round goes over all designs, so that a disturbance of the machine affects all of them alike. A figure is \
+        the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row.",
+        mut_arg("seconds_per_case", |arg| arg.default_value("3")),
+        mut_arg("reps", |arg| arg.default_value("21"))
+    )]
+    Sendfile(SendfileArgs),
+
     /// Files over HTTP: `mbuma serve` beside nginx
     #[command(
         long_about = "Compare `mbuma serve` with nginx, side by side in one run: files of 1 KB to 256 MiB, over one \
@@ -464,6 +476,17 @@ pub(crate) struct EpairArgs {
     /// Get this many pages, in the namespace that another mbuma has made for this one
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// The options of `cargo lab sendfile`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab sendfile --list                      the cases and the designs
+  cargo lab sendfile --case tls --design inline,separate --reps 61 --seconds-per-case 12")]
+pub(crate) struct SendfileArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 /// The options of `cargo lab serve`.

@@ -8,6 +8,7 @@
 //!   sizes the memory of packets of real sizes in mbufs, and in the buffers of others
 //!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
+//!   sendfile   a file's records, described by page lists or read into clusters, plain and over TLS
 //!   netisr     packets handled at once, by their flow's CPU, or later
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //!   splice     a TCP proxy spliced inside of the stack, beside programs that copy, and the kernel
@@ -68,6 +69,7 @@ pub mod netisr;
 pub mod refs;
 pub mod report;
 pub mod run;
+pub mod sendfile;
 pub mod serve;
 pub mod sizes;
 pub mod splice;

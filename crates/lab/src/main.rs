@@ -17,13 +17,14 @@ use std::process::{Command, ExitCode};
 use clap::{CommandFactory, Parser};
 use lab::report::{Pace, experiments};
 use lab::{
-    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, serve, sizes, splice, stream,
-    unix, wan,
+    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sendfile, serve, sizes,
+    splice, stream, unix, wan,
 };
 
 use args::{
     AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RefsArgs, RunArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, UnixArgs, WanArgs,
+    NetisrArgs, RefsArgs, RunArgs, SendfileArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs,
+    UnixArgs, WanArgs,
 };
 
 fn main() -> ExitCode {
@@ -64,6 +65,7 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
         Experiment::Netisr(args) => run_netisr(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Run(args) => run_run(args),
+        Experiment::Sendfile(args) => run_sendfile(args),
         Experiment::Serve(args) => run_serve(args),
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Splice(args) => run_splice(args),
@@ -235,6 +237,15 @@ fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
         tool: tool(args.tool.as_ref())?,
     };
     run::run(&options, &mut out)
+}
+
+fn run_sendfile(args: &SendfileArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return sendfile::list(&mut out);
+    }
+    sendfile::run(&comparison(common), &mut out)
 }
 
 fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {

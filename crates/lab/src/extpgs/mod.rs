@@ -16,11 +16,11 @@
 //! Source: seed 001, which saved 2 per cent of all CPU time, 3 scaled to load, on a server of encrypted video.
 
 mod catalog;
-mod design;
+pub(crate) mod design;
 #[allow(unsafe_code)] // the bare mbufs that ours are measured against
-mod designs;
+pub(crate) mod designs;
 mod options;
-mod phases;
+pub(crate) mod phases;
 pub(crate) mod report;
 
 pub use options::Options;

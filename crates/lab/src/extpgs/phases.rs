@@ -177,7 +177,7 @@ fn timed(count: usize, work: impl FnOnce()) -> f64 {
 }
 
 /// The numbers below `count` in an order that is the same each time, and that no prefetcher guesses.
-fn shuffled(count: usize) -> Vec<usize> {
+pub(crate) fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for at in (1..count).rev() {

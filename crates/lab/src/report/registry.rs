@@ -4,7 +4,8 @@
 
 use super::experiment::Experiment;
 use crate::{
-    alloc, epair, extpgs, giant, netisr, refs, run, serve, sizes, splice, stream, unix, wan,
+    alloc, epair, extpgs, giant, netisr, refs, run, sendfile, serve, sizes, splice, stream, unix,
+    wan,
 };
 
 /// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
@@ -13,6 +14,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
     &[
         &refs::report::Refs,
         &extpgs::report::Extpgs,
+        &sendfile::report::Sendfile,
         &splice::report::Splice,
         &giant::report::Giant,
         &netisr::report::Netisr,

@@ -17,11 +17,14 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::digest;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
+use rustls::client::verify_server_name;
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
-use crate::args::serve::TlsIdentity;
+use crate::args::serve::{IdentityFiles, TlsIdentity};
 use crate::errors::Error;
 
 /// The only protocol above a web server's TLS (RFC 7301).
@@ -48,23 +51,20 @@ impl ServerTls {
         addr: IpAddr,
         alpn: Option<&[u8]>,
     ) -> Result<ServerTls, Error> {
-        let (chain, key, doing) = match identity {
+        let making = || Error::io("making a certificate");
+        let keys = match identity {
             TlsIdentity::SelfSigned => {
-                let doing = "making a certificate".to_owned();
-                let made = self_signed(addr).map_err(other);
-                let (certificate, key) = made.map_err(Error::io(&doing))?;
-                (vec![certificate], key, doing)
+                let (certificate, key) = self_signed(addr).map_err(other).map_err(making())?;
+                let certified = certified(vec![certificate], key);
+                vec![Arc::new(certified.map_err(making())?)]
             }
-            TlsIdentity::Files { certificates, key } => {
-                let doing = format!("using the certificate {}", certificates.display());
-                (chain(certificates)?, private_key(key)?, doing)
-            }
+            TlsIdentity::Files(all) => all.iter().map(of_files).collect::<Result<_, Error>>()?,
         };
-        let certificate = chain.first().cloned();
-        let config = config(chain, key, alpn).map_err(other);
+        let first = keys.first().and_then(|first| first.cert.first().cloned());
+        let config = config(ServerNames(keys), alpn).map_err(other);
         Ok(ServerTls {
-            config: Arc::new(config.map_err(Error::io(&doing))?),
-            certificate: certificate.unwrap_or_else(|| CertificateDer::from(Vec::new())),
+            config: Arc::new(config.map_err(making())?),
+            certificate: first.unwrap_or_else(|| CertificateDer::from(Vec::new())),
         })
     }
 
@@ -79,6 +79,51 @@ impl ServerTls {
         }
         text
     }
+}
+
+/// The certificates of a server, each for its names.
+#[derive(Debug)]
+struct ServerNames(Vec<Arc<CertifiedKey>>);
+
+impl ServerNames {
+    /// The first certificate that has the name, or the first one of all.
+    fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
+        let name = name.and_then(|name| ServerName::try_from(name).ok());
+        let named = name.and_then(|name| self.0.iter().find(|key| has_name(key, &name)));
+        named.or(self.0.first())
+    }
+}
+
+impl ResolvesServerCert for ServerNames {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match &*self.0 {
+            [only] => Some(Arc::clone(only)),
+            _ => self.find(hello.server_name()).cloned(),
+        }
+    }
+}
+
+fn has_name(key: &CertifiedKey, name: &ServerName<'_>) -> bool {
+    let certificate = key.cert.first().map(ParsedCertificate::try_from);
+    certificate.is_some_and(|certificate| {
+        certificate.is_ok_and(|certificate| verify_server_name(&certificate, name).is_ok())
+    })
+}
+
+/// A certificate and its key from two files.
+fn of_files(files: &IdentityFiles) -> Result<Arc<CertifiedKey>, Error> {
+    let IdentityFiles { certificates, key } = files;
+    let doing = format!("using the certificate {}", certificates.display());
+    let certified = certified(chain(certificates)?, private_key(key)?);
+    Ok(Arc::new(certified.map_err(Error::io(&doing))?))
+}
+
+/// The two, if they belong together.
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> io::Result<CertifiedKey> {
+    CertifiedKey::from_der(chain, key, &provider::default_provider()).map_err(other)
 }
 
 /// A key, and a certificate for `addr` that it signs itself.
@@ -131,11 +176,7 @@ fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
     }
 }
 
-fn config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    alpn: Option<&[u8]>,
-) -> Result<ServerConfig, rustls::Error> {
+fn config(names: ServerNames, alpn: Option<&[u8]>) -> Result<ServerConfig, rustls::Error> {
     let mut provider = provider::default_provider();
     // Stable: what is equal stays in rustls' order, TLS 1.3 first.
     provider.cipher_suites.sort_by_key(|suite| {
@@ -148,7 +189,7 @@ fn config(
     let builder = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth();
-    let mut config = builder.with_single_cert(chain, key)?;
+    let mut config = builder.with_cert_resolver(Arc::new(names));
     config.alpn_protocols = alpn.map(<[u8]>::to_vec).into_iter().collect();
     config.ignore_client_order = true;
     // The stack seals.

@@ -15,7 +15,7 @@ use crate::guest::Addressing;
 
 mod tls;
 
-pub(crate) use tls::{TlsIdentity, TlsOpts};
+pub(crate) use tls::{IdentityFiles, TlsIdentity, TlsOpts};
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;
@@ -176,7 +176,8 @@ pub(crate) struct ServeArgs {
     /// Memory for copies of files that are asked for again, from which connections send without copying; K, M and G may follow
     /// [default: 64M]
     ///
-    /// A file takes a quarter of it at most. Files that change have no copy. 0: no copies.
+    /// A file takes a quarter of it at most. Files that change have no copy. A program that writes to a file by a mapping
+    /// (mmap) may leave its times as they are: then clients get the copy of the earlier state. 0: no copies.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     cache: Option<u64>,
 

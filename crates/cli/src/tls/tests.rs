@@ -28,10 +28,10 @@ impl Drop for PemFile {
 /// The error of these two files.
 fn refused(certificate: &str, key: &str) -> String {
     let (c, k) = (PemFile::new("c", certificate), PemFile::new("k", key));
-    let identity = TlsIdentity::Files {
+    let identity = TlsIdentity::Files(vec![IdentityFiles {
         certificates: c.0.clone(),
         key: k.0.clone(),
-    };
+    }]);
     match ServerTls::of(&identity, ADDR, None) {
         Ok(_) => panic!("taken"),
         Err(e) => e.to_string(),
@@ -121,9 +121,39 @@ fn files_that_are_of_no_use_are_named_and_not_shown() {
         PemFile::new("good-c", &certificate),
         PemFile::new("good-k", &good),
     );
-    let identity = TlsIdentity::Files {
+    let identity = TlsIdentity::Files(vec![IdentityFiles {
         certificates: c.0.clone(),
         key: k.0.clone(),
-    };
+    }]);
     assert!(ServerTls::of(&identity, ADDR, None).is_ok());
+}
+
+#[test]
+fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
+    // Breaks when clients of a second name get the first one's certificate, or those without a name get none.
+    let key_of = |names: &[&str]| {
+        let key = KeyPair::generate().expect("a key");
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let params = CertificateParams::new(names).expect("names");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Arc::new(certified(vec![certificate.der().clone()], key).expect("they belong together"))
+    };
+    let keys = [
+        key_of(&["a.test", "*.a.test"]),
+        key_of(&["b.test", "c.test"]),
+    ];
+    let names = ServerNames(keys.to_vec());
+    for (name, key) in [
+        (Some("a.test"), 0),
+        (Some("x.a.test"), 0),
+        (Some("b.test"), 1),
+        (Some("C.TEST"), 1),
+        (Some("other.test"), 0),
+        (Some("not a name"), 0),
+        (None, 0),
+    ] {
+        let found = names.find(name).expect("a certificate");
+        assert!(Arc::ptr_eq(found, &keys[key]), "{name:?}");
+    }
 }

@@ -12,12 +12,16 @@ const SELF_SIGNED: &str = "self-signed";
 pub(crate) enum TlsIdentity {
     /// Made at the start, and forgotten at the end.
     SelfSigned,
-    /// Of two files in PEM.
-    Files {
-        /// The certificate, and those that lead to one that clients know.
-        certificates: PathBuf,
-        key: PathBuf,
-    },
+    /// Of files: the first one, and those for other names.
+    Files(Vec<IdentityFiles>),
+}
+
+/// Two files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdentityFiles {
+    /// The certificate, and those that lead to one that clients know.
+    pub(crate) certificates: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// The option.
@@ -25,7 +29,8 @@ pub(crate) enum TlsIdentity {
 pub(crate) struct TlsOpts {
     /// Speak TLS 1.2 and 1.3, with the certificate chain in the file CERT and its private key in KEY, both in PEM
     ///
-    /// With --tls=self-signed, mbuma makes a key and a certificate for the server's address at the start, and prints the
+    /// Given several times: a client gets the first certificate that has the name that the client asks for (SNI), or the
+    /// first one of all. With --tls=self-signed, mbuma makes a key and a certificate for the server's address at the start, and prints the
     /// certificate's SHA-256 fingerprint. They end with mbuma.
     #[arg(long = "tls", value_names = ["CERT", "KEY"], num_args = 1..=2)]
     tls: Vec<PathBuf>,
@@ -37,16 +42,29 @@ impl TlsOpts {
     /// # Errors
     /// One file alone, or a word and a file.
     pub(crate) fn identity(&self) -> Result<Option<TlsIdentity>, String> {
+        let is_word = |path: &PathBuf| path.as_os_str() == SELF_SIGNED;
         match &*self.tls {
             [] => Ok(None),
-            [word] if word.as_os_str() == SELF_SIGNED => Ok(Some(TlsIdentity::SelfSigned)),
-            [word, _] if word.as_os_str() == SELF_SIGNED => {
+            [word] if is_word(word) => Ok(Some(TlsIdentity::SelfSigned)),
+            [word, _] if is_word(word) => {
                 Err("--tls self-signed: write --tls=self-signed, in one word".to_owned())
             }
-            [certificates, key] => Ok(Some(TlsIdentity::Files {
-                certificates: certificates.clone(),
-                key: key.clone(),
-            })),
+            words if words.iter().any(is_word) => {
+                Err("--tls=self-signed goes with no other --tls".to_owned())
+            }
+            paths if paths.len().is_multiple_of(2) => {
+                let pair = |pair: &[PathBuf]| {
+                    let [certificates, key] = pair else {
+                        return None;
+                    };
+                    Some(IdentityFiles {
+                        certificates: certificates.clone(),
+                        key: key.clone(),
+                    })
+                };
+                let pairs = paths.chunks_exact(2).filter_map(pair);
+                Ok(Some(TlsIdentity::Files(pairs.collect())))
+            }
             _ => Err("--tls takes two files, CERT and KEY, or --tls=self-signed".to_owned()),
         }
     }
@@ -74,10 +92,11 @@ mod tests {
     #[test]
     fn the_forms_of_the_option_are_told_apart() {
         // Breaks when the directory is taken for a key, or a server that was to speak TLS serves without.
-        let files = Some(TlsIdentity::Files {
-            certificates: "c.pem".into(),
-            key: "k.pem".into(),
-        });
+        let pair = |certificates: &str, key: &str| IdentityFiles {
+            certificates: certificates.into(),
+            key: key.into(),
+        };
+        let files = Some(TlsIdentity::Files(vec![pair("c.pem", "k.pem")]));
         assert_eq!(identity(&["dir"]), Some(Ok(None)));
         assert_eq!(
             identity(&["--tls=self-signed", "dir"]),
@@ -91,11 +110,17 @@ mod tests {
             identity(&["dir", "--tls", "c.pem", "k.pem"]),
             Some(Ok(files))
         );
+        let two = vec![pair("c.pem", "k.pem"), pair("c2.pem", "k2.pem")];
+        let words = [
+            "--tls", "c.pem", "k.pem", "--tls", "c2.pem", "k2.pem", "dir",
+        ];
+        assert_eq!(identity(&words), Some(Ok(Some(TlsIdentity::Files(two)))));
         assert_eq!(identity(&["--tls", "self-signed", "dir"]), None);
         let wrong = [
             &["dir", "--tls", "self-signed", "k.pem"][..],
             &["dir", "--tls", "c.pem"],
             &["--tls=c.pem", "dir"],
+            &["--tls=self-signed", "--tls", "c.pem", "k.pem", "dir"],
         ];
         for words in wrong {
             assert!(matches!(identity(words), Some(Err(_))), "{words:?}");

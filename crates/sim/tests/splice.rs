@@ -521,3 +521,121 @@ fn two_stacks_of_a_process_are_spliced() {
         b.done();
     }
 }
+
+#[test]
+fn the_tail_of_a_move_is_not_held_back() {
+    // Breaks when a splice says that more follows and the sink waits for it: short replies then take 200 ms (dae#1115).
+    let mut b = Bench::new(1, 0.0);
+    let chain = b.chain(PROXY);
+    let splice = splice_of(&chain, PLAIN);
+    for len in [1, 10, 1460, 1461, 3000] {
+        let sent = pattern(len);
+        chain.client.send(&sent).expect("room");
+        // Two wires of 1 ms.
+        b.run(4);
+        assert!(b.read(&chain.server) == sent, "{len} bytes");
+        b.run(10);
+    }
+    // One after the other, before the first is acknowledged.
+    chain.client.set_nodelay(true);
+    chain.sink.set_nodelay(true);
+    for byte in b"abcde" {
+        chain.client.send(&[*byte]).expect("room");
+    }
+    b.run(6);
+    assert_eq!(b.read(&chain.server), b"abcde");
+    drop((splice, chain));
+    b.done();
+}
+
+#[test]
+fn a_sink_that_was_full_is_found_again() {
+    // Breaks when a splice whose sink was full waits for the source's next byte, and none comes (sozu#1323).
+    let mut b = Bench::new(2, 0.0);
+    let chain = b.chain(PROXY);
+    for stream in [&chain.sink, &chain.server] {
+        stream.set_buffers(32 << 10, 32 << 10);
+    }
+    let splice = splice_of(&chain, PLAIN);
+    let sent = pattern(200_000);
+    let (mut accepted, mut received) = (0, Vec::new());
+    while accepted < sent.len() {
+        accepted += chain.client.send(&sent[accepted..]).unwrap_or(0);
+        b.run(5);
+        if accepted == sent.len() {
+            break;
+        }
+        received.extend(b.read(&chain.server));
+    }
+    // Nothing more comes from the client: what is under way arrives by the reader's reads alone.
+    for _ in 0..1000 {
+        b.run(5);
+        received.extend(b.read(&chain.server));
+    }
+    assert!(received == sent, "{} of {}", received.len(), sent.len());
+    assert_eq!(splice.moved(), 200_000);
+    drop((splice, chain));
+    b.done();
+}
+
+#[test]
+fn a_splice_may_be_made_before_its_ends_are_connected() {
+    // Breaks when a splice between a connection and one that is being made loses what came first (OpenBSD's scapy tests).
+    let mut b = Bench::new(3, 0.0);
+    let (client, source) = b.connect(CLIENT, PROXY);
+    client.send(b"early").expect("room");
+    b.run(10);
+    let at = SocketAddrV4::new(addr(SERVER), PORT);
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let listener = b.net.at(b.nodes[SERVER]).tcp_listen(at, 8).expect("free");
+    let sink = b.net.at(b.nodes[PROXY]).tcp_connect(any, at).expect("free");
+    let splice = splice(&source, &sink, PLAIN).expect("both directions are free");
+    client.send(b", late").expect("room");
+    b.run(50);
+    let server = listener.accept().expect("it has come");
+    b.run(50);
+    assert_eq!(b.read(&server), b"early, late");
+    client.shutdown(Shutdown::Write);
+    b.run(50);
+    assert_eq!(outcome(&splice), (11, SpliceEnd::Eof));
+    drop((splice, client, source, sink, server, listener));
+    b.done();
+}
+
+#[test]
+fn a_splice_may_be_made_again_and_counts_anew() {
+    // Breaks when a second splice goes on with the first one's count (FreeBSD's resplice).
+    let mut b = Bench::new(4, 0.0);
+    let chain = b.chain(PROXY);
+    // Else the second message waits until the first one is acknowledged.
+    chain.client.set_nodelay(true);
+    chain.sink.set_nodelay(true);
+    let options = SpliceOptions {
+        max: Some(4),
+        ..PLAIN
+    };
+    for round in 0..3 {
+        let splice = splice_of(&chain, options);
+        chain.client.send(b"0123").expect("room");
+        b.run(20);
+        assert_eq!(outcome(&splice), (4, SpliceEnd::Max), "round {round}");
+        assert_eq!(b.read(&chain.server), b"0123");
+    }
+    drop(chain);
+    b.done();
+}
+
+#[test]
+fn urgent_data_is_moved_in_its_place() {
+    // Breaks when a byte of urgent data is lost, or comes twice, or out of its place (OpenBSD's oobinline tests).
+    let mut b = Bench::new(5, 0.0);
+    let chain = b.chain(PROXY);
+    let splice = splice_of(&chain, PLAIN);
+    chain.client.send(b"before ").expect("room");
+    chain.client.send_urgent(b"!").expect("room");
+    chain.client.send(b" after").expect("room");
+    b.run(100);
+    assert_eq!(b.read(&chain.server), b"before ! after");
+    drop((splice, chain));
+    b.done();
+}

@@ -164,7 +164,8 @@ impl SendFile {
         self
     }
 
-    /// Moves `bytes` in each call at most, for a thread with more to do. The calls that wait move all in any case.
+    /// Moves `bytes` in each call at most, for a thread with more to do. The calls that wait move all in any case. Between two
+    /// calls, while there is room for more, a segment that is not full waits for the next one, for 200 ms at most.
     pub fn set_call_max(&mut self, bytes: u64) {
         self.call_max = bytes;
     }
@@ -291,8 +292,8 @@ pub(super) trait FileSink {
     /// when it is.
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError>;
 
-    /// Takes the pieces over.
-    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError>;
+    /// Takes the pieces over. If `more` follows at once, a segment that is not full waits for it.
+    fn put(&self, pieces: Vec<Chain<Mixed>>, more: bool) -> Result<(), SendFileError>;
 }
 
 /// The room that a stream has.
@@ -350,7 +351,10 @@ fn turn(
     let pool: &MbufPool = sink.tcp().pool();
     let pieces = job.cut(pool, room.bytes.min(wanted), room.piece)?;
     let len: usize = pieces.iter().map(Chain::len).sum();
-    sink.put(pieces)?;
+    // There is room for another turn, and there are bytes: the next call need not wait.
+    let left = job.left() - len as u64;
+    let more = left > 0 && len == wanted && room.bytes - len >= TURN_MAX;
+    sink.put(pieces, more)?;
     job.accepted += len as u64;
     job.forget_sent();
     Ok(())

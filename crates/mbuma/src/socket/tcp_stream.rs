@@ -484,9 +484,10 @@ impl FileSink for TcpStream {
         })
     }
 
-    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError> {
+    fn put(&self, pieces: Vec<Chain<Mixed>>, more: bool) -> Result<(), SendFileError> {
         self.with(|t| {
             may_write(t)?;
+            t.set_more_follows(more);
             for piece in pieces {
                 t.send.buf.append_mixed(&self.stack.pool, piece);
             }

@@ -393,10 +393,11 @@ impl FileSink for TlsStream {
         Ok(found?)
     }
 
-    fn put(&self, pieces: Vec<Chain<Mixed>>) -> Result<(), SendFileError> {
+    fn put(&self, pieces: Vec<Chain<Mixed>>, more: bool) -> Result<(), SendFileError> {
         let pool = self.tcp.pool();
         let put = self.tcp.with(|t| {
             room(t, 0, None)?;
+            t.set_more_follows(more);
             // Each is one record; what makes a record fail is asked before the first.
             pieces
                 .into_iter()

@@ -17,6 +17,7 @@ use kern::Time;
 
 use super::record_ends::RecordEnds;
 use super::state::State;
+use super::tcb::Tcb;
 use crate::config::{EcnMode, TcpConfig};
 
 /// How long data that is held back to fill a segment waits at most: Linux's bound.
@@ -150,6 +151,17 @@ impl UserOptions {
     /// Whether a segment that is not full is held back.
     pub(crate) fn holds_back(&self) -> bool {
         self.asked.cork || self.more_follows
+    }
+}
+
+impl Tcb {
+    /// Says whether more data follows at once what was just written: then a segment that is not full waits for it.
+    pub(crate) fn set_more_follows(&mut self, more: bool) {
+        match (&mut self.conn.options, more) {
+            (Some(options), _) => options.more_follows = more,
+            (none, true) => none.get_or_insert_default().more_follows = true,
+            (None, false) => {}
+        }
     }
 }
 

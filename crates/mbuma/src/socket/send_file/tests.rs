@@ -288,6 +288,26 @@ fn a_call_moves_no_more_than_it_may() {
     }
 }
 
+/// Breaks if each call ends in a small segment although the next call goes on: half of all packets carry little then. Or if
+/// the last bytes wait.
+#[test]
+fn calls_that_follow_each_other_send_whole_segments() {
+    for mut job in jobs(900_000, 0..900_000) {
+        let pair = Pair::new();
+        pair.client.set_nodelay(true);
+        pair.client.set_buffers(1 << 20, 1 << 20);
+        job.set_call_max(10_000);
+        pair.client.send_file(&mut job).unwrap();
+        let info = pair.client.info();
+        // What came in whole segments is acknowledged already.
+        assert_eq!(info.send_queue, 10_000 % info.mss as usize, "{info:?}");
+        assert!(info.send_queue > 0, "the case needs a rest");
+        let got = pair.pump(&mut job);
+        assert!(got == content(0..900_000));
+        pair.done();
+    }
+}
+
 /// Breaks if a file that is cut short while its sender waits is padded, or the count is not of what was accepted.
 #[test]
 fn a_file_that_is_cut_short_ends_the_connection() {

@@ -118,7 +118,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         make: make::<returned::Returned<false>>,
         ..floor(
             "ring-back-ctor",
-            "the least of a pool: 1024 items, back by a second ring, with the constructor that ours have",
+            "the least of a pool: 1024 items, back by a second ring, our constructor",
             &[Case::ProdCons],
         )
     },

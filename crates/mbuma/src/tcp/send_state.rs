@@ -103,14 +103,14 @@ impl SendState {
     }
 
     /// Whether the congestion window is one that acknowledged data can have led to: it grows only while it is used (RFC 7661), and
-    /// the peer's window bounds its use. An embedder's algorithm may do as it likes.
+    /// the peer's window bounds its use. BBR's follows its model of the path, and an embedder's algorithm may do as it likes.
     pub(super) fn is_window_bounded(&self, config: &TcpConfig) -> bool {
         let initial = cc::initial_window(self.window.mss, config.initial_window);
         let used = self
             .wnd_max
             .saturating_mul(4)
             .saturating_add(4 * self.window.mss);
-        let own = matches!(self.cc, Cc::Custom(_));
+        let own = matches!(self.cc, Cc::Custom(_) | Cc::Bbr(_));
         own || (self.window.cwnd > 0 && self.window.cwnd <= initial.max(used))
     }
 }

@@ -145,10 +145,14 @@ impl Bbr {
 
     fn set_pacing_rate(&mut self, w: &Window, s: &RateSample) {
         let (gain, _) = self.phase.gains();
+        // Until a window was measured, the first one stands for the path (section 5.6.2): the acknowledgement of a SYN, or of a
+        // few bytes, says nothing of its bandwidth.
+        if self.pacing_rate == 0
+            && let Some(first) = (u64::from(w.cwnd) * 1_000_000_000).checked_div(s.srtt)
+        {
+            self.pacing_rate = model::share(first, gain);
+        }
         if self.model.bandwidth() == 0 {
-            if let Some(first) = (u64::from(w.cwnd) * 1_000_000_000).checked_div(s.srtt) {
-                self.pacing_rate = model::share(first, gain);
-            }
             return;
         }
         let rate = model::share(self.bandwidth(), gain * PACING_MARGIN / 100).max(1);

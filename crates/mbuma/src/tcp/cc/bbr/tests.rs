@@ -100,6 +100,28 @@ impl Trip {
 }
 
 #[test]
+fn a_handshake_is_no_measure_of_the_path() {
+    // Section 5.6.2: breaks if the one number of a SYN, delivered within a round trip, becomes the bandwidth at which the first data
+    // is paced: 20 bytes a second here.
+    let mut trip = Trip::new();
+    trip.bbr.on_ack(
+        &mut trip.w,
+        &RateSample {
+            now: trip.now,
+            delivered: 1,
+            interval: RTT.as_nanos() as u64,
+            rtt: Some(RTT.as_nanos() as u64),
+            min_rtt: RTT.as_nanos() as u64,
+            srtt: RTT.as_nanos() as u64,
+            app_limited: true,
+            ..RateSample::default()
+        },
+    );
+    let rate = trip.bbr.rate(&trip.w);
+    assert!(rate >= Some(10 * u64::from(MSS) * 20), "{rate:?}");
+}
+
+#[test]
 fn startup_finds_the_bandwidth_and_drains_its_queue() {
     // Section 5.3.1: breaks if STARTUP ends before the pipe is full, never ends, or leaves its queue standing.
     let mut trip = Trip::new();

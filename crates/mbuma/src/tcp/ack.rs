@@ -138,7 +138,9 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
         free_acknowledged(batch, t, bytes);
         path_mtu::progressed(batch, t);
         timers::progressed(batch, t);
-        restart_timer(batch, t);
+        if !t.send.recovery.keeps_timer() {
+            restart_timer(batch, t);
+        }
     }
     timers::rearm_probe(batch, t);
 }

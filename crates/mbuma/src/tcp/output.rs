@@ -226,7 +226,8 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
     let timed =
         plan.kind != PlanKind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);
-    if timed || (plan.kind == PlanKind::Repair && plan.seq == t.send.una) {
+    let first_repaired = plan.kind == PlanKind::Repair && plan.seq == t.send.una;
+    if timed || (first_repaired && !t.send.recovery.keeps_timer()) {
         let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
         t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);

@@ -306,6 +306,7 @@ impl SendState {
             sent: 0,
             cwnd: self.window.cwnd,
             timer_lost: 0,
+            partial_acks: 0,
         }));
     }
 
@@ -346,6 +347,9 @@ impl SendState {
             let mss = self.mss;
             let more = if a.data >= mss { mss } else { 0 };
             self.set_recovery_window(|cwnd| cwnd.saturating_sub(a.data).max(mss) + more);
+            if let Some(episode) = &mut self.recovery.episode {
+                episode.partial_acks += 1;
+            }
             self.repair_first();
         } else if a.is_duplicate {
             let mss = self.mss;

@@ -85,6 +85,8 @@ pub(super) struct Episode {
     pub(super) cwnd: u32,
     /// Bytes that the reorder timer found lost, until the next acknowledgement's sample has them.
     pub(super) timer_lost: u32,
+    /// Acknowledgements of a part of what was in flight, without SACK.
+    pub(super) partial_acks: u32,
 }
 
 impl Recovery {
@@ -100,6 +102,13 @@ impl Recovery {
             resent_at: iss,
             episode: None,
         }
+    }
+
+    /// Whether the retransmission timer runs on at this acknowledgement. RFC 6582 3.2 step 3 restarts it at the first
+    /// partial one only: a repair of one segment in each round trip must not outlast a timeout, which repairs faster.
+    pub(crate) fn keeps_timer(&self) -> bool {
+        let partial_acks = self.episode.as_ref().map_or(0, |e| e.partial_acks);
+        self.phase == RecoveryPhase::Fast && partial_acks > 1
     }
 
     pub(crate) fn phase(&self) -> RecoveryPhase {

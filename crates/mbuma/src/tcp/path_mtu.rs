@@ -156,8 +156,8 @@ fn mtu_base(ends: &Ends) -> u16 {
     }
 }
 
-/// Before a turn to send: once the time is over, larger segments are tried again. Where losses are told by time, one by one; else
-/// those of the interface's MTU at once.
+/// Before a turn to send: once the time is over, larger segments are tried again. Where losses are told by time, one by one; where
+/// they are not, or no probe could be sent for so long, those of the interface's MTU at once.
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
     let mss = t.send.mss;
     let Some(path) = &mut t.send.path else {
@@ -165,12 +165,13 @@ pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
     };
     let searches = batch.stack.tcp.config.path_mtu_search && t.conn.sack_on && !path.may_fragment;
     let is_over = path.until <= batch.now;
+    if is_over && (!searches || path.search.is_held_up()) {
+        let mss = path.interface_mss;
+        t.send.path = None;
+        t.send.set_mss(mss);
+        return;
+    }
     if !searches {
-        if is_over {
-            let mss = path.interface_mss;
-            t.send.path = None;
-            t.send.set_mss(mss);
-        }
         return;
     }
     if is_over {

@@ -8,7 +8,8 @@
 //! A probe is one segment of new data, with five segments of the usual size behind it. If it is acknowledged, `low` is its size. If it
 //! alone is found lost, that was its size and not congestion: the data goes again in usual segments, and no window shrinks
 //! (RFC 4821 7.6, RFC 8899 3). If others are lost too, it says nothing. After three losses `high` is its size. The search ends when
-//! both are near; the path is asked again after [`path_mtu_timeout`].
+//! both are near; the path is asked again after [`path_mtu_timeout`]. A search that could send no probe for so long ends too, and
+//! segments of the interface's MTU are tried: a wrong suspicion must not last.
 //!
 //! [`path_mtu_timeout`]: crate::TcpConfig::path_mtu_timeout
 //!
@@ -46,6 +47,8 @@ pub(crate) struct MtuSearch {
     next_at: Time,
     is_due: bool,
     found: bool,
+    /// A probe was sent since it began.
+    probed: bool,
 }
 
 impl MtuSearch {
@@ -67,6 +70,11 @@ impl MtuSearch {
     /// Whether the size in use is one that it found.
     pub(super) fn has_found(&self) -> bool {
         self.found
+    }
+
+    /// Whether it is on and could send no probe: the connection has too little data, or too small a window.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.size().is_some() && !self.probed
     }
 
     /// The next size, unless the search is over.
@@ -138,6 +146,7 @@ pub(crate) fn probe_len(t: &Tcb, waiting: u32, window: u32) -> Option<u32> {
 pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>) {
     if let Some(path) = &mut t.send.path {
         path.search.is_due = false;
+        path.search.probed = true;
         path.search.probe = Some(range);
     }
 }

@@ -210,6 +210,10 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
         if tcp.ecn == EcnMode::Offer && r.chance(0.5) {
             tcp.ecn = EcnMode::OfferAccurate;
         }
+        if r.chance(0.2) {
+            tcp.congestion = CongestionControl::Bbr;
+        }
+        tcp.path_mtu_search = r.chance(0.8);
     }
 }
 

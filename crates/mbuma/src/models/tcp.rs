@@ -111,7 +111,8 @@ impl World {
             window: 1000,
             urgent: 0,
             options: SegmentOptions::default(),
-            ce: false,
+            mark: 0,
+            segsz: 0,
             data: Chain::new(),
         };
         stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));

@@ -54,3 +54,25 @@ fn debug_builds_and_the_feature_enable_checks() {
     let asked = cfg!(debug_assertions) || cfg!(feature = "invariants");
     assert_eq!(ENABLED, asked);
 }
+
+#[test]
+fn a_destructor_that_meets_it_again_does_not_end_the_process() {
+    // Breaks when a broken structure panics again in a destructor that the first panic runs: the process would be aborted.
+    struct Checked<'a>(&'a Structure);
+    impl Drop for Checked<'_> {
+        fn drop(&mut self) {
+            crate::invariant!(self.0.is_valid());
+        }
+    }
+    let broken = Structure {
+        whole: false,
+        looked_at: Cell::new(0),
+    };
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+        let _checked = Checked(&broken);
+        panic!("the first");
+    }));
+    let panic = ended.expect_err("it panicked");
+    assert_eq!(panic.downcast_ref(), Some(&"the first"));
+    assert_eq!(broken.looked_at.get(), 0);
+}

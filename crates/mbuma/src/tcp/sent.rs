@@ -240,6 +240,11 @@ impl SentMap {
         first.is_some_and(|r| r.sacked)
     }
 
+    /// The peer said that it has the end of the last record, which a FIN is.
+    pub(crate) fn is_last_sacked(&self) -> bool {
+        self.last().is_some_and(|r| r.sacked)
+    }
+
     fn many_ref(&self) -> Option<&Records> {
         match self {
             Self::Few(_) => None,

@@ -109,7 +109,8 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     ))
 }
 
-/// A segment of data that was sent before: `len` numbers from `seq` on. A small one is filled up with new data.
+/// A segment of data that was sent before: `len` numbers from `seq` on. A small one is filled up with new data. A FIN behind
+/// the data goes along, unless the peer has it: it may have been sent apart (RFC 2018 5.1).
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let end = t.data_end();
     let ready = t.ready_end();
@@ -128,7 +129,10 @@ fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let ends_record = of_one_record(t, seq, data + 1) == data;
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, (last || ends_record) && data > 0);
-    flags.set(TcpFlags::FIN, last && t.fin_sent());
+    flags.set(
+        TcpFlags::FIN,
+        last && t.fin_sent() && !t.send.sent.is_last_sacked(),
+    );
     Plan {
         seq,
         len: data,

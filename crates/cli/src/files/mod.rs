@@ -1,12 +1,15 @@
 //! The directory that is served: opens the files below it, and no others.
 //!
+//! A worker looks a path up only as far as the kernel has it in memory (RESOLVE_CACHED), on the file system of the directory
+//! itself, if opening a file there waits for nothing else; all other paths are for [threads](FileReaders).
+//!
 //! The directory is opened before the process gives up the file system ([`crate::sandbox`]). From then on a file is opened
 //! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
 //! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
 //! Invariants: nothing is written; only files and directories are read.
 //! Locks: none.
-//! Sources: openat2(2).
+//! Sources: openat2(2), statfs(2).
 
 mod cache;
 mod names;
@@ -28,10 +31,36 @@ pub(crate) use served_file::ServedFile;
 /// The kernel asks again when a directory was renamed under it: so often at most.
 const ATTEMPTS_MAX: usize = 8;
 
+/// File systems on which a file whose inode is in memory is opened without waiting, by their numbers in statfs(2): ext2 to
+/// ext4, XFS, btrfs, F2FS, tmpfs, ramfs, overlayfs, SquashFS, EROFS. Others may ask a server, or a program.
+const OPEN_AT_ONCE: [u64; 9] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x0102_1994,
+    0x8584_58f6,
+    0x794c_7630,
+    0x7371_7368,
+    0xe0f5_e1e2,
+];
+/// The number of all file systems that are mounted below the directory, until a file of theirs is open.
+const OTHER_MOUNTS: u64 = u64::MAX;
+
 /// A directory with all below it.
 #[derive(Debug)]
 pub(crate) struct ServedTree {
     root: OwnedFd,
+    device: u64,
+    /// Files on the directory's own file system open without waiting, if the way to them is in memory.
+    opens_at_once: bool,
+}
+
+/// The way to a file is not in memory, or may not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotInMemory {
+    /// The number of the file system that may be waited for.
+    pub(crate) device: u64,
 }
 
 /// An entry of a directory, open.
@@ -52,9 +81,19 @@ impl ServedTree {
     pub(crate) fn open(path: &Path) -> io::Result<ServedTree> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
-        let tree = ServedTree { root };
+        let kind = rustix::fs::fstatfs(&root)?.f_type as u64;
+        let tree = ServedTree {
+            device: rustix::fs::fstat(&root)?.st_dev,
+            opens_at_once: OPEN_AT_ONCE.contains(&kind),
+            root,
+        };
         tree.open_below(b".", OFlags::DIRECTORY)?;
         Ok(tree)
+    }
+
+    /// The number of the directory's file system.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
     }
 
     /// Opens the entry at `path`, which is relative.
@@ -62,27 +101,59 @@ impl ServedTree {
     /// # Errors
     /// Those of openat2(2): EXDEV for a path that leads out of the directory.
     pub(crate) fn find(&self, path: &[u8]) -> io::Result<FoundEntry> {
-        // Without waiting for the other end of a FIFO, or for a device.
-        let fd = self.open_below(path, OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        let stat = rustix::fs::fstat(&fd)?;
-        Ok(match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => FoundEntry::File(ServedFile::new(fd, &stat)),
-            FileType::Directory => FoundEntry::Directory(fd),
-            _ => FoundEntry::Other,
-        })
+        entry(self.open_below(path, ENTRY)?)
+    }
+
+    /// The same without waiting for a disk.
+    ///
+    /// # Errors
+    /// [`NotInMemory`] if that can't be; inside, those of openat2(2).
+    pub(crate) fn find_in_memory(
+        &self,
+        path: &[u8],
+    ) -> Result<io::Result<FoundEntry>, NotInMemory> {
+        let device = self.device;
+        if !self.opens_at_once {
+            return Err(NotInMemory { device });
+        }
+        let here = BELOW | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        match openat2(&self.root, path, ENTRY | READ, Mode::empty(), here) {
+            // EINVAL: the kernel can't say what is in memory (before Linux 5.12).
+            Err(Errno::AGAIN | Errno::INTR | Errno::INVAL) => Err(NotInMemory { device }),
+            // It leads to another file system, or out of the directory.
+            Err(Errno::XDEV) => Err(NotInMemory {
+                device: OTHER_MOUNTS,
+            }),
+            Err(e) => Ok(Err(e.into())),
+            Ok(fd) => Ok(entry(fd)),
+        }
     }
 
     fn open_below(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
-        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..ATTEMPTS_MAX {
-            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
+            match openat2(&self.root, path, flags | READ, Mode::empty(), BELOW) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 other => return Ok(other?),
             }
         }
         Err(Errno::AGAIN.into())
     }
+}
+
+/// The way of every file and directory: to be read, by a path below the directory.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// Without waiting for the other end of a FIFO, or for a device.
+const ENTRY: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+
+/// The entry that was opened.
+fn entry(fd: OwnedFd) -> io::Result<FoundEntry> {
+    let stat = rustix::fs::fstat(&fd)?;
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FoundEntry::File(ServedFile::new(fd, &stat)),
+        FileType::Directory => FoundEntry::Directory(fd),
+        _ => FoundEntry::Other,
+    })
 }
 
 impl AsFd for ServedTree {

@@ -21,7 +21,7 @@ use kern::{Condvar, LockClass, Mutex, order};
 static STATE: LockClass = LockClass::new("file readers", order::TASKQUEUE);
 
 /// Threads at most.
-const THREADS_MAX: usize = 8;
+const THREADS_MAX: usize = 12;
 /// Threads that read from one file system at most.
 const DEVICE_MAX: usize = 4;
 

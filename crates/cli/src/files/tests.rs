@@ -65,6 +65,37 @@ fn nothing_outside_of_the_directory_is_opened() {
 }
 
 #[test]
+fn a_way_that_may_wait_for_a_disk_is_not_gone() {
+    // Breaks when a worker opens files where it may wait, or a look in memory gives other answers than one that waits.
+    let place = Place::new("memory");
+    let mut tree = place.tree();
+    tree.find(b"below/file").expect("it is there");
+    let kinds = [&b"below/file"[..], b"below", b"none", b"below/file/x"].map(|path| {
+        let waiting = tree.find(path).map_err(|e| e.kind());
+        // A file system that can't say so may be below the temporary directory.
+        if let Ok(found) = tree.find_in_memory(path) {
+            let found = found.map_err(|e| e.kind());
+            assert_eq!(
+                format!("{:?}", found.is_ok()),
+                format!("{:?}", waiting.is_ok())
+            );
+            assert_eq!(found.err(), waiting.err());
+        }
+    });
+    assert_eq!(kinds.len(), 4);
+    assert!(
+        tree.find_in_memory(b"../secret").is_err(),
+        "a thread says so"
+    );
+    tree.opens_at_once = false;
+    let device = tree.device();
+    assert_eq!(
+        tree.find_in_memory(b"below/file").err(),
+        Some(super::NotInMemory { device })
+    );
+}
+
+#[test]
 fn names_come_in_order_and_hidden_ones_do_not() {
     // Breaks when a listing differs from one request to the next, or shows names that are not served.
     let place = Place::new("names");

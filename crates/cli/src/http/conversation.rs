@@ -79,6 +79,16 @@ impl Conversation {
         }
     }
 
+    /// A copy of the first `len` bytes, which are a request's head.
+    pub(crate) fn head(&self, len: usize) -> Vec<u8> {
+        self.received.get(..len).unwrap_or_default().to_vec()
+    }
+
+    /// Whether no other request is read.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
     /// The request at the front, of `len` bytes, has its answer; another may follow unless this was the `last`.
     pub(crate) fn done(&mut self, len: usize, last: bool) {
         self.searched = 0;

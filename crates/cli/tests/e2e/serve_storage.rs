@@ -20,7 +20,8 @@ fn serving(scratch: &Scratch, options: &[&str]) -> Running {
     running
 }
 
-/// A file system at argv[1] with one file, whose bytes come after a line on standard input: the kernel's protocol of FUSE.
+/// A file system at argv[1] with one file, whose bytes come after a line on standard input, and so does the answer where
+/// `late` is: the kernel's protocol of FUSE.
 const SLOW_FILES: &str = "
 import ctypes, os, select, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -35,7 +36,7 @@ def answer(unique, body=b'', error=0):
     os.write(fd, struct.pack('<IiQ', 16 + len(body), -error, unique) + body)
 def read(unique, offset, length):
     answer(unique, bytes((n >> 9) & 255 for n in range(offset, min(offset + length, size))))
-waiting, free = [], False
+waiting, looked, free = [], [], False
 print('mounted', flush=True)
 while True:
     ready, _, _ = select.select([fd, 0], [], [])
@@ -45,12 +46,18 @@ while True:
         free = True
         for request in waiting:
             read(*request)
-        waiting = []
+        for unique in looked:
+            answer(unique, error=2)
+        waiting, looked = [], []
     if fd in ready:
         request = os.read(fd, 1 << 18)
         _, opcode, unique, node = struct.unpack_from('<IIQQ', request)
         if opcode == 26:
             answer(unique, struct.pack('<4I2H2I2H8I', 7, 31, 1 << 17, 0, 12, 9, 4096, 1, 0, 0, *[0] * 8))
+        elif opcode == 1 and request[40:].startswith(b'late') and not free:
+            looked.append(unique)
+            if len(looked) == 1:
+                print('looked', flush=True)
         elif opcode == 1:
             answer(unique, struct.pack('<4Q2I', 2, 0, 1000, 1000, 0, 0) + attr(2))
         elif opcode == 3:
@@ -101,6 +108,15 @@ fn a_file_system_that_does_not_answer_keeps_no_other_client_waiting() {
     // More than there are threads for one file system.
     let fetches: Vec<_> = (0..6).map(fetch).collect();
     slow.wait_for("asked");
+    // More than may look for files of one.
+    let late = |n: usize| {
+        let mut command = program("curl");
+        let url = format!("http://192.0.2.2/slow/late{n}");
+        command.args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url]);
+        Running::start(command)
+    };
+    let late: Vec<_> = (0..6).map(late).collect();
+    slow.wait_for("looked");
     shell(&format!(
         "for n in 1 2 3 4 5 6 7 8; do test \"$(curl -sS http://192.0.2.2/ten)\" = 0123456789; done
          curl -sS http://192.0.2.2/big | cmp - {big}
@@ -113,9 +129,13 @@ fn a_file_system_that_does_not_answer_keeps_no_other_client_waiting() {
         let got = fs::read(copy(n)).expect("the copy");
         assert!(got == expected, "copy {n} differs");
     }
+    for fetch in late {
+        assert_eq!(fetch.finish().good(), "404");
+    }
     server.signal("TERM");
     let ended = server.finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(Stats::checked(&ended.err).number("file_lookups") >= 12);
     assert!(Stats::checked(&ended.err).number("file_reads") >= 6);
     slow.finish();
 }

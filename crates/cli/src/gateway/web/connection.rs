@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | waits for a request | [`IDLE_MAX`]; the first one [`HEAD_MAX_TIME`] | it ends |
 //! | has part of a head | [`HEAD_MAX_TIME`] since its first byte, however many follow | 408, and it ends |
+//! | waits for a thread that looks for the file | it is found, or not | |
 //! | sends | [`STALL_MAX`] in which the client takes nothing, and no disk is waited for | a reset |
 //! | has sent its last response | the client closes, or [`LINGER_MAX`] | it ends |
 //!
@@ -23,7 +24,8 @@ use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
 use super::log_file::LogLines;
-use super::respond::{self, Responder, Source};
+use super::reading::DiskWait;
+use super::respond::{self, Answer, FileSearch, Source};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
 use super::{FileStorage, WebSite};
@@ -63,6 +65,8 @@ pub(super) struct WebConnection {
     wake: Arc<TaskWaker>,
     conversation: Conversation,
     sending: Option<Sending>,
+    /// A thread looks for the answer to the request at the front, of so many bytes.
+    search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
     /// When patience ends, and when the timer comes: not later.
     deadline: Time,
@@ -116,6 +120,7 @@ impl WebConnection {
             wake,
             conversation: Conversation::default(),
             sending: None,
+            search: None,
             phase: WebPhase::Idle,
             deadline,
             timer: (shared.timers.schedule(deadline, token), deadline),
@@ -142,7 +147,7 @@ impl WebConnection {
         self.conversation.close();
         match &mut self.sending {
             Some(sending) => sending.last = true,
-            None => return self.phase != WebPhase::Ends,
+            None => return self.search.is_none() && self.phase != WebPhase::Ends,
         }
         false
     }
@@ -190,6 +195,9 @@ impl WebConnection {
             if self.phase == WebPhase::Ends {
                 return self.forget();
             }
+            if !self.has_answer() {
+                return Ok(WebNext::Wait);
+            }
             if self.sending.is_some()
                 && let Some(next) = self.send(shared, &site.storage, &mut budget)?
             {
@@ -198,7 +206,7 @@ impl WebConnection {
             if self.phase == WebPhase::Ends {
                 continue;
             }
-            if let Some(next) = self.ask(shared, &site.responder, gauges)? {
+            if let Some(next) = self.ask(shared, site, gauges)? {
                 return Ok(next);
             }
         }
@@ -267,17 +275,26 @@ impl WebConnection {
     fn ask(
         &mut self,
         shared: &mut Shared,
-        responder: &Responder,
+        site: &WebSite,
         gauges: Gauges,
     ) -> Result<Option<WebNext>, TlsError> {
         loop {
             let response = match self.conversation.front() {
                 Front::Request(request) => {
-                    let response = responder.respond(shared, &request, gauges);
+                    let answer = site.responder.respond(shared, &request, gauges);
                     self.logged = self.logs.then(|| LoggedRequest::of(&request));
-                    let (len, last) = (request.len, response.0.last);
-                    self.conversation.done(len, last);
-                    response
+                    let len = request.len;
+                    match answer {
+                        Answer::Response(response) => {
+                            self.conversation.done(len, response.0.last);
+                            response
+                        }
+                        Answer::Search(search) => {
+                            shared.counters.file_lookups += 1;
+                            self.search_for(search, len, &site.storage);
+                            return Ok(None);
+                        }
+                    }
                 }
                 Front::Refused(status) => {
                     self.logged = self.logs.then(LoggedRequest::of_none);
@@ -296,6 +313,39 @@ impl WebConnection {
             self.begin(response);
             return Ok(None);
         }
+    }
+
+    /// Has a thread look for the answer to the request at the front.
+    fn search_for(&mut self, search: FileSearch, len: usize, storage: &FileStorage) {
+        self.phase = WebPhase::Sends;
+        let (head, device) = (self.conversation.head(len), search.device);
+        let work = move || search.respond(&head);
+        let wait = DiskWait::begin(work, device, &storage.readers, &self.wake);
+        self.search = Some((wait, len));
+    }
+
+    /// Whether no thread looks for an answer; one that was found is begun.
+    fn has_answer(&mut self) -> bool {
+        let Some((wait, len)) = &self.search else {
+            return true;
+        };
+        let Some(response) = wait.take() else {
+            return false;
+        };
+        // The server may end meanwhile.
+        let over = self.conversation.is_over();
+        self.conversation.done(*len, response.0.last);
+        self.search = None;
+        self.begin(response);
+        if let (true, Some(sending)) = (over, &mut self.sending) {
+            sending.last = true;
+        }
+        true
+    }
+
+    /// Whether a thread waits for a disk for it.
+    fn waits_for_disk(&self) -> bool {
+        self.search.is_some() || self.sending.as_ref().is_some_and(Sending::is_reading)
     }
 
     fn begin(&mut self, response: respond::Response) {
@@ -379,7 +429,7 @@ impl WebConnection {
                 Ok(WebNext::Again)
             }
             // The client waits for the disk as well.
-            WebPhase::Sends if self.sending.as_ref().is_some_and(Sending::is_reading) => {
+            WebPhase::Sends if self.waits_for_disk() => {
                 self.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }

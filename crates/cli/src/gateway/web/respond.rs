@@ -1,21 +1,25 @@
 //! Finds the answer to a request: a page that is made for it, a file, or a directory.
 //!
+//! A worker looks for files only in memory. Where that is not enough, a thread finds the answer once more, and may wait for
+//! a disk ([`FileSearch`]).
+//!
 //! Called by: connection. Calls: crate::files to open, crate::http to plan, figures for the pages.
 //! Invariants: no error number goes out: a client learns a status and nothing else of the file system.
 //! Locks: none.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::SharedFixed;
-use crate::files::{DirectoryNames, FoundEntry, ServedFile, ServedTree};
+use crate::files::{DirectoryNames, FoundEntry, NotInMemory, ServedFile, ServedTree};
 use crate::gateway::figures::{Figures, Gauges};
 use crate::gateway::services::figures_now;
 use crate::gateway::shared::Shared;
 use crate::http::coding;
 use crate::http::plan::{self, Representation, ResponsePlan, Terms};
-use crate::http::request::HttpRequest;
+use crate::http::request::{self, HttpRequest};
 use crate::http::status::HttpStatus;
 use crate::http::target::FilePath;
 
@@ -48,12 +52,51 @@ pub(super) enum Source {
 /// A response that can be sent.
 pub(super) type Response = (ResponsePlan, Source);
 
+/// The answer to a request.
+pub(super) enum Answer {
+    Response(Response),
+    /// A thread must find it.
+    Search(FileSearch),
+}
+
+/// The search for an answer that may wait for a disk.
+pub(super) struct FileSearch {
+    files: Arc<SiteFiles>,
+    /// The number of the file system that is waited for.
+    pub(super) device: u64,
+}
+
+impl FileSearch {
+    /// The response to the request whose head this is.
+    pub(super) fn respond(&self, head: &[u8]) -> Response {
+        let now = SystemTime::now();
+        let request = match request::parse(head) {
+            Ok(request) => request,
+            Err(status) => return error(status, &Terms::of_none(now)),
+        };
+        let path = self.files.path_of(request.path);
+        let found = path.map(|path| self.files.respond(&request, path, now, Lookup::Waiting));
+        match found {
+            Some(Ok(response)) => response,
+            _ => error(HttpStatus::NotFound, &Terms::of(&request, now)),
+        }
+    }
+}
+
+/// How files are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    InMemory,
+    /// By a thread that may wait.
+    Waiting,
+}
+
 /// Answers the site's requests.
 pub(in super::super) struct Responder {
     fixed: SharedFixed,
     /// The path in front of the status page's, if there is one, without a slash at its end.
     pages: Option<&'static str>,
-    files: Option<SiteFiles>,
+    files: Option<Arc<SiteFiles>>,
 }
 
 impl Responder {
@@ -65,7 +108,7 @@ impl Responder {
         Responder {
             fixed,
             pages,
-            files,
+            files: files.map(Arc::new),
         }
     }
 
@@ -80,7 +123,7 @@ impl Responder {
         shared: &mut Shared,
         request: &HttpRequest<'_>,
         gauges: Gauges,
-    ) -> Response {
+    ) -> Answer {
         let now = SystemTime::now();
         let terms = Terms::of(request, now);
         let page = self.page_of(request.path);
@@ -88,7 +131,13 @@ impl Responder {
             && let Some(path) = files.path_of(request.path)
         {
             shared.counters.file_requests += 1;
-            return files.respond(request, path, now);
+            return match files.respond(request, path, now, Lookup::InMemory) {
+                Ok(response) => Answer::Response(response),
+                Err(NotInMemory { device }) => Answer::Search(FileSearch {
+                    files: Arc::clone(files),
+                    device,
+                }),
+            };
         }
         shared.counters.status_requests += 1;
         let figures =
@@ -104,7 +153,7 @@ impl Responder {
             }
             None => plan::error(HttpStatus::NotFound, &terms),
         };
-        (plan, Source::Plan)
+        Answer::Response((plan, Source::Plan))
     }
 
     /// The page that a path means, if it is one's.
@@ -131,27 +180,38 @@ impl SiteFiles {
         (rest.is_empty() || rest.starts_with('/')).then_some(rest)
     }
 
-    fn respond(&self, request: &HttpRequest<'_>, path: &str, now: SystemTime) -> Response {
+    fn respond(
+        &self,
+        request: &HttpRequest<'_>,
+        path: &str,
+        now: SystemTime,
+        lookup: Lookup,
+    ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
-        let found = match FilePath::parse(path) {
+        let path = match FilePath::parse(path) {
             // The directory itself without its slash.
-            Ok(root) if path.is_empty() => return self.moved(&root, &terms),
-            Ok(path) => self.tree.find(path.bytes()).map(|found| (path, found)),
-            Err(status) => return error(status, &terms),
+            Ok(root) if path.is_empty() => return Ok(self.moved(&root, &terms)),
+            Ok(path) => path,
+            Err(status) => return Ok(error(status, &terms)),
         };
-        match found {
-            Ok((path, FoundEntry::File(file))) if !path.means_directory() => {
-                self.file(request, &path, file, now)
+        Ok(match self.find(path.bytes(), lookup)? {
+            Ok(FoundEntry::File(file)) if !path.means_directory() => {
+                self.file(request, &path, file, now, lookup)?
             }
-            Ok((path, FoundEntry::Directory(_))) if !path.means_directory() => {
-                self.moved(&path, &terms)
+            Ok(FoundEntry::Directory(_)) if !path.means_directory() => self.moved(&path, &terms),
+            Ok(FoundEntry::Directory(directory)) => {
+                self.directory(request, path, directory, now, lookup)?
             }
-            Ok((path, FoundEntry::Directory(directory))) => {
-                self.directory(request, path, directory, now)
-            }
-            Ok((_, FoundEntry::File(_))) => error(HttpStatus::NotFound, &terms),
-            Ok((_, FoundEntry::Other)) => error(HttpStatus::Forbidden, &terms),
+            Ok(FoundEntry::File(_)) => error(HttpStatus::NotFound, &terms),
+            Ok(FoundEntry::Other) => error(HttpStatus::Forbidden, &terms),
             Err(e) => error(status_of(&e), &terms),
+        })
+    }
+
+    fn find(&self, path: &[u8], lookup: Lookup) -> Result<io::Result<FoundEntry>, NotInMemory> {
+        match lookup {
+            Lookup::InMemory => self.tree.find_in_memory(path),
+            Lookup::Waiting => Ok(self.tree.find(path)),
         }
     }
 
@@ -167,18 +227,19 @@ impl SiteFiles {
         path: &FilePath,
         file: ServedFile,
         now: SystemTime,
-    ) -> Response {
-        let compressed = coding::accepted(request.accept_encoding)
-            .into_iter()
-            .find_map(|coding| {
-                match self.tree.find(path.with_suffix(coding.suffix()).bytes()) {
-                    // An older one was made from another state of the file.
-                    Ok(FoundEntry::File(other)) if other.modified() >= file.modified() => {
-                        Some((Some(coding), other))
-                    }
-                    _ => None,
-                }
-            });
+        lookup: Lookup,
+    ) -> Result<Response, NotInMemory> {
+        let mut compressed = None;
+        for coding in coding::accepted(request.accept_encoding) {
+            let beside = path.with_suffix(coding.suffix());
+            // An older one was made from another state of the file.
+            if let Ok(FoundEntry::File(other)) = self.find(beside.bytes(), lookup)?
+                && other.modified() >= file.modified()
+            {
+                compressed = Some((Some(coding), other));
+                break;
+            }
+        }
         let (coding, file) = compressed.unwrap_or((None, file));
         let representation = Representation {
             path,
@@ -187,7 +248,7 @@ impl SiteFiles {
             coding,
         };
         let plan = plan::file(request, &representation, now);
-        (plan, Source::File(file))
+        Ok((plan, Source::File(file)))
     }
 
     /// The index of a directory, or its names.
@@ -197,19 +258,24 @@ impl SiteFiles {
         path: FilePath,
         directory: OwnedFd,
         now: SystemTime,
-    ) -> Response {
+        lookup: Lookup,
+    ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
         let index = path.child(INDEX);
-        match self.tree.find(index.bytes()) {
-            Ok(FoundEntry::File(file)) => return self.file(request, &index, file, now),
-            Err(e) if e.kind() != ErrorKind::NotFound => return error(status_of(&e), &terms),
-            Ok(_) | Err(_) if !self.listing => return error(HttpStatus::Forbidden, &terms),
+        match self.find(index.bytes(), lookup)? {
+            Ok(FoundEntry::File(file)) => return self.file(request, &index, file, now, lookup),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Ok(error(status_of(&e), &terms)),
+            Ok(_) | Err(_) if !self.listing => return Ok(error(HttpStatus::Forbidden, &terms)),
             Ok(_) | Err(_) => {}
         }
-        match DirectoryNames::of(directory) {
+        if lookup == Lookup::InMemory {
+            let device = self.tree.device();
+            return Err(NotInMemory { device });
+        }
+        Ok(match DirectoryNames::of(directory) {
             Ok(names) => (plan::listing(&terms), Source::Names(path, names)),
             Err(e) => error(status_of(&e), &terms),
-        }
+        })
     }
 }
 

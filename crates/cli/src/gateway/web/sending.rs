@@ -12,6 +12,7 @@
 //! Locks: none.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use mbuf::Chain;
@@ -19,7 +20,7 @@ use mbuma::runtime::TaskWaker;
 use mbuma::socket::{SendFile, SendFileError, SocketError};
 
 use super::FileStorage;
-use super::reading::FileReading;
+use super::reading::DiskWait;
 use super::respond::{Response, Source};
 use super::stream::WebStream;
 use crate::files::{DirectoryNames, FileCache, FileReaders};
@@ -44,7 +45,7 @@ pub(super) struct Sending {
     /// The file that is being sent.
     job: Option<SendFile>,
     /// The same, while a thread reads.
-    reading: Option<FileReading>,
+    reading: Option<DiskWait<(SendFile, io::Result<()>)>>,
     /// The page's beginning was made.
     has_begun: bool,
     head_len: u64,
@@ -158,8 +159,12 @@ impl Sending {
 
     /// Has a thread read for the job.
     fn read(&mut self, readers: &FileReaders, wake: &Arc<TaskWaker>) {
-        if let (Some(job), Source::File(file)) = (self.job.take(), &self.source) {
-            self.reading = Some(FileReading::begin(job, file.device(), readers, wake));
+        if let (Some(mut job), Source::File(file)) = (self.job.take(), &self.source) {
+            let work = move || {
+                let read = job.read_ahead();
+                (job, read)
+            };
+            self.reading = Some(DiskWait::begin(work, file.device(), readers, wake));
         }
     }
 

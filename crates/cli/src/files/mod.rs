@@ -13,6 +13,7 @@
 
 mod cache;
 mod names;
+mod opened;
 mod readers;
 mod served_file;
 
@@ -25,6 +26,7 @@ use rustix::io::Errno;
 
 pub(crate) use cache::FileCache;
 pub(crate) use names::DirectoryNames;
+pub(crate) use opened::OpenedFiles;
 pub(crate) use readers::{FileReaders, ReadId};
 pub(crate) use served_file::ServedFile;
 

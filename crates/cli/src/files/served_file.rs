@@ -15,7 +15,7 @@ use super::cache::{FileCache, FileKey};
 use crate::http::range::ByteRange;
 
 /// An open file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServedFile {
     file: Arc<File>,
     key: FileKey,

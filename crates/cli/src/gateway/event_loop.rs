@@ -390,7 +390,7 @@ impl Worker {
             self.turn(Token::from_number(wake.begin()));
         }
         if let Some(web) = &mut self.web {
-            web.flush_log(&mut self.shared);
+            web.end_round(&mut self.shared);
         }
     }
 

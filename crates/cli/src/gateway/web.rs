@@ -36,7 +36,7 @@ use rustls::ServerConfig;
 use super::figures::{Fixed, Gauges};
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
-use crate::files::{FileCache, FileReaders};
+use crate::files::{FileCache, FileReaders, OpenedFiles};
 use connection::{WebConnection, WebNext};
 use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
@@ -111,6 +111,8 @@ pub(super) struct Web {
     connections: Table<WebConnection>,
     handshakes: Option<Handshakes>,
     log: LogLines,
+    /// Those of this round.
+    opened: OpenedFiles,
     /// The server ends: no connection and no request is taken any more.
     drains: bool,
 }
@@ -126,6 +128,7 @@ impl Web {
             wake: shared.wake_for(Token::only(Kind::HttpListener)),
             connections: Table::new(Kind::HttpConnection),
             log: LogLines::default(),
+            opened: OpenedFiles::default(),
             drains: false,
         }
     }
@@ -188,7 +191,7 @@ impl Web {
         let Some(connection) = self.connections.find(token) else {
             return;
         };
-        match connection.turn(shared, &self.site, gauges) {
+        match connection.turn(shared, &self.site, &mut self.opened, gauges) {
             Ok(WebNext::Wait) => {}
             Ok(WebNext::Again) => connection.wake(),
             Ok(WebNext::Close) => drop(self.remove(shared, token)),
@@ -214,8 +217,13 @@ impl Web {
         }
     }
 
-    /// Writes the lines of the log: once a round of the loop.
-    pub(super) fn flush_log(&mut self, shared: &mut Shared) {
+    /// A round of the loop ends: writes the lines of the log, and forgets the files that were opened in it.
+    pub(super) fn end_round(&mut self, shared: &mut Shared) {
+        self.opened.forget();
+        self.flush_log(shared);
+    }
+
+    fn flush_log(&mut self, shared: &mut Shared) {
         if let Some(file) = &self.site.log {
             shared.counters.log_lines_lost += self.log.write_to(file);
         }

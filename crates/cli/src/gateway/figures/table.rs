@@ -88,7 +88,7 @@ figures! {
         "file_reads_total" Count "Reads of served files that may wait for a disk, in threads of their own." {
             file_reads,
         }
-        "file_lookups_total" Count "Requests for served files that may wait for a disk before they are open, in threads." {
+        "file_lookups_total" Count "Requests for served files whose way may wait for a disk, in threads." {
             file_lookups,
         }
         "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }

@@ -25,10 +25,11 @@ use mbuma::tls::TlsError;
 
 use super::log_file::LogLines;
 use super::reading::DiskWait;
-use super::respond::{self, Answer, FileSearch, Source};
+use super::respond::{self, FileSearch, RequestAnswer, Source};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
 use super::{FileStorage, WebSite};
+use crate::files::OpenedFiles;
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
 use crate::gateway::shared::{READ_MAX, Shared};
@@ -172,9 +173,10 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
+        opened: &mut OpenedFiles,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
-        match self.advance(shared, site, gauges) {
+        match self.advance(shared, site, opened, gauges) {
             Err(TlsError::Socket(SocketError::NoBufs)) => {
                 shared.after(NO_BUFS_WAIT, self.token);
                 Ok(WebNext::Wait)
@@ -187,6 +189,7 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
+        opened: &mut OpenedFiles,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
         self.fit(shared);
@@ -206,7 +209,7 @@ impl WebConnection {
             if self.phase == WebPhase::Ends {
                 continue;
             }
-            if let Some(next) = self.ask(shared, site, gauges)? {
+            if let Some(next) = self.ask(shared, site, opened, gauges)? {
                 return Ok(next);
             }
         }
@@ -276,20 +279,21 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
+        opened: &mut OpenedFiles,
         gauges: Gauges,
     ) -> Result<Option<WebNext>, TlsError> {
         loop {
             let response = match self.conversation.front() {
                 Front::Request(request) => {
-                    let answer = site.responder.respond(shared, &request, gauges);
+                    let answer = site.responder.respond(shared, &request, opened, gauges);
                     self.logged = self.logs.then(|| LoggedRequest::of(&request));
                     let len = request.len;
                     match answer {
-                        Answer::Response(response) => {
+                        RequestAnswer::Response(response) => {
                             self.conversation.done(len, response.0.last);
                             response
                         }
-                        Answer::Search(search) => {
+                        RequestAnswer::Search(search) => {
                             shared.counters.file_lookups += 1;
                             self.search_for(search, len, &site.storage);
                             return Ok(None);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::SharedFixed;
-use crate::files::{DirectoryNames, FoundEntry, NotInMemory, ServedFile, ServedTree};
+use crate::files::{DirectoryNames, FoundEntry, NotInMemory, OpenedFiles, ServedFile, ServedTree};
 use crate::gateway::figures::{Figures, Gauges};
 use crate::gateway::services::figures_now;
 use crate::gateway::shared::Shared;
@@ -53,7 +53,7 @@ pub(super) enum Source {
 pub(super) type Response = (ResponsePlan, Source);
 
 /// The answer to a request.
-pub(super) enum Answer {
+pub(super) enum RequestAnswer {
     Response(Response),
     /// A thread must find it.
     Search(FileSearch),
@@ -75,7 +75,10 @@ impl FileSearch {
             Err(status) => return error(status, &Terms::of_none(now)),
         };
         let path = self.files.path_of(request.path);
-        let found = path.map(|path| self.files.respond(&request, path, now, Lookup::Waiting));
+        let found = path.map(|path| {
+            let mut lookup = Lookup::Waiting;
+            self.files.respond(&request, path, now, &mut lookup)
+        });
         match found {
             Some(Ok(response)) => response,
             _ => error(HttpStatus::NotFound, &Terms::of(&request, now)),
@@ -84,9 +87,9 @@ impl FileSearch {
 }
 
 /// How files are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lookup {
-    InMemory,
+enum Lookup<'a> {
+    /// By a worker, first among those of its round.
+    InMemory(&'a mut OpenedFiles),
     /// By a thread that may wait.
     Waiting,
 }
@@ -122,8 +125,9 @@ impl Responder {
         &self,
         shared: &mut Shared,
         request: &HttpRequest<'_>,
+        opened: &mut OpenedFiles,
         gauges: Gauges,
-    ) -> Answer {
+    ) -> RequestAnswer {
         let now = SystemTime::now();
         let terms = Terms::of(request, now);
         let page = self.page_of(request.path);
@@ -131,9 +135,9 @@ impl Responder {
             && let Some(path) = files.path_of(request.path)
         {
             shared.counters.file_requests += 1;
-            return match files.respond(request, path, now, Lookup::InMemory) {
-                Ok(response) => Answer::Response(response),
-                Err(NotInMemory { device }) => Answer::Search(FileSearch {
+            return match files.respond(request, path, now, &mut Lookup::InMemory(opened)) {
+                Ok(response) => RequestAnswer::Response(response),
+                Err(NotInMemory { device }) => RequestAnswer::Search(FileSearch {
                     files: Arc::clone(files),
                     device,
                 }),
@@ -153,7 +157,7 @@ impl Responder {
             }
             None => plan::error(HttpStatus::NotFound, &terms),
         };
-        Answer::Response((plan, Source::Plan))
+        RequestAnswer::Response((plan, Source::Plan))
     }
 
     /// The page that a path means, if it is one's.
@@ -185,7 +189,7 @@ impl SiteFiles {
         request: &HttpRequest<'_>,
         path: &str,
         now: SystemTime,
-        lookup: Lookup,
+        lookup: &mut Lookup<'_>,
     ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
         let path = match FilePath::parse(path) {
@@ -208,11 +212,22 @@ impl SiteFiles {
         })
     }
 
-    fn find(&self, path: &[u8], lookup: Lookup) -> Result<io::Result<FoundEntry>, NotInMemory> {
-        match lookup {
-            Lookup::InMemory => self.tree.find_in_memory(path),
-            Lookup::Waiting => Ok(self.tree.find(path)),
+    fn find(
+        &self,
+        path: &[u8],
+        lookup: &mut Lookup<'_>,
+    ) -> Result<io::Result<FoundEntry>, NotInMemory> {
+        let Lookup::InMemory(opened) = lookup else {
+            return Ok(self.tree.find(path));
+        };
+        if let Some(file) = opened.find(path) {
+            return Ok(Ok(FoundEntry::File(file)));
         }
+        let found = self.tree.find_in_memory(path)?;
+        if let Ok(FoundEntry::File(file)) = &found {
+            opened.add(path, file);
+        }
+        Ok(found)
     }
 
     fn moved(&self, path: &FilePath, terms: &Terms) -> Response {
@@ -227,7 +242,7 @@ impl SiteFiles {
         path: &FilePath,
         file: ServedFile,
         now: SystemTime,
-        lookup: Lookup,
+        lookup: &mut Lookup<'_>,
     ) -> Result<Response, NotInMemory> {
         let mut compressed = None;
         for coding in coding::accepted(request.accept_encoding) {
@@ -258,7 +273,7 @@ impl SiteFiles {
         path: FilePath,
         directory: OwnedFd,
         now: SystemTime,
-        lookup: Lookup,
+        lookup: &mut Lookup<'_>,
     ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
         let index = path.child(INDEX);
@@ -268,7 +283,7 @@ impl SiteFiles {
             Ok(_) | Err(_) if !self.listing => return Ok(error(HttpStatus::Forbidden, &terms)),
             Ok(_) | Err(_) => {}
         }
-        if lookup == Lookup::InMemory {
+        if matches!(lookup, Lookup::InMemory(_)) {
             let device = self.tree.device();
             return Err(NotInMemory { device });
         }

@@ -17,6 +17,7 @@ mod opened;
 mod readers;
 mod served_file;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -46,8 +47,6 @@ const OPEN_AT_ONCE: [u64; 9] = [
     0x7371_7368,
     0xe0f5_e1e2,
 ];
-/// The number of all file systems that are mounted below the directory, until a file of theirs is open.
-const OTHER_MOUNTS: u64 = u64::MAX;
 
 /// A directory with all below it.
 #[derive(Debug)]
@@ -61,7 +60,8 @@ pub(crate) struct ServedTree {
 /// The way to a file is not in memory, or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotInMemory {
-    /// The number of the file system that may be waited for.
+    /// A number for the file system that may be waited for. Which one a path leads to is not known before it is looked up:
+    /// so it is a number for the path's first name, and a mount that does not answer keeps those below it waiting alone.
     pub(crate) device: u64,
 }
 
@@ -114,17 +114,16 @@ impl ServedTree {
         &self,
         path: &[u8],
     ) -> Result<io::Result<FoundEntry>, NotInMemory> {
-        let device = self.device;
         if !self.opens_at_once {
+            let device = self.device;
             return Err(NotInMemory { device });
         }
         let here = BELOW | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         match openat2(&self.root, path, ENTRY | READ, Mode::empty(), here) {
-            // EINVAL: the kernel can't say what is in memory (before Linux 5.12).
-            Err(Errno::AGAIN | Errno::INTR | Errno::INVAL) => Err(NotInMemory { device }),
-            // It leads to another file system, or out of the directory.
-            Err(Errno::XDEV) => Err(NotInMemory {
-                device: OTHER_MOUNTS,
+            // EXDEV, or EAGAIN: it leads to another file system, or out of the directory. EINVAL: the kernel can't say what is
+            // in memory (before Linux 5.12).
+            Err(Errno::AGAIN | Errno::XDEV | Errno::INTR | Errno::INVAL) => Err(NotInMemory {
+                device: number_of_first(path),
             }),
             Err(e) => Ok(Err(e.into())),
             Ok(fd) => Ok(entry(fd)),
@@ -147,6 +146,14 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 /// Without waiting for the other end of a FIFO, or for a device.
 const ENTRY: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+
+/// A number for the first name of a path: no device has it, since those are smaller.
+fn number_of_first(path: &[u8]) -> u64 {
+    let first = path.split(|byte| *byte == b'/').next();
+    let mut hasher = DefaultHasher::new();
+    first.unwrap_or_default().hash(&mut hasher);
+    hasher.finish() | 1 << 63
+}
 
 /// The entry that was opened.
 fn entry(fd: OwnedFd) -> io::Result<FoundEntry> {

@@ -54,9 +54,11 @@ while True:
         _, opcode, unique, node = struct.unpack_from('<IIQQ', request)
         if opcode == 26:
             answer(unique, struct.pack('<4I2H2I2H8I', 7, 31, 1 << 17, 0, 12, 9, 4096, 1, 0, 0, *[0] * 8))
-        elif opcode == 1 and request[40:].startswith(b'late') and not free:
-            looked.append(unique)
-            if len(looked) == 1:
+        elif opcode == 1 and request[40:].startswith(b'late'):
+            if free:
+                answer(unique, error=2)
+            else:
+                looked.append(unique)
                 print('looked', flush=True)
         elif opcode == 1:
             answer(unique, struct.pack('<4Q2I', 2, 0, 1000, 1000, 0, 0) + attr(2))

@@ -54,7 +54,7 @@ impl GuestDevices {
                 Ok(GuestDevices::Taps(taps.collect()))
             }
             GuestLink::Machines(listener) => {
-                let device = FrameStream::listen(listener, mtu, pool)?;
+                let device = FrameStream::listen(listener, mtu, Arc::clone(clock), pool)?;
                 Ok(GuestDevices::Machines(Box::new(device)))
             }
             GuestLink::Network => {

@@ -23,6 +23,9 @@
 //! | sends many frames at once | those beyond the budget wait for the next poll |
 //! | reads nothing | at most [`QUEUE_FRAMES_MAX`] frames of [`QUEUE_BYTES_MAX`] bytes wait; those beyond are dropped |
 //!
+//! Where the process has no descriptor left for a peer, the peer waits, and so does the listener: outside of the set, so that the
+//! descriptor is not readable all the time. The device tries again at its [deadline](Device::next_deadline).
+//!
 //! Invariants: nothing blocks. Locks: `rx`, `tx` (IFQUEUE), never both, during a read or a write.
 //! Sources: QEMU's net/stream.c; passt(1).
 
@@ -31,8 +34,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use kern::{LockClass, Mutex, order};
+use kern::{Clock, LockClass, Mutex, Time, order};
 use mbuf::{MbufPool, Mbufq};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use wire::EtherHeader;
@@ -52,12 +56,16 @@ static TX: LockClass = LockClass::new("frame stream transmit", order::IFQUEUE);
 
 /// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU.
 const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
+/// After this time a peer is accepted for which there was no descriptor.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// No peer waits for a descriptor.
+const NEVER: u64 = u64::MAX;
 
 /// A device whose frames cross a UNIX stream socket.
 #[derive(Debug)]
 pub struct FrameStream {
     mtu: u16,
-    listener: Option<UnixListener>,
+    listener: Option<PeerListener>,
     /// An epoll set with the listener and the peer in it.
     set: OwnedFd,
     rx: Mutex<FrameReader>,
@@ -66,6 +74,16 @@ pub struct FrameStream {
     /// the set is watched by level.
     blocked: AtomicBool,
     drops: StreamDrops,
+}
+
+/// Where peers connect.
+#[derive(Debug)]
+struct PeerListener {
+    socket: UnixListener,
+    clock: Arc<dyn Clock>,
+    /// When it is to be tried again, in nanoseconds; until then it is not in the set. Relaxed: the thread that sets it is
+    /// in [`Device::receive`], after which the stack asks for the deadline.
+    again_ns: AtomicU64,
 }
 
 /// Frames dropped since they were last reported. Relaxed: numbers that order nothing.
@@ -77,15 +95,25 @@ struct StreamDrops {
 
 impl FrameStream {
     /// A device for the peers that connect to `listener`, one after the other. While there is none, frames are dropped.
-    /// Frames are read into clusters of `pool`.
+    /// Frames are read into clusters of `pool`. `clock` is that of the stack.
     ///
     /// # Errors
     /// The process has no descriptor left.
-    pub fn listen(listener: UnixListener, mtu: u16, pool: &MbufPool) -> io::Result<Self> {
+    pub fn listen(
+        listener: UnixListener,
+        mtu: u16,
+        clock: Arc<dyn Clock>,
+        pool: &MbufPool,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        let listener = PeerListener {
+            socket: listener,
+            clock,
+            again_ns: AtomicU64::new(NEVER),
+        };
         let device = Self::new(Some(listener), mtu, pool)?;
         if let Some(listener) = &device.listener {
-            device.watch(listener.as_fd())?;
+            device.watch(listener.socket.as_fd())?;
         }
         Ok(device)
     }
@@ -100,7 +128,7 @@ impl FrameStream {
         Ok(device)
     }
 
-    fn new(listener: Option<UnixListener>, mtu: u16, pool: &MbufPool) -> io::Result<Self> {
+    fn new(listener: Option<PeerListener>, mtu: u16, pool: &MbufPool) -> io::Result<Self> {
         Ok(Self {
             mtu,
             listener,
@@ -132,14 +160,37 @@ impl FrameStream {
         let Some(listener) = &self.listener else {
             return;
         };
-        while let Ok((peer, _)) = listener.accept() {
-            let before = self.rx.lock().lose_ended_peer();
-            before.iter().for_each(|before| self.part(before));
-            if !self.rx.lock().is_connected() {
-                // Without a descriptor for it the peer finds its connection closed.
-                let _ = self.join(peer);
+        if !listener.is_due() {
+            return;
+        }
+        loop {
+            match listener.socket.accept() {
+                Ok((peer, _)) => self.take(peer),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if is_of_one_peer(&e) => {}
+                Err(_) => return self.pause(listener),
             }
         }
+        if listener.resume() && self.watch(listener.socket.as_fd()).is_err() {
+            self.pause(listener);
+        }
+    }
+
+    /// Takes a peer in, unless there is one.
+    fn take(&self, peer: UnixStream) {
+        let before = self.rx.lock().lose_ended_peer();
+        before.iter().for_each(|before| self.part(before));
+        if !self.rx.lock().is_connected() {
+            // Without memory for it in the set the peer finds its connection closed.
+            let _ = self.join(peer);
+        }
+    }
+
+    /// No peer can be accepted now: the listener leaves the set for a while.
+    fn pause(&self, listener: &PeerListener) {
+        // It fails for one that has left already.
+        let _ = epoll::delete(&self.set, listener.socket.as_fd());
+        listener.pause();
     }
 
     /// The connection has ended.
@@ -199,6 +250,36 @@ impl FrameStream {
     }
 }
 
+impl PeerListener {
+    fn deadline(&self) -> Option<Time> {
+        match self.again_ns.load(Ordering::Relaxed) {
+            NEVER => None,
+            ns => Some(Time::from_nanos(ns)),
+        }
+    }
+
+    /// Whether it may be asked for a peer.
+    fn is_due(&self) -> bool {
+        self.deadline().is_none_or(|at| at <= self.clock.now())
+    }
+
+    fn pause(&self) {
+        let again = self.clock.now() + ACCEPT_AGAIN;
+        self.again_ns.store(again.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// It goes on. True if it had paused.
+    fn resume(&self) -> bool {
+        self.deadline().is_some() && self.again_ns.swap(NEVER, Ordering::Relaxed) != NEVER
+    }
+}
+
+/// Whether an error of accept(2) says nothing about the next peer.
+fn is_of_one_peer(e: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
+    kinds.contains(&e.kind())
+}
+
 /// Why frames are taken no more.
 enum ReadEnd {
     /// More may wait.
@@ -247,6 +328,10 @@ impl Device for FrameStream {
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         self.send(|queue| queue.add(tx));
         Ok(0)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.listener.as_ref().and_then(PeerListener::deadline)
     }
 }
 

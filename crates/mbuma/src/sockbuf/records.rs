@@ -74,6 +74,11 @@ impl<M: Ancillary> RecordBuf<M> {
         self.charged > self.hiwat / 2
     }
 
+    /// The bytes that it has room for, and those of an empty one, about.
+    pub(crate) fn space(&self) -> (usize, usize) {
+        (self.hiwat.saturating_sub(self.charged), self.hiwat)
+    }
+
     /// Adds a record.
     #[doc(alias = "sbappendrecord")]
     pub(crate) fn push(&mut self, record: QueuedRecord<M>) {

@@ -22,7 +22,7 @@ mod icmp6;
 #[cfg(all(test, shuttle))]
 #[path = "../models/socket.rs"]
 mod models;
-mod send_file;
+pub(crate) mod send_file;
 mod splice;
 mod std_io;
 mod tcp_connect;

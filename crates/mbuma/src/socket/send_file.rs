@@ -26,7 +26,7 @@ use std::time::Duration;
 use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, PageSource, Pages};
 
 use super::SocketError;
-use super::tcp_stream::{TcpStream, fail};
+use super::tcp_stream::TcpStream;
 use crate::park::{Wait, retry};
 use crate::tls::TlsError;
 use crate::waiters::{PollingTask, WaitBy};
@@ -284,9 +284,12 @@ impl From<SendFileError> for io::Error {
 }
 
 /// A stream that takes files.
-pub(super) trait FileSink {
-    /// The connection below.
-    fn tcp(&self) -> &TcpStream;
+pub(crate) trait FileSink {
+    /// The buffers that files are read into.
+    fn pool(&self) -> &MbufPool;
+
+    /// Ends the connection with an error at its peer, which was promised what can't be read.
+    fn fail(&self);
 
     /// How much it takes now, in pieces of which length, if that is worth a turn for `wanted` bytes. Else `waiting` is woken
     /// when it is.
@@ -298,14 +301,14 @@ pub(super) trait FileSink {
 
 /// The room that a stream has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FileRoom {
-    pub(super) bytes: usize,
+pub(crate) struct FileRoom {
+    pub(crate) bytes: usize,
     /// Bytes of a piece, at most: of a record, or of a cluster.
-    pub(super) piece: usize,
+    pub(crate) piece: usize,
 }
 
 /// Moves as much as there is room for. Returns how much; that is less than all if it has to wait.
-pub(super) fn send(
+pub(crate) fn send(
     sink: &impl FileSink,
     job: &mut SendFile,
     waiting: Option<WaitBy<'_>>,
@@ -320,7 +323,7 @@ pub(super) fn send(
                 if let SendFileError::Read(_) = e
                     && job.accepted > 0
                 {
-                    fail(&sink.tcp().end());
+                    sink.fail();
                 }
                 return Err(e);
             }
@@ -348,8 +351,7 @@ fn turn(
         .unwrap_or(usize::MAX)
         .min(TURN_MAX);
     let room = sink.room(wanted, waiting)?;
-    let pool: &MbufPool = sink.tcp().pool();
-    let pieces = job.cut(pool, room.bytes.min(wanted), room.piece)?;
+    let pieces = job.cut(sink.pool(), room.bytes.min(wanted), room.piece)?;
     let len: usize = pieces.iter().map(Chain::len).sum();
     // There is room for another turn, and there are bytes: the next call need not wait.
     let left = job.left() - len as u64;
@@ -361,7 +363,7 @@ fn turn(
 }
 
 /// Moves all of it, waiting for room.
-pub(super) fn send_blocking(
+pub(crate) fn send_blocking(
     sink: &impl FileSink,
     job: &mut SendFile,
     timeout: Option<Duration>,
@@ -417,4 +419,4 @@ impl TcpStream {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

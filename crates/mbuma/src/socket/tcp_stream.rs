@@ -461,8 +461,12 @@ impl TcpStream {
 }
 
 impl FileSink for TcpStream {
-    fn tcp(&self) -> &TcpStream {
-        self
+    fn pool(&self) -> &MbufPool {
+        TcpStream::pool(self)
+    }
+
+    fn fail(&self) {
+        fail(&self.end());
     }
 
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {

@@ -20,7 +20,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 use super::SocketError;
 use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use super::tcp_stream::{
-    TcpStream, close_send, is_source, may_send, may_write, send_all, should_reopen, wait_for,
+    TcpStream, close_send, fail, is_source, may_send, may_write, send_all, should_reopen, wait_for,
 };
 use crate::park::{Wait, retry};
 use crate::sockbuf::BYTES_MAX;
@@ -378,8 +378,12 @@ fn blocking<T>(
 }
 
 impl FileSink for TlsStream {
-    fn tcp(&self) -> &TcpStream {
-        &self.tcp
+    fn pool(&self) -> &MbufPool {
+        self.tcp.pool()
+    }
+
+    fn fail(&self) {
+        fail(&self.tcp.end());
     }
 
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {

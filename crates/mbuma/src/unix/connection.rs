@@ -20,6 +20,7 @@ use super::rights;
 use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::{Wait, retry};
+use crate::waiters::WaitBy;
 
 /// One side of a connection.
 pub(super) struct UnixConnection {
@@ -108,6 +109,25 @@ impl UnixConnection {
     /// Whether the peer's buffer takes something now, or nothing ever again.
     pub(super) fn is_writable(&self) -> bool {
         self.tx.is_writable(None)
+    }
+
+    /// The bytes that the peer's buffer has room for: see [`Rcvbuf::room`].
+    pub(super) fn room(
+        &self,
+        wanted: usize,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, UnixError> {
+        self.tx
+            .room(wanted, waiting)
+            .map_err(|refusal| match refusal {
+                SendRefusal::Full => UnixError::WouldBlock,
+                _ => UnixError::BrokenPipe,
+            })
+    }
+
+    /// This side sends no more, for want of what it promised: the peer gets an error behind the data.
+    pub(super) fn fail(&self) {
+        self.tx.shut_writer(true);
     }
 
     /// The pending reset.

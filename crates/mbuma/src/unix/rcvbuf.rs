@@ -32,7 +32,7 @@ use super::lock::{Lock, Locked};
 use super::message::{Message, ReceivedMessage, Sender};
 use super::rights::{Cargo, Passed, pack, unpack};
 use crate::sockbuf::{Ancillary, QueuedRecord, RecordBuf};
-use crate::waiters::{WaiterSet, Wakes, Want};
+use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
 
@@ -216,6 +216,30 @@ impl Rcvbuf {
             inner.waiters.add(Want::Write, waiter);
         }
         ready
+    }
+
+    /// The bytes that it has room for, if that is worth a turn of a sender that has `wanted`; if not, the reader that makes room
+    /// wakes `waiting`.
+    ///
+    /// # Errors
+    /// `Full`, or why it takes nothing more.
+    pub(super) fn room(
+        &self,
+        wanted: usize,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, SendRefusal> {
+        let mut inner = self.inner.lock();
+        let (space, hiwat) = inner.records.space();
+        // A writer is woken when half of the buffer is free.
+        let enough = wanted.min(hiwat / 2).max(1);
+        let room = inner.admit(None).and(match space < enough {
+            true => Err(SendRefusal::Full),
+            false => Ok(space),
+        });
+        if let (Err(SendRefusal::Full), Some(waiting)) = (room, waiting) {
+            inner.waiters.register(Want::Write, waiting);
+        }
+        room
     }
 
     /// Sets the waker for data from now on; it is called at once if there is some.

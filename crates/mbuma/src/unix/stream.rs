@@ -23,6 +23,8 @@ use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::Wait;
 
+mod send_file;
+
 /// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
 const CHUNK: usize = 64 << 10;
 

@@ -1,7 +1,7 @@
 //! FreeBSD's tests of sendfile (sendfile_test, ssl_sendfile), without what is about descriptors.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,18 +20,18 @@ fn byte(at: usize) -> u8 {
     (at.wrapping_mul(2_654_435_761) >> 13) as u8
 }
 
-fn content(range: Range<usize>) -> Vec<u8> {
+pub(crate) fn content(range: Range<usize>) -> Vec<u8> {
     range.map(byte).collect()
 }
 
-fn memfd(len: usize) -> File {
+pub(crate) fn memfd(len: usize) -> File {
     let fd = rustix::fs::memfd_create("send-file-test", MemfdFlags::ALLOW_SEALING).unwrap();
     let mut file = File::from(fd);
     file.write_all(&content(0..len)).unwrap();
     file
 }
 
-fn sealed(len: usize) -> Arc<SealedFile> {
+pub(crate) fn sealed(len: usize) -> Arc<SealedFile> {
     let file = memfd(len);
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::WRITE).unwrap();
     Arc::new(SealedFile::new(
@@ -48,6 +48,15 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
+        Self::over(|host| Ipv4Addr::new(192, 0, 2, host).into())
+    }
+
+    fn over_ipv6() -> Self {
+        Self::over(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into()).into())
+    }
+
+    /// Two stacks with the addresses of hosts 1 and 2.
+    fn over(addr: fn(u8) -> IpAddr) -> Self {
         let stack = |seed| {
             let clock = Arc::new(kern::MonotonicClock::new());
             let mut config = Config::new(clock, Random::from_seed(seed));
@@ -58,12 +67,15 @@ impl Pair {
         let stacks = [1, 2].map(stack);
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, host) in [(&mut a, 1), (&mut b, 2)] {
-            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
+            let config = IfConfig::new("epair0").with_addr(addr(host), 24);
             end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
         }
-        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let server = SocketAddr::new(addr(2), 80);
         let listener = stacks[1].tcp_listen(server, 1).unwrap();
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let any = match server {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
         let client = stacks[0].tcp_connect(any, server).unwrap();
         Self {
             served: listener.accept().unwrap(),
@@ -126,7 +138,7 @@ impl Pair {
     }
 }
 
-fn jobs(len: usize, range: Range<u64>) -> [SendFile; 2] {
+pub(crate) fn jobs(len: usize, range: Range<u64>) -> [SendFile; 2] {
     [
         SendFile::new(Arc::new(memfd(len)), range.clone()),
         SendFile::sealed(sealed(len), range),
@@ -150,8 +162,10 @@ fn a_range_without_an_end_leaves_bytes_to_send() {
 #[test]
 fn a_file_arrives_between_its_header_and_trailer() {
     const LEN: usize = 2 << 20;
-    for job in jobs(LEN, 0..LEN as u64) {
-        let pair = Pair::new();
+    let pairs = [Pair::new, Pair::over_ipv6];
+    let jobs = pairs.map(|pair| jobs(LEN, 0..LEN as u64).map(|job| (pair, job)));
+    for (pair, job) in jobs.into_iter().flatten() {
+        let pair = pair();
         let mut job = job.with_header(*b"header").with_trailer(*b"trailer");
         let got = pair.pump(&mut job);
         let expected = [&b"header"[..], &content(0..LEN), b"trailer"].concat();
@@ -480,10 +494,10 @@ proptest! {
         (send, recv) in (3_000..200_000_usize, 3_000..200_000_usize),
         (header, trailer) in (0..5_000_usize, 0..5_000_usize),
         reads in prop::collection::vec(1..60_000_usize, 1..8),
-        by_reference in any::<bool>(),
+        (by_reference, over_ipv6) in any::<(bool, bool)>(),
     ) {
         // Breaks if any mix of alignment, room and reads loses bytes or counts them twice (opnsense/src#296).
-        let pair = Pair::new();
+        let pair = if over_ipv6 { Pair::over_ipv6() } else { Pair::new() };
         pair.client.set_buffers(send, send);
         pair.served.set_buffers(recv, recv);
         let range = start as u64..(start + len) as u64;

@@ -1,0 +1,106 @@
+//! Sending files on a stream: the peer's buffer is what a send buffer is to TCP.
+//!
+//! Pages of a sealed file arrive at the peer by reference; other files are read into clusters, which become the peer's. A turn
+//! puts all its bytes into the peer's buffer, or none.
+//!
+//! Locks: none while a file is read. Source: as of [`SendFile`].
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use mbuf::{Chain, ClusterSize, MapError, MbufPool, Mixed};
+
+use super::UnixStream;
+use crate::park::Wait;
+use crate::socket::SocketError;
+use crate::socket::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
+use crate::unix::{Message, UnixError};
+use crate::waiters::{PollingTask, WaitBy};
+
+impl UnixStream {
+    /// Moves as much of a file to the peer as its buffer takes; returns how many bytes of the job that were. Other data must not
+    /// be sent before the job is done, or it comes in between.
+    ///
+    /// # Errors
+    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`UnixStream::set_waker`]; with
+    /// [`SocketError::Reset`] if the peer reads no more. After [`SendFileError::Read`] this side sends no more and the peer gets
+    /// [`UnixError::Reset`] behind the data, unless nothing of the job was accepted.
+    #[doc(alias = "sendfile")]
+    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
+        send_file::send(self, job, None)
+    }
+
+    /// Moves all of a file to the peer, waiting for room; each wait may take `timeout`. Returns the bytes of this call.
+    ///
+    /// # Errors
+    /// As of [`UnixStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
+    pub fn send_file_blocking(
+        &self,
+        job: &mut SendFile,
+        timeout: Option<Duration>,
+    ) -> Result<u64, SendFileError> {
+        send_file::send_blocking(self, job, timeout)
+    }
+
+    /// As [`UnixStream::send_file`]; the task is woken when there is room.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        job: &mut SendFile,
+    ) -> Poll<Result<u64, SendFileError>> {
+        match send_file::send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
+            Err(e) if e.is_would_block() => Poll::Pending,
+            other => Poll::Ready(other),
+        }
+    }
+}
+
+impl FileSink for UnixStream {
+    fn pool(&self) -> &MbufPool {
+        &self.unix().pool
+    }
+
+    fn fail(&self) {
+        self.connection().fail();
+    }
+
+    fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {
+        let bytes = self.connection().room(wanted, waiting).map_err(error_of)?;
+        Ok(FileRoom {
+            bytes,
+            piece: ClusterSize::K16.bytes(),
+        })
+    }
+
+    fn put(&self, pieces: Vec<Chain<Mixed>>, _more: bool) -> Result<(), SendFileError> {
+        let mut data = Chain::new();
+        for piece in pieces {
+            data.append(mapped(&self.unix().pool, piece)?);
+        }
+        let message = Message::new(data);
+        let sent = self.connection().send(self.unix(), message, Wait::No);
+        sent.map_err(|(e, _)| error_of(e))
+    }
+}
+
+/// The piece as the peer's program reads it: pages in memory are shared.
+fn mapped(pool: &MbufPool, piece: Chain<Mixed>) -> Result<Chain, SendFileError> {
+    piece.try_into_mapped().or_else(|mut pages| {
+        pages.map(pool).map_err(|e| match e {
+            MapError::NoBufs => SocketError::NoBufs.into(),
+            MapError::Read(e) => SendFileError::Read(e),
+        })
+    })
+}
+
+fn error_of(e: UnixError) -> SendFileError {
+    SendFileError::Socket(match e {
+        UnixError::WouldBlock => SocketError::WouldBlock,
+        UnixError::NoBufs => SocketError::NoBufs,
+        UnixError::TimedOut => SocketError::TimedOut,
+        _ => SocketError::Reset,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -165,7 +165,8 @@ impl SendFile {
     }
 
     /// Moves `bytes` in each call at most, for a thread with more to do. The calls that wait move all in any case. Between two
-    /// calls, while there is room for more, a segment that is not full waits for the next one, for 200 ms at most.
+    /// calls a segment that is not full waits for the next one, for 200 ms at most; so does, while much is in flight, a packet
+    /// of several segments that a device could take more of.
     pub fn set_call_max(&mut self, bytes: u64) {
         self.call_max = bytes;
     }
@@ -353,9 +354,10 @@ fn turn(
     let room = sink.room(wanted, waiting)?;
     let pieces = job.cut(sink.pool(), room.bytes.min(wanted), room.piece)?;
     let len: usize = pieces.iter().map(Chain::len).sum();
-    // There is room for another turn, and there are bytes: the next call need not wait.
+    // The rest comes as soon as there is room. A buffer that is smaller than a turn may be smaller than a segment, which must
+    // not wait until it is full then.
     let left = job.left() - len as u64;
-    let more = left > 0 && len == wanted && room.bytes - len >= TURN_MAX;
+    let more = left > 0 && len == wanted && len.max(room.bytes - len) >= TURN_MAX;
     sink.put(pieces, more)?;
     job.accepted += len as u64;
     job.forget_sent();

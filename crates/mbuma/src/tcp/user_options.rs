@@ -108,7 +108,7 @@ pub(crate) struct UserOptions {
     pub(crate) asked: TcpSocketOptions,
     /// Since when something waits without progress.
     waiting_since: Option<Time>,
-    /// The last write announced that more follows.
+    /// The last write announced that more follows as soon as there is room.
     pub(crate) more_follows: bool,
     /// As much was unsent as may be, after the last turn to send.
     pub(crate) is_over: bool,

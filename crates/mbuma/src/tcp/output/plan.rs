@@ -22,6 +22,8 @@ use crate::tcp::urgent;
 
 /// The largest payload of one packet: IPv4's total length less the largest headers.
 const PAYLOAD_MAX: u32 = 65_535 - 60 - 20;
+/// Packets in flight that keep a path busy while the last data waits for more.
+const BUSY_PACKETS: u32 = 4;
 
 /// The next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +230,8 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     }
     // What ends a record can't be filled up.
     let ends_record = len == record && record < waiting;
-    if len == 0 || !(ends_record || worth_sending(t, len, waiting)) {
+    let held = waits_for_more(t, waiting);
+    if len == 0 || held || !(ends_record || worth_sending(t, len, waiting)) {
         return None;
     }
     let last = len == waiting;
@@ -286,6 +289,17 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
         || t.due.contains(Due::PROBE)
         || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
         || (!held_back && t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
+}
+
+/// The last data of a buffer waits while its writer has more and enough is in flight: the acknowledgements make room for
+/// more, and then one packet goes in the place of two.
+fn waits_for_more(t: &Tcb, waiting: u32) -> bool {
+    let more_follows = t.conn.options.as_ref().is_some_and(|o| o.more_follows);
+    more_follows
+        && waiting < payload_max(t)
+        && t.send.sent.in_flight() >= BUSY_PACKETS * payload_max(t)
+        && !t.send.fin_queued
+        && !t.due.contains(Due::PROBE)
 }
 
 fn plan_fin(t: &Tcb) -> Option<Plan> {

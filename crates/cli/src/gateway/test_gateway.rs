@@ -21,8 +21,12 @@ pub(super) fn start() -> (Shared, IfIndex) {
     let stack = Stack::new(Config::new(clock, Random::from_seed(1))).expect("address space");
     let (ours, _guests) = Pipe::pair(Capabilities::whole(1500));
     let index = stack.attach(Arc::new(ours), IfConfig::new("tap0"));
+    (shared_of(stack), index)
+}
+
+/// The same for a stack that is there.
+pub(super) fn shared_of(stack: Stack) -> Shared {
     let pool = WorkerPool::new(1, false).expect("no descriptor is needed");
     let policy = Policy::new(&GuestEnd::usual(), false);
-    let shared = Shared::new(stack, &pool, 0, policy, Resolvers::of_host());
-    (shared, index)
+    Shared::new(stack, &pool, 0, policy, Resolvers::of_host())
 }

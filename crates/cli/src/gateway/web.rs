@@ -313,3 +313,6 @@ impl Web {
         self.flush_log(shared);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ use crate::http::status::HttpStatus;
 /// How long a connection may wait for another request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long a head may take.
-const HEAD_MAX_TIME: Duration = Duration::from_secs(10);
+pub(super) const HEAD_MAX_TIME: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of a response.
 const STALL_MAX: Duration = Duration::from_secs(30);
 /// How long the client's end is waited for.

@@ -1,0 +1,247 @@
+//! A site whose clients are another stack of this process, in virtual time.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use kern::{Clock, Random, Time, VirtualClock};
+use mbuf::Live;
+use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::{Config, IfConfig, SocketError, Stack, TcpStream};
+
+use super::connection::HEAD_MAX_TIME;
+use super::*;
+use crate::files::ServedTree;
+use crate::gateway::test_gateway;
+use crate::guest::GuestEnd;
+use crate::sandbox::Isolation;
+use crate::sys::tap::Offloads;
+
+/// Connections that the site serves at once.
+const CONNECTIONS: usize = 256;
+
+struct SiteBench {
+    dir: PathBuf,
+    clock: Arc<VirtualClock>,
+    shared: Shared,
+    web: Web,
+    clients: Stack,
+    turns: VecDeque<Arc<TaskWaker>>,
+    _ends: (EpairEnd, EpairEnd),
+}
+
+impl SiteBench {
+    /// A site with one file.
+    fn new(name: &str) -> SiteBench {
+        let dir = std::env::temp_dir().join(format!("mbuma-web-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("the temporary directory can be written");
+        fs::write(dir.join("ten"), "0123456789").expect("likewise");
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let stack = |seed| {
+            let clock: Arc<dyn Clock> = clock.clone();
+            Stack::new(Config::new(clock, Random::from_seed(seed))).expect("address space")
+        };
+        let (server, clients) = (stack(1), stack(2));
+        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+        for (end, stack, host) in [(&mut a, &server, 2), (&mut b, &clients, 1)] {
+            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
+            end.attach(stack, config, Input::Direct);
+        }
+        let shared = test_gateway::shared_of(server);
+        let site = Arc::new(site(&dir, &shared.stack));
+        let web = Web::new(&shared, &site);
+        for listener in &site.listeners {
+            listener.set_waker(Some(web.accept_wake().waker()));
+        }
+        SiteBench {
+            dir,
+            clock,
+            shared,
+            web,
+            clients,
+            turns: VecDeque::new(),
+            _ends: (a, b),
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        self.clients
+            .tcp_connect(any, server)
+            .expect("a port is free")
+    }
+
+    /// Rounds of the loop, until none has anything to do.
+    fn run(&mut self) {
+        let mut due = Vec::new();
+        loop {
+            self.clients.poll();
+            self.shared.stack.poll();
+            self.shared.timers.advance(self.clock.now(), &mut due);
+            due.drain(..)
+                .for_each(|token| self.web.timer(&mut self.shared, token));
+            self.shared.ready.take_all(&mut self.turns);
+            if self.turns.is_empty() {
+                return;
+            }
+            for wake in self.turns.drain(..) {
+                let token = Token::from_number(wake.begin());
+                match token.kind() {
+                    Some(Kind::HttpListener) => self.web.accept(&mut self.shared),
+                    _ => self.web.turn(&mut self.shared, token, Gauges::default()),
+                }
+            }
+            self.web.end_round(&mut self.shared);
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.run();
+    }
+
+    /// The answer to a request on this connection, before any time has passed for the site. A thread may have to look for the
+    /// file.
+    fn ask(&mut self, client: &TcpStream) -> String {
+        let request = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n";
+        assert_eq!(client.send(request), Ok(request.len()));
+        let begin = Instant::now();
+        let mut answer = [0; 1024];
+        loop {
+            self.run();
+            match client.recv(&mut answer) {
+                Ok(n) => return String::from_utf8_lossy(&answer[..n]).into_owned(),
+                Err(e) => assert_eq!(e, SocketError::WouldBlock),
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "no answer");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether a client that comes now gets the file.
+    fn serves(&mut self) -> bool {
+        let client = self.connect();
+        self.run();
+        let answer = self.ask(&client);
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("0123456789")
+    }
+
+    /// Bytes of buffers that the server's stack has in use.
+    fn used(&self) -> usize {
+        self.shared.stack.pool().stats().bytes_used()
+    }
+}
+
+impl Drop for SiteBench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
+    let fixed = SharedFixed::new(Fixed {
+        published: Vec::new(),
+        loopback: false,
+        isolation: Isolation::default(),
+        link: None,
+        guest: GuestEnd::usual(),
+        mtu: 1500,
+        offloads: Offloads {
+            vnet_hdr: true,
+            csum: true,
+            tso4: true,
+            tso6: false,
+            tso_ecn: false,
+            uso: false,
+        },
+        workers_asked: 1,
+    });
+    let files = SiteFiles {
+        tree: ServedTree::open(dir).expect("our directory"),
+        prefix: "",
+        listing: true,
+    };
+    let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 80);
+    WebSite {
+        listeners: vec![stack.tcp_listen(at, 128).expect("the port is free")],
+        responder: Responder::new(fixed, None, Some(files)),
+        tls: None,
+        storage: FileStorage::new(0),
+        log: None,
+        connections_max: CONNECTIONS,
+        drains: false,
+    }
+}
+
+#[test]
+fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
+    // Breaks when clients that never end their requests (Slowloris) take memory for each that came, keep a place for longer than
+    // a request may take, or keep others from being served.
+    let mut bench = SiteBench::new("slow");
+    assert!(bench.serves());
+    let before = bench.used();
+    let mut slow = Vec::new();
+    for n in 0..10_000 {
+        let client = bench.connect();
+        bench.run();
+        client
+            .send(b"GET /ten HTTP/1.1\r\nHost: x\r\nX-")
+            .expect("room");
+        slow.push(client);
+        if n % 100 == 0 {
+            bench.pass(Duration::from_millis(10));
+            assert!(bench.serves(), "beside {n}");
+            assert!(bench.web.len() <= CONNECTIONS);
+        }
+    }
+    bench.run();
+    assert_eq!(bench.web.len(), CONNECTIONS);
+    let used = bench.used() - before;
+    assert!(used < CONNECTIONS * 4096, "{used} bytes");
+    // The others got a reset each.
+    let open = slow.iter().filter(|client| client.error().is_none());
+    assert_eq!(open.count(), CONNECTIONS);
+    // A byte now and then is no progress.
+    let patience = bench.clock.now() + HEAD_MAX_TIME;
+    while bench.clock.now() < patience {
+        bench.pass(Duration::from_secs(1));
+        for client in &slow {
+            // Those that were ended take none.
+            let _ = client.send(b"x");
+        }
+        bench.run();
+        assert!(bench.serves());
+    }
+    bench.pass(Duration::from_secs(1));
+    let told = slow.iter().filter(|client| {
+        let mut answer = [0; 1024];
+        let n = client.recv(&mut answer).unwrap_or(0);
+        answer[..n].starts_with(b"HTTP/1.1 408")
+    });
+    // One place was needed for another client.
+    assert_eq!(told.count(), CONNECTIONS - 1);
+    drop(slow);
+    // Time for all that waits: connections that linger, and those in TIME-WAIT.
+    (0..200).for_each(|_| bench.pass(Duration::from_secs(1)));
+    assert_eq!(bench.web.len(), 0);
+    let pools = [&bench.shared.stack, &bench.clients].map(|stack| stack.pool().clone());
+    drop(bench);
+    assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
+}
+
+#[test]
+fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
+    // Breaks when files that were opened in a round of the loop are kept for the next one.
+    let mut bench = SiteBench::new("replaced");
+    assert!(bench.serves());
+    fs::write(bench.dir.join("new"), "another one").expect("our directory");
+    fs::rename(bench.dir.join("new"), bench.dir.join("ten")).expect("our directory");
+    let client = bench.connect();
+    bench.run();
+    assert!(bench.ask(&client).ends_with("another one"));
+    fs::remove_file(bench.dir.join("ten")).expect("our file");
+    assert!(bench.ask(&client).starts_with("HTTP/1.1 404"));
+}

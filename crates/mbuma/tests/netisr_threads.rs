@@ -1,7 +1,8 @@
 //! Dispatch with threads: policies change at random while several threads bring packets in and workers handle
 //! them. Each flow's packets arrive in order, none twice, and what is missing is counted.
 //!
-//! The seed is printed, and can be given in `NETISR_SEED`; the threads' order is the machine's.
+//! With `MBUMA_GIANT` in the environment the stack runs under Giant. The seed is printed, and can be given in `NETISR_SEED`; the
+//! threads' order is the machine's.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -9,17 +10,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 
-use kern::{MonotonicClock, Random, Workers};
+use kern::{Giant, MonotonicClock, Random, Workers};
 use mbuf::{Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, Dispatch, DropReason, IfAddr, IfConfig, Protocol, Stack, UdpSocket};
+use mbuma::{Config, Dispatch, DropReason, IfAddr, IfConfig, Protocol, Stack, StackStats, UdpSocket};
 use wire::{EtherHeader, EtherType, IpProto, Ipv4Fields, MacAddr, UdpHeader};
 
 const WORKERS: usize = 2;
 const SOURCES: u8 = 3;
 const FLOWS: u16 = 8;
 const ROUNDS: u32 = 1500;
+/// Packets that were sent and not read yet, beyond which a source waits. A socket takes 2 MiB, some 6,500 of these datagrams:
+/// where readers get little of the machine, more would be dropped there.
+const IN_FLIGHT_MAX: u64 = 1000;
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 struct Unpark(Thread);
@@ -87,8 +91,8 @@ fn source(stack: &Stack, number: u8) -> Source {
 }
 
 impl Source {
-    /// Brings in rounds of one packet a flow, in batches of any length.
-    fn run(&self, stack: &Stack, pool: &MbufPool, seed: u64) {
+    /// Brings in rounds of one packet a flow, in batches of any length; `read` is the number of packets that readers have read.
+    fn run(&self, stack: &Stack, pool: &MbufPool, read: &AtomicU64, seed: u64) {
         let mut random = Random::from_seed(seed);
         for number in 1..=ROUNDS {
             let mut tx = Mbufq::new();
@@ -99,6 +103,9 @@ impl Source {
             self.device.transmit(&mut tx).unwrap();
             if random.chance(0.3) {
                 thread::yield_now();
+                while in_flight(stack, read) > IN_FLIGHT_MAX {
+                    thread::yield_now();
+                }
                 while stack
                     .poll_interface(self.index, budget(&mut random))
                     .unwrap()
@@ -130,6 +137,21 @@ impl Source {
     }
 }
 
+/// Packets that are in the stack, sockets included.
+fn in_flight(stack: &Stack, read: &AtomicU64) -> u64 {
+    // First: these are among those received.
+    let read = read.load(Ordering::Acquire);
+    let stats = stack.stats();
+    (stats.received - read).saturating_sub(queue_full(&stats))
+}
+
+/// Packets that a CPU had no room for.
+fn queue_full(stats: &StackStats) -> u64 {
+    let full =
+        |&(reason, n): &(DropReason, u64)| (reason == DropReason::NetisrQueueFull).then_some(n);
+    stats.dropped.iter().filter_map(full).sum()
+}
+
 fn budget(random: &mut Random) -> Budget {
     Budget {
         frames: 1 + random.below(100) as usize,
@@ -155,6 +177,7 @@ fn run(seed: u64, queue_max: usize, policies: &[Dispatch]) {
     let workers = Arc::new(Workers::new(WORKERS));
     let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_seed(seed));
     config.cpus = Arc::clone(&workers) as _;
+    config.giant = Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
     config.udp_queue_max = usize::MAX;
     config.netisr.queue_max = queue_max;
     let stack = Stack::new(config).unwrap();
@@ -163,7 +186,7 @@ fn run(seed: u64, queue_max: usize, policies: &[Dispatch]) {
     let (stop, sources_done) = (AtomicBool::new(false), AtomicBool::new(false));
     let delivered = AtomicU64::new(0);
     thread::scope(|scope| {
-        let (stack, pool, stop) = (&stack, &pool, &stop);
+        let (stack, pool, stop, delivered) = (&stack, &pool, &stop, &delivered);
         let handles: Vec<_> = (0..WORKERS)
             .map(|cpu| {
                 let workers = Arc::clone(&workers);
@@ -172,16 +195,16 @@ fn run(seed: u64, queue_max: usize, policies: &[Dispatch]) {
             .collect();
         let bringing: Vec<_> = sources
             .iter()
-            .map(|s| scope.spawn(move || s.run(stack, pool, seed ^ u64::from(s.number))))
+            .map(|s| scope.spawn(move || s.run(stack, pool, delivered, seed ^ u64::from(s.number))))
             .collect();
         let readers: Vec<_> = sources
             .iter()
             .map(|source| {
-                let (done, delivered) = (&sources_done, &delivered);
+                let done = &sources_done;
                 scope.spawn(move || {
                     let mut seen = [0; FLOWS as usize];
                     while !done.load(Ordering::Acquire) {
-                        delivered.fetch_add(source.check(&mut seen), Ordering::Relaxed);
+                        delivered.fetch_add(source.check(&mut seen), Ordering::Release);
                         thread::yield_now();
                     }
                     delivered.fetch_add(source.check(&mut seen), Ordering::Relaxed);
@@ -203,9 +226,7 @@ fn run(seed: u64, queue_max: usize, policies: &[Dispatch]) {
     });
     let stats = stack.stats();
     let sent = u64::from(SOURCES) * u64::from(FLOWS) * u64::from(ROUNDS);
-    let full =
-        |&(reason, n): &(DropReason, u64)| (reason == DropReason::NetisrQueueFull).then_some(n);
-    let dropped: u64 = stats.dropped.iter().filter_map(full).sum();
+    let dropped = queue_full(&stats);
     assert_eq!(stats.received, sent);
     assert_eq!(stats.delivered, delivered.load(Ordering::Relaxed));
     assert_eq!(stats.delivered + dropped, sent, "{:?}", stats.dropped);

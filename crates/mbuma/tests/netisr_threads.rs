@@ -14,7 +14,9 @@ use kern::{Giant, MonotonicClock, Random, Workers};
 use mbuf::{Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, Dispatch, DropReason, IfAddr, IfConfig, Protocol, Stack, StackStats, UdpSocket};
+use mbuma::{
+    Config, Dispatch, DropReason, IfAddr, IfConfig, Protocol, Stack, StackStats, UdpSocket,
+};
 use wire::{EtherHeader, EtherType, IpProto, Ipv4Fields, MacAddr, UdpHeader};
 
 const WORKERS: usize = 2;

@@ -10,6 +10,7 @@ pub(crate) mod netstat;
 pub(crate) mod network;
 mod outbound;
 pub(crate) mod pasta;
+mod placed;
 mod port_range;
 pub(crate) mod publish;
 pub(crate) mod relay;
@@ -31,6 +32,7 @@ pub(crate) use impair::Impairment;
 use names::AddedHost;
 pub(crate) use outbound::Sources;
 use outbound::{OutboundAddr, OutboundOpts};
+use placed::AddressOpts;
 pub(crate) use port_range::{Proto, Publish, PublishRange, PublishRequest};
 use port_range::{port, ports_of};
 
@@ -208,7 +210,7 @@ pub(crate) struct RunArgs {
     /// The first one begins the network, with its options, and the last one ends it. Options of later
     /// guests about the network itself must be the same, or absent.
     #[arg(long, value_name = "NAME", value_parser = network::network_name,
-          conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only"])]
+          conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only", "address", "gateway"])]
     pub(crate) network: Option<String>,
 
     /// Options that `attach` has too.
@@ -278,6 +280,10 @@ pub(crate) struct NetOpts {
     /// Versions of IP.
     #[command(flatten)]
     pub(crate) families: FamilyOpts,
+
+    /// Other addresses than the usual ones.
+    #[command(flatten)]
+    pub(crate) placed: AddressOpts,
 
     /// Where outgoing connections come from.
     #[command(flatten)]
@@ -433,6 +439,7 @@ impl Default for NetOpts {
             cidr: Addressing::DEFAULT,
             dns: Vec::new(),
             families: FamilyOpts::BOTH,
+            placed: AddressOpts::default(),
             outbound: OutboundOpts::default(),
             allow: Vec::new(),
             no_dns: false,
@@ -466,6 +473,23 @@ fn workers_default() -> u8 {
     cpus.min(WORKERS_DEFAULT) as u8
 }
 
+impl RunArgs {
+    /// The same with the addresses that are asked for.
+    ///
+    /// # Errors
+    /// They can't be meant.
+    pub(crate) fn placed(mut self) -> Result<RunArgs, String> {
+        self.net.place()?;
+        if self.network.is_some() && self.net.v6().is_some_and(|v6| v6.routed) {
+            return Err(
+                "--ipv6-prefix host: the guests of a network need addresses of their own"
+                    .to_owned(),
+            );
+        }
+        Ok(self)
+    }
+}
+
 impl NetOpts {
     /// The ports that are asked for, each by itself.
     pub(crate) fn published(&self) -> Vec<PublishRequest> {
@@ -480,6 +504,11 @@ impl NetOpts {
     /// The guest's IPv6 network, if it is to have one.
     pub(crate) fn v6(&self) -> Option<&Addressing6> {
         self.families.v6(self.mtu())
+    }
+
+    /// Whether the guest's questions go to the name servers of the host's resolv.conf.
+    pub(crate) fn asks_hosts_servers(&self) -> bool {
+        self.dns.is_empty() && !self.no_dns
     }
 
     /// How many workers are asked for.

@@ -11,6 +11,7 @@
 //!            monitor <- Ended        (the guest; deliver its last data)
 //!            monitor <- Stop         (at once; as if its end closes)
 //!            monitor <- Publish + socket, Unpublish
+//!            monitor <- NameServers  (the host's have changed)
 //!            monitor <- GuestJoined + TAP, GuestLeft     (of a network)
 //!            gateway process  Done -> (and ends)
 //!   At any point instead, from a child:  Failed ->
@@ -21,6 +22,7 @@
 //! Locks: none.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -76,6 +78,8 @@ pub(crate) enum ChannelMessage {
     Publish(PortSpec),
     /// This one is not published any more.
     Unpublish(PublishedId),
+    /// The host's resolv.conf names these from now on.
+    NameServers(Vec<SocketAddr>),
     /// A network has one guest more; its TAP comes along.
     GuestJoined(GuestSpec),
     /// A network has lost this guest.

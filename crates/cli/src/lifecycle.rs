@@ -3,6 +3,7 @@
 //!
 //! Locks: none.
 
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use crate::errors::Error;
@@ -34,6 +35,11 @@ pub(crate) trait Lifecycle {
     /// The same of guests of a network.
     fn take_guest_changes(&mut self) -> Vec<GuestChange> {
         Vec::new()
+    }
+
+    /// The host's name servers, if [`Lifecycle::check`] has read that they changed.
+    fn take_name_servers(&mut self) -> Option<Vec<SocketAddr>> {
+        None
     }
 
     /// Requests to the monitor that [`Lifecycle::check`] has collected since the last call.

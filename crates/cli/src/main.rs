@@ -26,6 +26,7 @@ mod pasta;
 mod ports;
 mod publish;
 mod relay;
+mod resolv_conf;
 mod sandbox;
 mod serve;
 mod signals;
@@ -47,8 +48,15 @@ use errors::Error;
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
     let outcome = match Args::parse_from(args::words(std::env::args_os())).verb {
-        Verb::Run(args) => launch::run(&args),
-        Verb::Attach(args) => attach::run(&args),
+        Verb::Run(args) => args
+            .placed()
+            .map_err(Error::Usage)
+            .and_then(|args| launch::run(&args)),
+        Verb::Attach(mut args) => args
+            .net
+            .place()
+            .map_err(Error::Usage)
+            .and_then(|()| attach::run(&args)),
         Verb::Netstat(args) => netstat::run(&args),
         Verb::Network(args) => network::manage(&args),
         Verb::Pasta(args) => pasta::run(&args),
@@ -56,7 +64,10 @@ fn main() -> ExitCode {
         Verb::Relay(args) => relay::run(&args),
         Verb::Serve(args) => serve::run(args),
         Verb::Slirp4netns(args) => slirp4netns(args),
-        Verb::Vm(args) => vm::run(&args),
+        Verb::Vm(mut args) => args
+            .place()
+            .map_err(Error::Usage)
+            .and_then(|()| vm::run(&args)),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {
         say(&error.to_string());

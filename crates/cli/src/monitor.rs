@@ -8,7 +8,7 @@
 //!
 //! The gateway process parses the guest's packets. The monitor parses nothing of them: it keeps what takes
 //! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the
-//! names of sockets, and the ports that are published. So the gateway process can give all of these up ([`gateway_process`]).
+//! names of sockets, the ports that are published, and the host's resolv.conf. So the gateway process can give all of these up ([`gateway_process`]).
 //!
 //! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the names of its sockets are
 //! gone. If the monitor is killed, the kernel kills the gateway process.
@@ -17,6 +17,7 @@
 mod api;
 mod gateway_process;
 mod ports;
+mod resolv_watch;
 mod socket_name;
 
 use std::io;
@@ -40,6 +41,7 @@ use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
 use ports::Ports;
+use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
 
 /// How long the gateway process may take to its end once it has said that it is done.
@@ -48,8 +50,9 @@ const END_MAX: Duration = Duration::from_secs(2);
 const LIFECYCLE: u64 = 0;
 const GATEWAY: u64 = 1;
 const LOCKS: u64 = 2;
+const RESOLV_CONF: u64 = 3;
 /// The first of the numbers of the API sockets and their clients.
-const APIS: u64 = 3;
+const APIS: u64 = 4;
 
 /// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
 /// reported the error if the code is not 0.
@@ -70,12 +73,15 @@ pub(crate) fn serve(
     let apis = [own_socket(SocketKind::Ports), engines_socket(net)?];
     let apis = apis.into_iter().flatten();
     let apis = apis.map(|socket| socket.keep_name(&mut names)).collect();
+    // Where it can't be watched, the gateway asks those that it found.
+    let resolv_conf = net.asks_hosts_servers().then(ResolvConfWatch::begin);
+    let resolv_conf = resolv_conf.and_then(Result::ok);
     let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
     if !net.no_sandbox {
         sandbox::keep_only(Kept::Monitor);
     }
-    let mut monitor = Monitor::new(gateway, lifecycle, ports, apis)
+    let mut monitor = Monitor::new(gateway, lifecycle, ports, resolv_conf, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;
     // The names go last: other programs ask as long as there is an answer.
     monitor.run()
@@ -164,6 +170,7 @@ struct Monitor<'a> {
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
     ports: Ports,
+    resolv_conf: Option<ResolvConfWatch>,
     api: Api,
 }
 
@@ -172,6 +179,7 @@ impl<'a> Monitor<'a> {
         gateway: Gateway,
         lifecycle: &'a mut dyn Lifecycle,
         ports: Ports,
+        resolv_conf: Option<ResolvConfWatch>,
         apis: Vec<UnixListener>,
     ) -> io::Result<Monitor<'a>> {
         let set = Poller::new()?;
@@ -183,6 +191,9 @@ impl<'a> Monitor<'a> {
         }
         set.add(&gateway.channel, GATEWAY, edge)?;
         set.add(show_locks.as_fd(), LOCKS, edge)?;
+        if let Some(watch) = &resolv_conf {
+            set.add(watch, RESOLV_CONF, edge)?;
+        }
         let api = Api::new(apis, &set, APIS)?;
         Ok(Monitor {
             gateway,
@@ -192,6 +203,7 @@ impl<'a> Monitor<'a> {
             told: GuestState::Running,
             done: None,
             ports,
+            resolv_conf,
             api,
         })
     }
@@ -212,6 +224,7 @@ impl<'a> Monitor<'a> {
             for (number, _) in events.iter() {
                 match number {
                     LOCKS => self.pass_on_show_locks(),
+                    RESOLV_CONF => self.pass_on_name_servers(),
                     LIFECYCLE | GATEWAY => {}
                     _ => {
                         let gateway = &self.gateway.channel;
@@ -277,6 +290,20 @@ impl<'a> Monitor<'a> {
             }
         }
         Ok(())
+    }
+
+    fn pass_on_name_servers(&mut self) {
+        let changed = self
+            .resolv_conf
+            .as_mut()
+            .and_then(ResolvConfWatch::take_change);
+        if let Some(servers) = changed {
+            // A process that is gone is noticed by its silence.
+            let _ = self
+                .gateway
+                .channel
+                .send(&ChannelMessage::NameServers(servers), None);
+        }
     }
 
     fn pass_on_show_locks(&self) {

@@ -2,7 +2,10 @@
 //!
 //! Locks: none.
 
+use std::net::Ipv6Addr;
+
 use crate::guest::Addressing6;
+use crate::sys::routes;
 
 /// The smallest MTU of a link that carries IPv6 (RFC 8200 section 5).
 const MTU_MIN_V6: u16 = 1280;
@@ -18,8 +21,11 @@ pub(crate) struct FamilyOpts {
     #[arg(short = '6', long)]
     ipv6_only: bool,
 
-    /// The guest's IPv6 network: its hosts ::2, ::3 and ::100 are the gateway, the name server and the guest
-    #[arg(long, value_name = "NETWORK/64", default_value = "fd00::/64")]
+    /// The guest's IPv6 network: its hosts ::2, ::3 and ::100 are the gateway, the name server and the guest; or `host`
+    ///
+    /// With `host` the guest has the address of the host: its programs then prefer IPv6 for a name that has both versions, as
+    /// those of the host do.
+    #[arg(long, value_name = "NETWORK/64|host", default_value = "fd00::/64", value_parser = prefix)]
     ipv6_prefix: Addressing6,
 }
 
@@ -46,6 +52,19 @@ impl FamilyOpts {
         }
     }
 
+    /// Puts the guest and the gateway at these addresses of their IPv6 network, where they are given.
+    pub(super) fn place(
+        &mut self,
+        guest: Option<Ipv6Addr>,
+        gateway: Option<Ipv6Addr>,
+    ) -> Result<(), String> {
+        if self.ipv4_only {
+            return Err("--ipv4-only: there is no address of IPv6 to choose".to_owned());
+        }
+        self.ipv6_prefix = self.ipv6_prefix.placed(guest, gateway)?;
+        Ok(())
+    }
+
     /// Whether the guest has IPv4.
     pub(super) fn has_v4(&self) -> bool {
         !self.ipv6_only
@@ -55,6 +74,17 @@ impl FamilyOpts {
     pub(super) fn v6(&self, mtu: u16) -> Option<&Addressing6> {
         (!self.ipv4_only && mtu >= MTU_MIN_V6).then_some(&self.ipv6_prefix)
     }
+}
+
+/// A network, or the host's.
+fn prefix(text: &str) -> Result<Addressing6, String> {
+    if text != "host" {
+        return text.parse();
+    }
+    let host = routes::default_route6().ok_or("the host has no default route of IPv6")?;
+    let gateway = host.link_gateway().unwrap_or(Addressing6::LINK_GATEWAY);
+    let dns = Addressing6::DEFAULT.dns;
+    Ok(Addressing6::shared(host.addr, gateway, dns))
 }
 
 #[cfg(test)]

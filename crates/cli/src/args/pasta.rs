@@ -267,8 +267,7 @@ impl PastaArgs {
         if given.is_some_and(|gateway| !gateway.is_unicast_link_local()) {
             return Err("-g of IPv6 is an address of the link, as in fe80::1".to_owned());
         }
-        let hosts = host.map(|host| host.gateway);
-        let hosts = hosts.filter(Ipv6Addr::is_unicast_link_local);
+        let hosts = host.and_then(DefaultRoute6::link_gateway);
         let gateway = given.or(hosts).unwrap_or(LINK_GATEWAY);
         let dns = self.dns_forward.iter().find_map(v6);
         Ok(Some(Addressing6::shared(guest, gateway, dns)))

@@ -52,6 +52,11 @@ pub(crate) struct VmArgs {
 }
 
 impl VmArgs {
+    /// Puts the machine and the gateway at the addresses that are asked for.
+    pub(crate) fn place(&mut self) -> Result<(), String> {
+        self.net.place()
+    }
+
     /// The options of its network.
     pub(crate) fn net(&self) -> NetOpts {
         NetOpts {

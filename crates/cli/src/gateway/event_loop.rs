@@ -145,6 +145,9 @@ impl Worker {
     }
 
     fn take_changes(&mut self, lifecycle: &mut dyn Lifecycle) {
+        if let Some(servers) = lifecycle.take_name_servers() {
+            self.shared.resolvers.replace_all(servers);
+        }
         if let Some(services) = &mut self.services {
             services.change_guests(&mut self.shared, lifecycle.take_guest_changes());
             services.change_ports(&mut self.shared, lifecycle.take_port_changes());

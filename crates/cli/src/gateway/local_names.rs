@@ -17,9 +17,9 @@ use mbuf::Chain;
 use simple_dns::rdata::{A, AAAA, PTR, RData};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QTYPE, RCODE, ResourceRecord, TYPE};
 
-use super::policy::DNS_PORT;
 use crate::guest::{Addressing, Addressing6, GuestEnd};
 use crate::guests::{GuestId, GuestSpec};
+use crate::resolv_conf::DNS_PORT;
 
 /// Seconds for which an answer may be kept: a guest may be gone a moment later.
 const TTL: u32 = 0;

@@ -41,6 +41,7 @@ mod figures;
 mod flow;
 mod flow_table;
 mod host;
+mod host_servers;
 mod inbox;
 mod load_average;
 mod local_names;

@@ -43,11 +43,9 @@ impl Outgoing {
         let (peer, others) = match shared.policy.decide(incoming.local_addr()) {
             Ok(Destination::Host(peer)) => (Some(peer), 0),
             Ok(Destination::Resolver) => {
-                let resolvers = &shared.resolvers;
-                (
-                    resolvers.first(shared.now()),
-                    resolvers.len().saturating_sub(1),
-                )
+                let now = shared.now();
+                let first = shared.resolvers.first(now);
+                (first, shared.resolvers.len().saturating_sub(1))
             }
             Err(denial) => return refuse(shared, incoming, denial.refusal()),
         };

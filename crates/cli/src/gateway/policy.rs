@@ -27,11 +27,9 @@ use mbuma::socket::Refusal;
 
 use crate::args::Sources;
 use crate::guest::{Addressing, Addressing6, GuestEnd};
+use crate::resolv_conf::DNS_PORT;
 use crate::special;
 use crate::sys::socket::LocalEnd;
-
-/// The port of name servers.
-pub(super) const DNS_PORT: u16 = 53;
 
 /// Decides where things go.
 #[derive(Clone, Debug)]

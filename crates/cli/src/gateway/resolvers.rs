@@ -4,26 +4,29 @@
 //! after it left a question unanswered while it answered no other: one slow name says nothing about its server. The gateway
 //! does not read the questions; the guest's resolver repeats its own.
 //!
-//! Locks: none. Sources: resolv.conf(5); RFC 9520 3.2 (how long a failure is remembered).
+//! The list changes with the host's resolv.conf; a question under way keeps its server.
+//!
+//! Locks: none here. Sources: RFC 9520 3.2 (how long a failure is remembered).
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kern::Time;
 
-use super::policy::DNS_PORT;
-use crate::sys::socket;
+use super::host_servers::HostServers;
+use crate::resolv_conf::{self, DNS_PORT, NAME_SERVERS_MAX};
 
-/// Name servers that are kept at most. The C library takes three.
-const RESOLVERS_MAX: usize = 16;
 /// How long a server that failed is asked only if all others failed too.
 const DOWN: Duration = Duration::from_secs(5);
 
-/// The list.
+/// The list, as one worker knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Resolvers {
     list: Vec<NameServer>,
+    source: Arc<HostServers>,
+    /// The number of the list in `source` that this one is made of.
+    number: u64,
 }
 
 /// A name server and its state.
@@ -34,37 +37,52 @@ struct NameServer {
     answered_at: Time,
 }
 
+impl NameServer {
+    /// One of which nothing is known.
+    fn new(addr: SocketAddr) -> NameServer {
+        NameServer {
+            addr,
+            down_until: Time::ZERO,
+            answered_at: Time::ZERO,
+        }
+    }
+}
+
 impl Resolvers {
     /// Those that the host itself asks; none if it has none.
     pub(super) fn of_host() -> Resolvers {
-        let text = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-        Resolvers::parse(&text)
+        Resolvers::from_addrs(resolv_conf::name_servers())
     }
 
     /// These.
     pub(super) fn of(addrs: &[IpAddr]) -> Resolvers {
         let addrs = addrs.iter().map(|addr| SocketAddr::new(*addr, DNS_PORT));
-        Resolvers::from_addrs(addrs)
+        Resolvers::from_addrs(addrs.take(NAME_SERVERS_MAX).collect())
     }
 
-    fn parse(text: &str) -> Resolvers {
-        let servers = text.lines().filter_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            (words.next() == Some("nameserver")).then(|| words.next())?
-        });
-        Resolvers::from_addrs(servers.filter_map(server))
-    }
-
-    fn from_addrs(addrs: impl Iterator<Item = SocketAddr>) -> Resolvers {
-        let known = |addr| NameServer {
-            addr,
-            down_until: Time::ZERO,
-            answered_at: Time::ZERO,
-        };
-        let list = addrs.map(known);
+    fn from_addrs(addrs: Vec<SocketAddr>) -> Resolvers {
         Resolvers {
-            list: list.take(RESOLVERS_MAX).collect(),
+            list: addrs.iter().copied().map(NameServer::new).collect(),
+            source: Arc::new(HostServers::new(addrs)),
+            number: 0,
         }
+    }
+
+    /// Puts other servers in the place of these, for all workers.
+    pub(super) fn replace_all(&self, addrs: Vec<SocketAddr>) {
+        self.source.replace(addrs);
+    }
+
+    /// Takes over a list that another worker put there. A server that stays keeps its state.
+    pub(super) fn refresh(&mut self) {
+        let Some((number, addrs)) = self.source.newer_than(self.number) else {
+            return;
+        };
+        let known = |addr| self.list.iter().find(|server| server.addr == addr).cloned();
+        let list = addrs.into_iter();
+        let list = list.map(|addr| known(addr).unwrap_or_else(|| NameServer::new(addr)));
+        self.list = list.collect();
+        self.number = number;
     }
 
     /// How many there are.
@@ -73,7 +91,8 @@ impl Resolvers {
     }
 
     /// The server that a new question goes to.
-    pub(super) fn first(&self, now: Time) -> Option<SocketAddr> {
+    pub(super) fn first(&mut self, now: Time) -> Option<SocketAddr> {
+        self.refresh();
         self.up_from(0, now)
     }
 
@@ -116,20 +135,6 @@ impl Resolvers {
 
     fn find(&mut self, addr: SocketAddr) -> Option<&mut NameServer> {
         self.list.iter_mut().find(|server| server.addr == addr)
-    }
-}
-
-/// An address of either family; a link-local one may name its interface behind a percent sign.
-fn server(word: &str) -> Option<SocketAddr> {
-    let (addr, zone) = word.split_once('%').unwrap_or((word, ""));
-    match addr.parse().ok()? {
-        IpAddr::V4(ip) => Some((ip, DNS_PORT).into()),
-        IpAddr::V6(ip) => {
-            let scope = zone
-                .parse()
-                .unwrap_or_else(|_| socket::interface_index(zone));
-            Some(SocketAddrV6::new(ip, DNS_PORT, 0, scope).into())
-        }
     }
 }
 

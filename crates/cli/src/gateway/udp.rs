@@ -185,6 +185,7 @@ impl GuestFlows {
                 Ok(Outlet::Own(socket))
             }
             Ok(Destination::Resolver) => {
+                shared.resolvers.refresh();
                 let others = shared.resolvers.len().saturating_sub(1);
                 Ok(Outlet::Resolver(Question::begin(shared, others)?))
             }

@@ -50,6 +50,39 @@ impl Addressing {
 }
 
 impl Addressing {
+    /// The same network with the guest and the gateway at these hosts, where they are given.
+    ///
+    /// # Errors
+    /// One is no host of the network, or is taken.
+    pub(crate) fn placed(
+        self,
+        guest: Option<Ipv4Addr>,
+        gateway: Option<Ipv4Addr>,
+    ) -> Result<Addressing, String> {
+        let hosts = u32::MAX >> self.prefix_len;
+        let network = self.dns.to_bits() & !hosts;
+        for addr in guest.into_iter().chain(gateway) {
+            let host = addr.to_bits() ^ network;
+            // The first and the last address are the network's.
+            if host == 0 || host >= hosts {
+                return Err(format!("{addr} is no host of the guest's network"));
+            }
+        }
+        let placed = Addressing {
+            guest: guest.unwrap_or(self.guest),
+            gateway: gateway.unwrap_or(self.gateway),
+            ..self
+        };
+        let all = [placed.guest, placed.gateway, placed.dns];
+        match all[0] == all[1] || all[..2].contains(&all[2]) {
+            true => Err(format!(
+                "the guest, the gateway and the name server need addresses of their own: {}, {}, {}",
+                all[0], all[1], all[2]
+            )),
+            false => Ok(placed),
+        }
+    }
+
     /// The prefix of what the guest finds on the link itself: nothing but the gateway, where that has all the rest behind it.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {

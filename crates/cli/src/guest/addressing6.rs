@@ -51,7 +51,7 @@ impl Addressing6 {
         Addressing6::of(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0));
 
     /// The stack's usual address on the link.
-    const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GATEWAY_HOST);
+    pub(crate) const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GATEWAY_HOST);
     /// The first guest's.
     const LINK_GUEST: Ipv6Addr = Ipv6Addr::from_bits(LINK_LOCAL | GUEST_HOST);
     /// The usual hosts of a network.
@@ -93,6 +93,39 @@ impl Addressing6 {
             link_gateway: gateway,
             link_guest: Addressing6::LINK_GUEST,
             routed: true,
+        }
+    }
+
+    /// The same network with the guest and the gateway at these hosts, where they are given.
+    ///
+    /// # Errors
+    /// One is no host of the network, or is taken; or the guest has an address of the host's.
+    pub(crate) fn placed(
+        self,
+        guest: Option<Ipv6Addr>,
+        gateway: Option<Ipv6Addr>,
+    ) -> Result<Addressing6, String> {
+        for addr in guest.into_iter().chain(gateway) {
+            // The network's first address is its routers' (RFC 4291 section 2.6.1).
+            if !self.contains(addr) || addr == self.prefix() {
+                return Err(format!("{addr} is no host of the guest's network"));
+            }
+        }
+        let placed = Addressing6 {
+            guest: guest.unwrap_or(self.guest),
+            gateway: gateway.unwrap_or(self.gateway),
+            ..self
+        };
+        let taken = placed.guest == placed.gateway
+            || [placed.guest, placed.gateway]
+                .map(Some)
+                .contains(&placed.dns);
+        match taken {
+            true => Err(
+                "the guest, the gateway and the name server need IPv6 addresses of their own"
+                    .to_owned(),
+            ),
+            false => Ok(placed),
         }
     }
 

@@ -5,6 +5,7 @@
 //! Locks: none here.
 
 use std::ffi::CStr;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 
@@ -56,6 +57,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
         monitor,
         changes: Vec::new(),
         guests: Vec::new(),
+        name_servers: None,
     };
     let sockets = gateway::Sockets { control, ports };
     let served = prepared.and_then(|()| gateway::serve(guest, net, sockets, &mut lifecycle));
@@ -90,6 +92,7 @@ struct ByMonitor {
     /// Heard, and not taken yet.
     changes: Vec<PortChange>,
     guests: Vec<GuestChange>,
+    name_servers: Option<Vec<SocketAddr>>,
 }
 
 impl Lifecycle for ByMonitor {
@@ -120,6 +123,7 @@ impl Lifecycle for ByMonitor {
                 Some((ChannelMessage::GuestLeft(id), _)) => {
                     self.guests.push(GuestChange::Left(id));
                 }
+                Some((ChannelMessage::NameServers(list), _)) => self.name_servers = Some(list),
                 Some((ChannelMessage::Unpublish(id), _)) => {
                     self.changes.push(PortChange::Remove(id))
                 }
@@ -135,5 +139,9 @@ impl Lifecycle for ByMonitor {
 
     fn take_guest_changes(&mut self) -> Vec<GuestChange> {
         std::mem::take(&mut self.guests)
+    }
+
+    fn take_name_servers(&mut self) -> Option<Vec<SocketAddr>> {
+        self.name_servers.take()
     }
 }

@@ -41,6 +41,13 @@ pub(crate) struct DefaultRoute6 {
     pub(crate) addr: Ipv6Addr,
 }
 
+impl DefaultRoute6 {
+    /// The gateway's address of the link, if that is its address here.
+    pub(crate) fn link_gateway(&self) -> Option<Ipv6Addr> {
+        Some(self.gateway).filter(Ipv6Addr::is_unicast_link_local)
+    }
+}
+
 /// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the world.
 pub(crate) fn default_route6() -> Option<DefaultRoute6> {
     let table = fs::read_to_string("/proc/net/ipv6_route").ok()?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::island::{ip, make_neighbour, make_tun, resolve_with, shell};
 use crate::common::needs::{an_island, guests, ip6, programs, root};
 use crate::common::server::closed_port;
-use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, program, wait_until};
+use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, output_of, program, wait_until};
 
 /// mbuma under another name.
 fn link(scratch: &Scratch, name: &str) -> String {
@@ -334,6 +334,14 @@ fn pasta_gives_the_hosts_address_of_ipv6_too() {
     published.wait_for("Serving");
     let page = start("curl -sS -g http://[::1]:8080/").finish().good();
     assert!(page.contains("blue"), "{page}");
+    // The same addresses for a guest of `run`. Breaks if it has none of the host's, or no way to the host's neighbours.
+    let script =
+        "ip -6 -o addr show dev tap0; curl -sS -g 'http://[2001:db8:1::2]:8000/' | grep -c blue";
+    let out = output_of(&["--ipv6-prefix", "host"], script);
+    assert!(
+        out.contains("2001:db8:1::1/128") && out.ends_with("\n1\n"),
+        "{out}"
+    );
     drop(near);
     let pid = fs::read_to_string(&pid_file).expect("a pid file");
     ip("netns del blue");

@@ -101,7 +101,12 @@ fn ipv6_works_from_the_first_command_on() {
 #[test]
 fn each_version_of_ip_can_be_had_alone() {
     // Breaks when -4 leaves a guest with addresses that lead nowhere, or -6 with a name server that it cannot reach.
-    needs!(guests(), an_island(), ip6(), programs(&["ip", "dig"]));
+    needs!(
+        guests(),
+        an_island(),
+        ip6(),
+        programs(&["ip", "dig", "ping"])
+    );
     on_an_island!();
     let _server = NameServer::start("127.0.0.1");
     resolve_with("nameserver 127.0.0.1\n");
@@ -123,6 +128,15 @@ fn each_version_of_ip_can_be_had_alone() {
     );
     assert!(
         out.contains("nameserver fd12:3456::3") && out.contains(ANSWER),
+        "{out}"
+    );
+    // Other hosts of both networks. Breaks if one moves in the guest alone, and not in the stack.
+    let placed = ["10.0.2.15", "fd00::15"].map(|addr| ["--address", addr]);
+    let gateways = ["10.0.2.1", "fd00::1"].map(|addr| ["--gateway", addr]);
+    let ping = "ip -o addr show dev tap0; ping -nc1 -W9 10.0.2.1 && ping -nc1 -W9 fd00::1";
+    let out = output_of(&[placed.concat(), gateways.concat()].concat(), ping);
+    assert!(
+        out.contains("inet 10.0.2.15/24") && out.contains("inet6 fd00::15/64"),
         "{out}"
     );
     // IPv6 does not exist on so narrow a link.

@@ -57,4 +57,12 @@ fn another_name_server_is_asked() {
     assert_eq!(output_of(&["--dns", "127.0.0.1"], ask).trim(), ANSWER);
     let ended = Running::start(crate::common::mbuma(&[], ask)).finish();
     assert!(!ended.out.contains(ANSWER), "{ended:?}");
+    // The host moves to another network while the guest runs, and its resolv.conf is written anew. Breaks if the guest goes on
+    // asking the name server of the network that the host has left.
+    let until = format!("until {ask} | grep -qx {ANSWER}; do sleep 0.1; done; echo found");
+    let script = format!("{ask} | grep -x {ANSWER} || echo none; {until}");
+    let guest = Running::start(crate::common::mbuma(&[], &script));
+    guest.wait_for("none");
+    std::fs::write("/run/resolv.conf", "nameserver 127.0.0.1\n").expect("the island's");
+    assert_eq!(guest.finish().good(), "none\nfound\n");
 }

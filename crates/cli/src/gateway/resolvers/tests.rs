@@ -8,23 +8,9 @@ use super::{DOWN, Resolvers};
 const START: Time = Time::from_secs(100);
 
 fn three() -> (Resolvers, [SocketAddr; 3]) {
-    let text = "nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\n";
     let addr = |n: u8| ([192, 0, 2, n], 53).into();
-    (Resolvers::parse(text), [addr(1), addr(2), addr(3)])
-}
-
-#[test]
-fn nameservers_are_found_among_other_lines() {
-    // Breaks when a usual resolv.conf leaves the guest without names.
-    let text = "# nameserver 192.0.2.9\nsearch example.org\n  nameserver 192.0.2.1 # first\n\
-                nameserver\t2001:db8::53\nnameserver fe80::1%1\nnameserver nonsense\nnameserver\n\
-                options edns0\nnameserverx 192.0.2.8\n";
-    let resolvers = Resolvers::parse(text);
-    let found: Vec<_> = resolvers.list.iter().map(|s| s.addr.to_string()).collect();
-    assert_eq!(
-        found,
-        ["192.0.2.1:53", "[2001:db8::53]:53", "[fe80::1%1]:53"]
-    );
+    let all = [addr(1), addr(2), addr(3)];
+    (Resolvers::from_addrs(all.to_vec()), all)
 }
 
 #[test]
@@ -78,9 +64,27 @@ fn if_all_are_down_the_one_that_failed_first_is_asked() {
 #[test]
 fn no_resolver_is_no_panic() {
     // Breaks when a host without name servers takes the gateway down with the first question.
-    let mut resolvers = Resolvers::parse("");
+    let mut resolvers = Resolvers::from_addrs(Vec::new());
     assert_eq!((resolvers.first(START), resolvers.len()), (None, 0));
     let addr = "192.0.2.1:53".parse().expect("an address");
     resolvers.refused(addr, START);
     assert_eq!(resolvers.next_after(addr, START), None);
+}
+
+#[test]
+fn another_list_reaches_each_worker_with_what_is_known() {
+    // Breaks if a worker goes on asking the servers of a network that the host has left, or forgets that one that stays is
+    // down.
+    let (mut resolvers, [first, second, third]) = three();
+    let mut other_worker = resolvers.clone();
+    other_worker.refused(second, START);
+    let fourth = ([192, 0, 2, 4], 53).into();
+    resolvers.replace_all(vec![second, fourth]);
+    assert_eq!(resolvers.first(START), Some(second));
+    assert_eq!(other_worker.first(START), Some(fourth));
+    assert_eq!(other_worker.len(), 2);
+    for gone in [first, third] {
+        other_worker.refused(gone, START);
+    }
+    assert_eq!(other_worker.first(START + DOWN), Some(second));
 }

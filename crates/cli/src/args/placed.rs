@@ -1,0 +1,133 @@
+//! `--address` and `--gateway`: the guest and the stack at other hosts of their networks than the usual ones.
+//!
+//! Locks: none.
+
+use std::net::IpAddr;
+
+use super::NetOpts;
+
+/// The options.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct AddressOpts {
+    /// The guest's address, once for each version of IP [default: host 100 of its network]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) address: Vec<IpAddr>,
+
+    /// The gateway's address, once for each version of IP [default: host 2 of the guest's network]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) gateway: Vec<IpAddr>,
+}
+
+impl NetOpts {
+    /// Puts the guest and the gateway at the addresses that are asked for.
+    ///
+    /// # Errors
+    /// One is not in its network, is taken, or is of a version of IP that the guest has not.
+    pub(crate) fn place(&mut self) -> Result<(), String> {
+        let (address, gateway) = (&self.placed.address, &self.placed.gateway);
+        let v4 = (
+            one(address, "--address", as_v4)?,
+            one(gateway, "--gateway", as_v4)?,
+        );
+        let v6 = (
+            one(address, "--address", as_v6)?,
+            one(gateway, "--gateway", as_v6)?,
+        );
+        if v4 != (None, None) {
+            if !self.families.has_v4() {
+                return Err("--ipv6-only: there is no address of IPv4 to choose".to_owned());
+            }
+            self.cidr = self.cidr.placed(v4.0, v4.1)?;
+        }
+        if v6 != (None, None) {
+            self.families.place(v6.0, v6.1)?;
+        }
+        Ok(())
+    }
+}
+
+/// The one of a version of IP, if it is given.
+fn one<T>(
+    addrs: &[IpAddr],
+    option: &str,
+    of: impl Fn(&IpAddr) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let mut all = addrs.iter().filter_map(of);
+    let first = all.next();
+    match all.next() {
+        Some(_) => Err(format!("{option} takes one address of each version of IP")),
+        None => Ok(first),
+    }
+}
+
+fn as_v4(addr: &IpAddr) -> Option<std::net::Ipv4Addr> {
+    match addr {
+        IpAddr::V4(addr) => Some(*addr),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn as_v6(addr: &IpAddr) -> Option<std::net::Ipv6Addr> {
+    match addr {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(addr) => Some(*addr),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::{Args, Verb};
+
+    fn placed(options: &str) -> Result<String, String> {
+        let line = format!("mbuma run {options} -- true");
+        let Ok(Verb::Run(mut run)) =
+            Args::try_parse_from(line.split_whitespace()).map(|args| args.verb)
+        else {
+            return Err("does not parse".to_owned());
+        };
+        run.net.place()?;
+        let v4 = run.net.v4().map(|v4| (v4.guest, v4.gateway));
+        let v6 = run.net.v6().map(|v6| (v6.guest, v6.gateway));
+        Ok(format!("{v4:?} {v6:?}"))
+    }
+
+    #[test]
+    fn the_guest_and_the_gateway_are_where_they_are_asked_to_be() {
+        // Breaks when one is put elsewhere, or the other one moves along.
+        assert_eq!(
+            placed("--address 10.0.2.15 --gateway fd00::1").as_deref(),
+            Ok("Some((10.0.2.15, 10.0.2.2)) Some((fd00::100, fd00::1))")
+        );
+        assert_eq!(
+            placed("--cidr 192.168.7.0/24 --address 192.168.7.9 --gateway 192.168.7.1 -4")
+                .as_deref(),
+            Ok("Some((192.168.7.9, 192.168.7.1)) None")
+        );
+    }
+
+    #[test]
+    fn an_address_that_could_not_work_is_refused() {
+        // Breaks when a guest starts without a way to its gateway, or as the network's own address, or as another's.
+        for options in [
+            "--address 10.0.3.15",
+            "--address 10.0.2.0",
+            "--address 10.0.2.255",
+            "--address 10.0.2.2",
+            "--gateway 10.0.2.3",
+            "--address 10.0.2.9 --gateway 10.0.2.9",
+            "--address 10.0.2.9 --address 10.0.2.8",
+            "--address fd01::5",
+            "--address fd00::",
+            "--gateway fe80::2",
+            "--gateway fd00::3",
+            "--address fd00::9 -4",
+            "--address 10.0.2.9 -6",
+            "--network blue --address 10.0.2.9",
+            "--address 10.0.2.9/24",
+        ] {
+            assert!(placed(options).is_err(), "{options}");
+        }
+    }
+}

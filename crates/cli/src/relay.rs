@@ -36,7 +36,7 @@ struct MadeInterface {
 /// Relays until it is asked to end, or a namespace has ended.
 pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
     // A mistake there is one of the options', and no interface is made for it.
-    args.tls.identity().map_err(Error::Usage)?;
+    args.check().map_err(Error::Usage)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let mut held = Vec::new();
     let mut made = Vec::new();

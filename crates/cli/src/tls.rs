@@ -1,4 +1,4 @@
-//! The certificate and the key of a server, and how the handshake library uses them.
+//! The certificate and the key of a server, and how the handshake library uses them. A [client's](client) trust.
 //!
 //! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 % more
 //! bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
@@ -18,7 +18,7 @@ use aws_lc_rs::digest;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
 use rustls::client::verify_server_name;
-use rustls::crypto::aws_lc_rs as provider;
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
@@ -26,6 +26,10 @@ use rustls::sign::CertifiedKey;
 
 use crate::args::serve::{IdentityFiles, TlsIdentity};
 use crate::errors::Error;
+
+mod client;
+
+pub(crate) use client::ClientTls;
 
 /// The only protocol above a web server's TLS (RFC 7301).
 pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
@@ -42,14 +46,15 @@ pub(crate) struct ServerTls {
 }
 
 impl ServerTls {
-    /// A server at `addr`. If `alpn` is a protocol, clients that name others are refused.
+    /// A server at `addr`. If `alpn` has protocols, clients that name others alone are refused; the first one counts that a
+    /// client names too.
     ///
     /// # Errors
     /// A file can't be read, or has no certificate or key; the two do not belong together.
     pub(crate) fn of(
         identity: &TlsIdentity,
         addr: IpAddr,
-        alpn: Option<&[u8]>,
+        alpn: &[&[u8]],
     ) -> Result<ServerTls, Error> {
         let making = || Error::io("making a certificate");
         let keys = match identity {
@@ -176,7 +181,8 @@ fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
     }
 }
 
-fn config(names: ServerNames, alpn: Option<&[u8]>) -> Result<ServerConfig, rustls::Error> {
+/// The suites, those that seal fastest first.
+fn suites() -> Arc<CryptoProvider> {
     let mut provider = provider::default_provider();
     // Stable: what is equal stays in rustls' order, TLS 1.3 first.
     provider.cipher_suites.sort_by_key(|suite| {
@@ -186,11 +192,15 @@ fn config(names: ServerNames, alpn: Option<&[u8]>) -> Result<ServerConfig, rustl
             !name.contains("AES_128_GCM"),
         )
     });
-    let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+    Arc::new(provider)
+}
+
+fn config(names: ServerNames, alpn: &[&[u8]]) -> Result<ServerConfig, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(suites())
         .with_safe_default_protocol_versions()?
         .with_no_client_auth();
     let mut config = builder.with_cert_resolver(Arc::new(names));
-    config.alpn_protocols = alpn.map(<[u8]>::to_vec).into_iter().collect();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     config.ignore_client_order = true;
     // The stack seals.
     config.enable_secret_extraction = true;

@@ -8,13 +8,17 @@
 //! | `gateway=ADDR` | the way to other networks | the same |
 //! | `port=N` | where clients connect | |
 //! | `to=ADDR:PORT` | | where the server is |
+//! | `tls=NAME` | | the server speaks TLS, with a certificate for this name or address |
 //!
 //! A CONNECT that is `to` alone has no interface: the server is where the clients are.
 //!
 //! Locks: none.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use rustls::pki_types::ServerName;
 
 use super::serve::{Alone, ServeOpts, ServerAddress, TlsOpts};
 use super::{AttachTarget, FamilyOpts, NetOpts, attach_target, ifname};
@@ -40,6 +44,8 @@ Examples:
       clients and server in one namespace
   mbuma relay --tls cert.pem key.pem in=4711,address=10.0.3.2/24,port=443 to=10.0.3.1:8080
       clients speak TLS, and the server gets their bytes without
+  mbuma relay --ca ca.pem in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8443,tls=www.example
+      clients without TLS reach a server that speaks it
 
 Each side gets an interface, whose other end has the first other address of its network.
 It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace has ended.
@@ -73,9 +79,46 @@ pub(crate) struct RelayArgs {
     #[command(flatten)]
     pub(crate) tls: TlsOpts,
 
+    /// Trust the certificates in FILE, in PEM, and no others, where the server speaks TLS [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Speak these protocols above TLS, such as h2 or http/1.1 (ALPN): the first one that a client has too
+    ///
+    /// A server that speaks TLS is asked for the one that the client got, and a connection ends if the server has not that.
+    /// Clients without TLS leave the choice to the server.
+    #[arg(long, value_name = "PROTOCOL,...", value_delimiter = ',', value_parser = protocol)]
+    pub(crate) alpn: Vec<String>,
+
     /// Let the process that reads packets keep all rights that mbuma was started with
     #[arg(long)]
     pub(crate) no_sandbox: bool,
+}
+
+impl RelayArgs {
+    /// Options that go with others, which are not there.
+    ///
+    /// # Errors
+    /// The mistake.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let to_clients = self.tls.identity()?.is_some();
+        let to_server = self.connect.tls.is_some();
+        if self.ca.is_some() && !to_server {
+            return Err("--ca is for a server that speaks TLS: CONNECT takes tls=NAME".to_owned());
+        }
+        if !self.alpn.is_empty() && !to_clients && !to_server {
+            return Err("--alpn goes with --tls, or with tls=NAME in CONNECT".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A name of RFC 7301 3.1.
+fn protocol(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=255 => Ok(text.to_owned()),
+        _ => Err("a protocol's name has 1 to 255 bytes".to_owned()),
+    }
 }
 
 /// An interface of the relay.
@@ -122,6 +165,8 @@ pub(crate) struct ConnectSide {
     /// None: the clients'.
     pub(crate) interface: Option<RelayInterface>,
     pub(crate) to: SocketAddrV4,
+    /// The server speaks TLS, and has this name.
+    pub(crate) tls: Option<ServerName<'static>>,
 }
 
 /// The words of a side.
@@ -133,6 +178,7 @@ struct Words<'a> {
     gateway: Option<&'a str>,
     port: Option<&'a str>,
     to: Option<&'a str>,
+    tls: Option<&'a str>,
 }
 
 impl<'a> Words<'a> {
@@ -149,9 +195,10 @@ impl<'a> Words<'a> {
                 "gateway" => &mut words.gateway,
                 "port" => &mut words.port,
                 "to" => &mut words.to,
+                "tls" => &mut words.tls,
                 _ => {
                     return Err(format!(
-                        "`{name}` is none of in, tap, address, gateway, port, to"
+                        "`{name}` is none of in, tap, address, gateway, port, to, tls"
                     ));
                 }
             };
@@ -197,6 +244,9 @@ impl FromStr for ListenSide {
         if words.to.is_some() {
             return Err("`to` is for CONNECT".to_owned());
         }
+        if words.tls.is_some() {
+            return Err("`tls` is for CONNECT; clients speak TLS with --tls".to_owned());
+        }
         Ok(ListenSide {
             interface: words.interface()?,
             port: super::port(words.port.ok_or("it takes port=N")?)?,
@@ -220,9 +270,14 @@ impl FromStr for ConnectSide {
             return Err("port 0 is no server's".to_owned());
         }
         let interface = words.name_interface().then(|| words.interface());
+        let tls = words.tls.map(|name| {
+            let parsed = ServerName::try_from(name.to_owned());
+            parsed.map_err(|_| format!("`{name}` is no name of a server, and no address"))
+        });
         Ok(ConnectSide {
             interface: interface.transpose()?,
             to,
+            tls: tls.transpose()?,
         })
     }
 }
@@ -240,7 +295,13 @@ mod tests {
         assert_eq!(listen.interface.inside, Some(AttachTarget::Pid(4711)));
         assert_eq!((&*listen.interface.ifname, listen.port), ("tap0", 80));
         let connect: ConnectSide = "to=10.0.3.1:8080".parse().expect("a side");
-        assert!(connect.interface.is_none());
+        assert!(connect.interface.is_none() && connect.tls.is_none());
+        for name in ["www.example", "10.0.3.1"] {
+            let text = format!("to=10.0.3.1:8443,tls={name}");
+            let connect = text.parse::<ConnectSide>().expect("a side");
+            let named = connect.tls.expect("a name").to_str().into_owned();
+            assert_eq!(named, name);
+        }
         let connect =
             "tap=r0,address=10.0.4.2/24,gateway=10.0.4.1,to=192.0.2.1:1".parse::<ConnectSide>();
         assert_eq!(
@@ -255,6 +316,7 @@ mod tests {
             "in=1,address=10.0.3.2/24,port=0",
             "x=1",
             "in=1,in=2",
+            "in=1,address=10.0.3.2/24,port=80,tls=a.test",
         ] {
             assert!(wrong.parse::<ListenSide>().is_err(), "{wrong}");
         }
@@ -263,6 +325,8 @@ mod tests {
             "to=10.0.0.1:0",
             "in=1,to=10.0.0.1:1",
             "to=10.0.0.1:1,port=1",
+            "to=10.0.0.1:1,tls=",
+            "to=10.0.0.1:1,tls=a b",
         ] {
             assert!(wrong.parse::<ConnectSide>().is_err(), "{wrong}");
         }

@@ -261,7 +261,7 @@ fn site(
 
 /// The configuration of TLS. Says the fingerprint of a certificate that no file has.
 fn server_tls(identity: &TlsIdentity, at: IpAddr) -> Result<Arc<ServerConfig>, Error> {
-    let tls = ServerTls::of(identity, at, Some(tls::ALPN_HTTP))?;
+    let tls = ServerTls::of(identity, at, &[tls::ALPN_HTTP])?;
     if *identity == TlsIdentity::SelfSigned {
         announce("the certificate's SHA-256 is", &tls.fingerprint());
     }

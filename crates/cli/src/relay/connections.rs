@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   client --SYN--> listener --> Begins: the server is asked --established--> Spliced: two splices
-//!                           |       `-- refused: the client is reset            `-- both ended: dropped
+//!                           |       `-- refused: the client is reset    |       `-- both ended: dropped
+//!                           |                                           `-> Greets: the TLS handshake with the server,
+//!                           |                                               if it speaks TLS; then Spliced
 //!                           `-> Shakes: the TLS handshake, if clients speak TLS; then Begins
 //! ```
 //!
-//! A handshake has [`HANDSHAKE_MAX_TIME`], and one connection in [`HANDSHAKE_SHARE`] may be in it: for one too many the oldest
-//! ends. The server hears of a client whose handshake is done.
+//! A handshake has [`HANDSHAKE_MAX_TIME`]. Of those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it: for one too
+//! many the oldest ends. The server hears of a client whose handshake is done. Where both sides speak TLS, the server must agree
+//! to the protocol that the client got (ALPN).
 //!
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
 //! it. A client's bytes wait in its receive buffer until the server has answered.
@@ -31,7 +34,9 @@ use rustls::ServerConfig;
 
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
+use crate::say;
 use crate::sys::fd;
+use crate::tls::ClientTls;
 
 /// The listener's number; connections have the others.
 const LISTENER: u64 = 0;
@@ -42,6 +47,17 @@ const LOOK: Duration = Duration::from_millis(200);
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 /// One connection in so many may be in its handshake.
 const HANDSHAKE_SHARE: usize = 4;
+/// How often standard error tells of a server that is not believed.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// TLS of a relay.
+#[derive(Default)]
+pub(super) struct RelayTls {
+    /// Clients speak it.
+    pub(super) to_clients: Option<Arc<ServerConfig>>,
+    /// The server speaks it.
+    pub(super) to_server: Option<ClientTls>,
+}
 
 /// All of them.
 pub(super) struct RelayedConnections {
@@ -50,12 +66,15 @@ pub(super) struct RelayedConnections {
     to: SocketAddrV4,
     idle: Option<Duration>,
     max: usize,
-    /// Clients speak TLS.
-    tls: Option<Arc<ServerConfig>>,
+    tls: RelayTls,
     next: u64,
     table: HashMap<u64, Relayed>,
     /// Those that began a handshake, and when that must be done; in this order. Some have ended it.
     shaking: VecDeque<(u64, Instant)>,
+    /// The same of handshakes with the server.
+    greeting: VecDeque<(u64, Instant)>,
+    /// When standard error was told of a failure.
+    said: Option<Instant>,
     news: (Sender<u64>, Receiver<u64>),
 }
 
@@ -73,6 +92,11 @@ enum RelayState {
     Begins {
         client: RelayEnd,
         server: TcpStream,
+    },
+    /// The TLS handshake with the server is under way.
+    Greets {
+        client: RelayEnd,
+        server: Box<TlsHandshake>,
     },
     Spliced(TcpRelay),
 }
@@ -116,7 +140,7 @@ impl RelayedConnections {
         to: SocketAddrV4,
         idle: Option<Duration>,
         max: usize,
-        tls: Option<Arc<ServerConfig>>,
+        tls: RelayTls,
     ) -> RelayedConnections {
         RelayedConnections {
             stack: stack.clone(),
@@ -128,6 +152,8 @@ impl RelayedConnections {
             next: LISTENER + 1,
             table: HashMap::new(),
             shaking: VecDeque::new(),
+            greeting: VecDeque::new(),
+            said: None,
             news: mpsc::channel(),
         }
     }
@@ -171,7 +197,7 @@ impl RelayedConnections {
         let waker = Nudge::new(number, &self.news.0);
         client.set_nodelay(true);
         client.set_waker(Some(Waker::from(Arc::clone(&waker))));
-        let state = match self.tls.clone() {
+        let state = match self.tls.to_clients.clone() {
             None => self.ask_server(RelayEnd::Tcp(client), &waker),
             Some(config) => self.shake_hands(client, number, config),
         };
@@ -219,6 +245,26 @@ impl RelayedConnections {
             self.end_oldest_handshake();
             self.accept();
         }
+        while self
+            .greeting
+            .front()
+            .is_some_and(|(_, until)| *until <= now)
+        {
+            self.end_oldest_greeting();
+            self.accept();
+        }
+    }
+
+    fn end_oldest_greeting(&mut self) {
+        let Some((number, _)) = self.greeting.pop_front() else {
+            return;
+        };
+        let state = self.table.get(&number).map(|one| &one.state);
+        if let Some(RelayState::Greets { client, server }) = state {
+            abort(client);
+            server.tcp().abort();
+            self.table.remove(&number);
+        }
     }
 
     /// Connects to the server for a client.
@@ -256,6 +302,89 @@ impl RelayedConnections {
         }
     }
 
+    /// A connection that began: goes on once the server has answered; none once either end is over.
+    fn begins(&mut self, client: RelayEnd, server: TcpStream, number: u64) -> Option<RelayState> {
+        if has_failed(&client) || server.error().is_some() {
+            abort(&client);
+            server.abort();
+            return None;
+        }
+        match server.state() {
+            State::SynSent | State::SynReceived => Some(RelayState::Begins { client, server }),
+            State::Closed => {
+                abort(&client);
+                None
+            }
+            _ => match &self.tls.to_server {
+                None => self.splice(client, RelayEnd::Tcp(server)),
+                Some(tls) => {
+                    let config = match protocol_of(&client) {
+                        Some(protocol) => tls.asks_for(protocol),
+                        None => tls.asks_for_all(),
+                    };
+                    let handshake = TlsHandshake::client(server, config, tls.name()).ok()?;
+                    self.note_greeting(number);
+                    self.greet(client, Box::new(handshake))
+                }
+            },
+        }
+    }
+
+    /// A handshake with the server begins. Those that have ended are forgotten when they are many.
+    fn note_greeting(&mut self, number: u64) {
+        if self.greeting.len() >= 2 * self.max {
+            let table = &self.table;
+            self.greeting.retain(|(number, _)| greets(table, *number));
+        }
+        let until = Instant::now() + HANDSHAKE_MAX_TIME;
+        self.greeting.push_back((number, until));
+    }
+
+    /// A handshake with the server goes on; once it is done, data moves.
+    fn greet(&mut self, client: RelayEnd, mut server: Box<TlsHandshake>) -> Option<RelayState> {
+        if has_failed(&client) {
+            server.tcp().abort();
+            return None;
+        }
+        match server.advance() {
+            Ok(true) => {
+                let server = server.finish().ok()?;
+                let agreed = server.about().alpn.as_deref();
+                if protocol_of(&client).is_none_or(|of_client| of_client == agreed) {
+                    return self.splice(client, RelayEnd::Tls(server));
+                }
+                self.complain("it does not speak the protocol that the client got (ALPN)");
+            }
+            // Without buffers: the server's next packet is another attempt.
+            Ok(false) | Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+                return Some(RelayState::Greets { client, server });
+            }
+            Err(e) => {
+                self.complain(&e.to_string());
+                // It was told why.
+                server.tcp().shutdown(Shutdown::Write);
+            }
+        }
+        abort(&client);
+        None
+    }
+
+    fn splice(&self, client: RelayEnd, server: RelayEnd) -> Option<RelayState> {
+        client
+            .relay(server, self.idle)
+            .ok()
+            .map(RelayState::Spliced)
+    }
+
+    /// Tells of a server that clients can't be relayed to.
+    fn complain(&mut self, why: &str) {
+        let now = Instant::now();
+        if self.said.is_none_or(|said| now - said >= SAY_EVERY) {
+            self.said = Some(now);
+            say(&format!("the server at {}: {why}", self.to));
+        }
+    }
+
     /// Looks how far a connection is.
     fn look_at(&mut self, number: u64) {
         let Some(Relayed { waker, state }) = self.table.remove(&number) else {
@@ -264,7 +393,8 @@ impl RelayedConnections {
         waker.named.swap(false, Ordering::AcqRel);
         let next = match state {
             RelayState::Shakes(handshake) => self.go_on(handshake, &waker),
-            RelayState::Begins { client, server } => begins(client, server, self.idle),
+            RelayState::Begins { client, server } => self.begins(client, server, number),
+            RelayState::Greets { client, server } => self.greet(client, server),
             spliced @ RelayState::Spliced(_) => Some(spliced),
         };
         match next.and_then(|state| still_going(state, &waker)) {
@@ -281,6 +411,20 @@ fn shakes(table: &HashMap<u64, Relayed>, number: u64) -> bool {
     matches!(state, Some(RelayState::Shakes(_)))
 }
 
+/// Whether a connection is in its handshake with the server.
+fn greets(table: &HashMap<u64, Relayed>, number: u64) -> bool {
+    let state = table.get(&number).map(|one| &one.state);
+    matches!(state, Some(RelayState::Greets { .. }))
+}
+
+/// The protocol that a client of TLS got, if one; none of a client without TLS.
+fn protocol_of(client: &RelayEnd) -> Option<Option<&[u8]>> {
+    match client {
+        RelayEnd::Tcp(_) => None,
+        RelayEnd::Tls(tls) => Some(tls.about().alpn.as_deref()),
+    }
+}
+
 /// Ends a client's connection with a reset.
 fn abort(client: &RelayEnd) {
     match client {
@@ -294,26 +438,6 @@ fn has_failed(client: &RelayEnd) -> bool {
     match client {
         RelayEnd::Tcp(tcp) => tcp.error().is_some(),
         RelayEnd::Tls(tls) => tls.connection().error().is_some(),
-    }
-}
-
-/// A connection that began: spliced once the server has answered, none once either end is over.
-fn begins(client: RelayEnd, server: TcpStream, idle: Option<Duration>) -> Option<RelayState> {
-    if has_failed(&client) || server.error().is_some() {
-        abort(&client);
-        server.abort();
-        return None;
-    }
-    match server.state() {
-        State::SynSent | State::SynReceived => Some(RelayState::Begins { client, server }),
-        State::Closed => {
-            abort(&client);
-            None
-        }
-        _ => {
-            let relay = client.relay(RelayEnd::Tcp(server), idle);
-            relay.ok().map(RelayState::Spliced)
-        }
     }
 }
 

@@ -17,10 +17,9 @@ use kern::{MonotonicClock, Random};
 use mbuma::device::tap::TapOptions;
 use mbuma::runtime::{Runtime, RuntimeConfig};
 use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
-use rustls::ServerConfig;
 
 use super::MadeInterface;
-use super::connections::RelayedConnections;
+use super::connections::{RelayTls, RelayedConnections};
 use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
 use crate::args::serve::TlsIdentity;
@@ -31,7 +30,7 @@ use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::serve::announce;
 use crate::sys::{fd, process};
-use crate::tls::ServerTls;
+use crate::tls::{ClientTls, ServerTls};
 
 /// The name that `ps` shows.
 const NAME: &CStr = c"mbuma-relay";
@@ -103,17 +102,22 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     Ok(())
 }
 
-/// The configuration of TLS, if clients speak it. Says the fingerprint of a certificate that no file has.
-fn tls(args: &RelayArgs) -> Result<Option<Arc<ServerConfig>>, Error> {
-    let Some(identity) = args.tls.identity().map_err(Error::Usage)? else {
-        return Ok(None);
-    };
-    let addr = args.listen.interface.address.addr();
-    let tls = ServerTls::of(&identity, addr.into(), None)?;
-    if identity == TlsIdentity::SelfSigned {
-        announce("the certificate's SHA-256 is", &tls.fingerprint());
+/// TLS towards clients, and towards the server. Says the fingerprint of a certificate that no file has.
+fn tls(args: &RelayArgs) -> Result<RelayTls, Error> {
+    let alpn: Vec<&[u8]> = args.alpn.iter().map(String::as_bytes).collect();
+    let mut tls = RelayTls::default();
+    if let Some(identity) = args.tls.identity().map_err(Error::Usage)? {
+        let addr = args.listen.interface.address.addr();
+        let server = ServerTls::of(&identity, addr.into(), &alpn)?;
+        if identity == TlsIdentity::SelfSigned {
+            announce("the certificate's SHA-256 is", &server.fingerprint());
+        }
+        tls.to_clients = Some(server.config);
     }
-    Ok(Some(tls.config))
+    if let Some(name) = &args.connect.tls {
+        tls.to_server = Some(ClientTls::of(name.clone(), args.ca.as_deref(), &alpn)?);
+    }
+    Ok(tls)
 }
 
 fn stack(runtime: &Runtime) -> Result<Stack, Error> {

@@ -25,6 +25,25 @@ impl Drop for PemFile {
     }
 }
 
+/// In PEM.
+fn pem(der: &[u8], kind: &str) -> String {
+    use std::io::Write as _;
+    let mut child = std::process::Command::new("base64")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("base64");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(der)
+        .expect("a pipe");
+    let out = child.wait_with_output().expect("base64").stdout;
+    let out = String::from_utf8(out).expect("letters");
+    format!("-----BEGIN {kind}-----\n{out}-----END {kind}-----\n")
+}
+
 /// The error of these two files.
 fn refused(certificate: &str, key: &str) -> String {
     let (c, k) = (PemFile::new("c", certificate), PemFile::new("k", key));
@@ -32,7 +51,7 @@ fn refused(certificate: &str, key: &str) -> String {
         certificates: c.0.clone(),
         key: k.0.clone(),
     }]);
-    match ServerTls::of(&identity, ADDR, None) {
+    match ServerTls::of(&identity, ADDR, &[]) {
         Ok(_) => panic!("taken"),
         Err(e) => e.to_string(),
     }
@@ -41,7 +60,7 @@ fn refused(certificate: &str, key: &str) -> String {
 #[test]
 fn the_first_suites_are_those_that_seal_fastest() {
     // Breaks when rustls' order changes, and each server seals a sixth less.
-    let tls = ServerTls::of(&TlsIdentity::SelfSigned, ADDR, None).expect("a certificate");
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, ADDR, &[]).expect("a certificate");
     let suites = &tls.config.crypto_provider().cipher_suites;
     let names: Vec<_> = suites.iter().map(|s| format!("{:?}", s.suite())).collect();
     assert_eq!(
@@ -59,7 +78,7 @@ fn the_first_suites_are_those_that_seal_fastest() {
 #[test]
 fn each_certificate_is_new_and_its_fingerprint_tells_it() {
     // Breaks when a key is built in, or the fingerprint is not that of the certificate that clients get.
-    let made = || ServerTls::of(&TlsIdentity::SelfSigned, ADDR, None).expect("a certificate");
+    let made = || ServerTls::of(&TlsIdentity::SelfSigned, ADDR, &[]).expect("a certificate");
     let (a, b) = (made(), made());
     assert_ne!(a.fingerprint(), b.fingerprint());
     assert_eq!(a.fingerprint().len(), 32 * 3 - 1);
@@ -73,23 +92,6 @@ fn files_that_are_of_no_use_are_named_and_not_shown() {
     let other = KeyPair::generate().expect("a key");
     assert_ne!(key.der_bytes(), other.der_bytes());
     let params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
-    let pem = |der: &[u8], kind: &str| {
-        use std::io::Write as _;
-        let mut child = std::process::Command::new("base64")
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("base64");
-        child
-            .stdin
-            .take()
-            .expect("a pipe")
-            .write_all(der)
-            .expect("a pipe");
-        let out = child.wait_with_output().expect("base64").stdout;
-        let out = String::from_utf8(out).expect("letters");
-        format!("-----BEGIN {kind}-----\n{out}-----END {kind}-----\n")
-    };
     let certificate = params.self_signed(&key).expect("a certificate");
     let certificate = pem(certificate.der(), "CERTIFICATE");
     let (good, wrong) = (
@@ -125,7 +127,7 @@ fn files_that_are_of_no_use_are_named_and_not_shown() {
         certificates: c.0.clone(),
         key: k.0.clone(),
     }]);
-    assert!(ServerTls::of(&identity, ADDR, None).is_ok());
+    assert!(ServerTls::of(&identity, ADDR, &[]).is_ok());
 }
 
 #[test]
@@ -156,4 +158,29 @@ fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
         let found = names.find(name).expect("a certificate");
         assert!(Arc::ptr_eq(found, &keys[key]), "{name:?}");
     }
+}
+
+#[test]
+fn a_client_trusts_what_its_file_has_and_asks_for_what_its_client_got() {
+    // Breaks when a file without certificates is taken for one that trusts none or all, or a protocol is asked for that the
+    // relay's client did not get.
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
+    let made = params.self_signed(&key).expect("a certificate");
+    let good = pem(made.der(), "CERTIFICATE");
+    let client = |content: &str| {
+        let file = PemFile::new("ca", content);
+        let name = ServerName::try_from("a.test").expect("a name");
+        ClientTls::of(name, Some(&file.0), &[b"h2", b"http/1.1"])
+    };
+    for wrong in ["", "text", &pem(&key.serialize_der(), "PRIVATE KEY")] {
+        let error = client(wrong).map(|_| ()).expect_err("no certificate");
+        assert!(error.to_string().contains("mbuma-tls-"), "{error}");
+    }
+    let client = client(&good).expect("a certificate");
+    let asked = |config: Arc<rustls::ClientConfig>| config.alpn_protocols.clone();
+    assert_eq!(asked(client.asks_for_all()), [&b"h2"[..], b"http/1.1"]);
+    assert_eq!(asked(client.asks_for(Some(b"http/1.1"))), [b"http/1.1"]);
+    assert!(asked(client.asks_for(None)).is_empty());
+    assert!(client.asks_for_all().enable_secret_extraction);
 }

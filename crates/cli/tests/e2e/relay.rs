@@ -1,5 +1,7 @@
 //! `mbuma relay`: connections of one namespace reach a server in another.
 
+use std::fs;
+
 use crate::common::island::{ip, shell};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::scratch::noise;
@@ -62,6 +64,92 @@ fn a_relay_ends_tls_for_a_server_without() {
     running.signal("TERM");
     let ended = running.finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
+}
+
+/// A server of files by HTTP/1.1 over TLS, which knows that protocol alone.
+const TLS_SERVER: &str = "
+import functools, http.server, ssl, sys
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def log_message(self, *_):
+        pass
+handler = functools.partial(Handler, directory=sys.argv[1])
+server = http.server.ThreadingHTTPServer(('', 8443), handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[2], sys.argv[3])
+context.set_alpn_protocols(['http/1.1'])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print('serving', flush=True)
+server.serve_forever()
+";
+
+#[test]
+fn a_relay_speaks_tls_to_a_server_that_it_believes() {
+    // Breaks when the relay believes any certificate, tells a client of a protocol that the server has not, or loses bytes
+    // between two connections with TLS.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["python3", "curl", "cmp", "openssl"])
+    );
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("site")).expect("the temporary directory can be written");
+    let file = scratch.write("site/file", &noise(8 << 20, 23));
+    let [ca, cert, key] = ["ca.pem", "cert.pem", "key.pem"].map(|name| scratch.text(name));
+    let names = scratch.write(
+        "names",
+        b"basicConstraints=CA:FALSE\nsubjectAltName=DNS:a.test\n",
+    );
+    shell(&format!(
+        "made='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+         openssl req -x509 $made -days 2 -subj /CN=authority -keyout {key}.ca -out {ca} 2>/dev/null
+         openssl req $made -subj /CN=a.test -keyout {key} -out {cert}.csr 2>/dev/null
+         openssl x509 -req -days 2 -in {cert}.csr -CA {ca} -CAkey {key}.ca -set_serial 1 -extfile {names} \\
+             -out {cert} 2>/dev/null"
+    ));
+    let listen = |n: u8| format!("in=/run/netns/blue,tap=r{n},address=10.0.{n}.2/24,port=80");
+    let to = |n: u8, name: &str| format!("to=10.0.{n}.1:8443,tls={name}");
+    let alpn = "--alpn=h2,http/1.1";
+    let plain = relaying(&["--ca", &ca, &listen(3), &to(3, "a.test")]);
+    let both = ["--ca", &ca, "--tls=self-signed", alpn];
+    let both = relaying(&[&both[..], &[&listen(4), &to(4, "a.test")]].concat());
+    let other = relaying(&["--ca", &ca, &listen(5), &to(5, "b.test")]);
+    let untrusted = relaying(&[&listen(6), &to(6, "a.test")]);
+    let mut server = program("ip");
+    server.args(["netns", "exec", "blue", "python3", "-I", "-c", TLS_SERVER]);
+    server.args([&scratch.text("site"), &cert, &key]);
+    let server = Running::start(server);
+    server.wait_for("serving");
+    shell(&format!(
+        "inside() {{ ip netns exec blue \"$@\"; }}
+         inside curl -sS http://10.0.3.2/file | cmp - {file}
+         for n in 1 2 3 4; do inside curl -sS http://10.0.3.2/file | cmp - {file} & done; wait
+         inside curl -ksS --no-alpn https://10.0.4.2:80/file | cmp - {file}
+         inside curl -ksS --http1.1 https://10.0.4.2:80/file | cmp - {file}
+         ! inside curl -ksS --http2 https://10.0.4.2:80/file >{out} 2>/dev/null
+         ! inside curl -sS http://10.0.5.2/file >{out} 2>/dev/null
+         ! inside curl -sS http://10.0.6.2/file >{out} 2>/dev/null
+         ! test -s {out}",
+        out = scratch.text("out"),
+    ));
+    let ends = [
+        (plain, ""),
+        (both, "ALPN"),
+        (other, "for name"),
+        (untrusted, "UnknownIssuer"),
+    ];
+    for (running, said) in ends {
+        running.signal("TERM");
+        let ended = running.finish();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert!(ended.err.contains(said), "{ended:#?}");
+    }
+    let mut command = program(MBUMA);
+    command.args(["relay", "--ca", &ca, &listen(3), "to=10.0.3.1:7"]);
+    assert_eq!(Running::start(command).finish().code, Some(2));
 }
 
 #[test]

@@ -1,8 +1,15 @@
-//! Threads that drive stacks: for programs that embed one or several and want no loop of their own.
+//! Workers that drive stacks, with tasks of the program's or without.
 //!
 //! A [`Stack`] has no threads. A program must run its timers, take in packets from its devices, and run
-//! the work that is queued for its CPUs. A [`Runtime`] is N worker threads that do so: worker n is CPU n of every
+//! the work that is queued for its CPUs. A runtime is N workers that do so: worker n is CPU n of every
 //! stack that has [`Runtime::cpus`] in its configuration, and sleeps when there is nothing to do.
+//!
+//! | a program that | uses |
+//! |---|---|
+//! | has threads of its own, with blocking sockets, or another runtime's futures | [`Runtime`]: worker threads |
+//! | runs on the workers, and waits for descriptors too, as the tool's gateway does | [`WorkerPool`]: its [`LocalTasks`] get events, timers and turns |
+//!
+//! Both have the same loop ([`run_round`]). A `Runtime` does:
 //!
 //! | work | comes by | done by |
 //! |---|---|---|
@@ -40,7 +47,21 @@
 //! # How a worker sleeps
 //! A worker sleeps in an epoll set with an eventfd in it (`sleeper`). A producer writes to the eventfd only if the
 //! worker sleeps ([`kern::sleep_flag`]). Before it sleeps, and after it has set the flag, a worker checks once more
-//! all that other threads change: its tasks, its CPU's deadlines, the roster, and the end of the runtime.
+//! all that other threads change: its tasks, its CPU's deadlines, and its ready list, by which comes all else.
+//!
+//! # Tasks of a program
+//! They share the state of their worker, which no other thread has, so none of it needs a lock. A task has a key of the
+//! program's choice; the worker names it when a descriptor of the task's is ready ([`Poller`]), when its timer comes
+//! ([`WorkerContext::schedule`]), and when it has a turn, for which any thread asks by its [`TaskWaker`].
+//!
+//! | feature | where |
+//! |---|---|
+//! | a worker polls before it sleeps, but not beside bulk traffic | [`kern::AdaptiveSpin`], [`LocalTasks::moved`] |
+//! | a new connection goes to the worker of its packets, or to one with much less to do | [`WorkerPool::accept_waker`] |
+//! | a task that moves much goes to a worker with much less to do | [`TaskLoad`], [`Inbox`] |
+//! | the service ends when no worker holds anything to be delivered | [`Phase`], [`Quiescence`] |
+//! | memory that the pools do not need goes back to the system | [`LocalTasks::reclaimed`] |
+//! | another thread sees whether the loop goes round | [`Heartbeat`] |
 //!
 //! # Adding and removing
 //! The stacks to drive are a list that never changes. A thread that adds or removes one makes another list, with a
@@ -48,7 +69,6 @@
 //! takes no lock except to check for a newer list, and [`Runtime::remove`] can wait until no worker
 //! drives the removed stack.
 //!
-//! Called by: programs, benches. Calls: [`Stack`], [`kern::Taskqueue`].
 //! Invariants: no thread outlives its runtime; a runtime holds the stacks that were added until they are
 //! removed, and none after it ends.
 //! Locks: `roster` (STACK_CONFIG), with nothing called under it.
@@ -59,29 +79,46 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use kern::{Cpus, Taskqueue, Workers};
+use kern::{Cpus, Taskqueue};
 
 use crate::device::Device;
 use crate::device::tap::{Tap, TapOptions};
 use crate::{IfConfig, IfIndex, Stack};
 use crew::{Crew, Polled};
 
+pub use context::WorkerContext;
+pub use event_loop::{LocalTasks, RoundError, run_round};
+pub use heartbeat::Heartbeat;
+pub use inbox::Inbox;
+pub use placement::TaskLoad;
 pub use poller::{Interest, PollEvents, Poller, Readiness};
 pub use ready::{ReadyList, TaskWaker};
-pub use sleeper::Sleeper;
 pub use stack_builder::StackBuilder;
+pub use uma::LoopReclaimer;
+pub use votes::{Phase, Quiescence};
+pub use worker_pool::{ThreadError, WorkerPool, WorkerPoolConfig};
 
+mod accept_steering;
+mod balance;
+mod context;
 mod crew;
+mod event_loop;
+mod heartbeat;
+mod inbox;
+mod load_average;
+mod placement;
 mod poller;
 mod ready;
 mod reclaim;
 mod sleeper;
 mod stack_builder;
+mod votes;
 mod worker;
+mod worker_pool;
 
 /// N threads that drive stacks. Dropping it ends and joins them.
 pub struct Runtime {
-    crew: Arc<Crew>,
+    pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -134,15 +171,14 @@ impl Runtime {
     /// # Errors
     /// The system has no thread or descriptor left, or does not let a thread be bound.
     pub fn with_config(config: RuntimeConfig) -> io::Result<Self> {
-        let crew = Arc::new(Crew::new(Workers::new(config.workers))?);
+        let pool = WorkerPoolConfig::of_runtime(config.workers, config.reclaim);
         let mut runtime = Self {
             threads: Vec::new(),
-            crew,
+            pool: WorkerPool::new(pool)?,
         };
-        for index in 0..runtime.crew.len() {
+        for index in 0..runtime.workers() {
             // Started threads end with `runtime`, should this fail.
-            let reclaims = config.reclaim && index == 0;
-            let thread = worker::start(&runtime.crew, index, config.pinned, reclaims)?;
+            let thread = worker::start(&runtime.pool, index, config.pinned)?;
             runtime.threads.push(thread);
         }
         Ok(runtime)
@@ -150,18 +186,18 @@ impl Runtime {
 
     /// The [`Config::cpus`](crate::Config::cpus) of stacks that this runtime drives.
     pub fn cpus(&self) -> Arc<dyn Cpus> {
-        self.crew.cpus()
+        self.pool.cpus()
     }
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.crew.len()
+        self.pool.len()
     }
 
     /// The tasks that worker `worker % workers` runs. Good to hand to an
     /// [`Input::Task`](crate::device::epair::Input::Task). Tasks queued when the runtime ends do not run.
     pub fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
-        self.crew.taskqueue(worker % self.crew.len())
+        self.crew().taskqueue(worker % self.workers())
     }
 
     /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Once is enough.
@@ -169,13 +205,13 @@ impl Runtime {
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
     pub fn add(&self, stack: &Stack) {
-        self.crew.add(stack);
+        self.crew().add(stack);
     }
 
     /// Lets go of `stack`, its device queues too. When this returns no worker drives it; but a worker's own
     /// task that calls this only knows that about itself.
     pub fn remove(&self, stack: &Stack) {
-        self.crew.remove(stack);
+        self.crew().remove(stack);
     }
 
     /// Attaches a TAP of as many queues as there are descriptors, each set up as `options` say and not
@@ -231,14 +267,14 @@ impl Runtime {
     }
 
     fn watch(&self, stack: &Stack, index: IfIndex, queue: usize, fd: OwnedFd) -> io::Result<()> {
-        self.crew.add(stack);
+        self.crew().add(stack);
         let queue = stack.rx_queue(index, queue)?;
-        self.crew.watch(Polled { queue, fd })
+        self.crew().watch(Polled { queue, fd })
     }
 
     /// Lets go of an interface's queues and their descriptors, as [`Runtime::remove`] does of a stack.
     pub fn remove_interface(&self, stack: &Stack, index: IfIndex) {
-        self.crew.remove_interface(stack, index);
+        self.crew().remove_interface(stack, index);
     }
 
     /// Ends the workers and waits until they have ended. Stacks stay as they are, and are not driven any more.
@@ -249,12 +285,16 @@ impl Runtime {
         self.end();
     }
 
+    fn crew(&self) -> &Arc<Crew> {
+        self.pool.crew()
+    }
+
     fn end(&mut self) {
-        self.crew.end();
+        self.crew().advance(Phase::End);
         let me = std::thread::current().id();
         let others = self.threads.drain(..).filter(|t| t.thread().id() != me);
         let ended: Vec<_> = others.map(JoinHandle::join).collect();
-        self.crew.release();
+        self.pool.release();
         let panic = ended.into_iter().find_map(Result::err);
         if let (Some(panic), false) = (panic, std::thread::panicking()) {
             std::panic::resume_unwind(panic);

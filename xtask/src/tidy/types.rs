@@ -8,24 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names that several files may define, and why.
-const REPEATED: [(&str, &str); 4] = [
-    (
-        "Error",
-        "a crate's error has this name by convention, as in std; only `mbuma::Error` is exported",
-    ),
-    (
-        "Kind",
-        "of events in the tool's table, of sockets in its system module",
-    ),
-    (
-        "State",
-        "of TCP, as RFC 9293 calls it; of a guest's connection in the tool",
-    ),
-    (
-        "Worker",
-        "of the library's runtime, and of the tool's gateway",
-    ),
-];
+const REPEATED: [(&str, &str); 1] = [(
+    "Error",
+    "a crate's error has this name by convention, as in std; only `mbuma::Error` is exported",
+)];
 
 /// Crates whose types readers meet side by side.
 const PRODUCT: [&str; 6] = ["kern", "uma", "mbuf", "wire", "mbuma", "cli"];

@@ -15,7 +15,7 @@ use super::figures::Fixed;
 use super::router_adverts::{AdvertTerms, RouterAdverts};
 use super::shared::Shared;
 use super::start::{MAC, failed};
-use super::table::Kind;
+use super::table::SourceKind;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::{Addressing, Addressing6};
@@ -61,10 +61,10 @@ impl ConfigServers {
     }
 
     /// A turn of the server of this kind.
-    pub(super) fn turn(&mut self, shared: &mut Shared, kind: Kind) {
+    pub(super) fn turn(&mut self, shared: &mut Shared, kind: SourceKind) {
         match kind {
-            Kind::Dhcp4 => self.dhcp4.iter().for_each(|server| server.answer(shared)),
-            Kind::Dhcp6 => self.dhcp6.iter().for_each(|server| server.answer(shared)),
+            SourceKind::Dhcp4 => self.dhcp4.iter().for_each(|server| server.answer(shared)),
+            SourceKind::Dhcp6 => self.dhcp6.iter().for_each(|server| server.answer(shared)),
             _ => self.adverts.iter_mut().for_each(|all| all.answer(shared)),
         }
     }

@@ -1,6 +1,5 @@
 //! A worker's TCP connections between guest and host, and their turns.
 //!
-//! Called by: the loop. Calls: outgoing, publish, relay, worker_pool.
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
 //! host socket carry its token.
 //! Locks: none.
@@ -17,7 +16,7 @@ use super::publish::{Accepted, Listener};
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
 use super::stall_relief;
-use super::table::{Kind, Table, Token};
+use super::table::{SourceKind, Table, Token};
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
 const BEGIN_MAX: usize = 64;
@@ -34,11 +33,11 @@ pub(super) struct Connections {
 /// One of them.
 struct Connection {
     wake: Arc<TaskWaker>,
-    state: State,
+    stage: ConnectionStage,
 }
 
 /// How far it is.
-enum State {
+enum ConnectionStage {
     /// The guest waits for the host's side.
     Outgoing(Outgoing),
     /// Both sides are there.
@@ -51,9 +50,9 @@ impl Connections {
     /// Takes the connections of `interceptor` when [`Connections::intercept_wake`] is called.
     pub(super) fn new(shared: &Shared, interceptor: &Arc<Interceptor>) -> Connections {
         Connections {
-            table: Table::new(Kind::Connection),
+            table: Table::new(SourceKind::Connection),
             interceptor: Arc::clone(interceptor),
-            wake: shared.wake_for(Token::only(Kind::Interceptor)),
+            wake: shared.wake_for(Token::only(SourceKind::Interceptor)),
         }
     }
 
@@ -84,8 +83,8 @@ impl Connections {
                 outgoing.incoming().set_waker(Some(wake.waker()));
                 // It may have given up before there was a waker to tell.
                 wake.wake();
-                let state = State::Outgoing(outgoing);
-                self.table.insert(Connection { wake, state });
+                let stage = ConnectionStage::Outgoing(outgoing);
+                self.table.insert(Connection { wake, stage });
             }
             Outcome::Over => {}
         }
@@ -112,8 +111,8 @@ impl Connections {
         let wake = shared.wake_for(self.table.next_token());
         relay.set_waker(&wake);
         wake.wake();
-        let state = State::Relay(relay);
-        self.table.insert(Connection { wake, state });
+        let stage = ConnectionStage::Relay(relay);
+        self.table.insert(Connection { wake, stage });
     }
 
     /// An event of a host socket.
@@ -121,10 +120,10 @@ impl Connections {
         let Some(connection) = self.table.find(token) else {
             return;
         };
-        match &mut connection.state {
-            State::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
-            State::Relay(relay) => relay.note(readiness),
-            State::Turning => {}
+        match &mut connection.stage {
+            ConnectionStage::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
+            ConnectionStage::Relay(relay) => relay.note(readiness),
+            ConnectionStage::Turning => {}
         }
         connection.wake.wake();
     }
@@ -142,44 +141,37 @@ impl Connections {
         let Some(connection) = self.table.find(token) else {
             return;
         };
-        match &mut connection.state {
-            State::Relay(relay) => match relay.turn(shared, now) {
+        match &mut connection.stage {
+            ConnectionStage::Relay(relay) => match relay.turn(shared, now) {
                 Turn::Done => self.remove(token),
                 turn => {
-                    let bytes = relay.load_average(now);
                     if turn == Turn::Again {
                         connection.wake.wake();
                     }
-                    let rebalance_target = relay.rebalance_target();
-                    let to = rebalance_target.or_else(|| {
-                        shared
-                            .worker_pool
-                            .rebalance_target(shared.worker, now, bytes)
-                    });
+                    let to = relay.rebalance_target(shared, now);
                     if let Some(to) = to.filter(|_| relay.leave(shared.poller()).is_ok()) {
-                        self.migrate(shared, token, to, now, bytes);
+                        self.migrate(shared, token, to, now);
                     }
                 }
             },
-            State::Outgoing(_) => self.turn_outgoing(shared, token),
-            State::Turning => {}
+            ConnectionStage::Outgoing(_) => self.turn_outgoing(shared, token),
+            ConnectionStage::Turning => {}
         }
     }
 
     /// Gives the connection, which this worker's poller does not watch any more, to worker `to`.
-    fn migrate(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time, bytes: u64) {
+    fn migrate(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time) {
         let connection = self.table.remove(token);
-        if let Some(State::Relay(relay)) = connection.map(|c| c.state) {
+        if let Some(ConnectionStage::Relay(mut relay)) = connection.map(|c| c.stage) {
             shared.counters.connections_moved += 1;
-            shared
-                .worker_pool
-                .migrate(shared.worker, to, relay, now, bytes);
+            relay.hand_over(shared, to, now);
+            shared.peers.inbox(to).put(relay);
         }
     }
 
     /// Takes in the connections that other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
-        for mut relay in shared.worker_pool.take_migrated(shared.worker) {
+        for mut relay in shared.peers.inbox(shared.context.index()).take_all() {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
             if relay.arrive(shared.poller(), token, &wake).is_err() {
@@ -188,8 +180,8 @@ impl Connections {
                 continue;
             }
             wake.wake();
-            let state = State::Relay(relay);
-            self.table.insert(Connection { wake, state });
+            let stage = ConnectionStage::Relay(relay);
+            self.table.insert(Connection { wake, stage });
         }
     }
 
@@ -197,27 +189,27 @@ impl Connections {
         let Some(connection) = self.table.find(token) else {
             return;
         };
-        let state = std::mem::replace(&mut connection.state, State::Turning);
-        let State::Outgoing(outgoing) = state else {
-            connection.state = state;
+        let stage = std::mem::replace(&mut connection.stage, ConnectionStage::Turning);
+        let ConnectionStage::Outgoing(outgoing) = stage else {
+            connection.stage = stage;
             return;
         };
-        connection.state = match outgoing.turn(shared, token) {
+        connection.stage = match outgoing.turn(shared, token) {
             Outcome::Joined(stream, host) => {
                 // The waker that the incoming connection had is the stream's.
                 connection.wake.wake();
-                State::Relay(Relay::new(stream, host, token))
+                ConnectionStage::Relay(Relay::new(stream, host, token))
             }
-            Outcome::Waiting(outgoing) => State::Outgoing(outgoing),
+            Outcome::Waiting(outgoing) => ConnectionStage::Outgoing(outgoing),
             Outcome::Over => return self.remove(token),
         };
     }
 
     /// Resets connections whose host has taken nothing for long: see [`stall_relief`]. Says how many.
     pub(super) fn reset_stalled(&mut self, now: Time) -> usize {
-        let stalled = self.table.iter().filter_map(|(token, c)| match &c.state {
-            State::Relay(relay) => Some((relay.stalled_since()?, token)),
-            State::Outgoing(_) | State::Turning => None,
+        let stalled = self.table.iter().filter_map(|(token, c)| match &c.stage {
+            ConnectionStage::Relay(relay) => Some((relay.stalled_since()?, token)),
+            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
         });
         let victims: Vec<Token> = stall_relief::victims(stalled.collect(), now).collect();
         victims.iter().for_each(|token| self.remove(*token));
@@ -234,10 +226,10 @@ impl Connections {
 
     /// Resets the connections of a guest that is gone.
     pub(super) fn end_guest(&mut self, addrs: &[IpAddr]) {
-        let its = self.table.iter().filter_map(|(token, c)| match &c.state {
-            State::Relay(relay) => addrs.contains(&relay.guest_addr()).then_some(token),
+        let its = self.table.iter().filter_map(|(token, c)| match &c.stage {
+            ConnectionStage::Relay(relay) => addrs.contains(&relay.guest_addr()).then_some(token),
             // It ends when the guest's kernel is not there to answer.
-            State::Outgoing(_) | State::Turning => None,
+            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
         });
         let its: Vec<Token> = its.collect();
         its.into_iter().for_each(|token| self.remove(token));
@@ -261,26 +253,26 @@ impl Connections {
     }
 
     fn relays(&self) -> impl Iterator<Item = &Relay> {
-        self.table.iter().filter_map(|(_, c)| match &c.state {
-            State::Relay(relay) => Some(relay),
-            State::Outgoing(_) | State::Turning => None,
+        self.table.iter().filter_map(|(_, c)| match &c.stage {
+            ConnectionStage::Relay(relay) => Some(relay),
+            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
         })
     }
 
     /// Ends all of them, those on their way to this worker too.
     pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
-        let given = shared.worker_pool.take_migrated(shared.worker);
+        let given = shared.peers.inbox(shared.context.index()).take_all();
         given.into_iter().for_each(Relay::close);
     }
 }
 
 impl Connection {
     fn close(self) {
-        match self.state {
-            State::Relay(relay) => relay.close(),
+        match self.stage {
+            ConnectionStage::Relay(relay) => relay.close(),
             // Dropping it refuses it.
-            State::Outgoing(_) | State::Turning => {}
+            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => {}
         }
     }
 }

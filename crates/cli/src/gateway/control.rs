@@ -26,7 +26,7 @@ use mbuma::runtime::{Interest, TaskWaker};
 
 use super::report::{self, View};
 use super::shared::Shared;
-use super::table::{Kind, Table, Token};
+use super::table::{SourceKind, Table, Token};
 use crate::netstat::request::{self, REQUEST_MAX, Request};
 
 /// Clients at once.
@@ -62,7 +62,7 @@ enum Next {
 impl Control {
     /// Serves the clients of `listener`, if there is one.
     pub(super) fn new(shared: &Shared, listener: Option<UnixListener>) -> Control {
-        let token = Token::only(Kind::Control);
+        let token = Token::only(SourceKind::Control);
         // By edge: connections that can't be taken now, for lack of descriptors, are no reason to spin.
         let watched = |listener: &UnixListener| {
             shared
@@ -73,7 +73,7 @@ impl Control {
         Control {
             listener: listener.filter(watched),
             wake: shared.wake_for(token),
-            askers: Table::new(Kind::Asker),
+            askers: Table::new(SourceKind::Asker),
         }
     }
 

@@ -19,7 +19,7 @@ use mbuma::runtime::TaskWaker;
 use mbuma::socket::{BindError, Datagram};
 
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 pub(super) use reply::LeaseTerms;
 
 /// Ports of servers and of clients.
@@ -43,7 +43,7 @@ impl Dhcp4Server {
         let socket = shared
             .stack
             .udp_bind((Ipv4Addr::UNSPECIFIED, SERVER_PORT))?;
-        let wake = shared.wake_for(Token::only(Kind::Dhcp4));
+        let wake = shared.wake_for(Token::only(SourceKind::Dhcp4));
         socket.set_waker(wake.waker());
         Ok(Dhcp4Server {
             socket,

@@ -19,7 +19,7 @@ use mbuma::socket::Datagram;
 use mbuma::{IfIndex, Membership, UdpSocket};
 
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 pub(super) use reply::Dhcp6Terms;
 
 /// Ports of servers and of clients (section 7.2).
@@ -49,7 +49,7 @@ impl Dhcp6Server {
     ) -> Result<Dhcp6Server, Box<dyn Error + Send + Sync>> {
         let stack = &shared.stack;
         let socket = stack.udp_bind((Ipv6Addr::UNSPECIFIED, SERVER_PORT))?;
-        let wake = shared.wake_for(Token::only(Kind::Dhcp6));
+        let wake = shared.wake_for(Token::only(SourceKind::Dhcp6));
         socket.set_waker(wake.waker());
         Ok(Dhcp6Server {
             socket,

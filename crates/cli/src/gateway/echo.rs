@@ -19,7 +19,7 @@ use super::pending_pings::PendingPings;
 use super::ping::PingSocket;
 use super::policy;
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 use crate::sys::socket::{Family, SocketSendError};
 
 /// How long the gateway waits for an answer.
@@ -50,7 +50,7 @@ enum Outside {
 impl Pings {
     /// Serves the pings that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
-        let wake = shared.wake_for(Token::only(Kind::Echoes));
+        let wake = shared.wake_for(Token::only(SourceKind::Echoes));
         socket.set_waker(wake.waker());
         Pings {
             socket,
@@ -74,7 +74,7 @@ impl Pings {
             };
             match self.send(shared, &echo, seq) {
                 Ok(()) => {
-                    let token = Token::nth(Kind::Ping, u32::from(seq));
+                    let token = Token::nth(SourceKind::Ping, u32::from(seq));
                     let timer = shared.after(ANSWER_WAIT, token);
                     let pool = shared.stack.pool();
                     self.pending.insert(pool, seq, echo, timer);
@@ -121,7 +121,7 @@ impl Pings {
     /// Forgets a ping, and its timer.
     fn take(&mut self, shared: &mut Shared, seq: u16) -> Option<Echo> {
         let (echo, timer) = self.pending.remove(seq)?;
-        shared.timers.cancel(timer);
+        shared.context.cancel(timer);
         Some(echo)
     }
 
@@ -221,7 +221,7 @@ impl Outside {
 
 /// The token of the socket of a family.
 fn token_of(family: Family) -> Token {
-    Token::nth(Kind::PingSocket, (family == Family::V6).into())
+    Token::nth(SourceKind::PingSocket, (family == Family::V6).into())
 }
 
 fn family_of(token: Token) -> Family {

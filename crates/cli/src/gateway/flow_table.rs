@@ -23,7 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use kern::Time;
 
 use super::flow::{Flow, FlowEnds, Outlet};
-use super::table::{Kind, Table, Token};
+use super::table::{SourceKind, Table, Token};
 
 /// Flows of one version of IP that the guest opened, at most.
 const OWN_MAX: usize = 4096;
@@ -73,7 +73,7 @@ impl FlowTable {
             ..FlowGroup::default()
         };
         FlowTable {
-            flows: Table::new(Kind::Flow),
+            flows: Table::new(SourceKind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
             groups: vec![group(OWN_MAX), group(OWN_MAX), group(QUESTIONS_MAX)],

@@ -13,20 +13,23 @@
 //!                         '---------------------------------------------------'
 //! ```
 //!
-//! A round of a worker's loop: sleep until a descriptor is ready, a timer is due, or another worker has
-//! something for it; remember what became ready; take frames in from its queue of the TAP; run timers; give
-//! everything on its ready list one turn. With nothing to do it sleeps, for ever if no timer is set. One more
+//! The workers are those of [`mbuma::runtime`], and the gateway's connections and services are tasks on them. One more
 //! thread, the [`watch`], only watches: whether the loops still go round, and which thread holds which lock.
+//!
+//! | work | the worker that does it |
+//! |---|---|
+//! | a new connection | the worker on whose queue its SYN came; if that is busy and another is not, the other |
+//! | a connection under way | the same worker; if that has become busy and another is not, the other |
+//! | UDP flows, pings, the status page, published ports | worker 0: each needs one table, and seldom fills a CPU |
 //!
 //! Between the two the process gives up all rights that serving does not take ([`crate::sandbox`]).
 //!
 //! Called by: monitor, in the gateway process. Calls: mbuma, and the files of this module.
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
 //! are joined and all buffers are given back.
-//! Locks: none but those of worker_pool.
+//! Locks: none but those of peers.
 
 mod allowance;
-mod balance;
 mod capture_file;
 mod client_quota;
 mod config_servers;
@@ -42,14 +45,13 @@ mod flow;
 mod flow_table;
 mod host;
 mod host_servers;
-mod inbox;
-mod load_average;
 mod local_names;
 mod metrics;
 mod network_guests;
 mod network_link;
 mod notice;
 mod outgoing;
+mod peers;
 mod pending_pings;
 mod ping;
 mod policy;
@@ -76,17 +78,16 @@ mod test_gateway;
 mod udp;
 mod watch;
 mod web;
-mod worker_pool;
 
 pub(crate) use summary::Summary;
 
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use mbuf::Live;
+use mbuma::runtime::{ThreadError, WorkerPool, WorkerPoolConfig};
 
 use crate::args::NetOpts;
 use crate::errors::Error;
@@ -96,9 +97,8 @@ use crate::ports::PublishedPort;
 use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::sys::fd;
-use event_loop::Worker;
+use event_loop::{BUDGET, TURNS_MAX, Worker};
 use watch::{Unstarted, Watch};
-use worker_pool::{Phase, WorkerPool};
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
 /// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
@@ -130,22 +130,27 @@ pub(crate) fn serve(
     sockets: Sockets,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
-    let worker_pool = WorkerPool::new(guest.link.queues(), opts.serve.dir.is_some())
-        .map_err(Error::io("making descriptors to wake by"))?;
-    let _first = worker_pool.bind(0);
-    let (mut first, others) = start::start(guest, opts, sockets, &worker_pool)?;
+    // The threads that read files wake workers too.
+    let config = WorkerPoolConfig::new(guest.link.queues())
+        .budget(BUDGET)
+        .turns_max(TURNS_MAX)
+        .has_other_threads(opts.serve.dir.is_some());
+    let pool = WorkerPool::new(config).map_err(Error::io("making descriptors to wake by"))?;
+    let cpus = pool.cpus();
+    let _first = cpus.bind(0);
+    let (mut first, others) = start::start(guest, opts, sockets, &pool)?;
     first.watch(lifecycle)?;
     let watch = Watch::open();
     isolate(&mut first, opts)?;
     let _watch = start_watch(watch, std::iter::once(&first).chain(&others), opts);
-    let others = serve_together(&mut first, others, &worker_pool, lifecycle)?;
+    let others = serve_together(&mut first, others, &pool, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
     let shares = shares.collect();
     let figures = first
         .services
         .as_ref()
         .map(|f| f.figures(&first.shared, shares));
-    let live = close(first, others);
+    let live = close(first, others, &pool);
     debug_assert_eq!(live, Live::NONE, "buffers that were not given back");
     Ok(Summary {
         figures: figures.unwrap_or_else(|| unreachable!("the first worker has a services")),
@@ -180,7 +185,7 @@ fn start_watch<'a>(
     opts: &NetOpts,
 ) -> Option<Watch> {
     let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
-    let heartbeats = workers.map(|worker| Arc::clone(&worker.heartbeat));
+    let heartbeats = workers.map(|worker| Arc::clone(worker.shared.context.heartbeat()));
     let started = watch.and_then(|watch| watch.start(heartbeats.collect(), bound));
     started
         .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
@@ -191,69 +196,27 @@ fn start_watch<'a>(
 fn serve_together(
     first: &mut Worker,
     others: Vec<Worker>,
-    worker_pool: &WorkerPool,
+    pool: &WorkerPool,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Vec<Worker>, Error> {
-    thread::scope(|scope| {
-        // Also when something fails, or panics: the scope waits for its threads.
-        let dismiss = Dismiss(worker_pool);
-        let follow = |mut worker: Worker| {
-            let name = format!("mbuma-{}", worker.shared.worker);
-            let thread = thread::Builder::new().name(name);
-            thread.spawn_scoped(scope, move || {
-                followed(&mut worker, worker_pool).map(|()| worker)
-            })
-        };
-        let threads = others
-            .into_iter()
-            .map(follow)
-            .collect::<io::Result<Vec<_>>>();
-        let threads = threads.map_err(Error::io("starting a worker"))?;
+    pool.run(others, Worker::follow, || {
         lifecycle.up()?;
-        let led = first.lead(lifecycle);
-        drop(dismiss);
-        let others: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
-        led.and(others)
+        first.lead(lifecycle)
     })
 }
 
-/// The thread of a worker that is not the first. If it ends before the service does, it wakes the first.
-fn followed(worker: &mut Worker, worker_pool: &WorkerPool) -> Result<(), Error> {
-    let index = worker.shared.worker;
-    let _bound = worker_pool.bind(index);
-    let _leaves = LeaveGuard(worker_pool, index);
-    worker.follow()
-}
-
-fn joined(thread: ScopedJoinHandle<'_, Result<Worker, Error>>) -> Result<Worker, Error> {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Ends the phase in which workers serve, when dropped.
-struct Dismiss<'a>(&'a WorkerPool);
-
-impl Drop for Dismiss<'_> {
-    fn drop(&mut self) {
-        self.0.advance(Phase::End);
-    }
-}
-
-/// Says that a worker has left.
-struct LeaveGuard<'a>(&'a WorkerPool, usize);
-
-impl Drop for LeaveGuard<'_> {
-    fn drop(&mut self) {
-        self.0.leave(self.1);
+impl From<ThreadError> for Error {
+    fn from(e: ThreadError) -> Error {
+        Error::io("starting a worker")(e.into_inner())
     }
 }
 
 /// Ends everything, and says which buffers are in use then.
-fn close(mut first: Worker, mut others: Vec<Worker>) -> Live {
+fn close(mut first: Worker, mut others: Vec<Worker>, workers: &WorkerPool) -> Live {
     first.close();
     others.iter_mut().for_each(Worker::close);
     let pool = first.stack().pool().clone();
     drop((first, others));
+    workers.release();
     pool.live()
 }

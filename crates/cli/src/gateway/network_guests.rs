@@ -16,7 +16,7 @@ use kern::Time;
 use super::local_names::LocalNames;
 use super::network_link::NetworkLink;
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 use super::{BUSY_QUIET, LINGER_MAX};
 use crate::guests::{GuestChange, GuestId};
 use crate::say;
@@ -72,7 +72,7 @@ impl NetworkGuests {
                     frames: self.link.frames_of(id).unwrap_or(0),
                 };
                 self.leaving.insert(id, leaving);
-                shared.after(BUSY_QUIET, Token::nth(Kind::Guest, id));
+                shared.after(BUSY_QUIET, Token::nth(SourceKind::Guest, id));
             }
         }
     }

@@ -1,23 +1,16 @@
-//! Giving the pool's memory back to the system, on worker 0's loop: a piece at each tick, while there is something to
-//! give back; all of it, in pieces, when the system is short of memory.
+//! The work after worker 0 has given some of the pool's memory back to the system: the C library's heap is trimmed after
+//! a spike, and shortages are reported.
 //!
-//! While no worker uses the pool there are no ticks, so that an idle mbuma is not woken. The first worker that uses it
-//! then wakes worker 0 ([`WorkerPool::note_use`](super::worker_pool::WorkerPool::note_use)).
-//!
-//! Called by: front, start. Calls: [`uma::LoopReclaimer`], the C library's heap.
-//! Invariants: this is the only code that reclaims the pool; a tick has at most one timer.
 //! Locks: none of its own.
 
 use std::time::{Duration, Instant};
 
-use kern::{Callout, CalloutId, Time};
-use mbuma::runtime::{Interest, Readiness};
+use kern::Time;
 use serde::Serialize;
-use uma::{LoopReclaimer, Pace};
+use uma::{LoopReclaimer, ReclaimStats};
 
 use super::shared::Shared;
 use super::shortages::ShortageWatch;
-use super::table::{Kind, Token};
 use crate::sys::heap;
 
 /// Pages given back that make a spike: 4 MiB.
@@ -25,11 +18,9 @@ const SPIKE_PAGES: usize = 1024;
 /// How long after a spike timers and lists may keep what it left on the heap.
 const REST_KEPT: Duration = Duration::from_secs(5);
 
-/// The reclaimer of the pool's memory.
+/// The state of the heap.
+#[derive(Default)]
 pub(super) struct PoolReclaim {
-    zones: LoopReclaimer,
-    /// The one timer, and when it comes.
-    timer: Option<(Time, CalloutId)>,
     /// Pages that were given back when the heap was last trimmed.
     pages_at_trim: usize,
     /// When the heap is trimmed once more.
@@ -55,32 +46,10 @@ pub(super) struct ReclaimFigures {
 }
 
 impl PoolReclaim {
-    /// For the stack's pool. Where memory pressure cannot be watched, the ticks look for themselves.
-    pub(super) fn new(shared: &Shared) -> PoolReclaim {
-        let mut zones = LoopReclaimer::new(Pace::default());
-        shared.stack.pool().watch_with(zones.set_mut());
-        let lost = zones.event().is_some_and(|fd| {
-            shared
-                .poller()
-                .add(fd, TOKEN, Interest::PriorityEdge)
-                .is_err()
-        });
-        if lost {
-            zones.lose_event();
-        }
-        PoolReclaim {
-            zones,
-            timer: None,
-            pages_at_trim: 0,
-            trim_again: None,
-            longest_trim: Duration::ZERO,
-            shortages: ShortageWatch::default(),
-        }
-    }
-
     /// The work done so far.
-    pub(super) fn figures(&self) -> ReclaimFigures {
-        let stats = self.zones.stats();
+    pub(super) fn figures(&self, shared: &Shared) -> ReclaimFigures {
+        let reclaimer = shared.context.reclaimer();
+        let stats = reclaimer.map_or_else(ReclaimStats::default, LoopReclaimer::stats);
         ReclaimFigures {
             ticks: stats.ticks,
             drains: stats.drains,
@@ -91,40 +60,21 @@ impl PoolReclaim {
         }
     }
 
-    /// The pressure trigger has news.
-    pub(super) fn event(&mut self, shared: &mut Shared, readiness: Readiness) {
-        match readiness.failed() {
-            true => self.zones.lose_event(),
-            false => self.zones.press(shared.now()),
-        }
-        self.set_timer(&mut shared.timers);
-    }
-
-    /// A worker has used the pool again.
-    pub(super) fn resume(&mut self, shared: &mut Shared) {
-        self.zones.resume(shared.now());
-        self.set_timer(&mut shared.timers);
-    }
-
-    /// A tick.
-    pub(super) fn timer(&mut self, shared: &mut Shared) {
-        self.timer = None;
+    /// A tick has given memory back.
+    pub(super) fn tick(&mut self, shared: &mut Shared, is_last: bool) {
         let now = shared.now();
-        let is_last = self.zones.tick(now);
-        if is_last {
-            shared.worker_pool.expect_use();
+        if let Some(zones) = shared.context.reclaimer() {
+            self.trim_heap(zones, now, is_last);
         }
-        self.trim_heap(now, is_last);
         self.shortages.look(shared);
-        self.set_timer(&mut shared.timers);
     }
 
     /// A spike of buffers comes with connections, flows and lists, which lie on the heap: once the buffers
     /// of a spike are given back, the heap is trimmed; and again later, or when ticks end, for the pieces that timers
     /// and lists kept until then.
-    fn trim_heap(&mut self, now: Time, is_last: bool) {
-        let pages = self.zones.stats().purged.pages;
-        if !self.zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
+    fn trim_heap(&mut self, zones: &LoopReclaimer, now: Time, is_last: bool) {
+        let pages = zones.stats().purged.pages;
+        if !zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
             self.pages_at_trim = pages;
             self.trim_again = Some(now + REST_KEPT);
             self.trim();
@@ -139,27 +89,8 @@ impl PoolReclaim {
         heap::trim();
         self.longest_trim = self.longest_trim.max(began.elapsed());
     }
-
-    /// Sets the timer for the next tick, in the place of one that comes later.
-    fn set_timer(&mut self, timers: &mut Callout<Token>) {
-        let Some(at) = self.zones.deadline() else {
-            return;
-        };
-        match self.timer {
-            Some((set, _)) if set <= at => return,
-            Some((_, later)) => drop(timers.cancel(later)),
-            None => {}
-        }
-        self.timer = Some((at, timers.schedule(at, TOKEN)));
-    }
 }
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
-
-/// Names the timer, the trigger and the turn.
-const TOKEN: Token = Token::only(Kind::Reclaim);
-
-#[cfg(test)]
-mod tests;

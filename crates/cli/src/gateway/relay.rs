@@ -28,14 +28,12 @@ use std::time::Duration;
 
 use kern::Time;
 use mbuf::Chain;
-use mbuma::runtime::{Poller, Readiness, TaskWaker};
+use mbuma::runtime::{Poller, Readiness, TaskLoad, TaskWaker};
 use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
-use super::balance::Recent;
 use super::client_quota::ClientSlot;
 use super::host::{Host, Moved};
-use super::load_average::LoadAverage;
 use super::notice;
 use super::publish::Client;
 use super::shared::{READ_MAX, Shared};
@@ -70,12 +68,8 @@ pub(super) struct Relay {
     down: Half,
     /// The token that timers bring a turn to.
     token: Token,
-    /// Bytes that it has moved of late.
-    load_average: LoadAverage,
-    /// Bytes that it has moved in its worker's period.
-    recent: Recent,
-    /// The worker that its worker's surplus of busy connections goes to.
-    rebalance_target: Option<usize>,
+    /// The load that it is for its worker.
+    load: TaskLoad,
     /// The allowance that its buffers have.
     allowance: Allowance,
     /// When a timer lets it look for clusters again.
@@ -149,9 +143,7 @@ impl Relay {
             up: Half::Open,
             down: Half::Open,
             token,
-            load_average: LoadAverage::default(),
-            recent: Recent::default(),
-            rebalance_target: None,
+            load: TaskLoad::default(),
             allowance: Allowance::FULL,
             retry_at: Time::ZERO,
             sent_at: None,
@@ -189,7 +181,6 @@ impl Relay {
         wake: &Arc<TaskWaker>,
     ) -> io::Result<()> {
         self.token = token;
-        self.recent = Recent::default();
         self.retry_at = Time::ZERO;
         self.set_waker(wake);
         self.stream.keep_to_this_cpu();
@@ -221,8 +212,7 @@ impl Relay {
         if self.sent_at.is_none() || shared.counters.bytes_up != up {
             self.sent_at = Some(now);
         }
-        self.load_average.record(now, moved);
-        self.rebalance_target = shared.balance.moved(&mut self.recent, moved);
+        shared.context.record_task(&mut self.load, now, moved);
         match stepped {
             Ok(turn) => turn,
             Err(Broken::Guest(SocketError::Refused)) => match self.try_next(shared) {
@@ -397,14 +387,14 @@ impl Relay {
         }
     }
 
-    /// Bytes that it has moved of late.
-    pub(super) fn load_average(&self, now: Time) -> u64 {
-        self.load_average.at(now)
+    /// The worker that would serve it better.
+    pub(super) fn rebalance_target(&self, shared: &Shared, now: Time) -> Option<usize> {
+        shared.context.rebalance_target(&self.load, now)
     }
 
-    /// The worker that would serve it better, judged by the number of busy connections.
-    pub(super) fn rebalance_target(&self) -> Option<usize> {
-        self.rebalance_target
+    /// It goes to worker `to`.
+    pub(super) fn hand_over(&mut self, shared: &Shared, to: usize, now: Time) {
+        shared.context.hand_over(&mut self.load, to, now);
     }
 
     /// Since when the host takes nothing of the data that waits for it; `None` if none waits.

@@ -23,10 +23,10 @@ use wire::{ALL_NODES, ALL_ROUTERS, MacAddr, NdpMessage, NdpOption, PrefixInfo, R
 
 use super::search_list;
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 use schedule::AdvertSchedule;
 
-const TOKEN: Token = Token::only(Kind::RouterAdverts);
+const TOKEN: Token = Token::only(SourceKind::RouterAdverts);
 /// Questions that are answered in a turn at most.
 const TURN_MAX: usize = 16;
 /// The hop limit of each message (RFC 4861 section 4.2), and the one that guests are to send with.
@@ -125,10 +125,10 @@ impl RouterAdverts {
             shared.counters.router_adverts += 1;
         }
         if let Some(timer) = self.timer.take() {
-            shared.timers.cancel(timer);
+            shared.context.cancel(timer);
         }
         let next = self.schedule.next();
-        self.timer = next.map(|at: Time| shared.timers.schedule(at, TOKEN));
+        self.timer = next.map(|at: Time| shared.context.schedule(at, TOKEN));
     }
 
     /// The router is none any more: says so to guests that may think it is.

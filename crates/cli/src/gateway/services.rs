@@ -3,7 +3,7 @@
 //!
 //! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
 //!
-//! The matches over [`Kind`] name every kind, so that a new one does not compile until each of them decides about it.
+//! The matches over [`SourceKind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
 //! Called by: the first worker's loop. Calls: udp, echo, config_servers, publish, control, figures.
 //! Locks: none.
@@ -13,7 +13,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use kern::Time;
-use mbuma::runtime::Readiness;
 
 use super::client_quota::ClientQuota;
 use super::config_servers::ConfigServers;
@@ -28,7 +27,7 @@ use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::SharedFixed;
@@ -60,45 +59,41 @@ impl Services {
         &mut self,
         shared: &mut Shared,
         gauges: Gauges,
-        kind: Kind,
+        kind: SourceKind,
         token: Token,
-        readiness: Readiness,
     ) {
         match kind {
-            Kind::Flow => self.flows.readable(shared, token),
-            Kind::Inlet => self.flows.inlet_readable(shared, token.index()),
-            Kind::PingSocket => self.pings.readable(shared, token),
-            Kind::Listener => self.wake_listener(token),
-            Kind::Control => self.control.wake(),
-            Kind::Reclaim => self.reclaim.event(shared, readiness),
-            Kind::Asker => {
+            SourceKind::Flow => self.flows.readable(shared, token),
+            SourceKind::Inlet => self.flows.inlet_readable(shared, token.index()),
+            SourceKind::PingSocket => self.pings.readable(shared, token),
+            SourceKind::Listener => self.wake_listener(token),
+            SourceKind::Control => self.control.wake(),
+            SourceKind::Asker => {
                 let view = View {
                     fixed: &self.fixed.get(),
                     shared,
                     gauges,
                     flows: &self.flows,
-                    reclaim: self.reclaim.figures(),
+                    reclaim: self.reclaim.figures(shared),
                 };
                 self.control.turn(token, &view);
             }
             // The loop's, or without a descriptor.
-            Kind::Tap
-            | Kind::Lifecycle
-            | Kind::Connection
-            | Kind::Wakeup
-            | Kind::Interceptor
-            | Kind::Inbox
-            | Kind::HttpListener
-            | Kind::HttpConnection
-            | Kind::TlsHandshake
-            | Kind::Datagrams
-            | Kind::Echoes
-            | Kind::Dhcp4
-            | Kind::Dhcp6
-            | Kind::RouterAdverts
-            | Kind::TcpTrace
-            | Kind::Guest
-            | Kind::Ping => {}
+            SourceKind::Lifecycle
+            | SourceKind::Connection
+            | SourceKind::Interceptor
+            | SourceKind::Inbox
+            | SourceKind::HttpListener
+            | SourceKind::HttpConnection
+            | SourceKind::TlsHandshake
+            | SourceKind::Datagrams
+            | SourceKind::Echoes
+            | SourceKind::Dhcp4
+            | SourceKind::Dhcp6
+            | SourceKind::RouterAdverts
+            | SourceKind::TcpTrace
+            | SourceKind::Guest
+            | SourceKind::Ping => {}
         }
     }
 
@@ -109,34 +104,31 @@ impl Services {
     }
 
     /// A timer came.
-    pub(super) fn timer(&mut self, shared: &mut Shared, kind: Kind, token: Token) {
+    pub(super) fn timer(&mut self, shared: &mut Shared, kind: SourceKind, token: Token) {
         match kind {
-            Kind::Flow => self.flows.timer(shared, token),
-            Kind::Ping => self.pings.timer(token),
-            Kind::Asker => self.control.timer(token),
-            Kind::Listener => self.wake_listener(token),
-            Kind::Reclaim => self.reclaim.timer(shared),
-            Kind::TcpTrace => self.look(shared),
-            Kind::RouterAdverts => self.config.timer(shared),
+            SourceKind::Flow => self.flows.timer(shared, token),
+            SourceKind::Ping => self.pings.timer(token),
+            SourceKind::Asker => self.control.timer(token),
+            SourceKind::Listener => self.wake_listener(token),
+            SourceKind::TcpTrace => self.look(shared),
+            SourceKind::RouterAdverts => self.config.timer(shared),
             // Its connections have to be at hand.
-            Kind::Guest => shared.wake_for(token).wake(),
+            SourceKind::Guest => shared.wake_for(token).wake(),
             // The loop's, or without timers.
-            Kind::Tap
-            | Kind::Lifecycle
-            | Kind::Connection
-            | Kind::Wakeup
-            | Kind::Interceptor
-            | Kind::Inbox
-            | Kind::HttpListener
-            | Kind::HttpConnection
-            | Kind::TlsHandshake
-            | Kind::Datagrams
-            | Kind::Inlet
-            | Kind::Echoes
-            | Kind::Dhcp4
-            | Kind::Dhcp6
-            | Kind::PingSocket
-            | Kind::Control => {}
+            SourceKind::Lifecycle
+            | SourceKind::Connection
+            | SourceKind::Interceptor
+            | SourceKind::Inbox
+            | SourceKind::HttpListener
+            | SourceKind::HttpConnection
+            | SourceKind::TlsHandshake
+            | SourceKind::Datagrams
+            | SourceKind::Inlet
+            | SourceKind::Echoes
+            | SourceKind::Dhcp4
+            | SourceKind::Dhcp6
+            | SourceKind::PingSocket
+            | SourceKind::Control => {}
         }
     }
 
@@ -145,22 +137,23 @@ impl Services {
         &mut self,
         shared: &mut Shared,
         connections: &mut Connections,
-        kind: Kind,
+        kind: SourceKind,
         token: Token,
     ) {
         match kind {
-            Kind::Listener => {
+            SourceKind::Listener => {
                 if let Some(Some(listener)) = self.listeners.get(token.index()) {
                     connections.accept(shared, listener);
                 }
             }
-            Kind::Datagrams => self.flows.forward(shared),
-            Kind::Echoes => self.pings.forward(shared),
-            Kind::Dhcp4 | Kind::Dhcp6 | Kind::RouterAdverts => self.config.turn(shared, kind),
-            Kind::Control => self.control.accept(shared),
-            Kind::Reclaim => self.reclaim.resume(shared),
-            Kind::TcpTrace => self.look(shared),
-            Kind::Guest => {
+            SourceKind::Datagrams => self.flows.forward(shared),
+            SourceKind::Echoes => self.pings.forward(shared),
+            SourceKind::Dhcp4 | SourceKind::Dhcp6 | SourceKind::RouterAdverts => {
+                self.config.turn(shared, kind)
+            }
+            SourceKind::Control => self.control.accept(shared),
+            SourceKind::TcpTrace => self.look(shared),
+            SourceKind::Guest => {
                 if let Some(network) = &mut self.network
                     && let Some(addrs) = network.addrs(token)
                     && network.timer(shared, token, connections.has_data_of(&addrs))
@@ -170,20 +163,18 @@ impl Services {
                 }
             }
             // The loop's, or never on the ready list.
-            Kind::Tap
-            | Kind::Lifecycle
-            | Kind::Connection
-            | Kind::Wakeup
-            | Kind::Interceptor
-            | Kind::Inbox
-            | Kind::HttpListener
-            | Kind::HttpConnection
-            | Kind::TlsHandshake
-            | Kind::Flow
-            | Kind::Inlet
-            | Kind::Ping
-            | Kind::PingSocket
-            | Kind::Asker => {}
+            SourceKind::Lifecycle
+            | SourceKind::Connection
+            | SourceKind::Interceptor
+            | SourceKind::Inbox
+            | SourceKind::HttpListener
+            | SourceKind::HttpConnection
+            | SourceKind::TlsHandshake
+            | SourceKind::Flow
+            | SourceKind::Inlet
+            | SourceKind::Ping
+            | SourceKind::PingSocket
+            | SourceKind::Asker => {}
         }
     }
 
@@ -260,7 +251,7 @@ impl Services {
     ) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none);
         let index = free.unwrap_or(self.listeners.len());
-        let token = Token::nth(Kind::Listener, index as u32);
+        let token = Token::nth(SourceKind::Listener, index as u32);
         let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
         match self.listeners.get_mut(index) {
             Some(place) => *place = Some(listener),
@@ -308,9 +299,9 @@ impl Services {
 
 /// The traffic so far: this worker's share as it is, the others' as they last published it.
 pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
-    let mut shares = shared.worker_pool.shares();
+    let mut shares = shared.peers.shares();
     let counters = shared.counters;
-    shares[shared.worker] = Share { counters, gauges };
+    shares[shared.context.index()] = Share { counters, gauges };
     let uptime = shared.now() - Time::ZERO;
     Figures::new(fixed, uptime, shares, shared.stack.stats())
 }

@@ -52,7 +52,7 @@ pub(super) fn victims(mut stalled: Vec<(Time, Token)>, now: Time) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Kind, Token};
+    use super::super::table::{SourceKind, Token};
     use super::*;
 
     const MAX: usize = 512 << 20;
@@ -71,7 +71,7 @@ mod tests {
         );
         assert!(relief.is_due(second(101), with(MAX / 4 - 1)));
 
-        let token = |n| Token::nth(Kind::Connection, n);
+        let token = |n| Token::nth(SourceKind::Connection, n);
         let stalled = |n: u32| (second(u64::from(100 - n)), token(n));
         let few: Vec<_> = victims((0..20).map(stalled).collect(), second(100)).collect();
         assert_eq!(few, (10..20).rev().map(token).collect::<Vec<_>>());

@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kern::{AdaptiveSpin, Clock, Giant, MonotonicClock, Random};
+use kern::{Clock, Giant, MonotonicClock, Random};
 use mbuma::device::Device;
 use mbuma::device::impair::Impaired;
-use mbuma::runtime::{Interest, PollEvents};
+use mbuma::runtime::WorkerPool;
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use rustls::ServerConfig;
 use wire::MacAddr;
@@ -26,17 +26,16 @@ use super::devices::GuestDevices;
 use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
+use super::peers::Peers;
 use super::policy::Policy;
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::services::Services;
 use super::shared::Shared;
 use super::stall_relief::StallRelief;
-use super::table::{Kind, Token};
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
-use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
@@ -74,7 +73,7 @@ pub(super) fn start(
     guest: Guest,
     opts: &NetOpts,
     sockets: Sockets,
-    worker_pool: &Arc<WorkerPool>,
+    pool: &WorkerPool,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     // A lower limit only means that connections are refused earlier.
     let _ = limits::raise_descriptors();
@@ -89,10 +88,10 @@ pub(super) fn start(
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.tcp.congestion = opts.congestion;
     config.udp_queue_max = NEW_FLOWS_MAX;
-    config.cpus = worker_pool.cpus();
+    config.cpus = pool.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
-    worker_pool.serve_cpus(&stack);
+    pool.drive(&stack);
     let policy = policy(&guest.ends, opts)?;
     let resolvers = match opts.dns.is_empty() {
         true => Resolvers::of_host(),
@@ -101,20 +100,13 @@ pub(super) fn start(
     let mtu = guest.mtu;
     let devices = GuestDevices::open(guest.link, mtu, guest.offloads, &clock, stack.pool());
     let devices = devices.map_err(Error::io("making descriptors for virtual machines"))?;
+    let peers = Peers::new(pool);
     let shared = |worker| {
         let (policy, resolvers) = (policy.clone(), resolvers.clone());
-        let stack = stack.clone();
-        let shared = Shared::new(stack, worker_pool, worker, policy, resolvers);
-        let queue = devices.fd(worker);
-        let watched = shared
-            .poller()
-            .add(queue, Token::only(Kind::Tap), Interest::Read);
-        watched.map_err(Error::io("watching the guest's interface"))?;
-        Ok(shared)
+        let context = pool.context(worker, &clock);
+        Shared::new(stack.clone(), context, &peers, policy, resolvers)
     };
-    let mut all: Vec<Shared> = (0..worker_pool.len())
-        .map(shared)
-        .collect::<Result<_, Error>>()?;
+    let mut all: Vec<Shared> = (0..pool.len()).map(shared).collect();
     let fixed = Fixed {
         guest: guest.ends.clone(),
         mtu,
@@ -126,7 +118,14 @@ pub(super) fn start(
         isolation: Isolation::default(),
     };
     let network = devices.network();
+    let watched = (0..pool.len()).map(|queue| devices.fd(queue).try_clone_to_owned());
+    let watched = watched.collect::<io::Result<Vec<_>>>();
+    let watched = watched.map_err(Error::io("watching the guest's interface"))?;
     let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock)?;
+    for (queue, fd) in watched.into_iter().enumerate() {
+        let watched = pool.watch(&stack, index, queue, fd);
+        watched.map_err(Error::io("watching the guest's interface"))?;
+    }
     let fixed = Fixed { link, ..fixed };
     if let Some(v4) = &fixed.guest.v4 {
         add_routes(&stack, index, v4, opts, fixed.loopback)?;
@@ -144,12 +143,12 @@ pub(super) fn start(
         .for_each(|shared| shared.policy.set_link(index.number()));
     let at = pages(&fixed.guest, opts.serve.port());
     let fixed = SharedFixed::new(fixed);
-    let site = (!at.is_empty()).then(|| site(&stack, &at, opts, worker_pool.len(), &fixed));
+    let site = (!at.is_empty()).then(|| site(&stack, &at, opts, pool.len(), &fixed));
     let mut services = services(&all[0], index, fixed, sockets, opts)?;
     if let Some(link) = network {
         services.make_network(link);
     }
-    workers(all, index, services, site.transpose()?, worker_pool, &clock)
+    workers(all, index, services, site.transpose()?, pool, &clock)
 }
 
 /// Adds the ways to all that is not on the link of the guest's IPv4 network.
@@ -274,41 +273,30 @@ fn workers(
     index: IfIndex,
     services: Services,
     site: Option<Arc<WebSite>>,
-    worker_pool: &Arc<WorkerPool>,
+    pool: &WorkerPool,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
     let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
-    let worker = |shared: Shared| {
-        let inward = shared.stack.rx_queue(index, shared.worker);
-        Ok(Worker {
-            connections: Connections::new(&shared, &interceptor),
-            web: site.as_ref().map(|site| Web::new(&shared, site)),
-            heartbeat: Arc::default(),
-            services: None,
-            stall_relief: StallRelief::default(),
-            events: PollEvents::new(),
-            spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
-            published: 0,
-            inward: inward.map_err(Error::io("finding the TAP's queue"))?,
-            shared,
-        })
+    let worker = |shared: Shared| Worker {
+        connections: Connections::new(&shared, &interceptor),
+        web: site.as_ref().map(|site| Web::new(&shared, site)),
+        services: None,
+        stall_relief: StallRelief::default(),
+        lifecycle_ready: false,
+        shared,
     };
-    let mut workers: Vec<Worker> = all.into_iter().map(worker).collect::<Result<_, Error>>()?;
+    let mut workers: Vec<Worker> = all.into_iter().map(worker).collect();
     let intercept_wakes = workers
         .iter()
         .map(|w| w.connections.intercept_wake())
         .collect();
-    interceptor.set_waker(Some(AcceptSteering::waker(
-        worker_pool,
-        clock,
-        intercept_wakes,
-    )));
+    interceptor.set_waker(Some(pool.accept_waker(intercept_wakes, clock)));
     if let Some(site) = &site {
         let wakes = workers.iter().filter_map(|w| w.web.as_ref());
         let wakes = wakes.map(Web::accept_wake).collect();
-        let steering = AcceptSteering::waker(worker_pool, clock, wakes);
+        let steering = pool.accept_waker(wakes, clock);
         for listener in &site.listeners {
             listener.set_waker(Some(steering.clone()));
         }
@@ -362,7 +350,7 @@ fn services(
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
         control: Control::new(shared, sockets.control),
-        reclaim: PoolReclaim::new(shared),
+        reclaim: PoolReclaim::default(),
         listeners: Vec::new(),
         client_quota: client_quota(),
         trace: trace.transpose()?,

@@ -15,9 +15,7 @@
 /// The kind of object that a token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
-    /// The TAP.
-    Tap,
+pub(super) enum SourceKind {
     /// The descriptor that tells when to stop.
     Lifecycle,
     /// Connections that the guest begins.
@@ -48,12 +46,8 @@ pub(super) enum Kind {
     Control,
     /// A netstat that asks.
     Asker,
-    /// Another worker, or the stack, woke this one.
-    Wakeup,
     /// Connections that other workers gave to this one.
     Inbox,
-    /// Memory that is not needed any more.
-    Reclaim,
     /// Questions to the DHCP server.
     Dhcp4,
     /// Questions to the DHCPv6 server.
@@ -67,31 +61,28 @@ pub(super) enum Kind {
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 24] = [
-    Kind::Tap,
-    Kind::Lifecycle,
-    Kind::Interceptor,
-    Kind::HttpListener,
-    Kind::HttpConnection,
-    Kind::TlsHandshake,
-    Kind::Connection,
-    Kind::Listener,
-    Kind::Datagrams,
-    Kind::Flow,
-    Kind::Inlet,
-    Kind::Echoes,
-    Kind::Ping,
-    Kind::PingSocket,
-    Kind::Control,
-    Kind::Asker,
-    Kind::Wakeup,
-    Kind::Inbox,
-    Kind::Reclaim,
-    Kind::Dhcp4,
-    Kind::Dhcp6,
-    Kind::RouterAdverts,
-    Kind::TcpTrace,
-    Kind::Guest,
+const KINDS: [SourceKind; 21] = [
+    SourceKind::Lifecycle,
+    SourceKind::Interceptor,
+    SourceKind::HttpListener,
+    SourceKind::HttpConnection,
+    SourceKind::TlsHandshake,
+    SourceKind::Connection,
+    SourceKind::Listener,
+    SourceKind::Datagrams,
+    SourceKind::Flow,
+    SourceKind::Inlet,
+    SourceKind::Echoes,
+    SourceKind::Ping,
+    SourceKind::PingSocket,
+    SourceKind::Control,
+    SourceKind::Asker,
+    SourceKind::Inbox,
+    SourceKind::Dhcp4,
+    SourceKind::Dhcp6,
+    SourceKind::RouterAdverts,
+    SourceKind::TcpTrace,
+    SourceKind::Guest,
 ];
 
 const _: () = {
@@ -119,16 +110,16 @@ const GENERATION_MAX: u32 = (1 << (KIND_SHIFT - INDEX_BITS)) - 1;
 
 impl Token {
     /// Names the only one of its kind.
-    pub(super) const fn only(kind: Kind) -> Token {
+    pub(super) const fn only(kind: SourceKind) -> Token {
         Token::new(kind, 0, 0)
     }
 
     /// Names the `index`th of a kind that never changes.
-    pub(super) const fn nth(kind: Kind, index: u32) -> Token {
+    pub(super) const fn nth(kind: SourceKind, index: u32) -> Token {
         Token::new(kind, 0, index)
     }
 
-    const fn new(kind: Kind, generation: u32, index: u32) -> Token {
+    const fn new(kind: SourceKind, generation: u32, index: u32) -> Token {
         Token((kind as u64) << KIND_SHIFT | (generation as u64) << INDEX_BITS | index as u64)
     }
 
@@ -138,7 +129,7 @@ impl Token {
     }
 
     /// The kind of object that it names; none if the number was never a token's.
-    pub(super) fn kind(self) -> Option<Kind> {
+    pub(super) fn kind(self) -> Option<SourceKind> {
         KINDS.get((self.0 >> KIND_SHIFT) as usize).copied()
     }
 
@@ -155,7 +146,7 @@ impl Token {
 /// Things of one kind, found by token in O(1).
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    kind: Kind,
+    kind: SourceKind,
     slots: Vec<TableSlot<T>>,
     free: Vec<u32>,
     /// The generation of places that are new: places that had tokens before may have been given back.
@@ -174,7 +165,7 @@ struct TableSlot<T> {
 
 impl<T> Table<T> {
     /// An empty table.
-    pub(super) const fn new(kind: Kind) -> Table<T> {
+    pub(super) const fn new(kind: SourceKind) -> Table<T> {
         Table {
             kind,
             slots: Vec::new(),

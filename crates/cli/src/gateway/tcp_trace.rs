@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use super::capture_file::CaptureFile;
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 
 /// The time between two looks, at least.
 const EVERY: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ const SHARE: u32 = 20;
 const CONNECTIONS_MAX: usize = 4096;
 
 /// Names the timer and the first turn.
-const TOKEN: Token = Token::only(Kind::TcpTrace);
+const TOKEN: Token = Token::only(SourceKind::TcpTrace);
 
 /// The two ends of a connection.
 type Ends = (SocketAddr, SocketAddr);

@@ -30,7 +30,7 @@ use super::local_names::LocalNames;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::shared::Shared;
-use super::table::{Kind, Token};
+use super::table::{SourceKind, Token};
 use crate::ports::{PublishedId, PublishedPort};
 use crate::sys::socket;
 
@@ -62,7 +62,7 @@ struct Inlet {
 impl GuestFlows {
     /// Serves the datagrams that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
-        let wake = shared.wake_for(Token::only(Kind::Datagrams));
+        let wake = shared.wake_for(Token::only(SourceKind::Datagrams));
         socket.set_waker(wake.waker());
         GuestFlows {
             socket,
@@ -82,7 +82,7 @@ impl GuestFlows {
     ) -> io::Result<()> {
         let free = self.inlets.iter().position(Option::is_none);
         let index = free.unwrap_or(self.inlets.len());
-        let token = Token::nth(Kind::Inlet, index as u32);
+        let token = Token::nth(SourceKind::Inlet, index as u32);
         let PublishedPort { spec, socket } = port;
         shared.poller().add(&socket, token, Interest::Read)?;
         let inlet = Some(Inlet {
@@ -216,10 +216,10 @@ impl GuestFlows {
         let deadline = flow.deadline();
         match flow.timer {
             Some((at, _)) if at <= deadline => return,
-            Some((_, id)) => drop(shared.timers.cancel(id)),
+            Some((_, id)) => shared.context.cancel(id),
             None => {}
         }
-        flow.timer = Some((deadline, shared.timers.schedule(deadline, token)));
+        flow.timer = Some((deadline, shared.context.schedule(deadline, token)));
     }
 
     fn remove(&mut self, shared: &mut Shared, token: Token) {
@@ -420,7 +420,7 @@ impl GuestFlows {
 /// Ends a flow that was taken out of the table, and its timer.
 fn end(shared: &mut Shared, flow: Flow) {
     if let Some((_, timer)) = flow.timer {
-        shared.timers.cancel(timer);
+        shared.context.cancel(timer);
     }
 }
 

@@ -21,40 +21,17 @@ use std::fmt::Write as _;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kern::witness;
+use mbuma::runtime::Heartbeat;
 
 use crate::signals::SignalFd;
 use crate::sys::fd;
 
 /// Looks within the bound.
 const LOOKS: u32 = 4;
-
-/// Whether the loop goes round: even while it sleeps, odd while it is awake.
-#[derive(Debug)]
-pub(super) struct Heartbeat(AtomicU64);
-
-impl Default for Heartbeat {
-    /// Of a loop that has not slept yet.
-    fn default() -> Heartbeat {
-        Heartbeat(AtomicU64::new(1))
-    }
-}
-
-impl Heartbeat {
-    /// The loop goes to sleep, or wakes up. Relaxed, here and in [`Heartbeat::get`]: the number is all that
-    /// there is to know. Only the loop writes it, so no addition has to be one step.
-    pub(super) fn beat(&self) {
-        self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The thread, as long as this is kept.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ use rustls::ServerConfig;
 
 use super::figures::{Fixed, Gauges};
 use super::shared::Shared;
-use super::table::{Kind, Table, Token};
+use super::table::{SourceKind, Table, Token};
 use crate::files::{FileCache, FileReaders, OpenedFiles};
 use connection::{WebConnection, WebNext};
 use handshakes::Handshakes;
@@ -125,8 +125,8 @@ impl Web {
         Web {
             handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),
-            wake: shared.wake_for(Token::only(Kind::HttpListener)),
-            connections: Table::new(Kind::HttpConnection),
+            wake: shared.wake_for(Token::only(SourceKind::HttpListener)),
+            connections: Table::new(SourceKind::HttpConnection),
             log: LogLines::default(),
             opened: OpenedFiles::default(),
             drains: false,
@@ -185,7 +185,7 @@ impl Web {
 
     /// A connection's turn. `gauges` are this worker's.
     pub(super) fn turn(&mut self, shared: &mut Shared, token: Token, gauges: Gauges) {
-        if token.kind() == Some(Kind::TlsHandshake) {
+        if token.kind() == Some(SourceKind::TlsHandshake) {
             return self.shake(shared, token);
         }
         let Some(connection) = self.connections.find(token) else {
@@ -202,7 +202,7 @@ impl Web {
 
     /// A connection's timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
-        if token.kind() == Some(Kind::TlsHandshake) {
+        if token.kind() == Some(SourceKind::TlsHandshake) {
             let handshakes = self.handshakes.iter_mut();
             return handshakes.for_each(|handshakes| handshakes.timer(shared, token));
         }

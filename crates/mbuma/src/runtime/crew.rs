@@ -1,6 +1,5 @@
-//! The state that the workers of a runtime share: the workers, and the roster of stacks to drive.
+//! The state that the workers of a pool share: the workers, and the roster of stacks to drive.
 //!
-//! Called by: runtime (adding, removing, ending), worker. Calls: sleeper, the stack (its CPUs' wakers).
 //! Invariants: a roster does not change once workers can see it; numbers of device queues are never given
 //! again, so that a late event finds nothing rather than another queue.
 //! Locks: `roster` (STACK_CONFIG), with nothing called under it but the clone and drop of handles.
@@ -10,16 +9,21 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
+use kern::cpus::WorkerBinding;
+use kern::{Condvar, Cpu, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
 
+use super::placement::WorkerLoad;
 use super::poller::Interest;
-use super::sleeper::Sleeper;
+use super::ready::{ReadyList, TaskWaker};
+use super::sleeper::{QUEUES, Sleeper, WOKEN};
+use super::votes::Votes;
+use super::worker_pool::WorkerPoolConfig;
 use crate::stack::driver::Driver;
 use crate::{IfIndex, RxQueue, Stack};
 
 static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
 
-/// All workers of a runtime.
+/// All workers of a pool.
 pub(super) struct Crew {
     cpus: Arc<Workers>,
     members: Vec<Member>,
@@ -28,7 +32,7 @@ pub(super) struct Crew {
     seen: Condvar,
     /// The number of the newest roster. Release when it is made, under the lock; Acquire by a thread that reads it.
     newest: AtomicU64,
-    ended: AtomicBool,
+    pub(super) votes: Votes,
     /// A worker has used the stacks since worker 0, which reclaims, last found them unused. Relaxed: a use that is
     /// missed is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
     used: AtomicBool,
@@ -37,7 +41,13 @@ pub(super) struct Crew {
 /// A worker as others see it.
 struct Member {
     sleeper: Arc<Sleeper>,
+    ready: ReadyList,
+    /// Wakes it without anything for it to do but look around: at the phase, the roster, packets and timers of its CPU.
+    wakeup: Arc<TaskWaker>,
     tasks: Arc<Taskqueue>,
+    /// It has left. Release and Acquire: its error comes by the join of its thread.
+    lost: AtomicBool,
+    load: WorkerLoad,
 }
 
 struct CrewState {
@@ -74,10 +84,10 @@ impl Driver for Crew {
 }
 
 impl Crew {
-    pub(super) fn new(cpus: Workers) -> io::Result<Self> {
-        let count = cpus.count();
-        let cpus = Arc::new(cpus);
-        let members = (0..count).map(|index| Member::new(&cpus, index));
+    pub(super) fn new(config: &WorkerPoolConfig) -> io::Result<Self> {
+        let count = config.workers();
+        let cpus = Arc::new(Workers::new(count));
+        let members = (0..count).map(|index| Member::new(&cpus, index, config.is_shared()));
         let state = CrewState {
             roster: Arc::default(),
             has: vec![0; count],
@@ -88,7 +98,7 @@ impl Crew {
             roster: Mutex::new(&ROSTER, state),
             seen: Condvar::new(),
             newest: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
+            votes: Votes::new(count),
             used: AtomicBool::new(false),
         })
     }
@@ -97,8 +107,26 @@ impl Crew {
         self.members.len()
     }
 
-    pub(super) fn cpus(&self) -> Arc<Workers> {
+    pub(super) fn workers(&self) -> Arc<Workers> {
         Arc::clone(&self.cpus)
+    }
+
+    /// The calling thread is worker `index` until the result is dropped.
+    pub(super) fn bind(&self, index: usize) -> WorkerBinding {
+        self.cpus.bind(index)
+    }
+
+    /// The calling thread's worker.
+    pub(super) fn current(&self) -> Cpu {
+        self.cpus.current()
+    }
+
+    pub(super) fn ready(&self, worker: usize) -> &ReadyList {
+        &self.members[worker].ready
+    }
+
+    pub(super) fn load(&self, worker: usize) -> &WorkerLoad {
+        &self.members[worker].load
     }
 
     pub(super) fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
@@ -109,21 +137,10 @@ impl Crew {
         Arc::clone(&self.members[worker].sleeper)
     }
 
-    /// All workers must leave.
-    pub(super) fn end(&self) {
-        // Release, and each worker's sleep flag orders it as it does all work.
-        self.ended.store(true, Ordering::Release);
-        self.ring_all();
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
     /// A worker has used the stacks. The first to say so wakes worker 0.
     pub(super) fn note_use(&self) {
         if !self.used.load(Ordering::Relaxed) && !self.used.swap(true, Ordering::Relaxed) {
-            self.members[0].sleeper.wake_worker();
+            self.wake(0);
         }
     }
 
@@ -137,10 +154,13 @@ impl Crew {
         self.used.store(false, Ordering::Relaxed);
     }
 
-    fn ring_all(&self) {
-        self.members
-            .iter()
-            .for_each(|member| member.sleeper.wake_worker());
+    /// Has worker `index` look around.
+    pub(super) fn wake(&self, index: usize) {
+        TaskWaker::wake(&self.members[index].wakeup);
+    }
+
+    pub(super) fn wake_all(&self) {
+        (0..self.len()).for_each(|index| self.wake(index));
     }
 
     pub(super) fn add(&self, stack: &Stack) {
@@ -159,10 +179,10 @@ impl Crew {
         });
         if !known {
             for (cpu, member) in self.members.iter().enumerate() {
-                stack.set_cpu_waker(cpu, Some(member.sleeper.waker()));
+                stack.set_cpu_waker(cpu, Some(member.wakeup.waker()));
             }
             // A worker that looked between these two steps knows of no waker yet, and of all deadlines.
-            self.ring_all();
+            self.wake_all();
         }
     }
 
@@ -217,7 +237,9 @@ impl Crew {
             number
         });
         let sleeper = &self.members[self.worker_of(&polled)].sleeper;
-        let watched = sleeper.poller().add(&polled.fd, number, Interest::Read);
+        let watched = sleeper
+            .poller()
+            .add(&polled.fd, QUEUES + number, Interest::Read);
         if watched.is_err() {
             self.lose_queue(number);
         }
@@ -240,7 +262,7 @@ impl Crew {
         drop(state);
         // It may hold the last handle on a stack.
         drop(old);
-        self.ring_all();
+        self.wake_all();
         result
     }
 
@@ -261,10 +283,21 @@ impl Crew {
         newest
     }
 
-    /// Worker `index` drives nothing any more.
-    pub(super) fn leave(&self, index: usize) {
+    /// Worker `index` has left, and drives nothing any more.
+    pub(super) fn lose(&self, index: usize) {
         self.roster.lock().has[index] = u64::MAX;
         self.seen.notify_all();
+        self.members[index].lost.store(true, Ordering::Release);
+        self.wake(0);
+    }
+
+    pub(super) fn has_lost(&self, index: usize) -> bool {
+        self.members[index].lost.load(Ordering::Acquire)
+    }
+
+    /// Whether a worker has left.
+    pub(super) fn has_lost_one(&self) -> bool {
+        (0..self.len()).any(|index| self.has_lost(index))
     }
 
     /// Waits until all workers have the newest roster, unless the caller is one.
@@ -279,21 +312,29 @@ impl Crew {
         }
     }
 
-    /// The runtime has ended: these stacks wake no worker any more.
+    /// The workers have ended: the stacks wake no worker any more.
     pub(super) fn release(&self) {
         let stacks = std::mem::take(&mut self.roster.lock().roster);
         for stack in &stacks.stacks {
             (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
         }
+        self.members.iter().for_each(|member| member.ready.close());
     }
 }
 
 impl Member {
-    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<Self> {
-        let sleeper = Sleeper::new(cpus, index, true)?;
+    fn new(cpus: &Arc<Workers>, index: usize, is_shared: bool) -> io::Result<Self> {
+        let sleeper = Sleeper::new(cpus, index, is_shared)?;
+        let ready = ReadyList::new(&sleeper);
         let woken = Arc::clone(&sleeper);
-        let tasks = Arc::new(Taskqueue::new(move || woken.wake_worker()));
-        Ok(Self { sleeper, tasks })
+        Ok(Self {
+            wakeup: ready.waker_for(WOKEN),
+            tasks: Arc::new(Taskqueue::new(move || woken.wake_worker())),
+            lost: AtomicBool::new(false),
+            load: WorkerLoad::default(),
+            ready,
+            sleeper,
+        })
     }
 }
 

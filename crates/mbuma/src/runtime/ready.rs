@@ -27,7 +27,7 @@ use super::sleeper::Sleeper;
 
 static LIST: LockClass = LockClass::new("runtime ready list", order::TASKQUEUE);
 
-/// A list begins with room for so many entries, and an empty one keeps no more.
+/// An empty list keeps room for so many entries at most.
 const KEPT_ENTRIES: usize = 64;
 
 /// The list: clone the handle freely.
@@ -37,6 +37,14 @@ pub struct ReadyList(Arc<ReadyTasks>);
 #[derive(Debug)]
 struct ReadyTasks {
     queue: Mutex<VecDeque<Arc<TaskWaker>>>,
+    /// The list has an entry. Written under the lock, so that a worker without one takes no lock. Release, and Acquire by a
+    /// thread that reads it.
+    waits: AtomicBool,
+    /// The list has had more entries than an empty one keeps room for. Likewise.
+    was_long: AtomicBool,
+    /// The worker has ended, and takes nothing any more. Written and read under the lock: an entry holds its list, so one
+    /// that stayed would keep the list, and the worker's descriptors, for ever.
+    closed: AtomicBool,
     sleeper: Arc<Sleeper>,
 }
 
@@ -52,9 +60,12 @@ pub struct TaskWaker {
 
 impl ReadyList {
     /// An empty list, of the worker that sleeps on `sleeper`.
-    pub fn new(sleeper: &Arc<Sleeper>) -> Self {
+    pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
         Self(Arc::new(ReadyTasks {
-            queue: Mutex::new(&LIST, VecDeque::with_capacity(KEPT_ENTRIES)),
+            queue: Mutex::new(&LIST, VecDeque::new()),
+            waits: AtomicBool::new(false),
+            was_long: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             sleeper: Arc::clone(sleeper),
         }))
     }
@@ -70,34 +81,55 @@ impl ReadyList {
 
     /// Whether nothing waits for its turn.
     pub fn is_empty(&self) -> bool {
-        self.0.queue.lock().is_empty()
+        !self.0.waits.load(Ordering::Acquire)
     }
 
     /// Whether nothing waits for its turn. If so, list and `taken`, the list's other half, give back the memory of a
     /// spike, which would stay for ever otherwise.
-    pub fn shrink_if_empty(&self, taken: &mut VecDeque<Arc<TaskWaker>>) -> bool {
+    pub(super) fn shrink_if_empty(&self, taken: &mut VecDeque<Arc<TaskWaker>>) -> bool {
+        if self.0.was_long.load(Ordering::Acquire) {
+            let mut queue = self.0.queue.lock();
+            if queue.is_empty() {
+                self.0.was_long.store(false, Ordering::Release);
+                (*queue, *taken) = (VecDeque::new(), VecDeque::new());
+            }
+        }
+        self.is_empty()
+    }
+
+    /// The worker has ended: forgets all entries, and those to come.
+    pub(super) fn close(&self) {
         let mut queue = self.0.queue.lock();
-        let empty = queue.is_empty();
-        if empty {
-            shrink(&mut queue);
-        }
+        self.0.closed.store(true, Ordering::Relaxed);
+        let entries = std::mem::take(&mut *queue);
+        self.0.waits.store(false, Ordering::Release);
         drop(queue);
-        if empty {
-            shrink(taken);
-        }
-        empty
+        drop(entries);
     }
 
     /// Exchanges the whole list for `taken`, an empty one with room.
-    pub fn take_all(&self, taken: &mut VecDeque<Arc<TaskWaker>>) {
+    pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<TaskWaker>>) {
         debug_assert!(taken.is_empty());
-        std::mem::swap(&mut *self.0.queue.lock(), taken);
+        if self.is_empty() {
+            return;
+        }
+        let mut queue = self.0.queue.lock();
+        std::mem::swap(&mut *queue, taken);
+        self.0.waits.store(false, Ordering::Release);
     }
 }
 
-fn shrink(list: &mut VecDeque<Arc<TaskWaker>>) {
-    if list.capacity() > KEPT_ENTRIES {
-        *list = VecDeque::with_capacity(KEPT_ENTRIES);
+impl ReadyTasks {
+    fn push(&self, task: Arc<TaskWaker>) {
+        let mut queue = self.queue.lock();
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        queue.push_back(task);
+        self.waits.store(true, Ordering::Release);
+        if queue.len() > KEPT_ENTRIES {
+            self.was_long.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -110,13 +142,13 @@ impl TaskWaker {
     /// Puts the task onto the list, unless it is there.
     pub fn wake(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.list.queue.lock().push_back(Arc::clone(self));
+            self.list.push(Arc::clone(self));
             self.list.sleeper.wake_worker();
         }
     }
 
     /// The task's turn begins: a later event needs another turn. Gives its key.
-    pub fn begin(&self) -> u64 {
+    pub(super) fn begin(&self) -> u64 {
         self.queued.swap(false, Ordering::AcqRel);
         self.key
     }

@@ -1,81 +1,86 @@
 //! Giving memory of the stacks' pools back to the system, on worker 0.
 //!
-//! Called by: worker. Calls: [`uma::LoopReclaimer`].
+//! While the pools are not used there are no ticks, so that an idle program is not woken. The first worker that uses them
+//! then wakes worker 0.
+//!
 //! Invariants: one worker reclaims; it is not woken while no stack is used.
 //! Locks: none of its own.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use kern::{Clock, MonotonicClock};
+use kern::Time;
 use uma::{LoopReclaimer, Pace};
 
 use super::crew::{Crew, Roster};
 use super::poller::{Interest, Readiness};
 use super::sleeper::{PRESSURE, Sleeper};
 
-/// The reclaimers of worker 0.
+/// The reclaimer of worker 0.
 pub(super) struct Reclaim {
     zones: LoopReclaimer,
-    clock: MonotonicClock,
     sleeper: Arc<Sleeper>,
-    /// The roster whose pools are watched.
-    roster: u64,
 }
 
 impl Reclaim {
-    /// Nothing to reclaim yet.
+    /// Nothing to reclaim yet. Where memory pressure cannot be watched, the ticks look for themselves.
     pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
         let mut zones = LoopReclaimer::new(Pace::default());
-        let lost = zones.event().is_some_and(|fd| {
-            sleeper
-                .poller()
-                .add(fd, PRESSURE, Interest::PriorityEdge)
-                .is_err()
-        });
+        let watch = |fd| sleeper.poller().add(fd, PRESSURE, Interest::PriorityEdge);
+        let lost = zones.event().is_some_and(|fd| watch(fd).is_err());
         if lost {
             zones.lose_event();
         }
         Self {
             zones,
-            clock: MonotonicClock::new(),
             sleeper: Arc::clone(sleeper),
-            roster: 0,
         }
     }
 
-    /// A round of worker 0, after its work. `pressure`: the news of the kernel's trigger.
-    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<Readiness>) {
-        let now = self.clock.now();
-        if roster.number != self.roster {
-            self.roster = roster.number;
-            let pools = roster.stacks.iter().map(|stack| stack.pool());
-            pools.for_each(|pool| pool.watch_with(self.zones.set_mut()));
-            self.zones.resume(now);
+    /// The reclaimer, for its figures.
+    pub(super) fn zones(&self) -> &LoopReclaimer {
+        &self.zones
+    }
+
+    /// Reclaims the pools of the roster's stacks too.
+    pub(super) fn watch(&mut self, roster: &Roster, now: Time) {
+        let pools = roster.stacks.iter().map(|stack| stack.pool());
+        pools.for_each(|pool| pool.watch_with(self.zones.set_mut()));
+        self.zones.resume(now);
+    }
+
+    /// The kernel's pressure trigger has news.
+    pub(super) fn press(&mut self, readiness: Readiness, now: Time) {
+        match readiness.failed() {
+            true => self.zones.lose_event(),
+            false => self.zones.press(now),
         }
+    }
+
+    /// When a tick is due.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.zones.deadline()
+    }
+
+    /// A round of worker 0, after its work. After a tick it says whether that was the last one until the pools are used.
+    pub(super) fn round(&mut self, crew: &Crew, now: Time) -> Option<bool> {
         if crew.is_used() {
             self.zones.resume(now);
         }
-        match pressure {
-            Some(readiness) if readiness.failed() => self.zones.lose_event(),
-            Some(_) => self.zones.press(now),
-            None => {}
+        if self.zones.deadline()? > now {
+            return None;
         }
-        if self.zones.deadline().is_some_and(|at| at <= now) && self.zones.tick(now) {
+        let is_last = self.zones.tick(now);
+        if is_last {
             crew.expect_use();
         }
-    }
-
-    /// How long until a tick is due.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        Some(self.zones.deadline()? - self.clock.now())
+        Some(is_last)
     }
 }
 
 impl Drop for Reclaim {
     fn drop(&mut self) {
         if let Some(fd) = self.zones.event() {
-            // It fails only if it was never watched.
+            // It fails only if the descriptor was never watched.
             let _ = self.sleeper.poller().remove(fd);
         }
     }

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kern::sys::EventFd;
@@ -18,10 +17,12 @@ use super::poller::{Interest, PollEvents, Poller};
 pub(super) const WOKEN: u64 = u64::MAX;
 /// The key of the kernel's pressure trigger.
 pub(super) const PRESSURE: u64 = u64::MAX - 1;
+/// The device queues' keys are their numbers from here on. Smaller keys are the program's.
+pub(super) const QUEUES: u64 = 0xff << 56;
 
 /// The epoll set of one worker, and the flag that says whether the worker sleeps in it.
 #[derive(Debug)]
-pub struct Sleeper {
+pub(super) struct Sleeper {
     cpus: Arc<Workers>,
     /// Which of them the worker is.
     index: usize,
@@ -33,10 +34,7 @@ pub struct Sleeper {
 
 impl Sleeper {
     /// The sleeper of worker `index` of `cpus`, which is awake. Other threads can wake it if it `is_shared`.
-    ///
-    /// # Errors
-    /// No descriptor or memory is left for an epoll set or an eventfd.
-    pub fn new(cpus: &Arc<Workers>, index: usize, is_shared: bool) -> io::Result<Arc<Self>> {
+    pub(super) fn new(cpus: &Arc<Workers>, index: usize, is_shared: bool) -> io::Result<Arc<Self>> {
         let poller = Poller::new()?;
         let event = is_shared.then(EventFd::new).transpose()?;
         if let Some(event) = &event {
@@ -52,17 +50,12 @@ impl Sleeper {
     }
 
     /// The descriptors that the worker waits for.
-    pub fn poller(&self) -> &Poller {
+    pub(super) fn poller(&self) -> &Poller {
         &self.poller
     }
 
-    /// A waker that wakes the worker.
-    pub fn waker(self: &Arc<Self>) -> Waker {
-        Waker::from(Arc::clone(self))
-    }
-
     /// Wakes the worker if it sleeps. The caller must have queued the work before.
-    pub fn wake_worker(&self) {
+    pub(super) fn wake_worker(&self) {
         let Some(event) = &self.event else {
             return;
         };
@@ -75,14 +68,14 @@ impl Sleeper {
 
     /// The worker is about to sleep. It must check once more all that other threads change, and then call
     /// [`awake`](Self::awake), whether it slept or not.
-    pub fn prepare_sleep(&self) {
+    pub(super) fn prepare_sleep(&self) {
         if self.event.is_some() {
             self.flag.prepare_sleep();
         }
     }
 
     /// The worker is awake again.
-    pub fn awake(&self) {
+    pub(super) fn awake(&self) {
         if self.event.is_some() {
             self.flag.awake();
         }
@@ -90,7 +83,7 @@ impl Sleeper {
 
     /// Polls for a while without sleeping, if `spin` says that it may pay, and no longer than `timeout`. True if something
     /// is ready.
-    pub fn spin(
+    pub(super) fn spin(
         &self,
         events: &mut PollEvents,
         spin: &AdaptiveSpin,
@@ -101,16 +94,6 @@ impl Sleeper {
             // The next blocking wait returns the same error to the caller.
             self.poller.wait(events, Some(Duration::ZERO)).is_ok() && !events.is_empty()
         })
-    }
-}
-
-impl Wake for Sleeper {
-    fn wake(self: Arc<Self>) {
-        self.wake_worker();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.wake_worker();
     }
 }
 

@@ -41,7 +41,7 @@ impl StackBuilder<'_> {
     pub fn build(mut self) -> Result<Stack, Error> {
         self.config.cpus = self.runtime.cpus();
         let stack = Stack::new(self.config)?;
-        let crew: Arc<Crew> = Arc::clone(&self.runtime.crew);
+        let crew: Arc<Crew> = Arc::clone(self.runtime.crew());
         let driver: Arc<dyn Driver> = crew;
         stack.set_driver(Arc::downgrade(&driver));
         self.runtime.add(&stack);

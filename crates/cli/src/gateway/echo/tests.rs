@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use mbuf::Chain;
 use mbuma::socket::Echo;
 
-use super::super::table::{Kind, Token};
+use super::super::table::{SourceKind, Token};
 use super::super::test_gateway;
 use super::{ANSWER_WAIT, Pings};
 
@@ -16,7 +16,7 @@ fn an_answer_ends_the_wait_and_its_timer() {
     let asked = IpAddr::from([192, 0, 2, 1]);
     for _ in 0..100 {
         let seq = pings.pending.free_seq().expect("room");
-        let token = Token::nth(Kind::Ping, u32::from(seq));
+        let token = Token::nth(SourceKind::Ping, u32::from(seq));
         let timer = shared.after(ANSWER_WAIT, token);
         let echo = Echo {
             src: crate::guest::Addressing::DEFAULT.guest.into(),
@@ -29,9 +29,9 @@ fn an_answer_ends_the_wait_and_its_timer() {
         pings.pending.insert(shared.stack.pool(), seq, echo, timer);
         let stranger = IpAddr::from([192, 0, 2, 2]);
         pings.answer(&mut shared, stranger, seq, Chain::new());
-        assert_eq!(shared.timers.len(), 1);
+        assert_eq!(shared.context.timers(), 1);
         pings.answer(&mut shared, asked, seq, Chain::new());
-        assert!(shared.timers.is_empty());
+        assert_eq!(shared.context.timers(), 0);
     }
     assert_eq!(shared.counters.pings_answered, 100);
 }

@@ -1,9 +1,9 @@
-use super::{KINDS, Kind, Table, Token};
+use super::{KINDS, SourceKind, Table, Token};
 
 #[test]
 fn a_stale_token_finds_nothing() {
     // Breaks when a late event for a closed connection reaches the one that took its place.
-    let mut table = Table::new(Kind::Connection);
+    let mut table = Table::new(SourceKind::Connection);
     let expected = table.next_token();
     let old = table.insert("old");
     assert_eq!(old, expected);
@@ -33,7 +33,7 @@ fn tokens_survive_the_kernel() {
 #[test]
 fn draining_takes_everything_once() {
     // Breaks when a connection is left behind at the end, with its buffers.
-    let mut table = Table::new(Kind::Flow);
+    let mut table = Table::new(SourceKind::Flow);
     let tokens: Vec<_> = (0..5).map(|n| table.insert(n)).collect();
     table.remove(tokens[2]);
     assert_eq!(table.drain().collect::<Vec<_>>(), [0, 1, 3, 4]);
@@ -45,7 +45,7 @@ fn draining_takes_everything_once() {
 #[test]
 fn an_empty_table_gives_its_memory_back() {
     // Breaks when a spike's places stay for ever, or when a late event finds what came after the spike.
-    let mut table = Table::new(Kind::Connection);
+    let mut table = Table::new(SourceKind::Connection);
     let spike: Vec<_> = (0..1000).map(|n| table.insert(n)).collect();
     assert!(spike.iter().all(|&token| table.remove(token).is_some()));
     assert_eq!((table.slots.capacity(), table.free.capacity()), (0, 0));

@@ -23,5 +23,5 @@ fn a_flow_takes_its_timer_along() {
             .expect("no descriptor is needed");
     }
     assert!(flows.len() < 5000);
-    assert_eq!(shared.timers.len(), flows.len());
+    assert_eq!(shared.context.timers(), flows.len());
 }

@@ -124,7 +124,7 @@ impl WebConnection {
             search: None,
             phase: WebPhase::Idle,
             deadline,
-            timer: (shared.timers.schedule(deadline, token), deadline),
+            timer: (shared.context.schedule(deadline, token), deadline),
             taken: (0, 0),
             allowance: Allowance::FULL,
             logs,
@@ -160,7 +160,7 @@ impl WebConnection {
 
     /// It ends: its timer does not come.
     pub(super) fn cancel_timer(&self, shared: &mut Shared) {
-        shared.timers.cancel(self.timer.0);
+        shared.context.cancel(self.timer.0);
     }
 
     /// Ends it with a reset.
@@ -409,7 +409,7 @@ impl WebConnection {
         }
         if now < self.deadline {
             self.timer = (
-                shared.timers.schedule(self.deadline, self.token),
+                shared.context.schedule(self.deadline, self.token),
                 self.deadline,
             );
             return Ok(WebNext::Wait);
@@ -474,9 +474,9 @@ impl WebConnection {
         self.deadline = shared.now() + after;
         // A timer that comes before it is set again then.
         if self.deadline < self.timer.1 {
-            shared.timers.cancel(self.timer.0);
+            shared.context.cancel(self.timer.0);
             self.timer = (
-                shared.timers.schedule(self.deadline, self.token),
+                shared.context.schedule(self.deadline, self.token),
                 self.deadline,
             );
         }
@@ -486,7 +486,7 @@ impl WebConnection {
     fn rearm(&mut self, shared: &mut Shared, after: Duration) {
         self.deadline = shared.now() + after;
         self.timer = (
-            shared.timers.schedule(self.deadline, self.token),
+            shared.context.schedule(self.deadline, self.token),
             self.deadline,
         );
     }

@@ -24,7 +24,7 @@ use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
 use rustls::ServerConfig;
 
 use crate::gateway::shared::Shared;
-use crate::gateway::table::{Kind, Table, Token};
+use crate::gateway::table::{SourceKind, Table, Token};
 
 /// How long a handshake may take.
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ impl Handshakes {
     pub(super) fn new(config: &Arc<ServerConfig>, max: usize) -> Handshakes {
         Handshakes {
             config: Arc::clone(config),
-            table: Table::new(Kind::TlsHandshake),
+            table: Table::new(SourceKind::TlsHandshake),
             max,
         }
     }
@@ -99,7 +99,7 @@ impl Handshakes {
             wake,
             refused: false,
             deadline,
-            timer: shared.timers.schedule(deadline, token),
+            timer: shared.context.schedule(deadline, token),
         });
     }
 
@@ -152,7 +152,7 @@ impl Handshakes {
 
     fn remove(&mut self, shared: &mut Shared, token: Token) -> Option<Handshake> {
         let one = self.table.remove(token)?;
-        shared.timers.cancel(one.timer);
+        shared.context.cancel(one.timer);
         Some(one)
     }
 
@@ -178,9 +178,9 @@ impl Handshake {
                 shared.counters.tls_handshakes_failed += 1;
                 self.tls.tcp().shutdown(Shutdown::Write);
                 self.refused = true;
-                shared.timers.cancel(self.timer);
+                shared.context.cancel(self.timer);
                 self.deadline = shared.now() + LINGER_MAX;
-                self.timer = shared.timers.schedule(self.deadline, token);
+                self.timer = shared.context.schedule(self.deadline, token);
                 HandshakeNext::Again
             }
             Err(_) => HandshakeNext::Reset,

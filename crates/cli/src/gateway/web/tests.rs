@@ -1,6 +1,5 @@
 //! A site whose clients are another stack of this process, in virtual time.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use kern::{Clock, Random, Time, VirtualClock};
 use mbuf::Live;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::runtime::{LocalTasks, Readiness, WorkerContext, run_round};
 use mbuma::{Config, IfConfig, SocketError, Stack, TcpStream};
 
 use super::connection::HEAD_MAX_TIME;
@@ -25,11 +25,42 @@ const CONNECTIONS: usize = 256;
 struct SiteBench {
     dir: PathBuf,
     clock: Arc<VirtualClock>,
+    server: SiteTasks,
+    clients: Stack,
+    _ends: (EpairEnd, EpairEnd),
+}
+
+/// A worker that serves a site.
+struct SiteTasks {
     shared: Shared,
     web: Web,
-    clients: Stack,
-    turns: VecDeque<Arc<TaskWaker>>,
-    _ends: (EpairEnd, EpairEnd),
+    /// Turns so far.
+    turns: u64,
+}
+
+impl LocalTasks for SiteTasks {
+    fn context(&mut self) -> &mut WorkerContext {
+        &mut self.shared.context
+    }
+
+    fn event(&mut self, _key: u64, _readiness: Readiness) {}
+
+    fn timer(&mut self, key: u64) {
+        self.web.timer(&mut self.shared, Token::from_number(key));
+    }
+
+    fn turn(&mut self, key: u64) {
+        self.turns += 1;
+        let token = Token::from_number(key);
+        match token.kind() {
+            Some(SourceKind::HttpListener) => self.web.accept(&mut self.shared),
+            _ => self.web.turn(&mut self.shared, token, Gauges::default()),
+        }
+    }
+
+    fn turns_end(&mut self) {
+        self.web.end_round(&mut self.shared);
+    }
 }
 
 impl SiteBench {
@@ -49,7 +80,8 @@ impl SiteBench {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
             end.attach(stack, config, Input::Direct);
         }
-        let shared = test_gateway::shared_of(server);
+        let worker_clock: Arc<dyn Clock> = clock.clone();
+        let shared = test_gateway::shared_of(server, &worker_clock);
         let site = Arc::new(site(&dir, &shared.stack));
         let web = Web::new(&shared, &site);
         for listener in &site.listeners {
@@ -58,10 +90,12 @@ impl SiteBench {
         SiteBench {
             dir,
             clock,
-            shared,
-            web,
+            server: SiteTasks {
+                shared,
+                web,
+                turns: 0,
+            },
             clients,
-            turns: VecDeque::new(),
             _ends: (a, b),
         }
     }
@@ -76,25 +110,15 @@ impl SiteBench {
 
     /// Rounds of the loop, until none has anything to do.
     fn run(&mut self) {
-        let mut due = Vec::new();
         loop {
             self.clients.poll();
-            self.shared.stack.poll();
-            self.shared.timers.advance(self.clock.now(), &mut due);
-            due.drain(..)
-                .for_each(|token| self.web.timer(&mut self.shared, token));
-            self.shared.ready.take_all(&mut self.turns);
-            if self.turns.is_empty() {
+            self.server.shared.stack.poll();
+            let before = self.server.turns;
+            let round = run_round(&mut self.server, Some(Duration::ZERO));
+            assert!(round.is_ok(), "{round:?}");
+            if self.server.turns == before {
                 return;
             }
-            for wake in self.turns.drain(..) {
-                let token = Token::from_number(wake.begin());
-                match token.kind() {
-                    Some(Kind::HttpListener) => self.web.accept(&mut self.shared),
-                    _ => self.web.turn(&mut self.shared, token, Gauges::default()),
-                }
-            }
-            self.web.end_round(&mut self.shared);
         }
     }
 
@@ -131,7 +155,7 @@ impl SiteBench {
 
     /// Bytes of buffers that the server's stack has in use.
     fn used(&self) -> usize {
-        self.shared.stack.pool().stats().bytes_used()
+        self.server.shared.stack.pool().stats().bytes_used()
     }
 }
 
@@ -194,11 +218,11 @@ fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
         if n % 100 == 0 {
             bench.pass(Duration::from_millis(10));
             assert!(bench.serves(), "beside {n}");
-            assert!(bench.web.len() <= CONNECTIONS);
+            assert!(bench.server.web.len() <= CONNECTIONS);
         }
     }
     bench.run();
-    assert_eq!(bench.web.len(), CONNECTIONS);
+    assert_eq!(bench.server.web.len(), CONNECTIONS);
     let used = bench.used() - before;
     assert!(used < CONNECTIONS * 4096, "{used} bytes");
     // The others got a reset each.
@@ -226,8 +250,8 @@ fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
     drop(slow);
     // Time for all that waits: connections that linger, and those in TIME-WAIT.
     (0..200).for_each(|_| bench.pass(Duration::from_secs(1)));
-    assert_eq!(bench.web.len(), 0);
-    let pools = [&bench.shared.stack, &bench.clients].map(|stack| stack.pool().clone());
+    assert_eq!(bench.server.web.len(), 0);
+    let pools = [&bench.server.shared.stack, &bench.clients].map(|stack| stack.pool().clone());
     drop(bench);
     assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
 }

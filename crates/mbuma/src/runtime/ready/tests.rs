@@ -49,6 +49,20 @@ fn a_wake_during_the_turn_brings_another() {
 }
 
 #[test]
+fn a_list_ends_with_its_worker_though_it_has_entries() {
+    // Breaks when an entry, which holds its list, keeps list and descriptors of a worker that has ended for ever.
+    let ready = ready_list();
+    let list = Arc::downgrade(&ready.0);
+    ready.waker_for(1_u64).waker().wake();
+    ready.close();
+    let late = ready.waker_for(2_u64);
+    late.waker().wake();
+    assert!(ready.is_empty());
+    drop((ready, late));
+    assert!(list.upgrade().is_none());
+}
+
+#[test]
 fn a_long_list_gives_its_memory_back_before_a_sleep() {
     // Breaks when both halves of the list keep the room that a spike of connections took.
     let ready = ready_list();

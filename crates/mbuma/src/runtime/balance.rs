@@ -1,8 +1,8 @@
-//! How many of its busy connections a worker gives to another, so that each of them moves as much.
+//! How many of its busy tasks a worker gives to another, so that each of them moves as much.
 //!
-//! A worker gives its connections equal turns, but two workers may have unequal numbers of busy ones, or unequal
+//! A worker gives its tasks equal turns, but two workers may have unequal numbers of busy ones, or unequal
 //! shares of the machine's CPUs: 48 connections beside 16 on the other worker would each move a third. So each worker
-//! counts, a period at a time, the connections that moved much and their bytes. With N connections and B bytes here,
+//! counts, a period at a time, the tasks that moved much and their bytes. With N tasks and B bytes here,
 //! and n and b there, all are equal after k have gone from here to there:
 //!
 //! ```text
@@ -10,9 +10,8 @@
 //! ```
 //!
 //! Half of k goes at a time, because the other worker's figures are from its last period. Only a worker that seldom
-//! sleeps gives: else the hosts or the guest limit its connections.
+//! sleeps gives: else the peers limit its tasks.
 //!
-//! Called by: connections, event_loop. Calls: worker_pool.
 //! Locks: none; a worker's own, but for [`BusyLoad`], which is published by its owner. Relaxed: figures that order nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,19 +19,19 @@ use std::time::Duration;
 
 use kern::Time;
 
-use super::worker_pool::WorkerPool;
+use super::crew::Crew;
 
-/// How long connections are counted.
+/// How long tasks are counted.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Bytes in a period that make a connection busy.
+/// Bytes in a period that make a task busy.
 const MUCH: u64 = 16 << 10;
-/// The part of its connections that is not worth moving: figures vary from period to period.
+/// The part of its tasks that is not worth moving: figures vary from period to period.
 const DEADBAND: u64 = 16;
 
-/// The work of a worker's busy connections in its last period, as the other workers read it.
+/// The work of a worker's busy tasks in its last period, as the other workers read it.
 #[derive(Debug, Default)]
 pub(super) struct BusyLoad {
-    connections: AtomicU64,
+    tasks: AtomicU64,
     bytes: AtomicU64,
     /// When the period ended, in nanoseconds.
     at: AtomicU64,
@@ -40,14 +39,14 @@ pub(super) struct BusyLoad {
 
 /// The same, for its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    pub(super) connections: u64,
+pub(super) struct BusySum {
+    pub(super) tasks: u64,
     pub(super) bytes: u64,
 }
 
-/// The work of one connection in a period.
+/// The work of one task in a period.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentMoves {
     period: u64,
     bytes: u64,
 }
@@ -56,45 +55,45 @@ pub(super) struct Recent {
 #[derive(Debug)]
 pub(super) struct Balance {
     since: Time,
-    /// The number of the period; a connection's [`Recent`] begins with none.
+    /// The number of the period; a task's [`RecentMoves`] begins with none.
     period: u64,
-    sum: Sum,
+    sum: BusySum,
     rounds: u32,
     sleeps: u32,
-    /// The worker to give connections to, and how many.
+    /// The worker to give tasks to, and how many.
     gift: Option<(usize, u64)>,
 }
 
 impl BusyLoad {
-    fn publish(&self, now: Time, sum: Sum) {
-        self.connections.store(sum.connections, Ordering::Relaxed);
+    pub(super) fn publish(&self, now: Time, sum: BusySum) {
+        self.tasks.store(sum.tasks, Ordering::Relaxed);
         self.bytes.store(sum.bytes, Ordering::Relaxed);
         self.at.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// The figures, unless they are old.
-    pub(super) fn at(&self, now: Time) -> Sum {
+    pub(super) fn at(&self, now: Time) -> BusySum {
         let age = now
             .as_nanos()
             .saturating_sub(self.at.load(Ordering::Relaxed));
         if age > 3 * PERIOD.as_nanos() as u64 {
-            return Sum::default();
+            return BusySum::default();
         }
-        Sum {
-            connections: self.connections.load(Ordering::Relaxed),
+        BusySum {
+            tasks: self.tasks.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
         }
     }
 }
 
-impl Sum {
-    /// How many connections are to go from a worker with this load to one with load `to`.
-    pub(super) fn surplus(self, to: Sum) -> u64 {
-        let (here, there) = (u128::from(self.connections), u128::from(to.connections));
+impl BusySum {
+    /// How many tasks are to go from a worker with this load to one with load `to`.
+    pub(super) fn surplus(self, to: BusySum) -> u64 {
+        let (here, there) = (u128::from(self.tasks), u128::from(to.tasks));
         let (bytes, others) = (u128::from(self.bytes), u128::from(to.bytes));
         let excess = (here * others).saturating_sub(there * bytes);
         let surplus = excess.checked_div(bytes + others).unwrap_or(0) as u64;
-        match surplus > self.connections / DEADBAND {
+        match surplus > self.tasks / DEADBAND {
             true => surplus.div_ceil(2),
             false => 0,
         }
@@ -107,17 +106,17 @@ impl Balance {
         Balance {
             since: now,
             period: 1,
-            sum: Sum::default(),
+            sum: BusySum::default(),
             rounds: 0,
             sleeps: 0,
             gift: None,
         }
     }
 
-    /// A connection has moved `bytes` in a turn. Gives the worker that the connection is to go to, if to any.
-    pub(super) fn moved(&mut self, recent: &mut Recent, bytes: u64) -> Option<usize> {
+    /// A task has moved `bytes` in a turn. Gives the worker that the task is to go to, if to any.
+    pub(super) fn moved(&mut self, recent: &mut RecentMoves, bytes: u64) -> Option<usize> {
         if recent.period != self.period {
-            *recent = Recent {
+            *recent = RecentMoves {
                 period: self.period,
                 bytes: 0,
             };
@@ -127,7 +126,7 @@ impl Balance {
         match (before >= MUCH, recent.bytes >= MUCH) {
             (true, _) => self.sum.bytes += bytes,
             (false, true) => {
-                self.sum.connections += 1;
+                self.sum.tasks += 1;
                 self.sum.bytes += recent.bytes;
             }
             (false, false) => return None,
@@ -138,23 +137,21 @@ impl Balance {
     }
 
     /// A round of worker `own` begins.
-    pub(super) fn round(&mut self, worker_pool: &WorkerPool, own: usize, now: Time, sleeps: bool) {
+    pub(super) fn round(&mut self, crew: &Crew, own: usize, now: Time, sleeps: bool) {
         self.rounds += 1;
         self.sleeps += u32::from(sleeps);
         let length = now - self.since;
-        if worker_pool.len() < 2 || length < PERIOD {
+        if crew.len() < 2 || length < PERIOD {
             return;
         }
         // A period that a long sleep was part of says nothing of the worker's power.
         let sum = match length < 2 * PERIOD {
             true => self.sum,
-            false => Sum::default(),
+            false => BusySum::default(),
         };
-        worker_pool.load(own).publish(now, sum);
+        crew.publish(own, now, sum);
         let is_full = self.sleeps <= self.rounds / 2;
-        let gift = is_full
-            .then(|| worker_pool.surplus(own, sum, now))
-            .flatten();
+        let gift = is_full.then(|| crew.surplus(own, sum, now)).flatten();
         *self = Balance {
             period: self.period + 1,
             gift,
@@ -165,16 +162,16 @@ impl Balance {
 
 #[cfg(test)]
 mod tests {
-    use super::Sum;
+    use super::BusySum;
 
-    fn load(connections: u64, bytes: u64) -> Sum {
-        Sum { connections, bytes }
+    fn load(tasks: u64, bytes: u64) -> BusySum {
+        BusySum { tasks, bytes }
     }
 
     #[test]
-    fn connections_go_to_where_each_moves_more() {
+    fn tasks_go_to_where_each_moves_more() {
         // Breaks when downloads of one worker move a multiple of what those of another do, or when equal workers
-        // give connections to and fro.
+        // give tasks to and fro.
         assert_eq!(load(48, 1000).surplus(load(16, 1000)), 8);
         assert_eq!(load(16, 1000).surplus(load(48, 1000)), 0);
         assert_eq!(load(4, 340).surplus(load(4, 575)), 1);

@@ -1,13 +1,12 @@
-//! A load average in bytes, of a worker or of a connection, which other workers may read.
+//! A load average in bytes, of a worker or of a task, which other workers may read.
 //!
 //! ```text
 //!   63          28 27             0
 //!   | step         | bytes         |      bytes of before count half, a step later
 //! ```
 //!
-//! Called by: worker_pool, relay. Calls: nothing.
 //! Locks: none; one word, Relaxed: a reader that sees an older number decides as it would have decided then. It is
-//! changed by compare and exchange, since the worker that a connection leaves changes that of the other.
+//! changed by compare and exchange, since the worker that a task leaves changes that of the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +28,7 @@ impl LoadAverage {
         self.change(now, |sum| sum.saturating_add(bytes).min(BYTES_MAX));
     }
 
-    /// A connection that moved `bytes` of it goes elsewhere.
+    /// A task that moved `bytes` of it goes elsewhere.
     pub(super) fn hand_over(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_sub(bytes));
     }
@@ -46,7 +45,7 @@ impl LoadAverage {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
-    /// How hot it is by now.
+    /// The bytes that count by now.
     pub(super) fn at(&self, now: Time) -> u64 {
         left(self.0.load(Ordering::Relaxed), step(now))
     }

@@ -1,0 +1,45 @@
+//! Chooses the worker that accepts a new connection.
+//!
+//! Locks: none of its own.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use kern::Clock;
+
+use super::crew::Crew;
+use super::ready::TaskWaker;
+
+/// Steers to the worker that took the packet in, which is the calling thread's, or to another with much less to do; to
+/// worker 0 if a thread that is no worker calls.
+pub(super) struct AcceptSteering {
+    crew: Arc<Crew>,
+    clock: Arc<dyn Clock>,
+    /// The task of each worker that accepts.
+    tasks: Vec<Arc<TaskWaker>>,
+}
+
+impl AcceptSteering {
+    /// To the workers that have `tasks`.
+    pub(super) fn waker(
+        crew: &Arc<Crew>,
+        clock: &Arc<dyn Clock>,
+        tasks: Vec<Arc<TaskWaker>>,
+    ) -> Waker {
+        let (crew, clock) = (Arc::clone(crew), Arc::clone(clock));
+        Waker::from(Arc::new(Self { crew, clock, tasks }))
+    }
+}
+
+impl Wake for AcceptSteering {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let caller = self.crew.current();
+        let own = if caller.is_own { caller.index } else { 0 };
+        let index = self.crew.worker_for(own, self.clock.now());
+        TaskWaker::wake(&self.tasks[index]);
+    }
+}

@@ -1,0 +1,416 @@
+//! The state of one worker, which its loop and the program's tasks on it use: descriptors, the ready list, timers.
+//!
+//! Invariants: one thread at a time has it.
+//! Locks: none of its own.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{AdaptiveSpin, Callout, CalloutId, Clock, Taskqueue, Time};
+use uma::LoopReclaimer;
+
+use super::balance::Balance;
+use super::crew::{Crew, Polled, Roster};
+use super::heartbeat::Heartbeat;
+use super::poller::{PollEvents, Poller, Readiness};
+use super::ready::{ReadyList, TaskWaker};
+use super::reclaim::Reclaim;
+use super::sleeper::{PRESSURE, QUEUES, Sleeper, WOKEN};
+use super::votes::{Phase, Quiescence};
+use super::worker_pool::WorkerPoolConfig;
+use crate::Stack;
+
+/// Tasks of a [`Taskqueue`] that run before others have their turn.
+const TASKS_MAX: usize = 64;
+
+/// One worker's part of a pool.
+pub struct WorkerContext {
+    pub(super) crew: Arc<Crew>,
+    pub(super) index: usize,
+    sleeper: Arc<Sleeper>,
+    ready: ReadyList,
+    config: WorkerPoolConfig,
+    clock: Arc<dyn Clock>,
+    heartbeat: Arc<Heartbeat>,
+    spin: AdaptiveSpin,
+    pub(super) events: PollEvents,
+    /// The queue of tasks such as a device's input; none where the pool has no such tasks.
+    tasks: Option<Arc<Taskqueue>>,
+    tasks_left: bool,
+    roster: Arc<Roster>,
+    /// When the timers of each of the roster's stacks are due.
+    deadlines: Vec<Option<Time>>,
+    /// Numbers of the device queues that have more to give.
+    readable: Vec<u64>,
+    /// More packets wait for this worker's CPU in a stack.
+    stacks_left: bool,
+    /// The ready list's other half: those that were ready earlier, and have not had their turn.
+    turns: VecDeque<Arc<TaskWaker>>,
+    timers: Callout<u64>,
+    /// Timers that came, empty between rounds.
+    due: Vec<u64>,
+    pub(super) balance: Balance,
+    /// Bytes that were recorded in this worker's load.
+    moved: u64,
+    /// A worker that takes something in retracts its vote.
+    votes: bool,
+    /// The last round began with a sleep.
+    slept: bool,
+    /// With it one of the workers gives memory back.
+    reclaim: Option<Reclaim>,
+}
+
+impl WorkerContext {
+    pub(super) fn new(
+        crew: &Arc<Crew>,
+        index: usize,
+        config: WorkerPoolConfig,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        let now = clock.now();
+        let sleeper = crew.sleeper(index);
+        let reclaims = config.reclaims() && index == 0;
+        Self {
+            tasks: config.has_tasks().then(|| crew.taskqueue(index)),
+            reclaim: reclaims.then(|| Reclaim::new(&sleeper)),
+            sleeper,
+            ready: crew.ready(index).clone(),
+            crew: Arc::clone(crew),
+            index,
+            config,
+            clock: Arc::clone(clock),
+            heartbeat: Arc::default(),
+            spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
+            events: PollEvents::new(),
+            tasks_left: false,
+            roster: Arc::default(),
+            deadlines: Vec::new(),
+            readable: Vec::new(),
+            stacks_left: false,
+            turns: VecDeque::new(),
+            timers: Callout::new(now),
+            due: Vec::new(),
+            balance: Balance::new(now),
+            moved: 0,
+            votes: false,
+            slept: false,
+        }
+    }
+
+    /// The index of the worker.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The time now, by the pool's clock.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The descriptors that the worker waits for. Their keys must be below 2^63.
+    pub fn poller(&self) -> &Poller {
+        self.sleeper.poller()
+    }
+
+    /// The worker's ready list.
+    pub fn ready(&self) -> &ReadyList {
+        &self.ready
+    }
+
+    /// Has `key` come up at `at`.
+    pub fn schedule(&mut self, at: Time, key: impl Into<u64>) -> CalloutId {
+        self.timers.schedule(at, key.into())
+    }
+
+    /// Has `key` come up after `wait`.
+    pub fn after(&mut self, wait: Duration, key: impl Into<u64>) -> CalloutId {
+        let at = self.now() + wait;
+        self.schedule(at, key)
+    }
+
+    /// Stops a timer that has not come up.
+    pub fn cancel(&mut self, timer: CalloutId) {
+        self.timers.cancel(timer);
+    }
+
+    /// How many timers are set.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Shows whether the worker's loop goes round.
+    pub fn heartbeat(&self) -> &Arc<Heartbeat> {
+        &self.heartbeat
+    }
+
+    /// The reclaimer of the pools' memory, if this worker has it.
+    pub fn reclaimer(&self) -> Option<&LoopReclaimer> {
+        self.reclaim.as_ref().map(Reclaim::zones)
+    }
+
+    /// How far the service is.
+    pub fn phase(&self) -> Phase {
+        self.crew.phase()
+    }
+
+    /// Whether a worker has left before it was told to.
+    pub fn has_lost_one(&self) -> bool {
+        self.crew.has_lost_one()
+    }
+
+    /// The service goes on to `phase`, never back: wakes all workers.
+    pub fn advance(&self, phase: Phase) {
+        self.crew.advance(phase);
+    }
+
+    /// From now on a round retracts the worker's vote before it takes anything in.
+    pub fn begin_votes(&mut self) {
+        self.votes = true;
+    }
+
+    /// Whether the last round left nothing for the next.
+    pub fn is_idle(&self) -> bool {
+        !self.has_more() && self.ready.is_empty()
+    }
+
+    /// Votes. True if the service can end; then worker 0 is woken, if it is another.
+    pub fn vote(&self, vote: Quiescence) -> bool {
+        self.crew.vote(self.index, vote)
+    }
+
+    fn has_more(&self) -> bool {
+        let queues = self.stacks_left || self.tasks_left || !self.readable.is_empty();
+        queues || !self.turns.is_empty()
+    }
+
+    /// Takes the newest roster, if there is a newer one.
+    pub(super) fn take_roster(&mut self) {
+        if self.crew.is_newer_than(&self.roster) {
+            let old = std::mem::take(&mut self.roster);
+            self.roster = self.crew.newest(self.index, old);
+            if let Some(reclaim) = &mut self.reclaim {
+                reclaim.watch(&self.roster, self.clock.now());
+            }
+        }
+    }
+
+    /// Waits for events, no longer than `at_most`; not at all, if there is something to do.
+    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        let busy = self.has_more();
+        if !busy {
+            self.sleeper.prepare_sleep();
+        }
+        // After the flag, since other threads set timers, and wake only a worker that sleeps.
+        self.note_deadlines();
+        self.slept = !busy && self.may_sleep();
+        if !busy && !self.slept {
+            self.sleeper.awake();
+        }
+        self.heartbeat.beat();
+        let waited = match self.slept {
+            true => self.sleep(at_most),
+            false => self.look_around(),
+        };
+        self.heartbeat.beat();
+        if self.slept {
+            self.sleeper.awake();
+        }
+        if self.votes {
+            self.crew.retract_vote(self.index);
+        }
+        waited
+    }
+
+    /// Whether nothing is left to do. Work from other threads comes by the ready list, or is a task; but this thread may have
+    /// queued packets for its own CPU since the last round, and then no waker is called.
+    fn may_sleep(&mut self) -> bool {
+        let tasks = self.tasks.as_ref().is_none_or(|tasks| tasks.is_empty());
+        let mut stacks = self.roster.stacks.iter();
+        let packets = stacks.any(|stack| stack.netisr_waits(self.index));
+        tasks && !packets && self.ready.shrink_if_empty(&mut self.turns)
+    }
+
+    /// Sleeps. If more events are likely to come soon it polls before it sleeps, but not beside a bulk stream, even another
+    /// worker's: polling takes the CPU from the threads that move the stream, and Linux then schedules the polling worker
+    /// behind them, on their CPU, instead of waking it on the CPU that the packet came from.
+    fn sleep(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        let timeout = self.time_left().into_iter().chain(at_most).min();
+        let Self {
+            sleeper, events, ..
+        } = self;
+        let spins = self.config.has_turns() && timeout != Some(Duration::ZERO);
+        if spins
+            && !self.crew.is_busy(self.clock.now())
+            && sleeper.spin(events, &self.spin, timeout)
+        {
+            return Ok(());
+        }
+        sleeper.poller().wait(events, timeout)
+    }
+
+    /// There is more to do. Descriptors that became ready meanwhile are not to wait for its end; where there are none, that
+    /// costs no system call.
+    fn look_around(&mut self) -> io::Result<()> {
+        if self.config.has_turns() || !self.roster.queues.is_empty() {
+            return self
+                .sleeper
+                .poller()
+                .wait(&mut self.events, Some(Duration::ZERO));
+        }
+        self.events.clear();
+        Ok(())
+    }
+
+    fn note_deadlines(&mut self) {
+        let deadlines = self.roster.stacks.iter();
+        let deadlines = deadlines.map(|stack| stack.next_deadline_of(self.index));
+        self.deadlines.clear();
+        self.deadlines.extend(deadlines);
+    }
+
+    /// How long until time makes something happen.
+    fn time_left(&self) -> Option<Duration> {
+        let reclaim = self.reclaim.as_ref().and_then(Reclaim::deadline);
+        let own = self.timers.next_deadline().into_iter().chain(reclaim).min();
+        let own = own.map(|at| at - self.clock.now());
+        let stacks = self.stack_deadlines().map(|(stack, at)| at - stack.now());
+        stacks.chain(own).min()
+    }
+
+    fn stack_deadlines(&self) -> impl Iterator<Item = (&Stack, Time)> {
+        let all = self.roster.stacks.iter().zip(&self.deadlines);
+        all.filter_map(|(stack, at)| Some((stack, (*at)?)))
+    }
+
+    /// The `index`th event of the last wait, if it is the program's. Remembers the others.
+    pub(super) fn event(&mut self, index: usize) -> Option<(u64, Readiness)> {
+        let (key, readiness) = self.events.get(index)?;
+        match key {
+            // The event has ended the wait; nothing else is to be done.
+            WOKEN => None,
+            PRESSURE => {
+                let now = self.clock.now();
+                if let Some(reclaim) = &mut self.reclaim {
+                    reclaim.press(readiness, now);
+                }
+                None
+            }
+            QUEUES.. => {
+                let number = key - QUEUES;
+                if !self.readable.contains(&number) {
+                    self.readable.push(number);
+                }
+                None
+            }
+            _ => Some((key, readiness)),
+        }
+    }
+
+    /// Takes in the frames of readable queues, from each within its budget.
+    ///
+    /// # Errors
+    /// A queue's device, or interface, is gone: the worker has let go of it.
+    pub(super) fn receive(&mut self) -> io::Result<()> {
+        let Self {
+            crew,
+            roster,
+            config,
+            ..
+        } = self;
+        let mut failed = Ok(());
+        self.readable.retain(|number| {
+            let Some(polled) = find(roster, *number) else {
+                return false;
+            };
+            polled
+                .queue
+                .poll(config.receive_budget())
+                .unwrap_or_else(|e| {
+                    crew.lose_queue(*number);
+                    failed = Err(e);
+                    false
+                })
+        });
+        failed
+    }
+
+    /// Runs the stacks' timers that are due, and gives the keys of the program's.
+    pub(super) fn run_timers(&mut self) -> Vec<u64> {
+        for (stack, at) in self.stack_deadlines() {
+            if at <= stack.now() {
+                stack.poll_timers(self.index);
+                self.crew.note_use();
+            }
+        }
+        let mut due = std::mem::take(&mut self.due);
+        if let Some(at) = self.timers.next_deadline() {
+            let now = self.clock.now();
+            if at <= now {
+                self.timers.advance(now, &mut due);
+            }
+        }
+        due
+    }
+
+    /// Takes the memory of [`run_timers`](Self::run_timers)' answer back.
+    pub(super) fn keep_due(&mut self, due: Vec<u64>) {
+        self.due = due;
+    }
+
+    /// How many tasks have a turn in this round.
+    pub(super) fn begin_turns(&mut self) -> usize {
+        if self.turns.is_empty() {
+            self.ready.take_all(&mut self.turns);
+        }
+        self.turns.len().min(self.config.turns())
+    }
+
+    /// The task that has the next turn.
+    pub(super) fn next_turn(&mut self) -> Option<u64> {
+        let key = self.turns.pop_front()?.begin();
+        // Its turn has ended the wait; nothing else is to be done.
+        (key != WOKEN).then_some(key)
+    }
+
+    /// The rest of a round, in which the program's tasks have moved `moved` bytes since they began. True if memory was
+    /// given back, and for the last time.
+    pub(super) fn end_round(&mut self, moved: u64) -> Option<bool> {
+        if let Some(tasks) = &self.tasks {
+            self.tasks_left = tasks.run(TASKS_MAX).more;
+        }
+        let (index, budget) = (self.index, self.config.receive_budget());
+        let stacks = self.roster.stacks.iter();
+        // Each of them.
+        let left = stacks.map(|stack| stack.run_netisr(index, budget));
+        self.stacks_left = left.fold(false, |any, left| any | left);
+        if !self.events.is_empty() {
+            self.crew.note_use();
+        }
+        if self.reclaim.is_none() && !self.config.has_turns() {
+            return None;
+        }
+        let now = self.clock.now();
+        if moved != self.moved {
+            self.crew.record_load(index, now, moved - self.moved);
+            self.moved = moved;
+        }
+        self.balance.round(&self.crew, index, now, self.slept);
+        self.reclaim.as_mut()?.round(&self.crew, now)
+    }
+}
+
+fn find(roster: &Roster, number: u64) -> Option<&Polled> {
+    let at = roster.queues.binary_search_by_key(&number, |(n, _)| *n);
+    at.ok().map(|at| &*roster.queues[at].1)
+}
+
+impl fmt::Debug for WorkerContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerContext")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Phase, Quiescence};
+use crate::runtime::crew::Crew;
+use crate::runtime::worker_pool::WorkerPoolConfig;
+
+fn crew(count: usize) -> Arc<Crew> {
+    Arc::new(Crew::new(&WorkerPoolConfig::new(count)).expect("descriptors"))
+}
+
+/// How many tasks lie on a worker's list, which is empty afterwards.
+fn take(crew: &Crew, index: usize) -> usize {
+    let mut taken = VecDeque::new();
+    crew.ready(index).take_all(&mut taken);
+    taken.iter().for_each(|task| _ = task.begin());
+    taken.len()
+}
+
+#[test]
+fn the_service_ends_only_when_no_worker_holds_anything() {
+    // Breaks when bytes that one worker has handed to another are thrown away at the end.
+    let crew = crew(2);
+    assert!(!crew.vote(0, Quiescence::Idle), "the other has not said so");
+    crew.ready(0).waker_for(1_u64).wake();
+    assert!(
+        !crew.vote(1, Quiescence::Idle),
+        "something lies on the first one's list"
+    );
+    crew.retract_vote(0);
+    assert_eq!(take(&crew, 0), 1);
+    assert!(
+        !crew.vote(1, Quiescence::Idle),
+        "the first is in the middle of it"
+    );
+    assert!(crew.vote(0, Quiescence::Idle));
+}
+
+#[test]
+fn a_worker_that_has_waited_long_enough_is_done_whatever_comes() {
+    // Breaks when a guest that left much running is served for ever, or one that says more is cut off.
+    let crew = crew(2);
+    crew.ready(0).waker_for(1_u64).wake();
+    assert!(!crew.vote(0, Quiescence::TimedOut));
+    crew.retract_vote(0);
+    assert!(crew.vote(1, Quiescence::Idle), "the other's vote stands");
+    assert!(!crew.vote(0, Quiescence::Busy), "but it may vote again");
+    assert!(!crew.vote(1, Quiescence::TimedOut));
+    assert!(crew.vote(0, Quiescence::TimedOut));
+}
+
+#[test]
+fn the_last_vote_wakes_the_first_worker() {
+    // Breaks when the end is noticed a quarter of a second late.
+    let crew = crew(2);
+    assert!(!crew.vote(0, Quiescence::Idle));
+    assert!(crew.vote(1, Quiescence::Idle));
+    assert_eq!(take(&crew, 0), 1);
+}
+
+#[test]
+fn a_worker_that_left_is_not_waited_for_and_the_first_hears_of_it() {
+    // Breaks when an error of one worker leaves the others serving half a guest, or waiting for ever.
+    let crew = crew(3);
+    crew.lose(2);
+    assert!(crew.has_lost_one());
+    assert_eq!(take(&crew, 0), 1);
+    assert!(!crew.vote(0, Quiescence::Idle));
+    assert!(crew.vote(1, Quiescence::Idle));
+}
+
+#[test]
+fn the_phase_never_goes_back() {
+    // Breaks when a late word to linger keeps workers that were told to end.
+    let crew = crew(2);
+    crew.advance(Phase::End);
+    crew.advance(Phase::Linger);
+    assert_eq!(crew.phase(), Phase::End);
+    assert_eq!([0, 1].map(|n| take(&crew, n)), [1, 1]);
+}

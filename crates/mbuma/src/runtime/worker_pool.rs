@@ -1,0 +1,355 @@
+//! Workers of a program that has tasks of its own on them, and says itself on which threads they run.
+//!
+//! ```text
+//!              device queue 0  device queue 1  device queue 2
+//!                   |               |               |
+//!               worker 0        worker 1        worker 2      each: a thread, an epoll set, a ready
+//!                   |               |               |         list, timers, the program's tasks
+//!                   '-----------[ Stack ]-----------'
+//! ```
+//!
+//! The workers share the stack, and nothing else on a packet's way. See [`runtime`](super) for the parts.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kern::{Clock, MonotonicClock};
+//! use mbuma::runtime::{LocalTasks, Phase, WorkerPoolConfig, Readiness, TaskWaker, WorkerContext, WorkerPool};
+//! use mbuma::runtime::run_round;
+//!
+//! type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+//!
+//! /// Passes a number on to the next worker, which counts it down.
+//! struct Countdown {
+//!     context: WorkerContext,
+//!     next: Arc<TaskWaker>,
+//!     left: u64,
+//! }
+//!
+//! impl LocalTasks for Countdown {
+//!     fn context(&mut self) -> &mut WorkerContext {
+//!         &mut self.context
+//!     }
+//!     fn event(&mut self, _key: u64, _readiness: Readiness) {}
+//!     fn timer(&mut self, _key: u64) {}
+//!     fn turn(&mut self, _key: u64) {
+//!         self.left -= 1;
+//!         match self.left {
+//!             0 => self.context.advance(Phase::End),
+//!             _ => self.next.wake(),
+//!         }
+//!     }
+//! }
+//!
+//! let pool = WorkerPool::new(WorkerPoolConfig::new(2))?;
+//! let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
+//! let worker = |index| Countdown {
+//!     context: pool.context(index, &clock),
+//!     next: pool.ready(1 - index).waker_for(1_u64),
+//!     left: 100,
+//! };
+//! let (mut first, other) = (worker(0), worker(1));
+//! first.next.wake();
+//! let run = |worker: &mut Countdown| -> Result<()> {
+//!     while worker.context.phase() == Phase::Serve {
+//!         run_round(worker, None)?;
+//!     }
+//!     Ok(())
+//! };
+//! let others = pool.run(vec![other], run, || run(&mut first))?;
+//! assert!(first.left == 0 || others[0].left == 0);
+//! # Result::Ok(())
+//! ```
+//!
+//! Invariants: a pool ends when its program's function for worker 0 returns: then all others are joined.
+//! Locks: none of its own.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread::{self, ScopedJoinHandle};
+
+use kern::{Clock, Workers};
+
+use super::accept_steering::AcceptSteering;
+use super::context::WorkerContext;
+use super::crew::{Crew, Polled};
+use super::ready::{ReadyList, TaskWaker};
+use super::votes::Phase;
+use crate::device::Budget;
+use crate::{IfIndex, Stack};
+
+/// How a pool is made.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerPoolConfig {
+    workers: usize,
+    budget: Budget,
+    turns_max: usize,
+    kind: PoolKind,
+    has_other_threads: bool,
+    reclaims: bool,
+}
+
+/// The use of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PoolKind {
+    /// A [`Runtime`](super::Runtime): stacks and tasks of a [`kern::Taskqueue`].
+    Runtime,
+    /// A program's tasks.
+    Local,
+}
+
+impl WorkerPoolConfig {
+    /// Of `workers` workers, at least 1, which give memory back.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers: workers.max(1),
+            budget: Budget {
+                frames: 64,
+                bytes: 256 << 10,
+            },
+            turns_max: 64,
+            kind: PoolKind::Local,
+            has_other_threads: false,
+            reclaims: true,
+        }
+    }
+
+    /// Of a [`Runtime`](super::Runtime).
+    pub(super) fn of_runtime(workers: usize, reclaims: bool) -> Self {
+        Self {
+            kind: PoolKind::Runtime,
+            has_other_threads: true,
+            reclaims,
+            ..Self::new(workers)
+        }
+    }
+
+    /// The most that a worker takes in from a device queue before others have their turn. Default: 64 frames, 256 KiB.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Turns of a round at most. Default: 64.
+    #[must_use]
+    pub fn turns_max(mut self, turns_max: usize) -> Self {
+        self.turns_max = turns_max;
+        self
+    }
+
+    /// Whether threads that are no workers wake them. With one worker and no other threads there is no descriptor to wake
+    /// it by. Default: false.
+    #[must_use]
+    pub fn has_other_threads(mut self, has: bool) -> Self {
+        self.has_other_threads = has;
+        self
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.has_other_threads || self.workers > 1
+    }
+
+    pub(super) fn reclaims(&self) -> bool {
+        self.reclaims
+    }
+
+    pub(super) fn receive_budget(&self) -> Budget {
+        self.budget
+    }
+
+    pub(super) fn turns(&self) -> usize {
+        self.turns_max
+    }
+
+    /// Whether programs' tasks are on it: then workers poll before they sleep, as the tasks' load allows.
+    pub(super) fn has_turns(&self) -> bool {
+        self.kind == PoolKind::Local
+    }
+
+    /// Whether there is a [`kern::Taskqueue`].
+    pub(super) fn has_tasks(&self) -> bool {
+        self.kind == PoolKind::Runtime
+    }
+}
+
+/// The workers of a program. Clones are the same pool.
+#[derive(Clone)]
+pub struct WorkerPool {
+    crew: Arc<Crew>,
+    config: WorkerPoolConfig,
+}
+
+impl WorkerPool {
+    /// Workers that begin to serve when the program runs them.
+    ///
+    /// # Errors
+    /// No descriptor or memory is left for their epoll sets.
+    pub fn new(config: WorkerPoolConfig) -> io::Result<Self> {
+        let crew = Arc::new(Crew::new(&config)?);
+        Ok(Self { crew, config })
+    }
+
+    pub(super) fn crew(&self) -> &Arc<Crew> {
+        &self.crew
+    }
+
+    /// The number of workers, at least 1.
+    #[expect(clippy::len_without_is_empty)] // it never is
+    pub fn len(&self) -> usize {
+        self.crew.len()
+    }
+
+    /// The [`Config::cpus`](crate::Config::cpus) of stacks that this pool drives.
+    pub fn cpus(&self) -> Arc<Workers> {
+        self.crew.workers()
+    }
+
+    /// The context of worker `index`; to be made once.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn context(&self, index: usize, clock: &Arc<dyn Clock>) -> WorkerContext {
+        WorkerContext::new(&self.crew, index, self.config, clock)
+    }
+
+    /// The ready list of worker `index`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn ready(&self, index: usize) -> &ReadyList {
+        self.crew.ready(index)
+    }
+
+    /// Drives `stack` from now on: the timers of its CPUs, and their queued packets.
+    ///
+    /// # Panics
+    /// If the stack has other CPUs than [`WorkerPool::cpus`].
+    pub fn drive(&self, stack: &Stack) {
+        self.crew.add(stack);
+    }
+
+    /// Takes in the frames of queue `queue` of an interface whenever `fd`, its device's, is readable: on worker
+    /// `queue % workers`.
+    ///
+    /// # Errors
+    /// There is no such interface or queue, or the descriptor can't be watched.
+    pub fn watch(
+        &self,
+        stack: &Stack,
+        index: IfIndex,
+        queue: usize,
+        fd: OwnedFd,
+    ) -> io::Result<()> {
+        let queue = stack.rx_queue(index, queue)?;
+        self.crew.watch(Polled { queue, fd })
+    }
+
+    /// A waker for a listener or an interceptor, which gives a turn to the task of the calling worker, or to that of another
+    /// worker with much less to do. `tasks`: one for each worker.
+    pub fn accept_waker(&self, tasks: Vec<Arc<TaskWaker>>, clock: &Arc<dyn Clock>) -> Waker {
+        AcceptSteering::waker(&self.crew, clock, tasks)
+    }
+
+    /// Runs the workers: worker 0 as `first` on this thread, the others by `run` on threads of their own. The phase is
+    /// [`Phase::End`] when `first` returns, and all others are joined then. A worker that ends before wakes worker 0.
+    ///
+    /// # Errors
+    /// A thread can't be started, `first` failed, or another worker did.
+    ///
+    /// # Panics
+    /// If a worker has.
+    pub fn run<L: Send, E: From<ThreadError> + Send>(
+        &self,
+        others: Vec<L>,
+        run: impl Fn(&mut L) -> Result<(), E> + Sync,
+        first: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Vec<L>, E> {
+        let run = &run;
+        thread::scope(|scope| {
+            // Also when something fails, or panics: the scope waits for its threads.
+            let dismiss = Dismiss(&self.crew);
+            let follow = |(mut local, index): (L, usize)| {
+                let thread = thread::Builder::new().name(format!("mbuma-{index}"));
+                thread.spawn_scoped(scope, move || {
+                    let _bound = self.crew.bind(index);
+                    let _leaves = LeaveGuard(&self.crew, index);
+                    run(&mut local).map(|()| local)
+                })
+            };
+            let threads = others.into_iter().zip(1..).map(follow);
+            let threads = threads.collect::<io::Result<Vec<_>>>();
+            let threads = threads.map_err(ThreadError)?;
+            let _bound = self.crew.bind(0);
+            let led = first();
+            drop(dismiss);
+            let others: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
+            led.and(others)
+        })
+    }
+
+    /// Lets go of the stacks and their devices.
+    pub fn release(&self) {
+        self.crew.release();
+    }
+}
+
+/// A worker's thread could not be started.
+#[derive(Debug)]
+pub struct ThreadError(io::Error);
+
+impl ThreadError {
+    /// The system's reason.
+    pub fn into_inner(self) -> io::Error {
+        self.0
+    }
+}
+
+impl fmt::Display for ThreadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "starting a worker: {}", self.0)
+    }
+}
+
+impl std::error::Error for ThreadError {}
+
+fn joined<L, E>(thread: ScopedJoinHandle<'_, Result<L, E>>) -> Result<L, E> {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Ends the service when dropped.
+struct Dismiss<'a>(&'a Crew);
+
+impl Drop for Dismiss<'_> {
+    fn drop(&mut self) {
+        self.0.advance(Phase::End);
+    }
+}
+
+/// Reports that a worker has left, also when a task panics: no thread must wait for it.
+pub(super) struct LeaveGuard<'a>(pub(super) &'a Crew, pub(super) usize);
+
+impl Drop for LeaveGuard<'_> {
+    fn drop(&mut self) {
+        self.0.lose(self.1);
+    }
+}
+
+impl fmt::Debug for WorkerPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerPool")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+use std::io::{self, PipeReader, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Clock, MonotonicClock};
+
+use super::{ThreadError, WorkerPool, WorkerPoolConfig};
+use crate::device::epair::{EpairConfig, EpairEnd, Input};
+use crate::runtime::{
+    Inbox, Interest, LocalTasks, Phase, Quiescence, Readiness, RoundError, WorkerContext, run_round,
+};
+use crate::{Config, Dispatch, IfConfig, Stack};
+
+const INBOX: u64 = 9;
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(MonotonicClock::new())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Event(u64),
+    Timer(u64),
+    Turn(u64),
+}
+
+/// Notes all that a worker tells it.
+struct Probe {
+    context: WorkerContext,
+    seen: Vec<Seen>,
+    reader: PipeReader,
+}
+
+impl LocalTasks for Probe {
+    fn context(&mut self) -> &mut WorkerContext {
+        &mut self.context
+    }
+
+    fn event(&mut self, key: u64, readiness: Readiness) {
+        assert!(readiness.readable());
+        let removed = self.context.poller().remove(&self.reader);
+        removed.expect("it was watched");
+        self.seen.push(Seen::Event(key));
+    }
+
+    fn timer(&mut self, key: u64) {
+        self.seen.push(Seen::Timer(key));
+    }
+
+    fn turn(&mut self, key: u64) {
+        self.seen.push(Seen::Turn(key));
+    }
+}
+
+#[test]
+fn descriptors_timers_and_wakers_name_their_task() {
+    // Breaks when a task's event is lost, comes twice, or is taken for another's.
+    let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
+    let context = pool.context(0, &clock());
+    let _bound = pool.crew().bind(0);
+    let (reader, mut writer) = io::pipe().expect("descriptors");
+    let watched = context.poller().add(&reader, 1_u64, Interest::Read);
+    watched.expect("it can be watched");
+    let mut probe = Probe {
+        context,
+        seen: Vec::new(),
+        reader,
+    };
+    let waker = probe.context.ready().waker_for(3_u64);
+    waker.waker().wake();
+    assert!(run_round(&mut probe, None).is_ok());
+    assert_eq!(probe.seen, [Seen::Turn(3)]);
+    assert!(probe.context.is_idle());
+    writer.write_all(b"x").expect("room");
+    assert!(run_round(&mut probe, None).is_ok());
+    probe.context.after(Duration::from_millis(1), 2_u64);
+    let cancelled = probe.context.after(Duration::ZERO, 4_u64);
+    probe.context.cancel(cancelled);
+    while probe.seen.len() < 3 {
+        assert!(run_round(&mut probe, None).is_ok());
+    }
+    assert_eq!(probe.seen[1..], [Seen::Event(1), Seen::Timer(2)]);
+    assert_eq!(probe.context.timers(), 0);
+}
+
+#[test]
+fn a_worker_does_not_sleep_over_packets_that_it_queued_for_itself() {
+    // Breaks when a worker asks each stack once whether packets wait, and another stack, or the program between two rounds,
+    // queues some after that: no waker is called for a CPU's own packets.
+    let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
+    let _bound = pool.crew().bind(0);
+    let context = pool.context(0, &clock());
+    let (reader, _writer) = io::pipe().expect("descriptors");
+    let seen = Vec::new();
+    let mut probe = Probe {
+        context,
+        seen,
+        reader,
+    };
+    let addrs = [1, 2].map(|n| Ipv4Addr::new(192, 0, 2, n));
+    let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+    let stacks = [(&mut a, addrs[0]), (&mut b, addrs[1])].map(|(end, addr)| {
+        let mut config = Config::from_system();
+        config.cpus = pool.cpus();
+        config.netisr.dispatch = Dispatch::Deferred;
+        let stack = Stack::new(config).expect("address space");
+        pool.drive(&stack);
+        end.attach(
+            &stack,
+            IfConfig::new("epair0").with_addr(addr, 24),
+            Input::Direct,
+        );
+        stack
+    });
+    let [from, to] = addrs.map(|addr| SocketAddrV4::new(addr, 7));
+    let (client, server) = (stacks[0].udp_bind(from), stacks[1].udp_bind(to));
+    let (client, server) = (client.expect("free"), server.expect("free"));
+    probe.context.after(Duration::from_secs(30), 2_u64);
+    // Round trips of ARP, then of datagrams.
+    for _ in 0..3 {
+        client.send_to(mbuf::Chain::new(), to).expect("a route");
+        while server.recv().is_err() {
+            assert!(run_round(&mut probe, None).is_ok());
+            assert_eq!(probe.seen, [], "it slept until the timer came");
+        }
+    }
+    drop((client, server, a, b, stacks));
+    pool.release();
+}
+
+/// Passes tasks to the other worker until each has moved so often as it says.
+struct Mover {
+    context: WorkerContext,
+    inboxes: Arc<[Inbox<u32>; 2]>,
+    delivered: usize,
+}
+
+impl Mover {
+    /// Until the service can end.
+    fn linger(&mut self) -> Result<(), RunError> {
+        self.context.begin_votes();
+        while self.context.phase() < Phase::End {
+            run_round(self, Some(Duration::from_millis(100)))?;
+            let vote = match self.context.is_idle() {
+                true => Quiescence::Idle,
+                false => Quiescence::Busy,
+            };
+            if self.context.vote(vote) && self.context.index() == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LocalTasks for Mover {
+    fn context(&mut self) -> &mut WorkerContext {
+        &mut self.context
+    }
+
+    fn event(&mut self, _key: u64, _readiness: Readiness) {}
+
+    fn timer(&mut self, _key: u64) {}
+
+    fn turn(&mut self, key: u64) {
+        assert_eq!(key, INBOX);
+        let own = self.context.index();
+        for moves in self.inboxes[own].take_all() {
+            match moves {
+                0 => self.delivered += 1,
+                _ => self.inboxes[1 - own].put(moves - 1),
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum RunError {
+    Thread,
+    Round,
+    Planned,
+}
+
+impl From<ThreadError> for RunError {
+    fn from(_: ThreadError) -> Self {
+        Self::Thread
+    }
+}
+
+impl From<RoundError> for RunError {
+    fn from(_: RoundError) -> Self {
+        Self::Round
+    }
+}
+
+fn movers() -> (WorkerPool, Mover, Mover) {
+    let pool = WorkerPool::new(WorkerPoolConfig::new(2)).expect("descriptors");
+    let inboxes = Arc::new([0, 1].map(|n| Inbox::new(pool.ready(n), INBOX)));
+    let [first, other] = [0, 1].map(|n| Mover {
+        context: pool.context(n, &clock()),
+        inboxes: Arc::clone(&inboxes),
+        delivered: 0,
+    });
+    (pool, first, other)
+}
+
+#[test]
+fn the_service_ends_when_all_that_moves_has_arrived() {
+    // Breaks when workers end while a task is on its way between them, or wait for ever when none is.
+    for _ in 0..20 {
+        let (pool, mut first, other) = movers();
+        (0..100).for_each(|moves| first.inboxes[1].put(moves % 10));
+        let others = pool.run(vec![other], Mover::linger, || first.linger());
+        let others = others.expect("all go well");
+        assert_eq!(first.delivered + others[0].delivered, 100);
+    }
+}
+
+#[test]
+fn the_first_worker_hears_of_one_that_failed_and_its_error_is_the_pools() {
+    // Breaks when half of the workers serve on, or when the cause of the end is lost.
+    let (pool, mut first, other) = movers();
+    let ended = pool.run(
+        vec![other],
+        |_| Err(RunError::Planned),
+        || {
+            while !first.context.has_lost_one() {
+                run_round(&mut first, None)?;
+            }
+            Ok(())
+        },
+    );
+    assert!(matches!(ended, Err(RunError::Planned)));
+}

@@ -17,9 +17,8 @@
 //! guest acknowledges data that it has room for at once, so that more memory would not make many streams faster. The last
 //! eighth is for the acknowledgements that must come in so that storage is given back.
 //!
-//! Called by: shared, splice, start. Calls: nothing.
-//! Locks: none. Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"
-//! (1998).
+//! Locks: none.
+//! Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches" (1998).
 
 use mbuf::Headroom;
 

@@ -3,7 +3,6 @@
 //! Each takes a descriptor and a connection of the stack. Clients come from outside, and the guest's server may keep
 //! them open: without a bound they would take all descriptors, and the guest could open no connection of its own.
 //!
-//! Called by: start, publish, relay. Calls: nothing.
 //! Locks: none. The count is Relaxed: it orders nothing, and only worker 0 adds to it.
 
 use std::sync::Arc;

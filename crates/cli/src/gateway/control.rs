@@ -12,7 +12,6 @@
 //! Nothing here waits: a read or write that is not possible now goes on with the next event. An mbuma that can't
 //! have a socket runs without. The monitor makes the socket, and its file goes with the monitor.
 //!
-//! Called by: the loop. Calls: netstat::request, report.
 //! Invariants: at most [`ASKERS_MAX`] clients, each with one request of bounded length and one answer, which
 //! [`report`](super::report) bounds.
 //! Locks: none.

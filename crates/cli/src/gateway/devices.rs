@@ -1,6 +1,5 @@
 //! The devices of the guest's interface, a queue for each worker, and the capture of their frames.
 //!
-//! Called by: start. Calls: the stack's devices, capture_file.
 //! Locks: none.
 
 use std::io;

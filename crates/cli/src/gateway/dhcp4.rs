@@ -4,9 +4,9 @@
 //! remembers nothing, and no client can exhaust it. Replies to a client without an address are broadcast, which RFC 2131
 //! section 4.1 leaves to the server: the stack finds neighbours by ARP, and such a client does not answer.
 //!
-//! Called by: config_servers, on worker 0. Calls: [`reply`], [`UdpSocket`].
 //! Invariants: a question costs one reply at most; [`TURN_MAX`] questions are answered in a turn.
-//! Locks: none. Sources: RFC 2131.
+//! Locks: none.
+//! Sources: RFC 2131.
 
 mod reply;
 

@@ -1,9 +1,9 @@
 //! Pings: each goes on to the host that it asks for, and the answer goes back to the guest. Nothing is
 //! answered in another's name.
 //!
-//! Called by: the loop. Calls: policy, ping, pending_pings, [`EchoSocket`].
 //! Invariants: a ping waits for [`ANSWER_WAIT`] at most; no ping is sent whose answer could not be told from another's.
-//! Locks: none. Sources: RFC 792, RFC 4443.
+//! Locks: none.
+//! Sources: RFC 792, RFC 4443.
 
 use std::io;
 use std::net::IpAddr;

@@ -1,6 +1,5 @@
 //! One UDP flow: its ends, its way out, and the answer that it waits for.
 //!
-//! Called by: udp. Calls: question, quote.
 //! Locks: none.
 
 use std::net::SocketAddr;

@@ -13,7 +13,6 @@
 //!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
 //! ```
 //!
-//! Called by: udp. Calls: table.
 //! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published port, in `by_client`.
 //! Locks: none.
 

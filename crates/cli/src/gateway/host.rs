@@ -1,9 +1,9 @@
 //! The host's end of a TCP connection: a non-blocking socket, read into mbufs and written from them.
 //!
-//! Called by: outgoing, publish, relay. Calls: sys::socket, the poller.
-//! Invariants: the descriptor is watched from when it is connected, or connecting, until it is dropped,
-//! which closes it, but for its way from one worker to another; readiness is remembered between edges.
-//! Locks: none. Sources: epoll(7), "edge-triggered", questions 9 and 10.
+//! Invariants: the descriptor is watched from when it is connected, or connecting, until it is dropped, which closes
+//! it, but for its way from one worker to another; readiness is remembered between edges.
+//! Locks: none.
+//! Sources: epoll(7), "edge-triggered", questions 9 and 10.
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr, TcpStream};

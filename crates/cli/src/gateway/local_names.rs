@@ -7,9 +7,9 @@
 //! | the name of an address of the network (`in-addr.arpa`, `ip6.arpa`) | the guest's name, or that there is none |
 //! | anything else | none from here: it goes to a resolver |
 //!
-//! Called by: udp. Calls: the crate `simple_dns`.
 //! Invariants: a message whose header announces more than one question with the usual extras is not read further.
-//! Locks: none. Sources: RFC 1035 sections 3.5 and 4.1, RFC 3596.
+//! Locks: none.
+//! Sources: RFC 1035 sections 3.5 and 4.1, RFC 3596.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

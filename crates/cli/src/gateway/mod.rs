@@ -24,9 +24,8 @@
 //!
 //! Between the two the process gives up all rights that serving does not take ([`crate::sandbox`]).
 //!
-//! Called by: monitor, in the gateway process. Calls: mbuma, and the files of this module.
-//! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
-//! are joined and all buffers are given back.
+//! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads are joined
+//! and all buffers are given back.
 //! Locks: none but those of peers.
 
 mod allowance;

@@ -3,7 +3,6 @@
 //! A guest that has ended may have sent data that its kernel still holds: its port stays until the guest has been silent for
 //! a while, and the host has taken its data. Then its connections end, because its address may become another guest's.
 //!
-//! Called by: services. Calls: network_link, local_names.
 //! Invariants: a guest's timer is set as long as the guest is leaving.
 //! Locks: none.
 

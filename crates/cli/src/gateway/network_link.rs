@@ -9,7 +9,6 @@
 //! To the worker that drives it, this is one device: its descriptor is an epoll set with all TAPs in it. A poll takes in
 //! the frames of those that have any; the bridge carries them to other guests, and those for the stack wait in the pipe.
 //!
-//! Called by: devices, guests. Calls: [`Bridge`], the poller.
 //! Invariants: a guest's TAP is open as long as its port.
 //! Locks: `ports` (STATS), not while the bridge works.
 

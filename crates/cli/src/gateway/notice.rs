@@ -3,7 +3,6 @@
 //! A guest or a client can cause each of them as often as it likes, so each kind of line has a pause. A worker must not
 //! wait for the reader of standard error: a line that does not fit now is left out. The counters miss nothing.
 //!
-//! Called by: outgoing, publish, shortages, relay. Calls: poll(2).
 //! Locks: none; one worker has it.
 
 use std::io;

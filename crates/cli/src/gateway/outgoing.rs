@@ -3,7 +3,6 @@
 //! The guest's SYN stays unanswered meanwhile, so that the guest sees the same as without us:
 //! an accepted connection, a refused one, an unreachable host, or a wait.
 //!
-//! Called by: connections. Calls: policy, resolvers, host.
 //! Invariants: a connection is accepted only after its host socket is connected.
 //! Locks: none.
 

@@ -4,7 +4,6 @@
 //! numbers go round: a ping without an answer may still wait when its number would be used again, so a used number is
 //! passed over.
 //!
-//! Called by: echo. Calls: nothing.
 //! Invariants: at most [`PINGS_MAX`] wait; each holds at most [`quote::KEPT_WHOLE_MAX`] bytes of buffers.
 //! Locks: none.
 

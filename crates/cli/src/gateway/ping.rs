@@ -5,9 +5,9 @@
 //! | ping socket | a group in `net.ipv4.ping_group_range`, for both versions of IP | chosen by the kernel, which filters by it |
 //! | raw socket | CAP_NET_RAW | chosen here, and filtered here |
 //!
-//! Called by: echo. Calls: sys::socket.
 //! Invariants: an answer from [`PingSocket::recv`] is for a request with our identifier.
-//! Locks: none. Sources: RFC 792, RFC 4443, icmp(7), raw(7).
+//! Locks: none.
+//! Sources: RFC 792, RFC 4443, icmp(7), raw(7).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

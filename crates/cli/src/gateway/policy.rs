@@ -16,8 +16,8 @@
 //! credentials: the guest has no business there. The status page's port never comes here, since the
 //! stack itself listens on it.
 //!
-//! Called by: outgoing, udp, echo. Calls: crate::special.
-//! Locks: none. Sources: as of [`special`].
+//! Locks: none.
+//! Sources: as of [`special`].
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};

@@ -1,6 +1,5 @@
 //! The part of a sent packet that is kept for an ICMP error to quote.
 //!
-//! Called by: flow, pending_pings. Calls: nothing.
 //! Locks: none.
 
 use mbuf::{Chain, MbufPool};

@@ -18,7 +18,6 @@
 //!
 //! An error is passed on as a reset, in both directions.
 //!
-//! Called by: the connections' turns. Calls: [`TcpStream`], [`Host`].
 //! Locks: none.
 
 use std::io;

@@ -1,6 +1,5 @@
 //! The answers to `mbuma netstat`: sections in words, or as one JSON document.
 //!
-//! Called by: control. Calls: figures, listing, zones, watch (locks), the stack's statistics.
 //! Invariants: an answer is bounded: the rows of a listing are, and nothing else grows.
 //! Locks: those of the parts, one after the other.
 

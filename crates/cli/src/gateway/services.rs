@@ -5,7 +5,6 @@
 //!
 //! The matches over [`SourceKind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
-//! Called by: the first worker's loop. Calls: udp, echo, config_servers, publish, control, figures.
 //! Locks: none.
 
 use std::io;

@@ -3,7 +3,6 @@
 //! The pool only counts: the thread whose allocation failed may hold locks of the stack. The first worker compares the
 //! counts at its reclaim ticks, of which one follows within a window of any use of the pool.
 //!
-//! Called by: reclaim. Calls: the pool's counts and census, notice.
 //! Invariants: a line names a zone and its shortage; each kind has the pause of [`notice`](super::notice).
 //! Locks: none.
 

@@ -5,7 +5,6 @@
 //! left, the connections whose host has taken nothing for long are reset, the longest stalled first: the guest's data on
 //! them would wait for as long as the host likes.
 //!
-//! Called by: event_loop, connections. Calls: nothing.
 //! Invariants: with enough storage no connection is reset, however long it stalls.
 //! Locks: none.
 

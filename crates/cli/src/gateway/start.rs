@@ -1,6 +1,5 @@
 //! Setting a gateway up, in an order in which everything that can fail does so before COMMAND starts.
 //!
-//! Called by: serve. Calls: the stack, its devices, publish, udp.
 //! Locks: none.
 
 use std::io;

@@ -8,7 +8,6 @@
 //!   | kind    | generation         | index              |
 //! ```
 //!
-//! Called by: everything in the gateway. Calls: nothing.
 //! Invariants: a token finds the object that it was made for, or nothing.
 //! Locks: none.
 

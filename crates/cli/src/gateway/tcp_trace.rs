@@ -12,9 +12,10 @@
 //!
 //! Names and units are qlog's where it has some: times in milliseconds, windows in bytes, rates in bits per second.
 //!
-//! Called by: services. Calls: the stack's list of connections, the file.
-//! Invariants: at most [`CONNECTIONS_MAX`] connections are followed, and looking takes a twentieth of worker 0's time at most.
-//! Locks: each connection's, in turn. Source: draft-ietf-quic-qlog-main-schema, -quic-events (recovery).
+//! Invariants: at most [`CONNECTIONS_MAX`] connections are followed, and looking takes a twentieth of worker 0's time
+//! at most.
+//! Locks: each connection's, in turn.
+//! Source: draft-ietf-quic-qlog-main-schema, -quic-events (recovery).
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};

@@ -10,9 +10,9 @@
 //! it. Flows end when they were idle for a while, soon after its answer for a question to a name
 //! server; when there are too many of a kind, one of these makes room ([`FlowTable`]).
 //!
-//! Called by: the loop. Calls: policy, resolvers, flow_table, [`UdpSocket`], sys::socket.
 //! Invariants: a flow's timer ends with it.
-//! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
+//! Locks: none.
+//! Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};

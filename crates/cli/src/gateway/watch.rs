@@ -12,9 +12,8 @@
 //! It counts its looks and reads no clock, so an mbuma that was stopped with Ctrl-Z, looks and all, does not
 //! seem to have hung meanwhile. A loop with nothing to do is asleep, for however long.
 //!
-//! Called by: serve. Calls: [`kern::show_locks`], [`kern::Watchdog`], signals.
-//! Invariants: it takes no lock of the stack's and waits only for the reader of standard error; no
-//! handler runs, since the signal is blocked in all threads and read here.
+//! Invariants: it takes no lock of the stack's and waits only for the reader of standard error; no handler runs, since
+//! the signal is blocked in all threads and read here.
 //! Locks: none.
 
 use std::fmt::Write as _;

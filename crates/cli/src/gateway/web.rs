@@ -11,9 +11,8 @@
 //! All workers take connections from the same listeners, as they take the guest's: the worker by whose queue the SYN came, or one
 //! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
-//! Called by: the loop. Calls: connection, crate::http, crate::files.
-//! Invariants: a worker has its share of the site's connections at most; for one too many, the connection ends
-//! whose request is due first: else clients that ask slowly would shut the site for all.
+//! Invariants: a worker has its share of the site's connections at most; for one too many, the connection ends whose
+//! request is due first: else clients that ask slowly would shut the site for all.
 //! Locks: `fixed` (STATS), with nothing called under it.
 
 mod connection;

@@ -4,7 +4,6 @@
 //! in buffers is the stack's: `UP` has come from the guest and waits for the host, `DOWN` waits for the
 //! guest to take it or to acknowledge it.
 //!
-//! Called by: report. Calls: the stack's list of connections, the gateway's flows.
 //! Invariants: [`ROWS_MAX`] rows at most, and how many were left out.
 //! Locks: each connection's, in turn.
 

@@ -1,7 +1,6 @@
 //! The pool's zones, as `netstat -z` shows them: `vmstat -z`, with the lines of the program that hold the items, how
 //! often zones were short of them, and the memory that was given back.
 //!
-//! Called by: report. Calls: the pool's figures and census, reclaim's figures.
 //! Invariants: bounded: a row for each zone, and for each line of the program that allocates.
 //! Locks: those of the zones, one after the other.
 

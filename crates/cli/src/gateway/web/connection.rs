@@ -11,9 +11,9 @@
 //! After its last response a connection reads and forgets the bytes that the client still sends: a reset for them would overtake the
 //! response.
 //!
-//! Called by: web. Calls: conversation (requests), respond, sending.
 //! Invariants: one timer is set; nothing is read while a response is sent, so the client's window closes.
-//! Locks: none. Sources: RFC 9112 sections 9.3 to 9.6.
+//! Locks: none.
+//! Sources: RFC 9112 sections 9.3 to 9.6.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -8,9 +8,8 @@
 //! A client that was refused may have more to say: its bytes are read and forgotten, because a reset for them would overtake
 //! the alert.
 //!
-//! Called by: web. Calls: [`TlsHandshake`].
-//! Invariants: there are as many as the worker may have, at most: for one too many the oldest ends. One holds a record and
-//! rustls' state at most.
+//! Invariants: there are as many as the worker may have, at most: for one too many the oldest ends. One holds a record
+//! and rustls' state at most.
 //! Locks: none.
 
 use std::net::Shutdown;

@@ -1,8 +1,7 @@
 //! The access log: lines of a worker that wait, and the file that they go to.
 //!
-//! Called by: web. Calls: write(2).
-//! Invariants: a worker keeps at most [`WAITING_MAX`] bytes of lines and never waits for the reader of a FIFO: lines that
-//! can't be written are lost, and counted.
+//! Invariants: a worker keeps at most [`WAITING_MAX`] bytes of lines and never waits for the reader of a FIFO: lines
+//! that can't be written are lost, and counted.
 //! Locks: none: the kernel appends whole writes, of several workers too.
 
 use std::fs::File;

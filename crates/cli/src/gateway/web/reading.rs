@@ -1,6 +1,5 @@
 //! Work that waits for a disk, done by another thread for a connection.
 //!
-//! Called by: connection (the way to a file), sending (its next bytes). Calls: crate::files.
 //! Invariants: the work is with the readers or its result in `done`; after it is there the connection gets a turn. A
 //! connection that ends takes its work back from the readers, with its open file, unless a thread has begun it.
 //! Locks: `done` (TASKQUEUE), with nothing called under it.

@@ -3,7 +3,6 @@
 //! A worker looks for files only in memory. Where that is not enough, a thread finds the answer once more, and may wait for
 //! a disk ([`FileSearch`]).
 //!
-//! Called by: connection. Calls: crate::files to open, crate::http to plan, figures for the pages.
 //! Invariants: no error number goes out: a client learns a status and nothing else of the file system.
 //! Locks: none.
 

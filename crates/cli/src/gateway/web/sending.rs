@@ -7,7 +7,6 @@
 //!
 //! Bytes that are not in memory another thread reads, and the connection waits ([`reading`](super::reading)).
 //!
-//! Called by: connection. Calls: [`WebStream`], crate::files.
 //! Invariants: a file is read only when the send buffer has room for the bytes, and no worker waits for a disk.
 //! Locks: none.
 

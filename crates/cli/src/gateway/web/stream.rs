@@ -7,7 +7,6 @@
 //!
 //! The end of a client's bytes without close_notify is an end: a request says how long it is.
 //!
-//! Called by: connection, sending. Calls: [`TcpStream`], [`TlsStream`].
 //! Locks: none.
 
 use std::net::{IpAddr, Shutdown};

@@ -22,9 +22,9 @@ use lab::{
 };
 
 use args::{
-    AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RefsArgs, RunArgs, SendfileArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs,
-    UnixArgs, WanArgs,
+    AllArgs, AllocArgs, Args, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, NetisrArgs,
+    RefsArgs, RunArgs, SendfileArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, TimedArgs,
+    ToolArgs, UnixArgs, WanArgs,
 };
 
 fn main() -> ExitCode {
@@ -130,11 +130,11 @@ fn tune_malloc() {
 }
 
 fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
-    if !args.common.list && args.child.is_none() {
+    if !args.timed.common.list && args.child.is_none() {
         tune_malloc();
     }
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return alloc::list(&mut out);
     }
@@ -142,7 +142,7 @@ fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
         return alloc::child(job, &mut out);
     }
     let options = alloc::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         sizes: args.size.clone(),
         spike_megabytes: args.spike_mb,
         child: this_program("alloc"),
@@ -165,25 +165,26 @@ fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
 
 fn run_refs(args: &RefsArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return refs::list(&mut out);
     }
-    refs::run(&comparison(common), &mut out)
+    refs::run(&comparison(&args.timed), &mut out)
 }
 
 fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    if args.list {
+    let common = &args.common;
+    if common.list {
         return extpgs::list(&mut out);
     }
     let options = extpgs::Options {
-        cases: args.case.clone(),
-        designs: args.design.clone(),
+        cases: common.case.clone(),
+        designs: common.design.clone(),
         records: args.records,
-        reps: args.reps,
-        json: args.json,
-        plot: args.plot.clone(),
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
         progress: true,
     };
     extpgs::run(&options, &mut out)
@@ -191,7 +192,7 @@ fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
 
 fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return epair::list(&mut out);
     }
@@ -199,7 +200,7 @@ fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
         return epair::child(pages, &mut out);
     }
     let options = epair::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         wakeups: args.wakeups,
         pages: args.pages,
         child: this_program("epair"),
@@ -209,12 +210,12 @@ fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
 
 fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return giant::list(&mut out);
     }
     let options = giant::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         queries: args.queries,
     };
     giant::run(&options, &mut out)
@@ -222,45 +223,45 @@ fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
 
 fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return run::list(&mut out);
     }
     let child = this_program("run");
     if let Some(job) = &args.child {
-        return run::child(job, &child, &tool(args.tool.as_ref())?, &mut out);
+        return run::child(job, &child, &tool(&args.tool)?, &mut out);
     }
     let options = run::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         mtu: args.mtu,
         child,
-        tool: tool(args.tool.as_ref())?,
+        tool: tool(&args.tool)?,
     };
     run::run(&options, &mut out)
 }
 
 fn run_sendfile(args: &SendfileArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return sendfile::list(&mut out);
     }
-    sendfile::run(&comparison(common), &mut out)
+    sendfile::run(&comparison(&args.timed), &mut out)
 }
 
 fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return serve::list(&mut out);
     }
-    let tool = tool(args.tool.as_ref())?;
+    let tool = tool(&args.tool)?;
     if let Some(job) = &args.child {
         let files = args.files.clone().unwrap_or_default();
         return serve::child(job, &files, &tool, &mut out);
     }
     let options = serve::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         child: this_program("serve"),
         tool,
     };
@@ -269,7 +270,7 @@ fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {
 
 fn run_splice(args: &SpliceArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return splice::list(&mut out);
     }
@@ -277,7 +278,7 @@ fn run_splice(args: &SpliceArgs) -> Result<(), lab::Error> {
         return splice::bench(&common.design, &args.bench, &mut out);
     }
     let options = splice::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         child: this_program_for_design("splice"),
     };
     splice::run(&options, &mut out)
@@ -294,7 +295,7 @@ fn this_program_for_design(experiment: &str) -> Vec<OsString> {
 
 fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return stream::list(&mut out);
     }
@@ -302,7 +303,7 @@ fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
         return stream::bench(&common.design, &args.bench, &mut out);
     }
     let options = stream::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         peers: args.peers.clone(),
         child: this_program_for_design("stream"),
     };
@@ -311,44 +312,45 @@ fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
 
 fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return unix::list(&mut out);
     }
     if !args.bench.is_empty() {
         return unix::bench(&common.design, &args.bench, &mut out);
     }
-    unix::run(&comparison(common), &mut out)
+    unix::run(&comparison(&args.timed), &mut out)
 }
 
 fn run_wan(args: &WanArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return wan::list(&mut out);
     }
-    wan::run(&comparison(common), &mut out)
+    wan::run(&comparison(&args.timed), &mut out)
 }
 
 fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let common = &args.common;
+    let common = &args.timed.common;
     if common.list {
         return netisr::list(&mut out);
     }
     let options = netisr::Options {
-        common: comparison(common),
+        common: comparison(&args.timed),
         workers: args.workers.clone(),
     };
     netisr::run(&options, &mut out)
 }
 
-/// The options of every comparison.
-fn comparison(common: &Common) -> Comparison {
+/// The options of a comparison that measures for a time.
+fn comparison(timed: &TimedArgs) -> Comparison {
+    let common = &timed.common;
     Comparison {
         cases: common.case.clone(),
         designs: common.design.clone(),
-        seconds_per_case: common.seconds_per_case,
+        seconds_per_case: timed.seconds_per_case,
         reps: common.reps,
         json: common.json,
         plot: common.plot.clone(),
@@ -364,9 +366,9 @@ fn this_program(experiment: &str) -> Vec<OsString> {
 }
 
 /// The tool to measure: the named one, or the tool that was built beside this program.
-fn tool(given: Option<&PathBuf>) -> Result<PathBuf, lab::Error> {
+fn tool(given: &ToolArgs) -> Result<PathBuf, lab::Error> {
     let beside = || Some(env::current_exe().ok()?.with_file_name("mbuma"));
-    let tool = given.cloned().or_else(beside).unwrap_or_default();
+    let tool = given.tool.clone().or_else(beside).unwrap_or_default();
     match tool.is_file() {
         true => Ok(tool),
         false => Err(lab::Error::Bad(format!(

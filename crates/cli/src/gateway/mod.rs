@@ -37,6 +37,7 @@ mod control;
 mod devices;
 mod dhcp4;
 mod dhcp6;
+mod dhcp_socket;
 mod echo;
 mod event_loop;
 mod figures;

@@ -1,0 +1,81 @@
+//! The socket of a DHCP server, of either version: a datagram is a question, and gets one reply at most.
+//!
+//! Invariants: [`TURN_MAX`] questions are answered in a turn.
+//! Locks: none.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mbuf::Chain;
+use mbuma::UdpSocket;
+use mbuma::runtime::TaskWaker;
+use mbuma::socket::{BindError, Datagram};
+
+use super::shared::Shared;
+use super::table::{SourceKind, Token};
+
+/// Questions that are answered in a turn at most.
+const TURN_MAX: usize = 16;
+/// The longest question: that of a link whose MTU is 1500 and more than any client sends.
+const QUESTION_MAX: usize = 1472;
+
+/// A server's socket.
+pub(super) struct DhcpSocket {
+    socket: UdpSocket,
+    wake: Arc<TaskWaker>,
+}
+
+/// A reply, with the addresses that it goes from and to.
+pub(super) struct DhcpReply {
+    pub(super) message: Vec<u8>,
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
+}
+
+impl DhcpSocket {
+    /// Takes the questions to the port `at`. The server that `kind` names has a turn when one came.
+    pub(super) fn bind(
+        shared: &Shared,
+        at: SocketAddr,
+        kind: SourceKind,
+    ) -> Result<DhcpSocket, BindError> {
+        let socket = shared.stack.udp_bind(at)?;
+        let wake = shared.wake_for(Token::only(kind));
+        socket.set_waker(wake.waker());
+        Ok(DhcpSocket { socket, wake })
+    }
+
+    /// Answers questions that came as `reply` says, which has the datagram and its bytes. Gives the number of replies sent.
+    pub(super) fn answer(
+        &self,
+        shared: &Shared,
+        reply: impl Fn(&Datagram, &[u8]) -> Option<DhcpReply>,
+    ) -> u64 {
+        // The client of an error has no use for a second answer; the error must be taken nevertheless.
+        while self.socket.take_error().is_some() {}
+        let mut replies = 0;
+        for _ in 0..TURN_MAX {
+            let Ok(question) = self.socket.recv() else {
+                return replies;
+            };
+            replies += u64::from(self.reply_to(shared, &question, &reply).is_some());
+        }
+        self.wake.wake();
+        replies
+    }
+
+    /// Replies; nothing if the question asks for none, or there is no buffer.
+    fn reply_to(
+        &self,
+        shared: &Shared,
+        question: &Datagram,
+        reply: impl Fn(&Datagram, &[u8]) -> Option<DhcpReply>,
+    ) -> Option<()> {
+        let mut bytes = [0; QUESTION_MAX];
+        let bytes = bytes.get_mut(..question.payload.len())?;
+        question.payload.copy_to(0, bytes);
+        let DhcpReply { message, from, to } = reply(question, bytes)?;
+        let payload = Chain::from_slice(shared.stack.pool(), &message).ok()?;
+        self.socket.send(payload, from, to).ok()
+    }
+}

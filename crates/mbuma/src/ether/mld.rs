@@ -10,13 +10,13 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use kern::Random;
-use mbuf::{Chain, NoBufs, Packet};
+use mbuf::{NoBufs, Packet};
 use wire::{
-    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
-    Ipv6Header, Ipv6Option, Ipv6Options, MldQuery, MldRecord, Scope6, is_link_local6,
-    pseudo_header_v6, scope6, solicited_node,
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Header,
+    Ipv6Option, Ipv6Options, MldQuery, MldRecord, Scope6, is_link_local6, scope6, solicited_node,
 };
 
+use super::link_message::LinkMessage;
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -164,34 +164,16 @@ fn send(
     let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
     let src = own.into_iter().find(|addr| is_link_local6(*addr));
     let src = src.unwrap_or(Ipv6Addr::UNSPECIFIED);
-    match build(batch, (src, dst), message, body) {
+    let message = LinkMessage {
+        src,
+        dst,
+        hop_limit: HOP_LIMIT,
+        hop_by_hop: &ALERT,
+        message,
+        body,
+    };
+    match message.packet(&batch.stack.pool) {
         Ok(packet) => output::run6(batch, ifp, packet, dst, &mut None),
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
     }
-}
-
-fn build(
-    batch: &Batch<'_>,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    message: Icmp6Message,
-    body: &[u8],
-) -> Result<Packet, NoBufs> {
-    let pool = &batch.stack.pool;
-    let len = Icmp6Header::LEN + body.len();
-    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
-    let header = Icmp6Header::new(message, pseudo, [body]);
-    let mut packet = Packet::before_chain(pool, Chain::from_slice(pool, body)?)?;
-    header.emit(packet.prepend(Icmp6Header::LEN)?);
-    packet.prepend(ALERT.len())?.copy_from_slice(&ALERT);
-    let fields = Ipv6Fields {
-        payload_len: (ALERT.len() + len) as u16,
-        next: IpProto::HOP_BY_HOP,
-        hop_limit: HOP_LIMIT,
-        src,
-        dst,
-        ..Ipv6Fields::default()
-    };
-    fields.emit(packet.prepend(Ipv6Header::LEN)?);
-    packet.header_mut().l3_len = Ipv6Header::LEN as u8;
-    Ok(packet)
 }

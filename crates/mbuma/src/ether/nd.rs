@@ -10,13 +10,14 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use mbuf::{Chain, Mbufq, NoBufs, Packet};
+use mbuf::{Mbufq, Packet};
 use wire::{
-    ALL_NODES, AdvertFlags, EtherType, Icmp6Header, IpProto, Ipv6Fields, Ipv6Header, MacAddr,
-    NdpMessage, NdpOptions, NeighborMessage, pseudo_header_v6, solicited_node,
+    ALL_NODES, AdvertFlags, EtherType, Icmp6Header, MacAddr, NdpMessage, NdpOptions,
+    NeighborMessage, solicited_node,
 };
 
 use super::autoconf;
+use super::link_message::LinkMessage;
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -273,38 +274,21 @@ pub(super) fn send(
     message: &NeighborMessage,
     mac: Option<MacAddr>,
 ) {
-    let Ok(packet) = build(batch, src, dst, message) else {
+    let message = LinkMessage {
+        src,
+        dst,
+        hop_limit: HOP_LIMIT,
+        hop_by_hop: &[],
+        message: message.message,
+        body: message.body(),
+    };
+    let Ok(packet) = message.packet(&batch.stack.pool) else {
         return batch.stack.drops.count(DropReason::TxNoBufs);
     };
     match mac {
         Some(mac) => output::frame(batch, ifp, packet, mac, EtherType::IPV6),
         None => output::run6(batch, ifp, packet, dst, &mut None),
     }
-}
-
-fn build(
-    batch: &Batch<'_>,
-    src: Ipv6Addr,
-    dst: Ipv6Addr,
-    message: &NeighborMessage,
-) -> Result<Packet, NoBufs> {
-    let pool = &batch.stack.pool;
-    let len = Icmp6Header::LEN + message.body().len();
-    let pseudo = pseudo_header_v6(src, dst, IpProto::ICMPV6, len as u32);
-    let header = Icmp6Header::new(message.message, pseudo, [message.body()]);
-    let mut packet = Packet::before_chain(pool, Chain::from_slice(pool, message.body())?)?;
-    header.emit(packet.prepend(Icmp6Header::LEN)?);
-    let fields = Ipv6Fields {
-        payload_len: len as u16,
-        next: IpProto::ICMPV6,
-        hop_limit: HOP_LIMIT,
-        src,
-        dst,
-        ..Ipv6Fields::default()
-    };
-    fields.emit(packet.prepend(Ipv6Header::LEN)?);
-    packet.header_mut().l3_len = Ipv6Header::LEN as u8;
-    Ok(packet)
 }
 
 fn send_all(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packets: Mbufq, mac: MacAddr) {

@@ -145,13 +145,17 @@ print('all')
 }
 
 /// Sends a datagram to each address:port among its arguments, and prints the error that comes back.
-const DATAGRAM_ERRORS: &str = "
+pub(super) const DATAGRAM_ERRORS: &str = "
 import errno, socket, sys
 for where in sys.argv[1:]:
-    host, port = where.split(':')
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.setsockopt(socket.IPPROTO_IP, 11, 1) # IP_RECVERR
-    s.settimeout(3)
+    host, port = where.rsplit(':', 1)
+    six = ':' in host
+    s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+    if six:
+        s.setsockopt(socket.IPPROTO_IPV6, 25, 1) # IPV6_RECVERR
+    else:
+        s.setsockopt(socket.IPPROTO_IP, 11, 1) # IP_RECVERR
+    s.settimeout(20)
     s.connect((host, int(port)))
     try:
         s.send(b'?')
@@ -161,6 +165,13 @@ for where in sys.argv[1:]:
     except OSError as e:
         print(where, errno.errorcode[e.errno])
 ";
+
+/// The lines that a script printed: each an address:port and how it ended.
+pub(super) fn outcomes(out: &str) -> Vec<(&str, &str)> {
+    out.lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect()
+}
 
 #[test]
 fn a_datagram_to_nobody_is_told_so() {
@@ -177,11 +188,7 @@ fn a_datagram_to_nobody_is_told_so() {
     ];
     let args = wants.map(|(at, _)| at);
     let out = output_of_python(&["--host-loopback"], DATAGRAM_ERRORS, &args);
-    let got: Vec<_> = out
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .collect();
-    assert_eq!(got, wants);
+    assert_eq!(outcomes(&out), wants);
     // Not asked to, mbuma keeps the host's loopback to the host.
     let port = format!("10.0.2.2:{}", udp_echo());
     let out = output_of_python(&[], DATAGRAM_ERRORS, &[&port]);

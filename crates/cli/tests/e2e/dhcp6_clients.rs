@@ -33,12 +33,6 @@ fn place(routers: bool) -> Place {
     place
 }
 
-/// Ends what serves it, and gives its figures.
-fn end(place: Place) -> Stats {
-    place.attached.signal("TERM");
-    Stats::checked(&place.attached.finish().err)
-}
-
 #[test]
 fn a_kernel_configures_itself_by_router_advertisements() {
     // Breaks when a guest's kernel that asks for routers gets no address, route or MTU, or forgets its router because an
@@ -95,7 +89,7 @@ fn dhclient_gets_its_address_of_ipv6() {
     ));
     assert!(said.contains("LEASE6 fd00::100 fd00::3 86400"), "{said}");
     // Advertised, and confirmed; a client that waits too long asks again.
-    assert!(end(place).number("dhcp6_replies") >= 2);
+    assert!(place.stop().number("dhcp6_replies") >= 2);
 }
 
 #[test]
@@ -113,7 +107,7 @@ fn dhcpcd_gets_its_address_of_ipv6() {
         let said = place.run(&format!("dhcpcd -6 -1 -B -t 60 -f {config} tap0 2>&1"));
         assert!(said.contains("fd00::100"), "{round}: {said}");
     }
-    assert!(end(place).number("dhcp6_replies") >= 3);
+    assert!(place.stop().number("dhcp6_replies") >= 3);
 }
 
 const NETWORKD_CONFIG: &str = "[Match]
@@ -145,7 +139,7 @@ fn systemd_networkd_configures_ipv6() {
         all.contains("inet6 fd00::100/128") && all.contains("default")
     });
     place.run("ping -c 1 -W 20 -I fd00::100 fd00::2 > /dev/null");
-    let stats = end(place);
+    let stats = place.stop();
     // It may ask for the lease at once.
     assert!(stats.number("dhcp6_replies") >= 1 && stats.number("router_adverts") >= 1);
     daemon.signal("TERM");

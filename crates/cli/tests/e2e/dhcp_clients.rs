@@ -55,6 +55,12 @@ impl Place {
         ended.out + &ended.err
     }
 
+    /// Ends the gateway, and gives its figures.
+    pub(super) fn stop(self) -> Stats {
+        self.attached.signal("TERM");
+        Stats::checked(&self.attached.finish().err)
+    }
+
     /// The client's address and route are there, and the gateway has replied that often at least: a client that waits too
     /// long asks again.
     fn end(self, replies: u64) {
@@ -62,9 +68,7 @@ impl Place {
         assert!(addr.contains("inet 10.0.2.100/24"), "{addr}");
         assert!(addr.contains("default via 10.0.2.2"), "{addr}");
         self.run("ping -c 1 -W 20 10.0.2.2 > /dev/null");
-        self.attached.signal("TERM");
-        let stats = Stats::checked(&self.attached.finish().err);
-        assert!(stats.number("dhcp_replies") >= replies);
+        assert!(self.stop().number("dhcp_replies") >= replies);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::common::{
     AS_NOBODY, MBUMA, PATIENCE, Running, Scratch, mbuma, mbuma_python, output_of, output_of_python,
     program, wait_until,
 };
+use crate::datagrams::{DATAGRAM_ERRORS, outcomes};
 
 /// The network that [`make_neighbour`] makes, over IPv6 too: this side is 2001:db8:1::1, the other 2001:db8:1::2.
 pub(crate) fn make_neighbour6() {
@@ -42,30 +43,6 @@ for where in sys.argv[1:]:
         name = errno.errorcode[e.errno]
     print(where, name)
 ";
-
-/// Sends a datagram to each address and port among its arguments, and prints the error that comes back.
-const DATAGRAM_ERRORS: &str = "
-import errno, socket, sys
-for where in sys.argv[1:]:
-    host, port = where.rsplit(':', 1)
-    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-    s.setsockopt(socket.IPPROTO_IPV6, 25, 1) # IPV6_RECVERR
-    s.settimeout(20)
-    s.connect((host, int(port)))
-    try:
-        s.send(b'?')
-        print(where, s.recv(1))
-    except TimeoutError:
-        print(where, 'TIMEOUT')
-    except OSError as e:
-        print(where, errno.errorcode[e.errno])
-";
-
-fn outcomes(out: &str) -> Vec<(&str, &str)> {
-    out.lines()
-        .filter_map(|line| line.split_once(' '))
-        .collect()
-}
 
 #[test]
 fn ipv6_works_from_the_first_command_on() {

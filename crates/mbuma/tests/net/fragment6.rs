@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{PEER6, US6, at6, frame6, icmp6, introduce6, lab, parse_icmp6, parse6};
+use crate::ip6::{
+    PEER6, US6, at6, frame6, from_peer6, icmp6, introduce6, lab, parse_icmp6, parse6,
+};
 use kern::Random;
 use mbuma::{DropReason, UdpSocket};
 use wire::{
@@ -23,15 +25,6 @@ fn datagram(data: &[u8]) -> Vec<u8> {
     header.set_checksum(sum.finish_nonzero());
     header.emit(&mut out);
     out
-}
-
-fn from_peer6(next: IpProto) -> Ipv6Fields {
-    Ipv6Fields {
-        next,
-        src: PEER6,
-        dst: US6,
-        ..Ipv6Fields::default()
-    }
 }
 
 /// One fragment, behind `before`, headers whose last names the fragment header; `first` names the first of them.

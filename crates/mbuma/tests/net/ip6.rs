@@ -73,6 +73,16 @@ pub(crate) fn icmp6_frame(
     frame6(&fields, &icmp6(src, dst, message, body))
 }
 
+/// The header of a packet from the peer to us.
+pub(crate) fn from_peer6(next: IpProto) -> Ipv6Fields {
+    Ipv6Fields {
+        next,
+        src: PEER6,
+        dst: US6,
+        ..Ipv6Fields::default()
+    }
+}
+
 pub(crate) fn nd_frame(src: Ipv6Addr, dst: Ipv6Addr, message: &NeighborMessage) -> Vec<u8> {
     icmp6_frame(src, dst, 255, message.message, message.body())
 }

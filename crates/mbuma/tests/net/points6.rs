@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::ip6::{
-    PEER6, US6, at6, frame6, icmp6, icmp6_frame, introduce6, lab, nd_frame, parse_icmp6, parse6,
+    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
+    parse_icmp6, parse6,
 };
 use mbuma::socket::{RecvError, SendError};
 use mbuma::{DropReason, IcmpError, IfAddr};
@@ -15,15 +16,6 @@ use wire::{
 };
 
 const PING: Icmp6Message = Icmp6Message::EchoRequest { id: 5, seq: 9 };
-
-fn from_peer6(next: IpProto) -> Ipv6Fields {
-    Ipv6Fields {
-        next,
-        src: PEER6,
-        dst: US6,
-        ..Ipv6Fields::default()
-    }
-}
 
 /// A ping to us with this body.
 fn ping(body: &[u8]) -> Vec<u8> {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand, ValueEnum};
 use mbuma::congestion::CongestionControl;
 
-use crate::guest::{Addressing, Addressing6};
+use crate::addressing::{Addressing, Addressing6};
 use crate::special;
 pub(crate) use families::FamilyOpts;
 pub(crate) use impair::Impairment;

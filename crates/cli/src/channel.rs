@@ -28,7 +28,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
-use crate::guest::ConfiguredInterface;
 use crate::guests::{GuestId, GuestSpec};
 use crate::network::message::NetworkMessage;
 use crate::ports::{PortSpec, PublishedId};
@@ -88,6 +87,17 @@ pub(crate) enum ChannelMessage {
     Network(NetworkMessage),
     /// The gateway process ends with this exit code.
     Done(u8),
+}
+
+/// How the guest's interface came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConfiguredInterface {
+    /// Its Ethernet address.
+    pub(crate) mac: [u8; 6],
+    /// The guest's kernel takes packets for its 127.0.0.1 from the interface.
+    pub(crate) loopback: bool,
+    /// It has an IPv6 address, or may give itself one.
+    pub(crate) ip6: bool,
 }
 
 /// Room for any message: the longest lists the guests of a network.

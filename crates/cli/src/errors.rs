@@ -20,7 +20,7 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 /// There is no mbuma to ask, or it does not answer.
 pub(crate) const EXIT_NO_ANSWER: u8 = 1;
 /// mbuma itself failed.
-pub(crate) const EXIT_OWN_FAILURE: u8 = 125;
+pub(crate) const EXIT_OWN_FAILURE: u8 = process::EXIT_PANICKED;
 /// COMMAND is there but cannot be executed.
 pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
 /// COMMAND is not there.

@@ -5,8 +5,6 @@
 //! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
 //! Locks: none.
 
-mod addressing;
-mod addressing6;
 mod files;
 mod ip6;
 mod link;
@@ -19,19 +17,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::{NetOpts, RunArgs, TapUse};
-use crate::channel::{Channel, ChannelMessage};
+use crate::channel::{Channel, ChannelMessage, ConfiguredInterface};
 use crate::errors::{Failure, SetupStep};
 use crate::idmap;
 use crate::sys::mount;
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
 use crate::sys::tap::{self, Offloads};
-pub(crate) use addressing::Addressing;
-pub(crate) use addressing6::Addressing6;
 pub(crate) use link::GuestLink;
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
@@ -129,17 +126,6 @@ pub(crate) struct TapInterface {
     pub(crate) taps: Vec<OwnedFd>,
     offloads: Offloads,
     configured: ConfiguredInterface,
-}
-
-/// How the guest's interface came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ConfiguredInterface {
-    /// Its Ethernet address.
-    pub(crate) mac: [u8; 6],
-    /// The guest's kernel takes packets for its 127.0.0.1 from the interface.
-    pub(crate) loopback: bool,
-    /// It has an IPv6 address, or may give itself one.
-    pub(crate) ip6: bool,
 }
 
 impl TapInterface {

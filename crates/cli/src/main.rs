@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod addressing;
 mod args;
 mod attach;
 mod channel;

@@ -4,7 +4,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::guest::Addressing6;
+use crate::addressing::Addressing6;
 use crate::sys::routes;
 
 /// The smallest MTU of a link that carries IPv6 (RFC 8200 section 5).

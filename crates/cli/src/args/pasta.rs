@@ -20,7 +20,7 @@ use super::{
     AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, Publish,
     PublishRange, PublishRequest, TapUse,
 };
-use crate::guest::{Addressing, Addressing6};
+use crate::addressing::{Addressing, Addressing6};
 use crate::say;
 use crate::sys::routes::{self, DefaultRoute, DefaultRoute6};
 

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use super::{
     AttachTarget, FamilyOpts, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default,
 };
+use crate::addressing::Addressing;
 use crate::errors::Error;
-use crate::guest::Addressing;
 
 mod tls;
 

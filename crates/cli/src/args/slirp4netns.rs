@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use super::{
     AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, TapUse, ifname,
 };
-use crate::guest::Addressing;
+use crate::addressing::Addressing;
 
 /// Of slirp4netns.
 const MTU_DEFAULT: u16 = 1500;

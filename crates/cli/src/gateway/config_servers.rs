@@ -16,9 +16,9 @@ use super::router_adverts::{AdvertTerms, RouterAdverts};
 use super::shared::Shared;
 use super::start::{MAC, failed};
 use super::table::SourceKind;
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::NetOpts;
 use crate::errors::Error;
-use crate::guest::{Addressing, Addressing6};
 
 /// The servers that there are.
 pub(super) struct ConfigServers {

@@ -17,7 +17,8 @@ use mbuf::Chain;
 use simple_dns::rdata::{A, AAAA, PTR, RData};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QTYPE, RCODE, ResourceRecord, TYPE};
 
-use crate::guest::{Addressing, Addressing6, GuestEnd};
+use crate::addressing::{Addressing, Addressing6};
+use crate::guest::GuestEnd;
 use crate::guests::{GuestId, GuestSpec};
 use crate::resolv_conf::DNS_PORT;
 

@@ -25,8 +25,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::Sources;
-use crate::guest::{Addressing, Addressing6, GuestEnd};
+use crate::guest::GuestEnd;
 use crate::resolv_conf::DNS_PORT;
 use crate::special;
 use crate::sys::socket::LocalEnd;

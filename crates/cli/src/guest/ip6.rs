@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
 
-use super::Addressing6;
+use crate::addressing::Addressing6;
 use crate::sys::netdev::NetdevSocket;
 
 /// The metric that routers' own routes have; the guest may add a better one.

@@ -6,7 +6,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::guest::Addressing;
+use crate::addressing::Addressing;
 
 /// Guests at most.
 pub(super) const GUESTS_MAX: usize = 128;

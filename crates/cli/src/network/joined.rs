@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::host::{self, NetworkPlan};
 use super::message::NetworkMessage;
 use super::place::NetworkPlace;
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::NetOpts;
 use crate::args::Publish;
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::guest::{Addressing, Addressing6};
 use crate::sys::fd;
 use crate::sys::tap::Offloads;
 

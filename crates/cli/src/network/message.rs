@@ -14,8 +14,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::addressing::Addressing;
 use crate::args::Publish;
-use crate::guest::Addressing;
 use crate::sys::tap::{Offloads, OffloadsInJson};
 
 /// A question to a network's process, or its answer.

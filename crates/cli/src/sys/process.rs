@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{cvt, cvt_long};
 
+/// The exit code of a forked process whose code panicked: mbuma itself failed.
+pub(crate) const EXIT_PANICKED: u8 = 125;
+
 /// The number of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Pid(pub(crate) i32);
@@ -103,9 +106,7 @@ pub(crate) fn fork_into(f: impl FnOnce() -> u8) -> io::Result<Pid> {
     // SAFETY: with one thread there is no other whose locks or half-done work the child could
     // inherit, so that it may run any code, as after an ordinary call.
     match cvt(unsafe { libc::fork() })? {
-        0 => exit_now(
-            panic::catch_unwind(AssertUnwindSafe(f)).unwrap_or(crate::errors::EXIT_OWN_FAILURE),
-        ),
+        0 => exit_now(panic::catch_unwind(AssertUnwindSafe(f)).unwrap_or(EXIT_PANICKED)),
         pid => Ok(Pid(pid)),
     }
 }

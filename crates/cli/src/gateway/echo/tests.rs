@@ -19,7 +19,7 @@ fn an_answer_ends_the_wait_and_its_timer() {
         let token = Token::nth(SourceKind::Ping, u32::from(seq));
         let timer = shared.after(ANSWER_WAIT, token);
         let echo = Echo {
-            src: crate::guest::Addressing::DEFAULT.guest.into(),
+            src: crate::addressing::Addressing::DEFAULT.guest.into(),
             dst: asked,
             id: 1,
             seq: 2,

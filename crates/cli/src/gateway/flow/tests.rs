@@ -7,7 +7,7 @@ use mbuma::socket::Datagram;
 use super::super::question::{ANSWER_WAIT, Question};
 use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
 use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet};
-use crate::guest::Addressing;
+use crate::addressing::Addressing;
 
 const ENDS: FlowEnds = FlowEnds {
     guest: SocketAddr::V4(SocketAddrV4::new(Addressing::DEFAULT.guest, 1000)),

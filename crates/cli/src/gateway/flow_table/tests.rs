@@ -19,10 +19,10 @@ fn ends(group: usize, n: u32) -> FlowEnds {
     let (guest, remote) = match group {
         OWN_V6 => {
             let remote = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(n));
-            let guest = crate::guest::Addressing6::DEFAULT.guest;
+            let guest = crate::addressing::Addressing6::DEFAULT.guest;
             (guest.into(), (remote, 7).into())
         }
-        _ => (crate::guest::Addressing::DEFAULT.guest.into(), addr(n)),
+        _ => (crate::addressing::Addressing::DEFAULT.guest.into(), addr(n)),
     };
     FlowEnds {
         guest: SocketAddr::new(guest, port),

@@ -14,7 +14,7 @@ fn timer() -> CalloutId {
 
 fn echo(pool: &MbufPool, len: usize) -> Echo {
     Echo {
-        src: crate::guest::Addressing::DEFAULT.guest.into(),
+        src: crate::addressing::Addressing::DEFAULT.guest.into(),
         dst: Ipv4Addr::new(192, 0, 2, 1).into(),
         id: 1,
         seq: 2,

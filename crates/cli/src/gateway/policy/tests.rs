@@ -5,8 +5,9 @@ use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use super::{DNS_PORT, Denial, Destination, Policy, is_out_of_descriptors, unreach};
+use crate::addressing::Addressing;
 use crate::args::Sources;
-use crate::guest::{Addressing, GuestEnd};
+use crate::guest::GuestEnd;
 use crate::sys::socket::InterfaceName;
 
 fn policy(host_loopback: bool) -> Policy {

@@ -14,7 +14,7 @@ fn a_flow_takes_its_timer_along() {
     flows.table.add_port();
     for n in 0..5000 {
         let remote = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 7));
-        let guest = SocketAddr::from((crate::guest::Addressing::DEFAULT.guest, 1000));
+        let guest = SocketAddr::from((crate::addressing::Addressing::DEFAULT.guest, 1000));
         let client = remote;
         let outlet = Outlet::Inlet { index: 0, client };
         let ends = FlowEnds { guest, remote };

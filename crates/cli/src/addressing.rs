@@ -2,10 +2,14 @@
 //!
 //! Locks: none.
 
+mod v6;
+
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use v6::Addressing6;
 
 /// Hosts of the network, as slirp4netns numbers them: an engine computes the same three.
 const GATEWAY_HOST: u32 = 2;

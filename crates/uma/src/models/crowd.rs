@@ -29,11 +29,7 @@ impl Hands<'_> {
                 // A thread without items may sleep: the others return theirs sooner or later.
                 self.items.push((which, world.wait()));
             }
-            8 => {
-                let inner = world.zone.inner();
-                let _inside = inner.inside();
-                inner.drain_caches();
-            }
+            8 => world.drain(),
             9 => {
                 let weak = Arc::clone(&world.zone.inner().weak);
                 weak.with_zone(|zone| zone.trim_caches(usize::MAX));

@@ -58,20 +58,7 @@ fn finds_sections_that_are_never_interrupted() {
 fn drain_beside(backend: Backend, cpu: usize) {
     let world = World::new(backend, 2, 4);
     world.warm(2);
-    let theirs = world.clone();
-    beside(
-        cpu,
-        move || {
-            let inner = theirs.zone.inner();
-            let _inside = inner.inside();
-            inner.drain_caches();
-        },
-        || {
-            let item = world.alloc();
-            world.free(item);
-        },
-    );
-    world.finish();
+    world.finish_beside_drain(cpu, World::alloc_and_free);
 }
 
 #[test]
@@ -93,21 +80,11 @@ fn finds_a_missing_fence() {
 fn drain_beside_bulk(backend: Backend, cpu: usize) {
     let world = World::new(backend, 1, 4);
     world.warm(2);
-    let theirs = world.clone();
-    beside(
-        cpu,
-        move || {
-            let inner = theirs.zone.inner();
-            let _inside = inner.inside();
-            inner.drain_caches();
-        },
-        || {
-            let items = world.alloc_bulk(2);
-            assert_eq!(items.len(), 2, "four may be live");
-            world.free_bulk(items);
-        },
-    );
-    world.finish();
+    world.finish_beside_drain(cpu, |world| {
+        let items = world.alloc_bulk(2);
+        assert_eq!(items.len(), 2, "four may be live");
+        world.free_bulk(items);
+    });
 }
 
 #[test]

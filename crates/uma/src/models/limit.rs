@@ -38,20 +38,7 @@ fn an_allocation_fails_only_at_the_limit() {
 fn one_in_a_drain(backend: Backend) {
     let world = World::new(backend, 1, 1);
     world.warm(1);
-    let theirs = world.clone();
-    beside(
-        1,
-        move || {
-            let inner = theirs.zone.inner();
-            let _inside = inner.inside();
-            inner.drain_caches();
-        },
-        || {
-            let item = world.alloc();
-            world.free(item);
-        },
-    );
-    world.finish();
+    world.finish_beside_drain(1, World::alloc_and_free);
 }
 
 #[test]

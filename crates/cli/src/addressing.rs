@@ -8,9 +8,13 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use wire::MacAddr;
 
 pub(crate) use v6::Addressing6;
 
+/// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
+/// is attached to again finds its neighbour where it was.
+pub(crate) const STACK_MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// Hosts of the network, as slirp4netns numbers them: an engine computes the same three.
 const GATEWAY_HOST: u32 = 2;
 const DNS_HOST: u32 = 3;

@@ -86,6 +86,14 @@ impl Error {
         }
     }
 
+    /// An error of the stack, which gives no error number.
+    pub(crate) fn stack(
+        doing: &str,
+        e: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::io(doing)(io::Error::other(e))
+    }
+
     /// The exit code of mbuma.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

@@ -14,9 +14,8 @@ use super::dhcp6::{Dhcp6Server, Dhcp6Terms};
 use super::figures::Fixed;
 use super::router_adverts::{AdvertTerms, RouterAdverts};
 use super::shared::Shared;
-use super::start::{MAC, failed};
 use super::table::SourceKind;
-use crate::addressing::{Addressing, Addressing6};
+use crate::addressing::{Addressing, Addressing6, STACK_MAC};
 use crate::args::NetOpts;
 use crate::errors::Error;
 
@@ -43,15 +42,15 @@ impl ConfigServers {
         let v6 = fixed.guest.v6.filter(|v6| is_gateway && !v6.routed);
         let dhcp4 = v4.filter(|_| !opts.network).map(|v4| {
             let server = Dhcp4Server::new(shared, lease_terms(&v4, fixed.mtu, opts));
-            server.map_err(|e| failed("binding the port of DHCP", e))
+            server.map_err(|e| Error::stack("binding the port of DHCP", e))
         });
         let dhcp6 = v6.map(|v6| {
             let server = Dhcp6Server::new(shared, index, dhcp6_terms(&v6, opts));
-            server.map_err(|e| failed("binding the port of DHCPv6", e))
+            server.map_err(|e| Error::stack("binding the port of DHCPv6", e))
         });
         let adverts = v6.map(|v6| {
             let server = RouterAdverts::new(shared, index, advert_terms(&v6, fixed.mtu, opts));
-            server.map_err(|e| failed("taking over router solicitations", e))
+            server.map_err(|e| Error::stack("taking over router solicitations", e))
         });
         Ok(ConfigServers {
             dhcp4: dhcp4.transpose()?,
@@ -97,7 +96,7 @@ fn dhcp6_terms(v6: &Addressing6, opts: &NetOpts) -> Dhcp6Terms {
         addr: (!opts.network).then_some(v6.guest),
         network: (v6.gateway, v6.prefix_len),
         server: v6.link_gateway,
-        server_id: wire::duid_of(MAC),
+        server_id: wire::duid_of(STACK_MAC),
         dns: v6.dns.filter(|_| !opts.no_dns),
         search: opts.dhcp.search.clone(),
     }
@@ -106,7 +105,7 @@ fn dhcp6_terms(v6: &Addressing6, opts: &NetOpts) -> Dhcp6Terms {
 fn advert_terms(v6: &Addressing6, mtu: u16, opts: &NetOpts) -> AdvertTerms {
     AdvertTerms {
         router: v6.link_gateway,
-        mac: MAC,
+        mac: STACK_MAC,
         network: (v6.gateway, v6.prefix_len),
         mtu,
         dns: v6.dns.filter(|_| !opts.no_dns),

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use kern::Time;
 
-use super::shortages::Lack;
 use crate::say;
 use crate::sys::fd;
 
@@ -30,6 +29,17 @@ pub(super) enum Subject {
     NoServer,
     /// A zone of the pool is short of items.
     Zone(&'static str, Lack),
+}
+
+/// In which way a zone is short of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// Nearly all that its limit allows are out.
+    NearLimit,
+    /// Allocations failed because of the limit.
+    AtLimit,
+    /// Allocations failed because the system had no memory.
+    NoMemory,
 }
 
 /// When a worker wrote its last line of each kind: of zones there are a few.

@@ -17,7 +17,7 @@ use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
 use super::template::size;
 use super::udp::GuestFlows;
-use super::{services, watch};
+use super::watch;
 use crate::netstat::instances;
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
@@ -77,7 +77,7 @@ impl View<'_> {
     }
 
     fn figures(&self) -> Figures {
-        services::figures_now(self.fixed, self.shared, self.gauges)
+        self.shared.figures(self.fixed, self.gauges)
     }
 
     fn stack(&self) -> StackStats {

@@ -18,7 +18,7 @@ use super::config_servers::ConfigServers;
 use super::connections::Connections;
 use super::control::Control;
 use super::echo::Pings;
-use super::figures::{Figures, Fixed, Gauges, Share};
+use super::figures::{Figures, Gauges, Share};
 use super::local_names::LocalNames;
 use super::network_guests::NetworkGuests;
 use super::network_link::NetworkLink;
@@ -294,13 +294,4 @@ impl Services {
         self.control.close();
         self.config.close();
     }
-}
-
-/// The traffic so far: this worker's share as it is, the others' as they last published it.
-pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
-    let mut shares = shared.peers.shares();
-    let counters = shared.counters;
-    shares[shared.context.index()] = Share { counters, gauges };
-    let uptime = shared.now() - Time::ZERO;
-    Figures::new(fixed, uptime, shares, shared.stack.stats())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::allowance::Allowance;
-use super::figures::Counters;
+use super::figures::{Counters, Figures, Fixed, Gauges, Share};
 use super::notice::{self, Notices};
 use super::peers::Peers;
 use super::policy::Policy;
@@ -102,6 +102,15 @@ impl Shared {
             *since = now;
         }
         *allowance
+    }
+
+    /// The traffic so far: this worker's share as it is, the others' as they last published it.
+    pub(super) fn figures(&self, fixed: &Fixed, gauges: Gauges) -> Figures {
+        let mut shares = self.peers.shares();
+        let counters = self.counters;
+        shares[self.context.index()] = Share { counters, gauges };
+        let uptime = self.now() - Time::ZERO;
+        Figures::new(fixed, uptime, shares, self.stack.stats())
     }
 
     /// A full row of clusters to read into.

@@ -9,20 +9,9 @@
 use mbuf::{MbufPool, NEAR_LIMIT_PERCENT, Shortage};
 use uma::Holder;
 
-use super::notice::Subject;
+use super::notice::{Lack, Subject};
 use super::shared::Shared;
 use crate::netstat::instances;
-
-/// In which way a zone is short of items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
-    /// Nearly all that its limit allows are out.
-    NearLimit,
-    /// Allocations failed because of the limit.
-    AtLimit,
-    /// Allocations failed because the system had no memory.
-    NoMemory,
-}
 
 /// The counts of the worker's last look.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ use super::stall_relief::StallRelief;
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
-use crate::addressing::{Addressing, Addressing6};
+use crate::addressing::{Addressing, Addressing6, STACK_MAC};
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
@@ -46,9 +46,6 @@ use crate::serve::announce;
 use crate::sys::limits;
 use crate::tls::{self, ServerTls};
 
-/// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
-/// is attached to again finds its neighbour where it was.
-pub(super) const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// The path of served files, where the status page has the root.
 const FILES_PREFIX: &str = "/files";
 /// The path of the status page, where served files have the root: no file's, as it begins with a dot.
@@ -90,7 +87,7 @@ pub(super) fn start(
     config.udp_queue_max = NEW_FLOWS_MAX;
     config.cpus = pool.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));
-    let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
+    let stack = Stack::new(config).map_err(|e| Error::stack("making the network stack", e))?;
     pool.drive(&stack);
     let policy = policy(&guest.ends, opts)?;
     let resolvers = match opts.dns.is_empty() {
@@ -136,7 +133,7 @@ pub(super) fn start(
             prefix_len: 128,
         };
         let added = stack.add_route6(guest, RouteKind::Link(index));
-        added.map_err(|e| failed("adding a route to the guest", e))?;
+        added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
     // The gateway's address may need the link to be named.
     all.iter_mut()
@@ -165,7 +162,7 @@ fn add_routes(
             prefix_len: 32,
         };
         let added = stack.add_route(guest, RouteKind::Link(index));
-        added.map_err(|e| failed("adding a route to the guest", e))?;
+        added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
     if let Some(gateway) = outside(v4, opts) {
         let anywhere = IfAddr {
@@ -173,7 +170,7 @@ fn add_routes(
             prefix_len: 0,
         };
         let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
-        added.map_err(|e| failed("adding the default route", e))?;
+        added.map_err(|e| Error::stack("adding the default route", e))?;
     }
     match loopback {
         true => reach_loopback(stack, index, v4),
@@ -242,7 +239,7 @@ fn site(
     let tls = first.map(|(identity, at)| server_tls(identity, at.ip()));
     let listen = |at: &SocketAddr| stack.tcp_listen(*at, HTTP_BACKLOG);
     let listeners = at.iter().map(listen).collect::<Result<_, _>>();
-    let listeners = listeners.map_err(|e| failed("listening for HTTP", e))?;
+    let listeners = listeners.map_err(|e| Error::stack("listening for HTTP", e))?;
     let pages = match alone {
         None => Some(""),
         Some(alone) => alone.status.then_some(PAGES_PREFIX),
@@ -277,7 +274,7 @@ fn workers(
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
-    let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
+    let interceptor = interceptor.map_err(|e| Error::stack("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
     let worker = |shared: Shared| Worker {
         connections: Connections::new(&shared, &interceptor),
@@ -323,7 +320,7 @@ fn reach_loopback(stack: &Stack, index: IfIndex, v4: &Addressing) -> Result<(), 
     };
     let via = RouteKind::Gateway(index, v4.guest);
     let added = stack.add_route(loopback, via);
-    added.map_err(|e| failed("adding a route to the guest's loopback", e))
+    added.map_err(|e| Error::stack("adding a route to the guest's loopback", e))
 }
 
 /// Opens the services that the first worker has for all.
@@ -336,9 +333,9 @@ fn services(
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
     let datagrams = stack.udp_bind_any(index);
-    let datagrams = datagrams.map_err(|e| failed("intercepting datagrams", e))?;
+    let datagrams = datagrams.map_err(|e| Error::stack("intercepting datagrams", e))?;
     let echoes = stack.icmp_echo_any(index);
-    let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
+    let echoes = echoes.map_err(|e| Error::stack("intercepting pings", e))?;
 
     let trace = opts.tcp_trace.as_deref().map(|path| {
         let doing = format!("writing {}", path.display());
@@ -399,7 +396,7 @@ fn impaired(
 fn interface(ends: &GuestEnd, alone: Option<&Alone>) -> IfConfig {
     let mac = match (alone, &ends.v4) {
         (Some(_), Some(v4)) => mac_of(v4.gateway),
-        _ => MAC,
+        _ => STACK_MAC,
     };
     IfConfig {
         mac: Some(mac),
@@ -449,9 +446,4 @@ fn client_quota() -> ClientQuota {
     // Without a limit that can be read, the kernel says when no descriptor is left.
     let descriptors = limits::descriptors().unwrap_or(usize::MAX);
     ClientQuota::new(descriptors.min(CONNECTIONS_MAX))
-}
-
-/// An error of the stack, which gives no error number.
-pub(super) fn failed(doing: &str, e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::io(doing)(io::Error::other(e))
 }

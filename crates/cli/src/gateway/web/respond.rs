@@ -14,7 +14,6 @@ use std::time::SystemTime;
 use super::SharedFixed;
 use crate::files::{DirectoryNames, FoundEntry, NotInMemory, OpenedFiles, ServedFile, ServedTree};
 use crate::gateway::figures::{Figures, Gauges};
-use crate::gateway::services::figures_now;
 use crate::gateway::shared::Shared;
 use crate::http::coding;
 use crate::http::plan::{self, Representation, ResponsePlan, Terms};
@@ -143,8 +142,7 @@ impl Responder {
             };
         }
         shared.counters.status_requests += 1;
-        let figures =
-            |shared: &Shared| -> Figures { figures_now(&self.fixed.get(), shared, gauges) };
+        let figures = |shared: &Shared| -> Figures { shared.figures(&self.fixed.get(), gauges) };
         let plan = match page {
             Some(StatusPage::People) => plan::page(
                 "text/html; charset=utf-8",

@@ -261,64 +261,76 @@ fn acquisitions_are_estimated_and_the_order_of_locks_does_not_matter() {
     }
 }
 
-#[test]
-fn writers_and_readers_take_turns() {
-    // Breaks if a new reader passes a writer that waits, or a reader that waited for one write
-    // waits for the next one too.
-    static CLASS: LockClass = LockClass::unranked("turns");
-    let (lock, log) = (RwLock::new(&CLASS, ()), std::sync::Mutex::new(Vec::new()));
-    let note = |what| log.lock().expect("no panic").push(what);
-    let reader = lock.read();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let _writes = lock.write();
-            note("first writer");
-            scope.spawn(|| {
-                let _reads = lock.read();
-                note("reader");
-            });
-            when_asleep(&CLASS, 1);
-            scope.spawn(|| {
-                let _writes = lock.write();
-                note("second writer");
-            });
-            when_asleep(&CLASS, 2);
-        });
-        when_asleep(&CLASS, 1);
-        assert!(lock.try_read().is_none(), "a reader passes a writer");
-        drop(reader);
-    });
-    let log = log.into_inner().expect("no panic");
-    assert_eq!(log, ["first writer", "reader", "second writer"]);
+/// The rules of a lock with readers and writers.
+macro_rules! readers_and_writers {
+    ($name:ident, $lock:ident) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn writers_and_readers_take_turns() {
+                // Breaks if a new reader passes a writer that waits, a reader that waited for one write waits for the
+                // next one too, or a reader forgets its slot (this one is released far from where it came in).
+                static CLASS: LockClass = LockClass::unranked(concat!(stringify!($lock), " turns"));
+                let (lock, log) = ($lock::new(&CLASS, ()), std::sync::Mutex::new(Vec::new()));
+                let note = |what| log.lock().expect("no panic").push(what);
+                let reader = lock.read();
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let _writes = lock.write();
+                        note("first writer");
+                        scope.spawn(|| {
+                            let _reads = lock.read();
+                            note("reader");
+                        });
+                        when_asleep(&CLASS, 1);
+                        scope.spawn(|| {
+                            let _writes = lock.write();
+                            note("second writer");
+                        });
+                        when_asleep(&CLASS, 2);
+                    });
+                    when_asleep(&CLASS, 1);
+                    assert!(lock.try_read().is_none(), "a reader passes a writer");
+                    drop(reader);
+                });
+                let log = log.into_inner().expect("no panic");
+                assert_eq!(log, ["first writer", "reader", "second writer"]);
+            }
+
+            #[test]
+            fn readers_see_whole_writes() {
+                // Breaks if a reader is in beside a writer, or two writers are; or if either starves.
+                static CLASS: LockClass = LockClass::unranked(concat!(stringify!($lock), " pair"));
+                let (pair, rounds) = (
+                    $lock::new(&CLASS, (0, 0)),
+                    if cfg!(miri) { 50 } else { 5_000 },
+                );
+                thread::scope(|scope| {
+                    for _ in 0..2 {
+                        scope.spawn(|| {
+                            for _ in 0..rounds {
+                                let mut pair = pair.write();
+                                pair.0 += 1;
+                                pair.1 += 1;
+                            }
+                        });
+                        scope.spawn(|| {
+                            for _ in 0..rounds {
+                                let pair = pair.read();
+                                assert_eq!(pair.0, pair.1);
+                            }
+                        });
+                    }
+                });
+                assert_eq!(*pair.read(), (2 * rounds, 2 * rounds));
+            }
+        }
+    };
 }
 
-#[test]
-fn readers_see_whole_writes() {
-    // Breaks if a reader is in beside a writer, or two writers are.
-    static CLASS: LockClass = LockClass::unranked("pair");
-    let (pair, rounds) = (
-        RwLock::new(&CLASS, (0, 0)),
-        if cfg!(miri) { 50 } else { 5_000 },
-    );
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                for _ in 0..rounds {
-                    let mut pair = pair.write();
-                    pair.0 += 1;
-                    pair.1 += 1;
-                }
-            });
-            scope.spawn(|| {
-                for _ in 0..rounds {
-                    let pair = pair.read();
-                    assert_eq!(pair.0, pair.1);
-                }
-            });
-        }
-    });
-    assert_eq!(pair.into_inner(), (2 * rounds, 2 * rounds));
-}
+readers_and_writers!(rw_lock, RwLock);
+readers_and_writers!(rm_lock, RmLock);
 
 #[test]
 fn statistics_print_one_line_a_class() {
@@ -377,65 +389,6 @@ fn a_read_mostly_lock_lets_readers_share_and_writers_not() {
     assert_eq!(format!("{lock:?}"), "RmLock(<locked>)");
     drop(writer);
     assert_eq!(*lock.get_mut(), 2);
-}
-
-#[test]
-fn writers_and_read_mostly_readers_take_turns() {
-    // Breaks if a new reader passes a writer that waits, a reader that waited for one write waits for
-    // the next one too, or a reader forgets its slot (this one is released far from where it came in).
-    static CLASS: LockClass = LockClass::unranked("mostly turns");
-    let (lock, log) = (RmLock::new(&CLASS, ()), std::sync::Mutex::new(Vec::new()));
-    let note = |what| log.lock().expect("no panic").push(what);
-    let reader = lock.read();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let _writes = lock.write();
-            note("first writer");
-            scope.spawn(|| {
-                let _reads = lock.read();
-                note("reader");
-            });
-            when_asleep(&CLASS, 1);
-            scope.spawn(|| {
-                let _writes = lock.write();
-                note("second writer");
-            });
-            when_asleep(&CLASS, 2);
-        });
-        when_asleep(&CLASS, 1);
-        assert!(lock.try_read().is_none(), "a reader passes a writer");
-        drop(reader);
-    });
-    let log = log.into_inner().expect("no panic");
-    assert_eq!(log, ["first writer", "reader", "second writer"]);
-}
-
-#[test]
-fn read_mostly_readers_see_whole_writes() {
-    // Breaks if a reader is in beside a writer, or two writers are; or if either starves.
-    static CLASS: LockClass = LockClass::unranked("mostly pair");
-    let (pair, rounds) = (
-        RmLock::new(&CLASS, (0, 0)),
-        if cfg!(miri) { 50 } else { 5_000 },
-    );
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                for _ in 0..rounds {
-                    let mut pair = pair.write();
-                    pair.0 += 1;
-                    pair.1 += 1;
-                }
-            });
-            scope.spawn(|| {
-                for _ in 0..rounds {
-                    let pair = pair.read();
-                    assert_eq!(pair.0, pair.1);
-                }
-            });
-        }
-    });
-    assert_eq!(*pair.read(), (2 * rounds, 2 * rounds));
 }
 
 #[test]

@@ -192,6 +192,7 @@ impl IcmpError {
             Self::Host => Unreachable6::Address,
             Self::Port => Unreachable6::Port,
             Self::AdminProhibited => Unreachable6::AdminProhibited,
+            Self::BeyondScope => Unreachable6::BeyondScope,
             Self::Protocol => {
                 return Icmp6Message::ParamProblem {
                     code: 1,
@@ -215,9 +216,8 @@ impl IcmpError {
                 Unreachable6::NoRoute | Unreachable6::Reject => Self::Net,
                 Unreachable6::AdminProhibited | Unreachable6::SourcePolicy => Self::AdminProhibited,
                 Unreachable6::Port => Self::Port,
-                Unreachable6::BeyondScope | Unreachable6::Address | Unreachable6::Other(_) => {
-                    Self::Host
-                }
+                Unreachable6::BeyondScope => Self::BeyondScope,
+                Unreachable6::Address | Unreachable6::Other(_) => Self::Host,
             }),
             Icmp6Message::PacketTooBig { mtu } => {
                 (mtu >= u32::from(Ipv6Header::MTU_MIN)).then(|| Self::FragNeeded {

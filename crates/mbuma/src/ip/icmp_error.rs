@@ -21,6 +21,9 @@ pub enum IcmpError {
     Protocol,
     /// A filter forbids it.
     AdminProhibited,
+    /// Its source is good on its own link only, and its destination is beyond (RFC 4443 section 3.1, code 2). IPv4 has no such
+    /// error.
+    BeyondScope,
     /// It is too large for a link, and must not be fragmented (RFC 1191).
     FragNeeded {
         /// MTU of that link; 0 from routers that do not tell.
@@ -35,7 +38,7 @@ impl IcmpError {
     pub(crate) fn to_message(self) -> IcmpMessage {
         IcmpMessage::DestUnreachable(match self {
             Self::Net => Unreachable::NetUnreachable,
-            Self::Host => Unreachable::HostUnreachable,
+            Self::Host | Self::BeyondScope => Unreachable::HostUnreachable,
             Self::Port => Unreachable::PortUnreachable,
             Self::Protocol => Unreachable::ProtocolUnreachable,
             Self::AdminProhibited => Unreachable::AdminProhibited,

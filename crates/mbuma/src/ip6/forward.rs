@@ -5,7 +5,7 @@
 //! options).
 //!
 //! Invariants: each packet is dropped for a reason, and its sender told if there is something to tell, or counted as
-//! forwarded, once. A packet from or to a link-local address stays on its link.
+//! forwarded, once. A packet from or to a link-local address stays on its link, and the sender of one for beyond is told.
 //! Locks: none. Sources: RFC 8200 sections 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
 
 use std::net::Ipv6Addr;
@@ -52,9 +52,13 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts6) {
 
 /// Whether a packet between these addresses may be sent on, and where to.
 fn find_way(batch: &Batch<'_>, facts: &Facts6) -> Result<Route<Ipv6Addr>, Stop> {
-    let link_local = is_link_local6(facts.src) || is_link_local6(facts.dst);
-    if link_local || facts.src.is_unspecified() || is_martian_destination6(facts.dst) {
+    let to_link = is_link_local6(facts.dst) || is_martian_destination6(facts.dst);
+    if to_link || facts.src.is_unspecified() {
         return Err(Stop::silent(DropReason::ForwardMartian));
+    }
+    if is_link_local6(facts.src) {
+        let kind = IcmpError::BeyondScope;
+        return Err(Stop(DropReason::ForwardMartian, Some(kind)));
     }
     if facts.hop_limit <= 1 {
         let kind = IcmpError::TimeExceeded;

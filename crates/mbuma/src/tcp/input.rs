@@ -83,7 +83,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
         IcmpError::Port | IcmpError::Protocol => {
             connecting && abort_connect(&mut t, SocketError::Refused)
         }
-        IcmpError::Net | IcmpError::Host | IcmpError::AdminProhibited => {
+        IcmpError::Net | IcmpError::Host | IcmpError::AdminProhibited | IcmpError::BeyondScope => {
             t.conn.soft_error = Some(SocketError::Unreachable);
             let abort = batch.stack.tcp.config.soft_errors_abort;
             connecting && abort && abort_connect(&mut t, SocketError::Unreachable)

@@ -563,6 +563,34 @@ fn r2_link_local_and_loopback_addresses_stay_where_they_are() {
     router.done();
 }
 
+#[test]
+fn r3_the_sender_of_a_packet_for_beyond_its_scope_is_told() {
+    // RFC 4443 3.1, code 2: breaks if a host that chose its link-local address by mistake waits for an answer.
+    let router = Router6::new(1500);
+    let peer = link_local_of(PEER_MAC);
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let frame = nd_frame(peer, solicited_node(US6), &question);
+    router.lab.give(&frame);
+    drop(router.lab.packets());
+    for (dst, told) in [(FAR, true), (link_local_of(FAR_MAC), false)] {
+        let fields = Ipv6Fields {
+            next: IpProto(253),
+            src: peer,
+            dst,
+            ..Ipv6Fields::default()
+        };
+        router.lab.give(&frame6(&fields, &pattern_bytes(100)));
+        if told {
+            let seen = parse6(&router.lab.frame());
+            assert_eq!((seen.to, seen.dst), (PEER_MAC, peer));
+            let beyond = Icmp6Message::DestUnreachable(Unreachable6::BeyondScope);
+            assert_eq!(parse_icmp6(&seen).0.message(), beyond);
+        }
+    }
+    assert_eq!(router.lab.dropped(DropReason::ForwardMartian), 2);
+    router.done();
+}
+
 /// Two stacks on a pipe.
 struct Two {
     clock: Arc<VirtualClock>,

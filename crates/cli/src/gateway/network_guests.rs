@@ -101,3 +101,53 @@ impl NetworkGuests {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use kern::{Clock, MonotonicClock};
+
+    use super::super::test_gateway;
+    use super::*;
+    use crate::guest::GuestEnd;
+    use crate::guests::{GuestSpec, JoinedGuest};
+    use crate::sys::tap::Offloads;
+
+    fn joined(id: GuestId, tap: OwnedFd) -> GuestChange {
+        let spec = GuestSpec {
+            id,
+            addr: [10, 0, 2, 100 + id as u8].into(),
+            addr6: None,
+            name: None,
+            offloads: Offloads::default(),
+        };
+        GuestChange::Joined(JoinedGuest { spec, tap })
+    }
+
+    #[test]
+    fn a_guest_that_could_not_join_is_not_waited_for() {
+        // Breaks if the end of a guest that got no port sets a timer: no frame of it can come, and its address may be that of a
+        // guest that lives.
+        let (mut shared, _) = test_gateway::start();
+        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
+        let link = NetworkLink::new(1500, &clock, shared.stack.pool()).expect("a descriptor");
+        let mut guests = NetworkGuests::new(Arc::new(link));
+        let mut names = LocalNames::new(&GuestEnd::usual());
+        let mut change = |change, shared: &mut Shared, guests: &mut NetworkGuests| {
+            guests.change(shared, &mut names, change);
+        };
+        // A file that can't be waited for.
+        let refused = File::open("/dev/null").expect("it is there").into();
+        change(joined(1, refused), &mut shared, &mut guests);
+        change(GuestChange::Left(1), &mut shared, &mut guests);
+        assert!(guests.leaving.is_empty() && guests.addrs.is_empty());
+        // One that has joined is.
+        let (ours, _guests) = UnixDatagram::pair().expect("two descriptors");
+        change(joined(2, ours.into()), &mut shared, &mut guests);
+        change(GuestChange::Left(2), &mut shared, &mut guests);
+        assert!(guests.leaving.contains_key(&2));
+    }
+}

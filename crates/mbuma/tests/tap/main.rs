@@ -14,6 +14,7 @@ use mbuma::device::{Budget, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
 use namespace::{US, US6, in_namespace, make_taps, skipped};
 
+mod differential;
 mod echo;
 mod namespace;
 mod runtime;

@@ -3,8 +3,8 @@
 //! A record takes its place in the send buffer with its length on the wire ([`PlainRecord`]), and is sealed in the order of
 //! places. A KeyUpdate of ours is a record like others: what is behind it is sealed under the next key.
 //!
-//! Invariants: records are framed and sealed in one order, so they have one number. At most one KeyUpdate of ours is framed and
-//! not sealed.
+//! Invariants: records are framed and sealed in one order, so they have one number. At most one KeyUpdate that the program or the
+//! peer asked for is framed and not sealed; beside it there are those without which a key would be worn out.
 //!
 //! Locks: the owner's. Sources: RFC 8446 4.6.3, 5.5 and 6.1.
 
@@ -33,8 +33,8 @@ pub(crate) struct TlsSession {
     pub(super) source: QuietSource,
     /// Records framed under the key under which the next one is.
     framed: u64,
-    /// A KeyUpdate of ours is framed, and not sealed.
-    pub(super) updating: bool,
+    /// KeyUpdates of ours that are framed, and not sealed.
+    updating: u64,
     pub(super) messages: HandshakeMessages,
     pub(super) assembly: RecordAssembly,
     /// Records without data since the last data.
@@ -91,7 +91,7 @@ impl TlsSession {
             tx: keys.tx,
             rx: keys.rx,
             source: QuietSource(keys.source),
-            updating: false,
+            updating: 0,
             messages: HandshakeMessages::default(),
             assembly: RecordAssembly::default(),
             idle_records: 0,
@@ -154,9 +154,9 @@ impl TlsSession {
         self.may_frame()?;
         let records_max = self.tx.aead.records_max();
         let reserve = KEY_RESERVE.min(records_max / 2);
-        if records_max - self.framed <= reserve && !self.updating {
+        if records_max - self.framed <= reserve && self.version == TlsVersion::Tls13 {
             // If there is no buffer for it now, there is one before the reserve is used up.
-            _ = self.update_key(pool, false);
+            _ = self.put_key_update(pool, false);
         }
         Ok(self.frame(ContentType::Data, content))
     }
@@ -185,10 +185,16 @@ impl TlsSession {
         if self.version == TlsVersion::Tls12 {
             return Err(TlsError::KeyWornOut);
         }
-        if !self.updating {
-            self.put(pool, ContentType::Handshake, &messages::key_update(request))?;
-            (self.updating, self.framed) = (true, 0);
+        if self.updating == 0 {
+            self.put_key_update(pool, request)?;
         }
+        Ok(())
+    }
+
+    /// What is framed from now on is for the next key.
+    fn put_key_update(&mut self, pool: &MbufPool, request: bool) -> Result<(), TlsError> {
+        self.put(pool, ContentType::Handshake, &messages::key_update(request))?;
+        (self.updating, self.framed) = (self.updating + 1, 0);
         Ok(())
     }
 
@@ -247,7 +253,7 @@ impl Sealer for TlsSession {
         // The only handshake messages of ours behind the handshake are these.
         if content == ContentType::Handshake {
             self.tx = self.source.0.next_tx().map_err(|_| SealError::Failed)?;
-            self.updating = false;
+            self.updating = self.updating.saturating_sub(1);
             self.counts.tx_updates += 1;
         }
         Ok(sealed)

@@ -58,9 +58,13 @@ fn parse<A: Address>(packet: &mut Packet, from: &Addressed<'_, A>) -> Result<End
         return Err(DropReason::UdpBadHeader);
     }
     packet.truncate(ip.header_len + len);
-    let unsummed = A::SUM_OPTIONAL && !header.has_checksum();
-    let verified = packet.header().csum.contains(Csum::L4_VALID) || unsummed;
-    if !verified && !checksum_ok(packet, from, header.len()) {
+    let verified = packet.header().csum.contains(Csum::L4_VALID);
+    let good = || match header.has_checksum() {
+        // Where it is required, zero is no checksum, though it may be the sum (RFC 8200 section 8.1).
+        false => A::SUM_OPTIONAL,
+        true => checksum_ok(packet, from, header.len()),
+    };
+    if !verified && !good() {
         return Err(DropReason::UdpBadChecksum);
     }
     Ok(A::ends(from, header.src_port(), header.dst_port()))

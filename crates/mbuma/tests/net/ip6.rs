@@ -382,7 +382,15 @@ fn h9_a_datagram_without_checksum_is_dropped() {
     lab.give(&frame6(&fields, &datagram));
     assert!(socket.recv().is_err());
     assert_eq!(lab.dropped(DropReason::UdpBadChecksum), 1);
-    drop(socket);
+    // Bytes whose sum is zero: the sender must write ffff, and zero is still no checksum.
+    datagram.truncate(UdpHeader::LEN);
+    UdpHeader::new(9, 7, 10).emit(&mut datagram);
+    let mut sum = pseudo_header_v6(PEER6, US6, IpProto::UDP, 10);
+    sum.add_bytes(&datagram);
+    datagram.extend(sum.finish().to_be_bytes());
+    lab.give(&frame6(&fields, &datagram));
+    assert!(socket.recv().is_err());
+    assert_eq!(lab.dropped(DropReason::UdpBadChecksum), 2);
     lab.done();
 }
 

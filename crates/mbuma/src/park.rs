@@ -60,8 +60,16 @@ pub(crate) fn retry<T>(
             Poll::Ready(result) => Some(result),
             Poll::Pending => None,
         },
-        Wait::Yes(timeout) => with_parker(|parker| parker.block_on(timeout, attempt)),
+        Wait::Yes(timeout) => retry_within(|| timeout, attempt),
     }
+}
+
+/// The same, for as long as `timeout` says, which is asked only if there is something to wait for.
+pub(crate) fn retry_within<T>(
+    timeout: impl FnOnce() -> Option<Duration>,
+    attempt: impl FnMut(Option<&Waker>) -> Poll<T>,
+) -> Option<T> {
+    with_parker(|parker| parker.block_on(timeout, attempt))
 }
 
 /// Calls `f` with the thread's parker.
@@ -193,11 +201,12 @@ impl Parker {
     /// Calls `attempt` until it is ready; after the timeout once more.
     pub(crate) fn block_on<T>(
         &self,
-        timeout: Option<Duration>,
+        timeout: impl FnOnce() -> Option<Duration>,
         mut attempt: impl FnMut(Option<&Waker>) -> Poll<T>,
     ) -> Option<T> {
         // The clock is read only if the thread must wait. A deadline that the clock can't express is none.
         let mut deadline = None;
+        let mut timeout = Some(timeout);
         let mut expired = false;
         loop {
             if let Poll::Ready(result) = attempt(Some(&self.waker)) {
@@ -206,8 +215,8 @@ impl Parker {
             if expired {
                 return None;
             }
-            if let (None, Some(timeout)) = (deadline, timeout) {
-                deadline = Instant::now().checked_add(timeout);
+            if let Some(timeout) = timeout.take() {
+                deadline = timeout().and_then(|timeout| Instant::now().checked_add(timeout));
             }
             expired = !self.sleep(deadline);
         }

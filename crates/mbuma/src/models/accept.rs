@@ -198,14 +198,17 @@ impl Listening {
     }
 
     fn accept_with_a_late_waker(&self, listener: &TcpListener) -> Option<crate::TcpStream> {
-        Parker::new().block_on(None, |waker| match listener.accept() {
-            Ok(stream) => Poll::Ready(stream),
-            Err(_) => {
-                let mut q = self.queue.queue.lock_inside();
-                q.acceptors.add(Want::Read, waker.expect("it may wait"));
-                Poll::Pending
-            }
-        })
+        Parker::new().block_on(
+            || None,
+            |waker| match listener.accept() {
+                Ok(stream) => Poll::Ready(stream),
+                Err(_) => {
+                    let mut q = self.queue.queue.lock_inside();
+                    q.acceptors.add(Want::Read, waker.expect("it may wait"));
+                    Poll::Pending
+                }
+            },
+        )
     }
 
     /// Nothing is left when both sides are done.

@@ -123,15 +123,18 @@ fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
 }
 
 fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, RecvError> {
-    let received = Parker::new().block_on(None, |waker| match socket.recv() {
-        Ok(datagram) => Poll::Ready(Ok(datagram)),
-        Err(RecvError::Icmp(e)) => Poll::Ready(Err(RecvError::Icmp(e))),
-        Err(_) => {
-            let waker = waker.expect("it may wait").clone();
-            let _: Option<Waker> = pcb.queue.set_waker(&Giant::new(false), waker);
-            Poll::Pending
-        }
-    });
+    let received = Parker::new().block_on(
+        || None,
+        |waker| match socket.recv() {
+            Ok(datagram) => Poll::Ready(Ok(datagram)),
+            Err(RecvError::Icmp(e)) => Poll::Ready(Err(RecvError::Icmp(e))),
+            Err(_) => {
+                let waker = waker.expect("it may wait").clone();
+                let _: Option<Waker> = pcb.queue.set_waker(&Giant::new(false), waker);
+                Poll::Pending
+            }
+        },
+    );
     received.unwrap_or(Err(RecvError::TimedOut))
 }
 
@@ -215,13 +218,16 @@ impl Wake for StreamLooker {
 
 /// What a task does that waits for one direction: polls, and sleeps until its waker is called.
 fn poll_until_the_end(stream: &TcpStream, want: Want) {
-    let ended = Parker::new().block_on(None, |waker| {
-        let mut cx = Context::from_waker(waker.expect("it may wait"));
-        match want {
-            Want::Read => stream.poll_read(&mut cx, &mut [0; 8]).map_ok(|_| ()),
-            Want::Write => stream.poll_connected(&mut cx),
-        }
-    });
+    let ended = Parker::new().block_on(
+        || None,
+        |waker| {
+            let mut cx = Context::from_waker(waker.expect("it may wait"));
+            match want {
+                Want::Read => stream.poll_read(&mut cx, &mut [0; 8]).map_ok(|_| ()),
+                Want::Write => stream.poll_connected(&mut cx),
+            }
+        },
+    );
     assert!(matches!(
         ended,
         Some(Err(SocketError::Reset | SocketError::Closed))

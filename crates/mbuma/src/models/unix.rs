@@ -68,14 +68,17 @@ fn recv(socket: &UnixSeqpacket) -> bool {
 
 /// Asks, and leaves its waker only afterwards, without another look.
 fn recv_asks_too_early(socket: &UnixSeqpacket) -> bool {
-    let received = Parker::new().block_on(None, |waiter| match socket.recv_with(0) {
-        Err(UnixError::WouldBlock) => {
-            let waker = waiter.expect("it may wait");
-            let _ = socket.poll_readable(&Context::from_waker(waker));
-            Poll::Pending
-        }
-        other => Poll::Ready(other),
-    });
+    let received = Parker::new().block_on(
+        || None,
+        |waiter| match socket.recv_with(0) {
+            Err(UnixError::WouldBlock) => {
+                let waker = waiter.expect("it may wait");
+                let _ = socket.poll_readable(&Context::from_waker(waker));
+                Poll::Pending
+            }
+            other => Poll::Ready(other),
+        },
+    );
     received.expect("no timeout").expect("no reset").is_some()
 }
 

@@ -27,7 +27,7 @@ use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, PageSource, Pages};
 
 use super::SocketError;
 use super::tcp_stream::TcpStream;
-use crate::park::{Wait, retry};
+use crate::park::retry_within;
 use crate::tls::TlsError;
 use crate::waiters::{PollingTask, WaitBy};
 
@@ -289,6 +289,11 @@ pub(crate) trait FileSink {
     /// The buffers that files are read into.
     fn pool(&self) -> &MbufPool;
 
+    /// How long a call may wait that gives no timeout of its own.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// Ends the connection with an error at its peer, which was promised what can't be read.
     fn fail(&self);
 
@@ -372,7 +377,8 @@ pub(crate) fn send_blocking(
 ) -> Result<u64, SendFileError> {
     let begin = job.accepted;
     while !job.is_done() {
-        let sent = retry(Wait::Yes(timeout), |waker| {
+        let timeout = || timeout.or_else(|| sink.timeout());
+        let sent = retry_within(timeout, |waker| {
             match send(sink, job, waker.map(WaitBy::Once)) {
                 Err(e) if e.is_would_block() => Poll::Pending,
                 other => Poll::Ready(other),

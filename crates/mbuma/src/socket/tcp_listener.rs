@@ -13,7 +13,7 @@ use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;
 use crate::ip::IcmpError;
-use crate::park::{Wait, retry};
+use crate::park::retry_within;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::accept::AcceptQueue;
@@ -53,7 +53,10 @@ impl TcpListener {
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is none now.
     pub fn accept(&self) -> Result<TcpStream, SocketError> {
-        self.accept_waiting(Wait::No).ok_or(SocketError::WouldBlock)
+        match self.attempt(None) {
+            Poll::Ready(stream) => Ok(stream),
+            Poll::Pending => Err(SocketError::WouldBlock),
+        }
     }
 
     /// The next established connection, waiting for one.
@@ -61,17 +64,9 @@ impl TcpListener {
     /// # Errors
     /// [`SocketError::TimedOut`] when the time is over.
     pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<TcpStream, SocketError> {
-        let accepted = self.accept_waiting(Wait::Yes(timeout));
-        accepted.ok_or(SocketError::TimedOut)
-    }
-
-    fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
-        let pcb = retry(wait, |waiter| {
-            let waiter = waiter.map(WaitBy::Once);
-            let oldest = self.queue.pop(self.stack.giant(), waiter);
-            oldest.map_or(Poll::Pending, Poll::Ready)
-        })?;
-        Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
+        let timeout = || timeout.or_else(|| self.options().recv_timeout);
+        let oldest = retry_within(timeout, |waiter| self.attempt(waiter.map(WaitBy::Once)));
+        oldest.ok_or(SocketError::TimedOut)
     }
 
     /// The next established connection, for one task: if several poll, the one that polled last is woken.

@@ -15,7 +15,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 use super::SocketError;
 use super::send_file::{FileRoom, FileSink, SendFileError};
 use super::splice::{self, End};
-use crate::park::{Wait, retry};
+use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;
 use crate::state::StackState;
 use crate::tcp::pcb::{Inpcb, Tcb};
@@ -36,7 +36,7 @@ pub(super) use rules::{
     close_send, is_source, may_send, may_write, should_reopen, take_received, wait_for,
 };
 
-use rules::{room, take_unspliced};
+use rules::{room, room_worth_a_write, take_unspliced};
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
 /// than moving mbufs does.
@@ -158,6 +158,30 @@ impl TcpStream {
         })
     }
 
+    /// The time that a call may wait that gives no timeout of its own.
+    pub(super) fn call_timeout(&self, want: Want) -> Option<Duration> {
+        let asked = self.options();
+        match want {
+            Want::Read => asked.recv_timeout,
+            Want::Write => asked.send_timeout,
+        }
+    }
+
+    /// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
+    fn blocking<T>(
+        &self,
+        want: Want,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        let timeout = || timeout.or_else(|| self.call_timeout(want));
+        let result = retry_within(timeout, |waiter| match attempt(waiter.map(WaitBy::Once)) {
+            Err(SocketError::WouldBlock) => Poll::Pending,
+            other => Poll::Ready(other),
+        });
+        result.unwrap_or(Err(SocketError::TimedOut))
+    }
+
     /// Runs `f` on the connection, which has nothing to send by that.
     pub(super) fn peek_at<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
         f(&mut visit::begin_outside(self.stack.giant(), &self.pcb))
@@ -174,7 +198,7 @@ impl TcpStream {
     /// # Errors
     /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
-        self.take(None, |t| take_unspliced(t, max))
+        self.take(max, None, |t| take_unspliced(t, max))
     }
 
     /// As [`TcpStream::recv_chain`], waiting for something to come.
@@ -186,21 +210,26 @@ impl TcpStream {
         max: usize,
         timeout: Option<Duration>,
     ) -> Result<Chain, SocketError> {
-        blocking(timeout, |waiting| {
-            self.take(waiting, |t| take_unspliced(t, max))
+        self.blocking(Want::Read, timeout, |waiting| {
+            self.take(max, waiting, |t| take_unspliced(t, max))
         })
     }
 
-    /// Takes something from the receive buffer, as `f` does it.
+    /// Takes up to `wanted` bytes from the receive buffer, as `f` does it.
     #[inline]
     fn take<R>(
         &self,
+        wanted: usize,
         waiting: Option<WaitBy<'_>>,
         f: impl FnOnce(&mut Tcb) -> Result<R, SocketError>,
     ) -> Result<R, SocketError> {
         self.look_first(waiting)?;
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
-        let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, Want::Read, *e, waiting))?;
+        let taken = match waiting.is_some() && t.is_too_little(wanted) {
+            true => Err(SocketError::WouldBlock),
+            false => f(&mut t),
+        };
+        let taken = taken.inspect_err(|e| wait_for(&mut t, Want::Read, *e, waiting))?;
         let tell = should_reopen(&t);
         drop(t);
         if tell {
@@ -227,7 +256,7 @@ impl TcpStream {
         waiting: Option<WaitBy<'_>>,
     ) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
-        let n = self.take(waiting, |t| {
+        let n = self.take(buf.len(), waiting, |t| {
             let n = urgent::limit(t, buf.len()).min(t.recv.buf.ready());
             if is_source(t) || !(1..=COPIED_LOCKED).contains(&n) {
                 moved = take_unspliced(t, buf.len())?;
@@ -260,7 +289,7 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        blocking(timeout, |waiting| self.read_to(buf, waiting))
+        self.blocking(Want::Read, timeout, |waiting| self.read_to(buf, waiting))
     }
 
     /// Copies received bytes to `buf`, and leaves them where they are.
@@ -281,13 +310,17 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        blocking(timeout, |waiting| self.look(buf, waiting))
+        self.blocking(Want::Read, timeout, |waiting| self.look(buf, waiting))
     }
 
     /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
     fn look(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         self.look_first(waiting)?;
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
+        if waiting.is_some() && t.is_too_little(buf.len()) {
+            wait_for(&mut t, Want::Read, SocketError::WouldBlock, waiting);
+            return Err(SocketError::WouldBlock);
+        }
         if t.recv.buf.is_empty() || is_source(&t) {
             let nothing = take_unspliced(&mut t, 0);
             return match nothing {
@@ -365,7 +398,7 @@ impl TcpStream {
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
         send_all(bytes, |rest| {
-            blocking(timeout, |waiting| self.give(rest, waiting))
+            self.blocking(Want::Write, timeout, |waiting| self.give(rest, waiting))
         })
     }
 
@@ -385,7 +418,11 @@ impl TcpStream {
     ) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
-            let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
+            let room = match waiting {
+                Some(_) => room_worth_a_write(t, bytes.len()),
+                None => room(t),
+            };
+            let room = room.inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
             let fits = bytes.get(..room.min(bytes.len())).unwrap_or_default();
             if behind != Behind::Nothing {
                 t.conn.options.get_or_insert_default();
@@ -414,7 +451,7 @@ impl TcpStream {
     /// Why it is not; [`SocketError::TimedOut`] when the time is over.
     #[doc(alias = "connect")]
     pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
-        blocking(timeout, |waiting| self.established(waiting))
+        self.blocking(Want::Write, timeout, |waiting| self.established(waiting))
     }
 
     fn established(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
@@ -463,6 +500,10 @@ impl TcpStream {
 impl FileSink for TcpStream {
     fn pool(&self) -> &MbufPool {
         TcpStream::pool(self)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.call_timeout(Want::Write)
     }
 
     fn fail(&self) {
@@ -514,20 +555,6 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     if tell {
         reset::send(batch, pcb.ends(), seq, ack);
     }
-}
-
-/// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
-fn blocking<T>(
-    timeout: Option<Duration>,
-    mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, SocketError>,
-) -> Result<T, SocketError> {
-    let result = retry(Wait::Yes(timeout), |waiter| {
-        match attempt(waiter.map(WaitBy::Once)) {
-            Err(SocketError::WouldBlock) => Poll::Pending,
-            other => Poll::Ready(other),
-        }
-    });
-    result.unwrap_or(Err(SocketError::TimedOut))
 }
 
 /// Sends all of `bytes` by calls of `send`. Returns how many were taken when nothing more could be.

@@ -22,7 +22,7 @@ use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use super::tcp_stream::{
     TcpStream, close_send, fail, is_source, may_send, may_write, send_all, should_reopen, wait_for,
 };
-use crate::park::{Wait, retry};
+use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
@@ -121,6 +121,7 @@ impl TlsStream {
         timeout: Option<Duration>,
     ) -> Result<usize, TlsError> {
         send_all(bytes, |rest| {
+            let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Write));
             blocking(timeout, |waiting| self.give(rest, waiting))
         })
     }
@@ -365,14 +366,12 @@ fn flush(t: &mut Tcb) -> bool {
 
 /// Tries until it gives something else than [`SocketError::WouldBlock`].
 fn blocking<T>(
-    timeout: Option<Duration>,
+    timeout: impl FnOnce() -> Option<Duration>,
     mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, TlsError>,
 ) -> Result<T, TlsError> {
-    let result = retry(Wait::Yes(timeout), |waker| {
-        match attempt(waker.map(WaitBy::Once)) {
-            Err(e) if e.is_would_block() => Poll::Pending,
-            other => Poll::Ready(other),
-        }
+    let result = retry_within(timeout, |waker| match attempt(waker.map(WaitBy::Once)) {
+        Err(e) if e.is_would_block() => Poll::Pending,
+        other => Poll::Ready(other),
     });
     result.unwrap_or(Err(SocketError::TimedOut.into()))
 }
@@ -380,6 +379,10 @@ fn blocking<T>(
 impl FileSink for TlsStream {
     fn pool(&self) -> &MbufPool {
         self.tcp.pool()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.tcp.call_timeout(Want::Write)
     }
 
     fn fail(&self) {

@@ -30,8 +30,11 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
     }
     acceptable(batch, t, seg)?;
     heard(batch, t);
-    if t.conn.state == State::SynReceived {
-        accepted(batch, pcb, t)?;
+    let completes = t.conn.state == State::SynReceived;
+    if t.conn.accept.is_some() && !waits_for_data(t, seg) {
+        hand_over(batch, pcb, t)?;
+    }
+    if completes {
         established(batch, t);
     }
     let duplicate = is_duplicate(batch, t, seg);
@@ -77,8 +80,17 @@ fn heard(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
+/// Whether the listener's program gets the connection later: it wants only those of clients that have sent something.
+fn waits_for_data(t: &Tcb, seg: &Segment) -> bool {
+    let Some(place) = t.conn.accept.as_ref().filter(|_| seg.len() == 0) else {
+        return false;
+    };
+    // Those that wait are bounded as half-open ones are.
+    t.conn.accept_delay().is_some() && !place.is_crowded()
+}
+
 /// A listener gets its connection; or not yet, when it has as many as it may.
-fn accepted(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
+pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
     let Some(place) = &t.conn.accept else {
         return Continue(());
     };
@@ -91,6 +103,7 @@ fn accepted(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
         }
     }
     t.conn.accept = None;
+    t.timers.stop(TcpTimer::Accept);
     Continue(())
 }
 
@@ -110,6 +123,9 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
         TcpTimer::Keepalive,
         t.conn.keepalive().map(|idle| batch.now + idle),
     );
+    if let (Some(delay), true) = (t.conn.accept_delay(), t.conn.accept.is_some()) {
+        t.timers.set(TcpTimer::Accept, batch.now + delay);
+    }
     t.notify();
 }
 
@@ -231,8 +247,7 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
     t.send.buf.trim_front(bytes as usize);
     t.send.base += bytes;
     // A writer is woken when there is room worth a write, not at each acknowledgement.
-    let room = was_full || t.send.buf.space() >= t.send.buf.hiwat() / 2;
-    if room && !planted(StackFault::LostWakeup) {
+    if t.is_worth_a_write(was_full) && !planted(StackFault::LostWakeup) {
         t.due |= Due::WAKE_WRITER;
     }
 }

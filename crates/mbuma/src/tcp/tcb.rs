@@ -146,6 +146,11 @@ impl ConnState {
             .map_or_else(Default::default, |o| o.asked)
     }
 
+    /// How long a client may be silent before the listener's program gets the connection.
+    pub(crate) fn accept_delay(&self) -> Option<Duration> {
+        self.options.as_ref().and_then(|o| o.asked.accept_delay)
+    }
+
     /// The codec of a connection that speaks TLS.
     pub(crate) fn tls(&self) -> Option<&TlsSession> {
         self.attached.as_deref()?.tls.as_deref()

@@ -31,6 +31,9 @@ pub(crate) enum TcpTimer {
     Probe,
     /// The next packet may leave, by the rate of the path. Only in states in which data is sent.
     Pace,
+    /// A listener's program gets the connection though its client was silent. It has a field in common with
+    /// [`Keepalive`](Self::Keepalive), which a program asks for when it has the connection.
+    Accept,
 }
 
 impl TcpTimer {
@@ -41,6 +44,7 @@ impl TcpTimer {
     const fn field(self) -> usize {
         match self {
             Self::Pace => Self::Wait as usize,
+            Self::Accept => Self::Keepalive as usize,
             other => other as usize,
         }
     }

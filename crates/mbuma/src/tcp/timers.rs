@@ -28,6 +28,7 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &WheelEntry) {
     delayed_ack(batch, &mut t);
     reorder(batch, &mut t);
     tail_probe(batch, &mut t);
+    accept_at_last(batch, pcb, &mut t);
     let hopeless = overdue(batch, &t)
         || retransmit(batch, pcb, &mut t)
         || persist(batch, &mut t)
@@ -222,6 +223,25 @@ fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let base = t.send.rtt.timeout(config.rto_min, config.rto_max);
     base.saturating_mul(1 << t.timers.persist_shift)
         .min(config.rto_max)
+}
+
+/// The least time between two attempts to hand a connection over, while as many are ready as may be.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// Hands a connection to its listener's program though its client has sent nothing.
+fn accept_at_last(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    if t.conn.accept.is_none() || !t.timers.take_due(TcpTimer::Accept, batch.now) {
+        return;
+    }
+    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    if ack::hand_over(batch, pcb, t).is_continue() {
+        return;
+    }
+    match t.conn.state {
+        // The listener has gone.
+        State::Closed => reset::send(batch, pcb.ends(), seq, ack),
+        _ => t.timers.set(TcpTimer::Accept, batch.now + ACCEPT_AGAIN),
+    }
 }
 
 /// Sends keepalives (RFC 1122 4.2.3.6). True if the peer left as many unanswered as the configuration allows.

@@ -81,6 +81,27 @@ pub struct TcpSocketOptions {
     /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
     #[doc(alias = "TCP_LINGER2")]
     pub fin_wait_2_timeout: Option<Duration>,
+    /// Calls that wait for data, tasks that poll for it, and wakers of readers: so many bytes must be there, or as many as the
+    /// call asks for, if these are fewer. The end, an error and a receive buffer that is half full are enough too. A call that
+    /// does not wait takes what is there, and readers of TLS wait for a record. Default: 1.
+    #[doc(alias = "SO_RCVLOWAT")]
+    pub recv_low_water: Option<usize>,
+    /// The same for room in the send buffer; at most, all of the buffer must be free. Default: one byte for a call that waits,
+    /// and half of the buffer for the waker of a writer that found it full.
+    #[doc(alias = "SO_SNDLOWAT")]
+    pub send_low_water: Option<usize>,
+    /// A call that waits for data ends after so long with [`TimedOut`](crate::SocketError::TimedOut), if it gives no timeout of
+    /// its own. So does a listener's call that waits for a connection.
+    #[doc(alias = "SO_RCVTIMEO")]
+    pub recv_timeout: Option<Duration>,
+    /// The same for a call that waits for room, or for the connection to be established.
+    #[doc(alias = "SO_SNDTIMEO")]
+    pub send_timeout: Option<Duration>,
+    /// Of a listener: a connection is accepted only when its client has sent something, or has been silent for so long. While
+    /// as many are half open or wait so as [`half_open_max`](crate::TcpConfig::half_open_max) says, none waits.
+    #[doc(alias = "TCP_DEFER_ACCEPT")]
+    #[doc(alias = "accf_data")]
+    pub accept_delay: Option<Duration>,
 }
 
 impl TcpSocketOptions {
@@ -155,6 +176,34 @@ impl UserOptions {
 }
 
 impl Tcb {
+    /// Whether a reader goes on waiting for `wanted` bytes though there may be some: its program asks for more at once.
+    pub(crate) fn is_too_little(&self, wanted: usize) -> bool {
+        let low_water = (self.conn.options.as_ref()).and_then(|o| o.asked.recv_low_water);
+        // Readers of TLS wait for records.
+        let Some(least) = low_water.filter(|_| self.conn.tls().is_none()) else {
+            return false;
+        };
+        let buf = &self.recv.buf;
+        // A buffer that fills up would close the window, and no more would come.
+        let is_half_full = buf.space() < buf.hiwat() / 2;
+        buf.ready() < least.min(wanted) && !is_half_full && self.read_end().is_none()
+    }
+
+    /// Whether a writer of `wanted` bytes goes on waiting though the send buffer has `room`.
+    pub(crate) fn is_too_little_room(&self, room: usize, wanted: usize) -> bool {
+        let low_water = (self.conn.options.as_ref()).and_then(|o| o.asked.send_low_water);
+        low_water.is_some_and(|least| room < least.min(wanted).min(self.send.buf.hiwat()))
+    }
+
+    /// Whether a writer that waits is told of the room that there is now; `was_full`: there was none before.
+    pub(crate) fn is_worth_a_write(&self, was_full: bool) -> bool {
+        let (space, hiwat) = (self.send.buf.space(), self.send.buf.hiwat());
+        match (self.conn.options.as_ref()).and_then(|o| o.asked.send_low_water) {
+            Some(least) => space >= least.min(hiwat),
+            None => was_full || space >= hiwat / 2,
+        }
+    }
+
     /// Says whether more data follows at once what was just written: then a segment that is not full waits for it.
     pub(crate) fn set_more_follows(&mut self, more: bool) {
         match (&mut self.conn.options, more) {

@@ -123,7 +123,7 @@ fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
     let due = due.difference(spliced);
     let mut wakes = Wakes::default();
     for (side, want) in SIDES {
-        if due.contains(side) {
+        if due.contains(side) && !(want == Want::Read && t.is_too_little(usize::MAX)) {
             t.conn.waiters.take_into(want, &mut wakes);
         }
     }

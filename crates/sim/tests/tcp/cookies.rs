@@ -289,3 +289,43 @@ fn a_cookie_is_answered_with_the_options_of_the_listener() {
     b.seen();
     b.finish();
 }
+
+#[test]
+fn clients_that_say_nothing_keep_no_program_waiting_once_they_are_too_many() {
+    // TCP_DEFER_ACCEPT: breaks when clients that connect and are silent take memory beyond the bound of half-open connections,
+    // or keep those beside them from the program; or one is lost when the listener has gone.
+    let mut b = bench();
+    let listener = b.stack().tcp_listen(us(PORT), 100).unwrap();
+    listener.set_options(&mbuma::TcpSocketOptions {
+        accept_delay: Some(secs(5)),
+        ..mbuma::TcpSocketOptions::default()
+    });
+    let mut accepted = Vec::new();
+    for n in 1..=2 * BOUND {
+        let mut hand = Hand::from_port(5000 + n);
+        b.say(&hand.segment(SYN));
+        (hand.snd, hand.rcv) = (hand.snd + 1, b.one().seq + 1);
+        b.say(&hand.segment(ACK));
+        accepted.extend(listener.accept());
+        let waiting = usize::from(n) - accepted.len();
+        assert!(waiting < usize::from(BOUND), "{waiting} wait after {n}");
+    }
+    assert_eq!(accepted.len(), usize::from(BOUND) + 1);
+    b.run(secs(6));
+    accepted.extend(std::iter::from_fn(|| listener.accept().ok()));
+    assert_eq!(accepted.len(), usize::from(2 * BOUND));
+    // One more, and no listener any more: it gets a reset when its time is over.
+    let mut hand = Hand::from_port(4000);
+    b.say(&hand.segment(SYN));
+    (hand.snd, hand.rcv) = (hand.snd + 1, b.one().seq + 1);
+    b.say(&hand.segment(ACK));
+    drop(listener);
+    b.seen();
+    b.run(secs(6));
+    assert!(b.one().has(RST));
+    accepted.iter().for_each(mbuma::TcpStream::abort);
+    drop(accepted);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use mbuf::Chain;
 
-use super::{TcpStream, room, take_unspliced, wait_for};
+use super::{TcpStream, room_worth_a_write, take_unspliced, wait_for};
 use crate::error::SocketError;
 use crate::tcp::visit;
 use crate::waiters::{PollingTask, WaitBy, Want};
@@ -65,7 +65,9 @@ impl TcpStream {
         cx: &mut Context<'_>,
         max: usize,
     ) -> Poll<Result<Chain, SocketError>> {
-        polled(cx, |waiting| self.take(waiting, |t| take_unspliced(t, max)))
+        polled(cx, |waiting| {
+            self.take(max, waiting, |t| take_unspliced(t, max))
+        })
     }
 
     /// Copies as much of `bytes` into the send buffer as it takes; returns how much.
@@ -104,7 +106,9 @@ impl TcpStream {
         waiting: Option<WaitBy<'_>>,
     ) -> Result<usize, SocketError> {
         self.with(|t| {
-            let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
+            let wanted = data.len();
+            let room = room_worth_a_write(t, wanted)
+                .inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
             let front = data.take_front(room).map_err(|_| SocketError::NoBufs)?;
             let taken = front.len();
             t.send.buf.append(&self.stack.pool, front);
@@ -130,8 +134,8 @@ impl TcpStream {
     fn ready(&self, want: Want, waiting: WaitBy<'_>) -> Poll<()> {
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let ready = match want {
-            Want::Read => t.is_readable() && !super::is_source(&t),
-            Want::Write => room(&t) != Err(SocketError::WouldBlock),
+            Want::Read => t.is_readable() && !t.is_too_little(usize::MAX) && !super::is_source(&t),
+            Want::Write => room_worth_a_write(&t, usize::MAX) != Err(SocketError::WouldBlock),
         };
         if ready {
             return Poll::Ready(());

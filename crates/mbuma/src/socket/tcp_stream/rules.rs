@@ -71,6 +71,15 @@ pub(super) fn room(t: &Tcb) -> Result<usize, SocketError> {
     }
 }
 
+/// The same for a writer of `wanted` bytes, which waits for as much as its program asks for.
+pub(super) fn room_worth_a_write(t: &Tcb, wanted: usize) -> Result<usize, SocketError> {
+    let room = room(t)?;
+    match t.is_too_little_room(room, wanted) {
+        true => Err(SocketError::WouldBlock),
+        false => Ok(room),
+    }
+}
+
 pub(in crate::socket) fn may_send(t: &Tcb) -> Result<(), SocketError> {
     match t.conn.state {
         _ if t.send.fin_queued => Err(SocketError::Closed),

@@ -8,6 +8,8 @@ use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::ifnet::IfConfig;
 use crate::{Config, Stack};
 
+mod waiting;
+
 /// Both ends of a connection between two stacks.
 struct Pair {
     client: TcpStream,

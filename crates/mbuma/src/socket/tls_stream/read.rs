@@ -35,6 +35,7 @@ impl TlsStream {
         max: usize,
         timeout: Option<Duration>,
     ) -> Result<Chain, TlsError> {
+        let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Read));
         blocking(timeout, |waiting| self.take(max, waiting))
     }
 

@@ -82,6 +82,11 @@ impl Place {
         self.queue.push(self.ticket, pcb)
     }
 
+    /// Whether as many have no program yet as may.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.queue.queue.lock_inside().syn_queue.len() >= self.queue.half_open_max
+    }
+
     /// Gives the place up.
     pub(crate) fn give_up(self) {
         self.queue.queue.lock_inside().syn_queue.forget(self.ticket);

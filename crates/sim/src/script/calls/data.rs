@@ -3,7 +3,8 @@
 //! The bytes that a program writes, and the payload of a script's segments, are a function of their place in the
 //! stream. So a read that returns wrong bytes is found although a script only says how many there are.
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::task::{Context, Poll, Waker};
 
 use mbuf::Chain;
 use mbuma::socket::SendError;
@@ -200,11 +201,20 @@ impl Descriptor {
             return Ok(CallOutcome::fails("EINVAL"));
         }
         let mut buf = vec![0; request.len];
+        let waits = !self.nonblocking && !request.dont_wait && request.len > 0;
         if request.wait_all && (available(stream) < request.len) && is_open(stream) {
             return Err(SocketError::WouldBlock);
         }
         let n = match request.peek {
             true => stream.peek(&mut buf)?,
+            // SO_RCVLOWAT is for calls that wait.
+            false if waits => {
+                let cx = &mut Context::from_waker(Waker::noop());
+                match stream.poll_read(cx, &mut buf) {
+                    Poll::Ready(read) => read?,
+                    Poll::Pending => return Err(SocketError::WouldBlock),
+                }
+            }
             // A call may have to be repeated where urgent data ends; scripts count bytes of one call.
             false => stream.recv(&mut buf)?,
         };

@@ -27,7 +27,7 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 13] = [
+pub(super) const OF_CONNECTION: [&str; 16] = [
     "TCP_LINGER2",
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
@@ -41,6 +41,9 @@ pub(super) const OF_CONNECTION: [&str; 13] = [
     "TCP_KEEPINTVL",
     "TCP_KEEPCNT",
     "SO_MAX_PACING_RATE",
+    "SO_RCVLOWAT",
+    "SO_SNDLOWAT",
+    "TCP_DEFER_ACCEPT",
 ];
 
 impl Sockets {
@@ -144,8 +147,9 @@ impl Sockets {
             "TCP_LINGER2" => tcp.fin_wait_2_timeout.as_secs() as i64,
             "TCP_SYNCNT" => i64::from(tcp.syn_retransmits_max),
             "IP_TTL" => 64,
+            "SO_RCVLOWAT" | "SO_SNDLOWAT" => 1,
             "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_USER_TIMEOUT" | "TCP_CORK"
-            | "TCP_NOPUSH" | "IP_TOS" => 0,
+            | "TCP_NOPUSH" | "IP_TOS" | "TCP_DEFER_ACCEPT" => 0,
             _ => return None,
         })
     }

@@ -1,6 +1,7 @@
 //! Calls that wait for descriptors to be ready.
 
 use std::collections::BTreeMap;
+use std::task::{Context, Waker};
 
 use mbuma::State;
 
@@ -40,9 +41,9 @@ impl Descriptor {
             Object::Listener(listening) => i64::from(listening.is_ready()) * IN,
             Object::Stream(stream) => {
                 let state = stream.state();
-                let readable =
-                    !matches!(stream.peek(&mut [0]), Err(mbuma::SocketError::WouldBlock));
-                let writable = stream.send_space() > 0 && state != State::SynSent;
+                let cx = &mut Context::from_waker(Waker::noop());
+                let readable = stream.poll_readable(cx).is_ready();
+                let writable = stream.poll_writable(cx).is_ready() && state != State::SynSent;
                 let over = state == State::Closed;
                 let failed = over && stream.error().is_some() && !self.error_was_told;
                 let bits = [

@@ -273,6 +273,12 @@ impl Descriptor {
             keepalive_probes: small("TCP_KEEPCNT"),
             pacing_max: positive("SO_MAX_PACING_RATE"),
             fin_wait_2_timeout: positive("TCP_LINGER2").map(Duration::from_secs),
+            recv_low_water: positive("SO_RCVLOWAT").map(|n| n as usize),
+            send_low_water: positive("SO_SNDLOWAT").map(|n| n as usize),
+            // A call of a script blocks as long as the script says.
+            recv_timeout: None,
+            send_timeout: None,
+            accept_delay: positive("TCP_DEFER_ACCEPT").map(Duration::from_secs),
         })
     }
 

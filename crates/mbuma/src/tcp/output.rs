@@ -29,6 +29,7 @@ pub(crate) use plan::payload_max;
 /// Sends what the connection may send now, and arms its timers. [`visit::end`](super::visit::end) calls it.
 pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     restart_after_idle(batch, t);
+    path_mtu::judge(batch, t, &pcb.ends());
     path_mtu::expire(batch, t);
     let mut pace = Pacing::begin(t, &batch.stack.tcp.config, batch.now);
     while let Some(plan) = next(t, &pace) {

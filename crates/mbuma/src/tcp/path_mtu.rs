@@ -1,7 +1,9 @@
 //! The path's MTU, as ICMP errors report it (RFC 1191), with the checks against forged ones (RFC 5927 7).
 //!
-//! An error is believed only if it quotes a segment in flight (`input::control`) that is larger than the MTU it names. The
-//! connection then sends smaller segments, and what was too large again. After [`TcpConfig::path_mtu_timeout`] it tries the
+//! An error must quote a segment in flight (`input::control`) that is larger than the MTU it names. It is believed at once if no
+//! full-sized segment has arrived yet. Else the path is known to carry such segments, and the error may be forged: then it is
+//! believed when the data that it quotes is found lost, and forgotten when that arrives (RFC 5927 7.2). The connection sends
+//! smaller segments from then on, and what was too large again. After [`TcpConfig::path_mtu_timeout`] it tries the
 //! interface's MTU again; a path that is still small says so again.
 //!
 //! A *black hole* is a path that drops what is too large and reports nothing. Timeouts of full-sized segments tell (RFC 8899 4.3); near
@@ -15,7 +17,7 @@ use std::time::Duration;
 use wire::Ipv6Header;
 
 use super::options;
-use super::pcb::{PathMtu, Tcb};
+use super::pcb::{DoubtedReport, PathMtu, Tcb};
 use super::recv_tuner::FAR;
 use crate::batch::Batch;
 use crate::icmp::input::Quoted;
@@ -37,7 +39,7 @@ const PLATEAUS: [u16; 10] = [
 /// A router reports that a packet of `packet_len` bytes is larger than `mtu`, or does not say than what (0). True if the
 /// connection has something to send again.
 pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16) -> bool {
-    let (packet_len, mtu_min) = (quoted.total_len, mtu_min(&quoted.ends));
+    let packet_len = quoted.total_len;
     let mtu = match mtu {
         0 => next_plateau(packet_len),
         mtu => mtu,
@@ -45,8 +47,42 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
     if packet_len <= mtu {
         return false;
     }
-    network::path_mtu_reported(batch, &quoted.ends, mtu);
-    let mss = mss_of(t, &quoted.ends, mtu.max(mtu_min));
+    let report = DoubtedReport {
+        seq: quoted.seq,
+        mtu,
+    };
+    if t.send.mss_passes {
+        // The data that is judged first.
+        let earlier = |known: &DoubtedReport| {
+            known.seq.before(report.seq) && known.seq.at_or_after(t.send.una)
+        };
+        if !t.send.doubted.as_deref().is_some_and(earlier) {
+            t.send.doubted = Some(Box::new(report));
+        }
+        return false;
+    }
+    believe(batch, t, &quoted.ends, mtu)
+}
+
+/// Before a turn to send: whether the data that the doubted report quotes was lost, or has arrived.
+pub(crate) fn judge(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
+    let Some(report) = t.send.doubted.as_deref().copied() else {
+        return;
+    };
+    let is_lost = t.send.sent.is_lost(report.seq);
+    if is_lost || t.send.una.after(report.seq) {
+        t.send.doubted = None;
+    }
+    if is_lost {
+        believe(batch, t, ends, report.mtu);
+    }
+}
+
+/// True if the connection has something to send again.
+fn believe(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends, mtu: u16) -> bool {
+    let mtu_min = mtu_min(ends);
+    network::path_mtu_reported(batch, ends, mtu);
+    let mss = mss_of(t, ends, mtu.max(mtu_min));
     let may_fragment = mtu < mtu_min;
     let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);
     let interface_mss = t

@@ -12,7 +12,7 @@ use kern::guarded::GuardedLock;
 use kern::prim::{AtomicBool, AtomicU32, MutexGuard, Ordering};
 use kern::{Cpu, Giant, Guarded, LockClass, order};
 
-pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
+pub(crate) use super::send_state::{DoubtedReport, MSS_DEFAULT, PathMtu, SendState};
 pub use super::state::State;
 pub(crate) use super::tcb::{Predecessor, Tcb};
 use crate::inet::{Ends, Pair};

@@ -164,7 +164,7 @@ impl SendState {
         let patience = self.patience();
         let (lost, again) = self.reordering.detect(&mut self.sent, a.now, &patience);
         outcome.look_again = again;
-        self.without_probe(lost)
+        self.without_probe(lost, a.now)
     }
 
     fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {
@@ -208,6 +208,9 @@ impl SendState {
             again,
         };
         self.cc.on_congestion(&mut self.window, &event);
+        if let Some(path) = &mut self.path {
+            path.search.on_congestion();
+        }
     }
 
     fn on_ack_open(
@@ -381,6 +384,7 @@ impl SendState {
 
     /// The path carries less or more in a segment.
     pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss_passes &= mss <= self.mss;
         self.mss = mss;
         self.window.set_mss(mss);
         self.cc.on_mss(&mut self.window);

@@ -40,6 +40,10 @@ pub(crate) struct SendState {
     pub(crate) mss: u32,
     /// The MTU that ICMP errors told of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
+    /// A full-sized segment has arrived, so the path carries it.
+    pub(crate) mss_passes: bool,
+    /// An ICMP error that is not believed yet.
+    pub(crate) doubted: Option<Box<DoubtedReport>>,
     /// When something was last sent.
     pub(crate) sent_at: Time,
     pub(crate) buf: StreamBuf,
@@ -55,6 +59,14 @@ pub(crate) struct SendState {
     pub(crate) nodelay: bool,
     /// The user will send nothing more.
     pub(crate) fin_queued: bool,
+}
+
+/// A report that segments are too large of which one has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DoubtedReport {
+    /// The data that it quotes begins here.
+    pub(crate) seq: SeqNum,
+    pub(crate) mtu: u16,
 }
 
 /// A path whose MTU is smaller than the interface's.
@@ -86,6 +98,8 @@ impl SendState {
             wscale: 0,
             mss,
             path: None,
+            mss_passes: false,
+            doubted: None,
             sent_at: now,
             buf: StreamBuf::new(config.send_buffer),
             rtt: Rtt::new(),

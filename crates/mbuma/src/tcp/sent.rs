@@ -245,6 +245,11 @@ impl SentMap {
         self.last().is_some_and(|r| r.sacked)
     }
 
+    /// Whether the data that begins at `seq` is to be sent again.
+    pub(crate) fn is_lost(&self, seq: SeqNum) -> bool {
+        self.many_ref().is_some_and(|m| m.is_lost(seq))
+    }
+
     fn many_ref(&self) -> Option<&Records> {
         match self {
             Self::Few(_) => None,

@@ -80,6 +80,40 @@ fn a_report_with_nothing_in_flight_is_forged() {
 }
 
 #[test]
+fn a_report_about_a_size_that_passed_waits_for_the_loss() {
+    // RFC 5927 7.2: breaks if an attacker who sees a connection whose segments arrive can make them small; or if a path that has
+    // really become smaller is not believed when the data that its report quotes is lost.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    b.say(&hand.ack(&seen[9]));
+    b.seen();
+    for is_forged in [true, false] {
+        stream.send(&bytes(10 * MSS)).expect("room");
+        b.run(ms(0));
+        let seen = b.seen();
+        for about in &seen {
+            assert!(reported(&mut b, about, small()).is_empty());
+        }
+        assert_eq!(stream.info().mss, MSS as u32);
+        if is_forged {
+            b.say(&hand.ack(&seen[9]));
+            b.run(secs(2));
+            assert_eq!(stream.info().mss, MSS as u32);
+            continue;
+        }
+        b.run(secs(1));
+        let again = b.seen();
+        assert_eq!(again[0].seq, seen[0].seq);
+        assert!(again.iter().all(|s| s.data.len() <= small_mss()));
+        assert_eq!(stream.info().mss, small_mss() as u32);
+        b.say(&hand.ack(&seen[9]));
+    }
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
 fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     // RFC 5927 7.2: breaks if an error is believed that names an MTU not smaller than the packet that it quotes.
     let mut b = Bench::new();

@@ -61,9 +61,9 @@ fn a_path_that_drops_large_packets_in_silence_is_searched() {
     assert_eq!(s.black_holes, 1);
     assert!(s.mtu_probes_acked >= 2, "{s:?}");
     assert!(s.mtu_probes <= 24, "{s:?}");
-    // The two timeouts leave a threshold of few segments, from which CUBIC grows; lost probes take nothing more.
-    assert_eq!((s.timeouts, s.fast_retransmits), (2, 0), "{s:?}");
-    assert!(flow.mbps >= 30.0, "{:.2}", flow.mbps);
+    // The two timeouts are explained by then: the window grows by slow start, up to the queue's length.
+    assert_eq!(s.timeouts, 2, "{s:?}");
+    assert!(flow.mbps >= 45.0, "{:.2}", flow.mbps);
 }
 
 #[test]

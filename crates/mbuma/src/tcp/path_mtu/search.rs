@@ -11,6 +11,9 @@
 //! both are near; the path is asked again after [`path_mtu_timeout`]. A search that could send no probe for so long ends too, and
 //! segments of the interface's MTU are tried: a wrong suspicion must not last.
 //!
+//! A suspicion comes from timeouts, each of which shrank the window. Once the search has shown that a size does not pass, they are
+//! explained: the threshold of before comes back, and the window grows to it by slow start.
+//!
 //! [`path_mtu_timeout`]: crate::TcpConfig::path_mtu_timeout
 //!
 //! Locks: none; part of the connection. Sources: RFC 4821 7, RFC 8899 4 and 5.
@@ -49,6 +52,8 @@ pub(crate) struct MtuSearch {
     found: bool,
     /// A probe was sent since it began.
     probed: bool,
+    /// Timeouts led to it, and nothing has shrunk the window since.
+    after_timeouts: bool,
 }
 
 impl MtuSearch {
@@ -59,6 +64,7 @@ impl MtuSearch {
             high,
             tries_high,
             found: self.found,
+            after_timeouts: !tries_high,
             ..Self::default()
         };
     }
@@ -107,17 +113,25 @@ impl MtuSearch {
         self.probe = None;
     }
 
-    fn on_lost(&mut self, size: u32) {
+    /// The window has shrunk again, for another reason.
+    pub(in crate::tcp) fn on_congestion(&mut self) {
+        self.after_timeouts = false;
+    }
+
+    /// True if it explains the timeouts of before.
+    fn on_lost(&mut self, size: u32) -> bool {
         self.tries += 1;
-        if self.tries >= TRIES_MAX {
-            (self.high, self.tries, self.tries_high) = (size, 0, false);
+        if self.tries < TRIES_MAX {
+            return false;
         }
+        (self.high, self.tries, self.tries_high) = (size, 0, false);
+        std::mem::take(&mut self.after_timeouts)
     }
 }
 
 impl SendState {
     /// Of `lost` bytes that were newly found lost, those that mean congestion: not a probe alone.
-    pub(in crate::tcp) fn without_probe(&mut self, lost: u32) -> u32 {
+    pub(in crate::tcp) fn without_probe(&mut self, lost: u32, now: Time) -> u32 {
         let Some(path) = self.path.as_deref_mut().filter(|_| lost > 0) else {
             return lost;
         };
@@ -126,7 +140,9 @@ impl SendState {
         };
         let size = probe.end.since(probe.start);
         if lost == size && self.sent.next_lost() == Some(probe) {
-            path.search.on_lost(size);
+            if path.search.on_lost(size) {
+                self.restore_threshold(now);
+            }
             return 0;
         }
         lost
@@ -196,11 +212,26 @@ mod tests {
         // RFC 8899 5.1.2, MAX_PROBES: breaks if a probe that was lost to congestion ends the search below the path's size.
         let mut search = MtuSearch::default();
         search.begin(1148, 1448, true);
-        search.on_lost(1448);
-        search.on_lost(1448);
+        assert!(!search.on_lost(1448) && !search.on_lost(1448));
         assert_eq!(search.size(), Some(1448));
-        search.on_lost(1448);
+        assert!(!search.on_lost(1448), "no timeout led to it");
         assert_eq!(search.size(), Some(1298));
+    }
+
+    #[test]
+    fn a_size_that_does_not_pass_explains_the_timeouts_once() {
+        // RFC 8899 4.3: breaks when the threshold of before comes back though the window has shrunk since for another reason, or
+        // twice.
+        let lost = |congested: bool| {
+            let mut search = MtuSearch::default();
+            search.begin(1148, 1448, false);
+            if congested {
+                search.on_congestion();
+            }
+            let size = search.size().unwrap();
+            (0..6).filter(|_| search.on_lost(size)).count()
+        };
+        assert_eq!((lost(false), lost(true)), (1, 0));
     }
 
     #[test]

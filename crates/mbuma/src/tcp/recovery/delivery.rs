@@ -59,6 +59,8 @@ impl SendState {
             reordering,
             rate,
             recovery,
+            mss,
+            mss_passes,
             ..
         } = self;
         let recovery = &*recovery;
@@ -68,6 +70,7 @@ impl SendState {
                 d.sent_flight = r.flight;
             }
             rack.on_delivered(r, &arrival, reordering);
+            *mss_passes |= r.len() >= *mss;
             if !r.resent {
                 d.newest = d.newest.max(Some(r.sent_at));
                 d.original |= r.end.at_or_before(recovery.recover);

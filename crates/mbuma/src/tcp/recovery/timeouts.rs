@@ -19,7 +19,7 @@ impl SendState {
         let patience = self.patience();
         let (lost, again) = self.reordering.detect(&mut self.sent, now, &patience);
         outcome.look_again = again;
-        let lost = self.without_probe(lost);
+        let lost = self.without_probe(lost, now);
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
             self.enter(now, before.0, before.1);
             outcome.entered = true;

@@ -40,6 +40,16 @@ impl SendState {
         echo || all_twice || original
     }
 
+    /// The data of the last event was lost, but not to congestion: the window grows again from where it is, by slow start as far as
+    /// it was before.
+    pub(in crate::tcp) fn restore_threshold(&mut self, now: Time) {
+        let cwnd = self.window.cwnd;
+        self.cc.on_undo(&mut self.window, now);
+        if !self.cc.own_recovery() {
+            self.window.cwnd = cwnd;
+        }
+    }
+
     pub(super) fn undo(&mut self, now: Time) {
         self.cc.on_undo(&mut self.window, now);
         self.rate.on_undo();

@@ -206,6 +206,12 @@ impl Records {
         Some(self.list[first].start..end)
     }
 
+    /// Whether the record with `seq` in it is lost.
+    pub(super) fn is_lost(&self, seq: SeqNum) -> bool {
+        let record = self.list.get(self.find(seq));
+        record.is_some_and(|r| r.lost && r.start.at_or_before(seq))
+    }
+
     /// Whether a SACK block covers some of `range`.
     pub(super) fn is_any_sacked(&self, range: &Range<SeqNum>) -> bool {
         let from = self.find(range.start);

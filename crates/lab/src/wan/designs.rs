@@ -19,7 +19,7 @@ pub(crate) enum Algorithm {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
-    /// BBR, which only Linux has.
+    /// BBR: ours is version 3 (draft-ietf-ccwg-bbr), the kernel's version 1.
     Bbr,
 }
 
@@ -35,7 +35,6 @@ impl Algorithm {
 
     /// Has a stack of ours use it.
     pub(crate) fn choose(self, config: &mut Config) {
-        // There is no other that ours has.
         config.tcp.congestion = self.name().parse().unwrap_or_default();
     }
 }
@@ -74,6 +73,12 @@ pub(crate) const CATALOG: &[Entry] = &[
         run: |path, seed, time| Ok(simulated::run(path, Reno, seed, time)),
     },
     Entry {
+        name: "sim-bbr",
+        kind: Kind::Ours,
+        about: "ours at both ends, BBRv3, in virtual time",
+        run: |path, seed, time| Ok(simulated::run(path, Bbr, seed, time)),
+    },
+    Entry {
         name: "linux-cubic",
         kind: Kind::Peer,
         about: "Linux at both ends, CUBIC, in real time",
@@ -96,6 +101,18 @@ pub(crate) const CATALOG: &[Entry] = &[
         kind: Kind::Ours,
         about: "ours at both ends, CUBIC, in real time",
         run: |path, seed, time| alike(path, (Ours, Cubic), Ours, seed, time),
+    },
+    Entry {
+        name: "mbuma-reno",
+        kind: Kind::Ours,
+        about: "ours at both ends, Reno, in real time",
+        run: |path, seed, time| alike(path, (Ours, Reno), Ours, seed, time),
+    },
+    Entry {
+        name: "mbuma-bbr",
+        kind: Kind::Ours,
+        about: "ours at both ends, BBRv3, in real time",
+        run: |path, seed, time| alike(path, (Ours, Bbr), Ours, seed, time),
     },
     Entry {
         name: "mbuma-linux",

@@ -45,6 +45,7 @@ pub mod app;
 mod card;
 mod crew;
 mod event;
+mod family;
 mod frame;
 mod net;
 mod pattern;

@@ -26,6 +26,9 @@ pub(crate) struct ScriptArgs {
     /// A name for the scripts' #ifdef; may be given several times. Without any, STANDARD.
     #[arg(short = 'D', long = "define", value_name = "NAME")]
     defines: Vec<String>,
+    /// Runs them over IPv6: addresses stand for others, and MTUs are 20 bytes larger.
+    #[arg(long)]
+    ipv6: bool,
     /// Order and padding of TCP options count.
     #[arg(long)]
     strict_options: bool,
@@ -137,6 +140,9 @@ fn run_one(file: &Path, args: &ScriptArgs) -> Result<ScriptReport, String> {
     settings.tolerance = args.tolerance.unwrap_or(settings.tolerance);
     settings.dialect = args.dialect;
     settings.strict_options = args.strict_options;
+    if args.ipv6 {
+        settings = settings.over_ipv6();
+    }
     match &args.pcap {
         None => Ok(script.run(&settings)),
         Some(path) => {

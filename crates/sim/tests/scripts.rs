@@ -11,6 +11,17 @@ fn run(name: &str, text: &str) -> ScriptReport {
     script.run(&Settings::default())
 }
 
+/// Whether the script is about IPv4 alone.
+fn is_of_ipv4(text: &str) -> bool {
+    text.contains("--ip_version=ipv4")
+}
+
+fn run_over_ipv6(name: &str, text: &str) -> ScriptReport {
+    let script = Script::parse(name, text, &BTreeSet::new());
+    let script = script.unwrap_or_else(|error| panic!("{name}: {error}"));
+    script.run(&Settings::default().over_ipv6())
+}
+
 fn find(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in folder.read_dir().expect("the folder is there") {
         let path = entry.expect("a readable entry").path();
@@ -23,7 +34,8 @@ fn find(folder: &Path, into: &mut Vec<PathBuf>) {
 
 #[test]
 fn all_scripts_pass() {
-    // Breaks when TCP does otherwise than a clause that has a script, or the runner reads a script otherwise.
+    // Breaks when TCP does otherwise than a clause that has a script, over IPv4 or over IPv6, or the runner reads a script
+    // otherwise.
     let mut files = Vec::new();
     find(
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")),
@@ -31,15 +43,23 @@ fn all_scripts_pass() {
     );
     files.sort();
     assert!(files.len() >= 50, "{} scripts", files.len());
-    let mut failed = 0;
+    let (mut failed, mut over_both) = (0, 0);
     for file in &files {
         let text = std::fs::read_to_string(file).expect("a readable script");
-        let report = run(&file.display().to_string(), &text);
-        if !report.passed() || !report.notes.is_empty() {
-            failed += 1;
-            println!("{report}");
+        let name = file.display().to_string();
+        let mut reports = vec![run(&name, &text)];
+        if !is_of_ipv4(&text) {
+            over_both += 1;
+            reports.push(run_over_ipv6(&format!("{name} over IPv6"), &text));
+        }
+        for report in reports {
+            if !report.passed() || !report.notes.is_empty() {
+                failed += 1;
+                println!("{report}");
+            }
         }
     }
+    assert!(10 * over_both > 9 * files.len(), "{over_both} over both");
     assert_eq!(failed, 0, "of {} scripts", files.len());
 }
 

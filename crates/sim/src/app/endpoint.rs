@@ -2,7 +2,7 @@
 //!
 //! Every received byte is compared with the pattern.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use kern::Time;
@@ -256,9 +256,9 @@ pub struct Connector {
     /// Where.
     pub stack: Stack,
     /// From which address and port.
-    pub local: SocketAddrV4,
+    pub local: SocketAddr,
     /// The destination.
-    pub peer: SocketAddrV4,
+    pub peer: SocketAddr,
     /// When.
     pub at: Time,
     /// How it behaves then.

@@ -3,7 +3,7 @@
 //! Some may be lost on the way; none may overtake another, come twice, or have a wrong byte.
 
 use std::cell::RefCell;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Sequence {
     /// Its socket.
     pub socket: UdpSocket,
     /// The destination.
-    pub peer: SocketAddrV4,
+    pub peer: SocketAddr,
     /// How many, and how long each is.
     pub datagrams: (u64, usize),
     /// How many at once, and how long between.

@@ -3,12 +3,12 @@
 //!
 //! Drawn from a stream of its own, over a scenario that is drawn as ever.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kern::{Random, Time};
+use mbuma::Dispatch;
 use mbuma::device::epair::EpairConfig;
-use mbuma::{Dispatch, IfAddr, IfConfig};
 
 use super::draw::{between, pick};
 use super::{Answer, Scenario, Topology};
@@ -143,18 +143,10 @@ impl Scenario {
     }
 
     fn plug_end(&self, net: &mut Net, nodes: &[NodeId], cable: CableId, side: usize) {
-        let addr = IfAddr {
-            addr: Self::addr(side),
-            prefix_len: 24,
-        };
-        let config = IfConfig {
-            addrs: vec![addr],
-            accept_any: side == 0,
-            ..IfConfig::new("epair0")
-        };
+        let config = self.interface("epair0", side);
         let index = net.plug_epair(cable, side, nodes[side], config);
         if side != 0 {
-            net.at(nodes[side]).add_default_route(index, Self::addr(0));
+            net.at(nodes[side]).add_default_route(index, self.addr(0));
         }
     }
 
@@ -182,6 +174,8 @@ impl Scenario {
         nodes: &[NodeId],
     ) -> (usize, Vec<SharedFlow>) {
         let (orderly, heal_at) = (self.is_orderly(), self.heal_at);
+        let family = self.family;
+        let addr = |node| Self::addr_over(family, node);
         let Some(crowd) = &mut self.crowd else {
             return (0, Vec::new());
         };
@@ -201,7 +195,8 @@ impl Scenario {
         let flows: Vec<_> = (crowd.flows.iter().enumerate())
             .map(|(i, plan)| {
                 let fickle = fickle(net, 0);
-                start_flow(net, nodes, FLOW_PORT + i as u16, plan, (orderly, fickle))
+                let port = FLOW_PORT + i as u16;
+                start_flow(addr, net, nodes, port, plan, (orderly, fickle))
             })
             .collect();
         (flows.len(), flows)
@@ -209,6 +204,7 @@ impl Scenario {
 }
 
 fn start_flow(
+    addr: impl Fn(usize) -> IpAddr,
     net: &mut Net,
     nodes: &[NodeId],
     port: u16,
@@ -217,7 +213,7 @@ fn start_flow(
 ) -> SharedFlow {
     let flow = SharedFlow::default();
     let bind = |net: &Net, node: usize| {
-        let local = SocketAddrV4::new(Scenario::addr(node), port);
+        let local = SocketAddr::new(addr(node), port);
         net.at(nodes[node])
             .udp_bind(local)
             .expect("the port is free")
@@ -232,7 +228,7 @@ fn start_flow(
     let sequence = Sequence {
         stack: net.at(nodes[plan.client]).clone(),
         socket: bind(net, plan.client),
-        peer: SocketAddrV4::new(Scenario::addr(0), port),
+        peer: SocketAddr::new(addr(0), port),
         datagrams: plan.datagrams,
         burst: plan.burst,
         at: net.now() + plan.at,

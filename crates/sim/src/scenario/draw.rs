@@ -10,9 +10,11 @@ use mbuf::PoolConfig;
 use mbuma::congestion::CongestionControl;
 use mbuma::socket::Refusal;
 use mbuma::{EcnMode, IcmpError, TcpConfig};
+use wire::Ipv6Header;
 
 use super::{Answer, Connection, Scenario, Topology};
 use crate::app::{Decision, Leave, Manners, Reading};
+use crate::family::IpFamily;
 use crate::frame::Shape;
 use crate::net::START;
 use crate::pattern::Pattern;
@@ -73,6 +75,10 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         .min()
         .unwrap_or(1);
     let windows = bytes / window * trip.as_millis() as u64 / 1000;
+    let backlog = pick(&mut r, &[1, 4, 128, 128]);
+    let patience = Duration::from_millis(between(&mut r, 0, 2_000));
+    let random = r.fork();
+    let family = family(&mut r, &links, &ports);
     Scenario {
         seed,
         topology,
@@ -80,13 +86,25 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         ports,
         tcp,
         pools,
-        backlog: pick(&mut r, &[1, 4, 128, 128]),
-        patience: Duration::from_millis(between(&mut r, 0, 2_000)),
+        backlog,
+        patience,
         connections,
         heal_at,
         patience_after: Duration::from_secs(600 + transfer + 4 * windows + starved),
         crowd: None,
-        random: r.fork(),
+        family,
+        random,
+    }
+}
+
+/// IPv6 in half of the scenarios whose links carry what it asks for.
+fn family(r: &mut Random, links: &[LinkConfig], ports: &[PortConfig]) -> IpFamily {
+    let mtus = links.iter().map(|link| link.mtu);
+    let least = mtus.chain(ports.iter().map(|port| port.caps.mtu)).min();
+    let carries = least.is_some_and(|mtu| mtu >= Ipv6Header::MTU_MIN);
+    match r.chance(0.5) && carries {
+        true => IpFamily::V6,
+        false => IpFamily::V4,
     }
 }
 

@@ -15,17 +15,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use kern::Random;
 use mbuf::PoolConfig;
 use mbuma::device::impair::LinkConfig;
-use mbuma::{Config, IfAddr, IfConfig, TcpConfig};
+use mbuma::{Config, IfConfig, TcpConfig};
 
 use crate::app::{Acceptor, Connector, Decision, Gate, Manners, SharedReport};
 use crate::event::{NodeId, WireId};
+use crate::family::IpFamily;
 use crate::net::Net;
 use crate::port::PortConfig;
 
@@ -102,6 +103,8 @@ pub struct Scenario {
     pub patience_after: Duration,
     /// The additions if stacks have virtual CPUs.
     pub crowd: Option<Crowd>,
+    /// The version of IP.
+    family: IpFamily,
     random: Random,
 }
 
@@ -172,8 +175,20 @@ impl Scenario {
         slowest + Duration::from_secs(30)
     }
 
-    fn addr(node: usize) -> Ipv4Addr {
-        Ipv4Addr::new(10, 0, 0, 1 + node as u8)
+    fn addr(&self, node: usize) -> IpAddr {
+        Self::addr_over(self.family, node)
+    }
+
+    fn addr_over(family: IpFamily, node: usize) -> IpAddr {
+        family.addr(Ipv4Addr::new(10, 0, 0, 1 + node as u8))
+    }
+
+    /// An interface with the node's address.
+    fn interface(&self, name: &str, node: usize) -> IfConfig {
+        IfConfig {
+            accept_any: node == 0,
+            ..IfConfig::new(name).with_addr(self.addr(node), self.family.prefix_len(24))
+        }
     }
 
     fn build(&self, net: &mut Net, tune: &impl Fn(&mut Config)) -> Vec<NodeId> {
@@ -222,17 +237,10 @@ impl Scenario {
     }
 
     fn plug(&self, net: &mut Net, node: NodeId, i: usize, wire: WireId) -> usize {
-        let config = IfConfig {
-            addrs: vec![IfAddr {
-                addr: Self::addr(i),
-                prefix_len: 24,
-            }],
-            accept_any: i == 0,
-            ..IfConfig::new("sim0")
-        };
+        let config = self.interface("sim0", i);
         let (ifindex, end) = net.plug_with(node, wire, &self.ports[i], config);
         if i != 0 {
-            net.at(node).add_default_route(ifindex, Self::addr(0));
+            net.at(node).add_default_route(ifindex, self.addr(0));
         }
         end
     }
@@ -240,8 +248,9 @@ impl Scenario {
     fn start(&self, net: &mut Net, nodes: &[NodeId]) -> Vec<Running> {
         let running: Vec<_> = self.connections.iter().map(Running::new).collect();
         let server = net.at(nodes[0]).clone();
+        let any = SocketAddr::new(self.family.addr(Ipv4Addr::UNSPECIFIED), PORT);
         let listener = server
-            .tcp_listen(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT), self.backlog)
+            .tcp_listen(any, self.backlog)
             .expect("nothing listens yet");
         let interceptor = server
             .tcp_intercept(net.interface(nodes[0]), self.backlog)
@@ -271,14 +280,14 @@ impl Scenario {
 
     fn connector(&self, net: &Net, nodes: &[NodeId], port: u16, c: &Running) -> Connector {
         let peer = match c.plan.answer {
-            Answer::Listener => SocketAddrV4::new(Self::addr(0), PORT),
+            Answer::Listener => SocketAddr::new(self.addr(0), PORT),
             // An address of its own: an interceptor would take any other.
-            Answer::Nobody => SocketAddrV4::new(Self::addr(0), CLOSED_PORT),
-            Answer::Gate(_) => SocketAddrV4::new(BEYOND, PORT),
+            Answer::Nobody => SocketAddr::new(self.addr(0), CLOSED_PORT),
+            Answer::Gate(_) => SocketAddr::new(self.family.addr(BEYOND), PORT),
         };
         Connector {
             stack: net.at(nodes[c.plan.client]).clone(),
-            local: SocketAddrV4::new(Self::addr(c.plan.client), port),
+            local: SocketAddr::new(self.addr(c.plan.client), port),
             peer,
             at: net.now() + c.plan.at,
             manners: c.plan.client_manners,

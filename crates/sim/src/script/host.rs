@@ -4,9 +4,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use kern::Time;
-use mbuma::{Config, IfAddr, IfConfig, Stack};
+use mbuma::{Config, IfConfig, Stack};
 
 use super::syntax::Micros;
+use crate::family::IpFamily;
 use crate::{Link, Net, NodeId, PeerId, PortConfig, Trace};
 
 /// The stack and its time.
@@ -14,6 +15,7 @@ pub(super) struct Host {
     net: Net,
     node: NodeId,
     peer: PeerId,
+    family: IpFamily,
     /// The script's time 0.
     zero: Time,
 }
@@ -24,20 +26,16 @@ impl Host {
         local: Ipv4Addr,
         gateway: Ipv4Addr,
         mtu: u16,
+        family: IpFamily,
         tune: impl FnOnce(&mut Config),
     ) -> Self {
         let mut net = Net::new(1);
         let wire = net.wire(Link::PERFECT);
         let node = net.stack_with(tune);
-        let addrs = vec![IfAddr {
-            addr: local,
-            prefix_len: 16,
-        }];
-        let config = IfConfig {
-            addrs,
-            ..IfConfig::new("tun0")
-        };
-        let (index, _) = net.plug_with(node, wire, &PortConfig::plain(mtu), config);
+        let (local, gateway) = (family.addr(local), family.addr(gateway));
+        let config = IfConfig::new("tun0").with_addr(local, family.prefix_len(16));
+        let port = PortConfig::plain(family.mtu(mtu));
+        let (index, _) = net.plug_with(node, wire, &port, config);
         net.at(node).add_default_route(index, gateway);
         let peer = net.peer(wire, gateway);
         net.peer_mut(peer).accept_any = true;
@@ -50,6 +48,7 @@ impl Host {
             net,
             node,
             peer,
+            family,
             zero,
         }
     }
@@ -95,13 +94,14 @@ impl Host {
 
     /// A packet comes in.
     pub(super) fn inject(&mut self, packet: &[u8]) {
-        self.net.say_packet(self.peer, packet);
+        self.net
+            .say_packet(self.peer, &self.family.incoming(packet));
     }
 
-    /// The packets that the stack sent since the last call.
-    pub(super) fn take_sent(&mut self) -> Vec<(Micros, Vec<u8>)> {
+    /// The packets that the stack sent since the last call; or why one is malformed.
+    pub(super) fn take_sent(&mut self) -> Vec<(Micros, Result<Vec<u8>, String>)> {
         let sent = self.net.peer_mut(self.peer).take_packets();
-        let in_script = |(at, packet)| (self.since(at), packet);
+        let in_script = |(at, packet)| (self.since(at), self.family.outgoing(packet));
         sent.into_iter().map(in_script).collect()
     }
 }

@@ -150,7 +150,8 @@ impl<'a> Runner<'a> {
     fn new(script: &'a Script, settings: Settings, mut notes: Vec<String>) -> Self {
         let (addresses, mtu) = (settings.addresses, settings.mtu);
         let mut tunables = mbuma::TcpConfig::default();
-        let host = Host::new(addresses.local, addresses.gateway, mtu, |config| {
+        let family = settings.family;
+        let host = Host::new(addresses.local, addresses.gateway, mtu, family, |config| {
             // Scripts expect a window at once, as kernels send it that leave pacing to a queue of the device.
             config.tcp.pacing = false;
             for (line, command) in first_commands(script) {
@@ -283,7 +284,8 @@ impl<'a> Runner<'a> {
     /// Takes the packets that the stack sent.
     fn collect(&mut self) -> Result<(), Stop> {
         for (at, packet) in self.host.take_sent() {
-            let seen = SeenPacket::parse(&packet).map_err(|why| {
+            let seen = packet.and_then(|packet| Ok((SeenPacket::parse(&packet)?, packet)));
+            let (seen, packet) = seen.map_err(|why| {
                 Stop::failed(
                     self.line,
                     "the stack sent a malformed packet",

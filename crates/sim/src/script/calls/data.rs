@@ -135,6 +135,7 @@ impl Sockets {
     ) -> CallResult {
         let request = self.request(call, args)?;
         let (stack, peer, dialect) = (self.stack.clone(), self.peer(), self.dialect);
+        let family = self.family;
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
@@ -142,7 +143,7 @@ impl Sockets {
             Object::Stream(_) => Ok(d.transmit_stream(&request, progress, dialect)),
             Object::FreshDatagrams => {
                 let any = SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0);
-                match stack.udp_bind(any) {
+                match stack.udp_bind(family.socket_addr(any)) {
                     Ok(socket) => d.object = Object::Datagrams(socket, None),
                     Err(_) => return fails("EAGAIN"),
                 }
@@ -151,7 +152,8 @@ impl Sockets {
             Object::Datagrams(socket, connected) => {
                 let to = request.to.or(*connected).unwrap_or(peer);
                 let local_port = socket.local_addr().port();
-                let outcome = transmit_datagram(socket, stack.pool(), request.len, to);
+                let outcome =
+                    transmit_datagram(socket, stack.pool(), request.len, family.socket_addr(to));
                 self.subject = Some(Subject::Connection {
                     local_port,
                     remote_port: to.port(),
@@ -175,7 +177,7 @@ fn transmit_datagram(
     socket: &mbuma::UdpSocket,
     pool: &mbuf::MbufPool,
     len: usize,
-    to: SocketAddrV4,
+    to: SocketAddr,
 ) -> CallResult {
     let mut payload = Chain::new();
     let bytes = vec![0; len];

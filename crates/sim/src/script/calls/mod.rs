@@ -21,6 +21,7 @@ use mbuma::{SocketError, Stack, TcpConfig};
 use super::dialect::Dialect;
 use super::settings::Settings;
 use super::syntax::{Addresses, Call, Expr};
+use crate::family::IpFamily;
 
 mod args;
 mod data;
@@ -118,6 +119,7 @@ pub(super) enum Subject {
 pub(super) struct Sockets {
     stack: Stack,
     dialect: Dialect,
+    family: IpFamily,
     addresses: Addresses,
     bind_port: u16,
     connect_port: u16,
@@ -135,6 +137,7 @@ impl Sockets {
         Self {
             stack,
             dialect,
+            family: settings.family,
             addresses: settings.addresses,
             bind_port: settings.bind_port,
             connect_port: settings.connect_port,

@@ -11,6 +11,7 @@ use super::options::OF_CONNECTION;
 use super::{
     Attempt, CallOutcome, CallResult, Descriptor, Object, Problem, Sockets, Subject, args, errno,
 };
+use crate::family::IpFamily;
 use crate::script::dialect::Dialect;
 use crate::script::syntax::Expr;
 
@@ -28,7 +29,7 @@ impl Sockets {
     /// `socket(domain, type, protocol)`: the domain is IPv4's, also where the script leaves it open.
     pub(super) fn socket(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
         if let Some(Expr::Name(domain)) = args.first()
-            && !matches!(domain.as_str(), "AF_INET" | "PF_INET")
+            && !self.is_of_family(domain)
         {
             return Problem::unsupported(format!("sockets of {domain}"));
         }
@@ -43,10 +44,19 @@ impl Sockets {
         done(self.add(returns, descriptor))
     }
 
+    /// IPv4's also stands for IPv6's, where a script runs over that.
+    fn is_of_family(&self, domain: &str) -> bool {
+        match domain {
+            "AF_INET" | "PF_INET" => true,
+            "AF_INET6" | "PF_INET6" => self.family == IpFamily::V6,
+            _ => false,
+        }
+    }
+
     pub(super) fn bind(&mut self, args: &[Expr]) -> CallResult {
         let own = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.bind_port);
         let addr = args::address(args.get(1), own)?;
-        let (stack, local) = (self.stack.clone(), self.addresses.local);
+        let (stack, local, family) = (self.stack.clone(), self.addresses.local, self.family);
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
@@ -59,7 +69,7 @@ impl Sockets {
         }
         d.bound = Some(addr);
         if let Object::FreshDatagrams = d.object {
-            match stack.udp_bind(addr) {
+            match stack.udp_bind(family.socket_addr(addr)) {
                 Ok(socket) => d.object = Object::Datagrams(socket, None),
                 Err(error) => return fails(bind_errno(error)),
             }
@@ -72,7 +82,7 @@ impl Sockets {
 
     pub(super) fn listen(&mut self, args: &[Expr]) -> CallResult {
         let backlog = args::int(args.get(1), "a backlog")?;
-        let stack = self.stack.clone();
+        let (stack, family) = (self.stack.clone(), self.family);
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
@@ -81,7 +91,7 @@ impl Sockets {
             (Object::Listener(_), _) => return done(0),
             (Object::Fresh, Some(addr)) => {
                 let backlog = usize::try_from(backlog).unwrap_or(0).max(1);
-                match stack.tcp_listen(addr, backlog) {
+                match stack.tcp_listen(family.socket_addr(addr), backlog) {
                     Ok(listener) => {
                         d.object = Object::Listener(ListenSocket::new(listener));
                         d.apply_to_listener();
@@ -100,7 +110,7 @@ impl Sockets {
     pub(super) fn connect(&mut self, args: &[Expr], again: bool) -> CallResult {
         let own = SocketAddrV4::new(self.addresses.remote, self.connect_port);
         let peer = args::address(args.get(1), own)?;
-        let stack = self.stack.clone();
+        let (stack, family) = (self.stack.clone(), self.family);
         let fd = args::int(args.first(), "a descriptor")?;
         let Some(d) = self.table.get_mut(&fd) else {
             return fails("EBADF");
@@ -109,7 +119,8 @@ impl Sockets {
             Object::Fresh => {
                 let local = d.bound.unwrap_or(ANY);
                 let asked = d.asked();
-                match stack.tcp_connect_with(local, peer, asked.as_ref()) {
+                let (from, to) = (family.socket_addr(local), family.socket_addr(peer));
+                match stack.tcp_connect_with(from, to, asked.as_ref()) {
                     Ok(stream) => d.begin(stream),
                     Err(error) => return fails(errno(error)),
                 }
@@ -130,12 +141,12 @@ impl Sockets {
     }
 
     fn connect_datagrams(&mut self, fd: i64, peer: SocketAddrV4) -> CallResult {
-        let stack = self.stack.clone();
+        let (stack, family) = (self.stack.clone(), self.family);
         let Some(d) = self.table.get_mut(&fd) else {
             return fails("EBADF");
         };
         if let Object::FreshDatagrams = d.object {
-            match stack.udp_bind(ANY) {
+            match stack.udp_bind(family.socket_addr(ANY)) {
                 Ok(socket) => d.object = Object::Datagrams(socket, None),
                 Err(error) => return fails(bind_errno(error)),
             }

@@ -52,12 +52,15 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
         mtu,
     };
     if t.send.mss_passes {
-        // The data that is judged first.
-        let earlier = |known: &DoubtedReport| {
-            known.seq.before(report.seq) && known.seq.at_or_after(t.send.una)
-        };
-        if !t.send.doubted.as_deref().is_some_and(earlier) {
-            t.send.doubted = Some(Box::new(report));
+        let (una, mss) = (t.send.una, t.send.mss);
+        let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
+        let new = || Box::new(PathMtu::new(mss, until));
+        let doubted = &mut t.send.path.get_or_insert_with(new).doubted;
+        // Of two, the one whose data is judged first.
+        let is_earlier =
+            |known: &DoubtedReport| known.seq.before(report.seq) && known.seq.at_or_after(una);
+        if !doubted.as_ref().is_some_and(is_earlier) {
+            *doubted = Some(report);
         }
         return false;
     }
@@ -66,12 +69,17 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
 
 /// Before a turn to send: whether the data that the doubted report quotes was lost, or has arrived.
 pub(crate) fn judge(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
-    let Some(report) = t.send.doubted.as_deref().copied() else {
+    let Some(path) = &mut t.send.path else {
+        return;
+    };
+    let Some(report) = path.doubted else {
         return;
     };
     let is_lost = t.send.sent.is_lost(report.seq);
     if is_lost || t.send.una.after(report.seq) {
-        t.send.doubted = None;
+        path.doubted = None;
+        let mss = t.send.mss;
+        t.send.path.take_if(|path| path.is_idle(mss));
     }
     if is_lost {
         believe(batch, t, ends, report.mtu);
@@ -93,12 +101,10 @@ fn believe(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends, mtu: u16) -> bool {
     if mss >= t.send.mss && may_fragment <= known {
         return false;
     }
+    let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
     t.send.path = Some(Box::new(PathMtu {
-        interface_mss,
-        until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
         may_fragment: may_fragment || known,
-        suspected: false,
-        search: MtuSearch::default(),
+        ..PathMtu::new(interface_mss, until)
     }));
     t.send.set_mss(t.send.mss.min(mss));
     // A segment that was too large did not get lost to congestion.
@@ -118,13 +124,8 @@ pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     };
     let mss = mss_of(t, ends, mtu);
     if mss < t.send.mss {
-        t.send.path = Some(Box::new(PathMtu {
-            interface_mss: t.send.mss,
-            until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
-            may_fragment: false,
-            suspected: false,
-            search: MtuSearch::default(),
-        }));
+        let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
+        t.send.path = Some(Box::new(PathMtu::new(t.send.mss, until)));
         t.send.set_mss(mss);
     }
 }
@@ -152,12 +153,10 @@ pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let is_full = t.send.sent.first_len() >= t.send.mss && t.send.mss > base;
     match (t.send.retransmits, &t.send.path) {
         (SUSPECTED_AFTER, None) if is_far && is_full => {
+            let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
             t.send.path = Some(Box::new(PathMtu {
-                interface_mss: t.send.mss,
-                until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
-                may_fragment: false,
                 suspected: true,
-                search: MtuSearch::default(),
+                ..PathMtu::new(t.send.mss, until)
             }));
             t.send.set_mss(base);
             batch.stack.tcp.counters.black_holes.inc();

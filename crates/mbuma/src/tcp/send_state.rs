@@ -42,8 +42,6 @@ pub(crate) struct SendState {
     pub(crate) path: Option<Box<PathMtu>>,
     /// A full-sized segment has arrived, so the path carries it.
     pub(crate) mss_passes: bool,
-    /// An ICMP error that is not believed yet.
-    pub(crate) doubted: Option<Box<DoubtedReport>>,
     /// When something was last sent.
     pub(crate) sent_at: Time,
     pub(crate) buf: StreamBuf,
@@ -69,7 +67,7 @@ pub(crate) struct DoubtedReport {
     pub(crate) mtu: u16,
 }
 
-/// A path whose MTU is smaller than the interface's.
+/// A path whose MTU is smaller than the interface's, or is reported to be.
 #[derive(Debug, Clone)]
 pub(crate) struct PathMtu {
     /// Payload bytes a segment on the interface's MTU.
@@ -82,6 +80,27 @@ pub(crate) struct PathMtu {
     pub(crate) suspected: bool,
     /// The search for the largest segment that passes.
     pub(crate) search: MtuSearch,
+    /// An ICMP error that is not believed yet.
+    pub(crate) doubted: Option<DoubtedReport>,
+}
+
+impl PathMtu {
+    /// A path on which nothing is known but this.
+    pub(crate) fn new(interface_mss: u32, until: Time) -> Self {
+        Self {
+            interface_mss,
+            until,
+            may_fragment: false,
+            suspected: false,
+            search: MtuSearch::default(),
+            doubted: None,
+        }
+    }
+
+    /// Whether it says nothing of segments of `mss` bytes any more.
+    pub(crate) fn is_idle(&self, mss: u32) -> bool {
+        self.interface_mss <= mss && !self.may_fragment && !self.suspected && !self.search.is_on()
+    }
 }
 
 impl SendState {
@@ -99,7 +118,6 @@ impl SendState {
             mss,
             path: None,
             mss_passes: false,
-            doubted: None,
             sent_at: now,
             buf: StreamBuf::new(config.send_buffer),
             rtt: Rtt::new(),

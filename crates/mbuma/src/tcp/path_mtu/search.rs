@@ -69,7 +69,7 @@ impl MtuSearch {
         };
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(in crate::tcp) fn is_on(&self) -> bool {
         self.low > 0
     }
 

@@ -171,7 +171,7 @@ fn to_ipv4(packet: &[u8]) -> Result<Vec<u8>, String> {
     let payload = packet.get(Ipv6Header::LEN..Ipv6Header::LEN + ip.payload_len());
     let payload = payload.ok_or("an IPv6 packet that is cut off")?;
     let (protocol, payload) = match ip.next() {
-        IpProto::ICMPV6 => (IpProto::ICMP, error4(&ip, payload)?),
+        IpProto::ICMPV6 => (IpProto::ICMP, error4(ip, payload)?),
         next => (next, payload.to_vec()),
     };
     let fields = Ipv4Fields {

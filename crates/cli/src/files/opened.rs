@@ -1,4 +1,5 @@
-//! Files that were opened a moment ago: requests that come together for one file share its descriptor.
+//! Files that were opened a moment ago: requests that come together for one file share its descriptor, and one read of a
+//! small file.
 //!
 //! The worker takes frames in, gives connections their turns, and then forgets the files: one round of its loop. So a request
 //! gets no state of the tree from before the round in which it came, and no descriptor stays open for want of requests.
@@ -19,7 +20,7 @@ impl OpenedFiles {
     /// The file that was opened at this path.
     pub(crate) fn find(&self, path: &[u8]) -> Option<ServedFile> {
         let found = self.0.iter().find(|(opened, _)| *opened == path);
-        found.map(|(_, file)| file.clone())
+        found.map(|(_, file)| file.share())
     }
 
     /// Keeps a file until the round ends, if there is room.

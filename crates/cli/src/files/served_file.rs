@@ -4,15 +4,20 @@
 //! Locks: none.
 
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mbuma::socket::SendFile;
 use rustix::fs::Stat;
+use rustix::io::ReadWriteFlags;
 
 use super::cache::{FileCache, FileKey};
 use crate::http::range::ByteRange;
+
+/// Bytes of a file at most whose contents requests share: copying them costs less than a read.
+const CONTENTS_MAX: u64 = 16 << 10;
 
 /// An open file.
 #[derive(Clone, Debug)]
@@ -21,6 +26,10 @@ pub(crate) struct ServedFile {
     key: FileKey,
     len: u64,
     modified: SystemTime,
+    /// Other requests have the same file.
+    is_shared: bool,
+    /// All bytes of a small file, once a request has read them for the others; none if it could not.
+    contents: Arc<OnceLock<Option<Vec<u8>>>>,
 }
 
 impl ServedFile {
@@ -36,6 +45,16 @@ impl ServedFile {
             key: FileKey::of(stat),
             len: stat.st_size.unsigned_abs(),
             modified: modified.unwrap_or(UNIX_EPOCH) + nanos,
+            is_shared: false,
+            contents: Arc::default(),
+        }
+    }
+
+    /// The same for one more request.
+    pub(super) fn share(&self) -> ServedFile {
+        ServedFile {
+            is_shared: true,
+            ..self.clone()
         }
     }
 
@@ -52,6 +71,24 @@ impl ServedFile {
     /// The number of its file system.
     pub(crate) fn device(&self) -> u64 {
         self.key.device
+    }
+
+    /// `range` of a small file that several requests ask for, without another read, if all of it is in memory.
+    pub(crate) fn contents(&self, range: ByteRange) -> Option<&[u8]> {
+        if !self.is_shared || self.len > CONTENTS_MAX {
+            return None;
+        }
+        let contents = self.contents.get_or_init(|| self.read_resident());
+        let start = usize::try_from(range.start).ok()?;
+        let len = usize::try_from(range.len).ok()?;
+        contents.as_ref()?.get(start..start.checked_add(len)?)
+    }
+
+    fn read_resident(&self) -> Option<Vec<u8>> {
+        let mut contents = vec![0; usize::try_from(self.len).ok()?];
+        let mut room = [IoSliceMut::new(&mut contents)];
+        let read = rustix::io::preadv2(&self.file, &mut room, 0, ReadWriteFlags::NOWAIT);
+        (read == Ok(contents.len())).then_some(contents)
     }
 
     /// The job that sends `range` of it: from a copy, if there is one, else what is in memory.

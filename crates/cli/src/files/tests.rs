@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use crate::http::range::ByteRange;
+
 use super::{DirectoryNames, FoundEntry, OpenedFiles, ServedTree};
 
 /// A directory with a served one inside, which goes away.
@@ -107,6 +109,22 @@ fn opened_files_are_those_of_their_paths_and_are_forgotten() {
     opened.add(b"below/file", &file);
     assert_eq!(opened.find(b"below/file").map(|file| file.len()), Some(10));
     assert!(opened.find(b"below/fil").is_none());
+    let range = |start, len| ByteRange { start, len };
+    assert_eq!(file.contents(range(0, 10)), None, "the first one reads");
+    let second = opened.find(b"below/file").expect("it was added");
+    // A file system that can't tell what is in memory may be below the temporary directory.
+    if let Some(contents) = second.contents(range(2, 3)) {
+        assert_eq!(contents, b"234");
+        assert_eq!(second.contents(range(8, 3)), None);
+        fs::write(place.0.join("served/below/file"), "x").expect("our file");
+        let third = opened.find(b"below/file").expect("it was added");
+        assert_eq!(third.contents(range(0, 10)), Some(&b"0123456789"[..]));
+        let Ok(FoundEntry::File(short)) = tree.find(b"below/file") else {
+            panic!("no file");
+        };
+        fs::write(place.0.join("served/below/file"), "").expect("our file");
+        assert_eq!(short.share().contents(range(0, 1)), None, "it is shorter");
+    }
     for n in 0..100 {
         opened.add(format!("{n}").as_bytes(), &file);
     }

@@ -131,6 +131,7 @@ impl Sending {
                 return Ok(SendProgress::Part);
             }
             if self.job.is_none() {
+                self.take_contents();
                 self.job = self.next_file(&storage.cache)?;
                 let copies = self.job.iter().filter(|job| job.is_by_reference());
                 shared.counters.files_from_copies += copies.count() as u64;
@@ -178,6 +179,19 @@ impl Sending {
         (self.job, self.reading) = (Some(job), None);
         read.map_err(|_| Failed::File)?;
         Ok(false)
+    }
+
+    /// Puts the bytes of a small file that other requests have read behind those before it.
+    fn take_contents(&mut self) {
+        if let (Some(BodyPart::Bytes(bytes)), Source::File(file)) =
+            (self.parts.front(), &self.source)
+            && let Some(BodyPart::File(range)) = self.parts.get(1)
+            && let Some(contents) = file.contents(*range)
+        {
+            let all = [bytes, contents].concat();
+            self.parts.drain(..2);
+            self.parts.push_front(BodyPart::Bytes(all));
+        }
     }
 
     /// The file that comes next, with the bytes before it, if there is one next.

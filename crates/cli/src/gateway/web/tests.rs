@@ -269,3 +269,34 @@ fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
     fs::remove_file(bench.dir.join("ten")).expect("our file");
     assert!(bench.ask(&client).starts_with("HTTP/1.1 404"));
 }
+
+#[test]
+fn requests_of_one_round_are_answered_each_with_its_own_part() {
+    // Breaks when requests that share a read get bytes of others, or lose their heads.
+    let mut bench = SiteBench::new("together");
+    assert!(bench.serves());
+    let clients: Vec<_> = (0..8).map(|_| bench.connect()).collect();
+    bench.run();
+    for (n, client) in clients.iter().enumerate() {
+        let ask = format!("GET /ten HTTP/1.1\r\nHost: x\r\nRange: bytes={n}-8\r\n\r\n");
+        assert_eq!(client.send(ask.as_bytes()), Ok(ask.len()));
+    }
+    let begin = Instant::now();
+    let mut answers = vec![String::new(); clients.len()];
+    while answers.iter().any(String::is_empty) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{answers:?}");
+        bench.run();
+        for (client, answer) in clients.iter().zip(&mut answers) {
+            let mut bytes = [0; 1024];
+            if let Ok(n) = client.recv(&mut bytes) {
+                *answer += &String::from_utf8_lossy(&bytes[..n]);
+            }
+        }
+        std::thread::yield_now();
+    }
+    for (n, answer) in answers.iter().enumerate() {
+        assert!(answer.starts_with("HTTP/1.1 206"), "{answer}");
+        let body = answer.split("\r\n\r\n").nth(1);
+        assert_eq!(body, "012345678".get(n..), "{answer}");
+    }
+}

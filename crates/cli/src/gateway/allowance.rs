@@ -22,6 +22,8 @@
 
 use mbuf::Headroom;
 
+use super::shared::READ_MAX;
+
 /// Bytes that a buffer holds at most; none: nothing more is to be read from a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance(usize);
@@ -93,6 +95,13 @@ impl Allowance {
         self.0.clamp(RECV_LEAST, RECV_BUFFER)
     }
 
+    /// Room in the send buffer that makes a read worth its system calls: most of a packet. Each acknowledgement that leaves
+    /// half of the buffer free wakes the connection, so a buffer of one packet would be filled by halves: twice as many
+    /// packets, each with its calls, move the same data.
+    pub(super) fn worth_a_read(self) -> usize {
+        self.send_buffer().min(READ_MAX) / 4 * 3
+    }
+
     /// Whether so little is left that nothing may be read from a host.
     pub(super) fn is_none(self) -> bool {
         self.0 == 0
@@ -101,7 +110,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allowance, SEND_BUFFER as MOST, SEND_LEAST as LEAST};
+    use super::{Allowance, READ_MAX, SEND_BUFFER as MOST, SEND_LEAST as LEAST};
     use mbuf::Headroom;
 
     const MAX: usize = 512 << 20;
@@ -122,6 +131,18 @@ mod tests {
         let buffers = |left| (with(left).send_buffer(), with(left).recv_buffer());
         assert_eq!(buffers(0), (LEAST, 128 << 10));
         assert_eq!(buffers(MAX), (MOST, 256 << 10));
+    }
+
+    #[test]
+    fn a_packet_is_not_filled_by_halves_and_an_empty_buffer_always() {
+        // Breaks when half a buffer of one packet is read into, or when an empty buffer waits for more room, for ever.
+        let one = with(MAX - (28 << 20));
+        assert!(one.worth_a_read() > one.send_buffer() / 2);
+        for left in [0, MAX / 8, MAX - (36 << 20), MAX] {
+            let allowance = with(left);
+            assert!(allowance.worth_a_read() <= allowance.send_buffer());
+            assert!(allowance.worth_a_read() <= READ_MAX);
+        }
     }
 
     #[test]

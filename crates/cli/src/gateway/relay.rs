@@ -45,9 +45,6 @@ const UP_MAX: usize = 64 << 10;
 /// Bytes that go down in a turn at most. Each read is a packet of its own, so nothing is gained by more
 /// than one, and a connection that says little waits no longer than that for each that says much.
 const DOWN_MAX: usize = READ_MAX;
-/// Room in the send buffer that makes a read worth its system call. A send buffer that was emptied
-/// by half wakes us, so less than this is never waited with for ever.
-const SPACE_MIN: usize = 16 << 10;
 /// How long to wait for clusters when there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
@@ -344,7 +341,7 @@ impl Relay {
         let mut left = DOWN_MAX;
         while self.down == Half::Open && self.host.may_read() {
             let room = self.stream.send_room();
-            if room.bytes < SPACE_MIN {
+            if room.bytes < self.allowance.worth_a_read() {
                 return Ok(Turn::Wait);
             }
             if left == 0 {

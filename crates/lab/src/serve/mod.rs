@@ -10,7 +10,7 @@
 //! server's CPU time is that of its processes: the kernel's work for the client's half of a packet that a server sends is
 //! in it, for both.
 //!
-//! Source: issue 20.
+//! Source: seed 001.
 
 mod case;
 mod client;
@@ -241,7 +241,7 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
         CASES.iter().map(|case| (case.name, case)),
         CATALOG
             .iter()
-            .map(|entry| (entry.name, entry.kind.says("issue 20", entry.about))),
+            .map(|entry| (entry.name, entry.kind.says("seed 001", entry.about))),
     )
 }
 

@@ -1,6 +1,6 @@
 //! The text, cases and claims of this experiment in the report.
 //!
-//! Source: issue 20, its targets.
+//! Source: seed 001.
 
 use super::case::Case;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Row, Rows};

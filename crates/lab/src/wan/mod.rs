@@ -112,7 +112,7 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
         PATHS.iter().map(|path| (path.name, path)),
         CATALOG
             .iter()
-            .map(|entry| (entry.name, entry.kind.says("issue 19", entry.about))),
+            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
     )
 }
 

@@ -1,6 +1,4 @@
 //! The text, cases and claims of this experiment in the report.
-//!
-//! Source: the goals of issue 19.
 
 use super::path::{PATHS, Path};
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};

@@ -28,6 +28,7 @@ mod claim;
 mod options;
 mod readiness;
 mod rules;
+mod send_room;
 mod urgent_data;
 
 pub use claim::SendClaim;
@@ -35,6 +36,7 @@ pub(super) use claim::fail;
 pub(super) use rules::{
     close_send, is_source, may_send, may_write, should_reopen, take_received, wait_for,
 };
+pub use send_room::SendRoom;
 
 use rules::{room, room_worth_a_write, take_unspliced};
 
@@ -57,30 +59,6 @@ enum Behind {
     More,
     /// Another record.
     RecordEnd,
-}
-
-/// The bytes that a send buffer takes now, and the units in which they leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SendRoom {
-    /// Bytes of room; 0 once nothing more may be sent.
-    pub bytes: usize,
-    /// Payload bytes of a segment.
-    pub mss: usize,
-    /// Payload bytes of the largest packet: a multiple of `mss`, as far as IP's length goes. A device or the
-    /// interface cuts it into segments.
-    pub packet: usize,
-}
-
-impl SendRoom {
-    /// Bytes to put in at once: one packet, and whole segments if there is room for one.
-    pub fn whole_segments(self) -> usize {
-        let len = self.bytes.min(self.packet);
-        match len > self.mss {
-            true => len - len % self.mss,
-            false => len,
-        }
-    }
 }
 
 impl TcpStream {

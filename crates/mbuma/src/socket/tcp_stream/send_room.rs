@@ -1,0 +1,27 @@
+//! The room of a send buffer, for a writer that fills packets.
+//!
+//! Locks: none.
+
+/// The bytes that a send buffer takes now, and the units in which they leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendRoom {
+    /// Bytes of room; 0 once nothing more may be sent.
+    pub bytes: usize,
+    /// Payload bytes of a segment.
+    pub mss: usize,
+    /// Payload bytes of the largest packet: a multiple of `mss`, as far as IP's length goes. A device or the
+    /// interface cuts it into segments.
+    pub packet: usize,
+}
+
+impl SendRoom {
+    /// Bytes to put in at once: one packet, and whole segments if there is room for one.
+    pub fn whole_segments(self) -> usize {
+        let len = self.bytes.min(self.packet);
+        match len > self.mss {
+            true => len - len % self.mss,
+            false => len,
+        }
+    }
+}

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Container engines with mbuma in the place of slirp4netns: the command lines that they really use, by the engines themselves.
 #
-# Wants root, an ordinary user with subordinate ids (ENGINE_USER, else the first in /etc/subuid; `root` is possible, but for
-# rootlesskit) and Debian packages: podman buildah rootlesskit runc uidmap busybox-static slirp4netns; netavark, aardvark-dns
-# and iptables for podman's bridge network. What is not installed is skipped. Nothing of the machine changes: storage, configuration and /dev/net/tun are the script's own.
+# Wants root, an ordinary user with subordinate ids (ENGINE_USER, else the first in /etc/subuid) and Debian packages: podman
+# buildah rootlesskit runc uidmap busybox-static slirp4netns; netavark, aardvark-dns and iptables for podman's bridge network.
+# What is not installed is skipped. Nothing of the machine changes: storage, configuration and /dev/net/tun are the script's own.
 # MBUMA is the program to test, default target/debug/mbuma.
 set -eu
 case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
@@ -76,8 +76,6 @@ rows() {
 prepare() {
     mkdir -p .config/containers root/bin
     cat >.config/containers/containers.conf <<CONF
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 [engine]
 events_logger = "file"
 cgroup_manager = "cgroupfs"

@@ -323,4 +323,6 @@ impl fmt::Debug for Runtime {
 }
 
 #[cfg(test)]
+mod test_crew;
+#[cfg(test)]
 mod tests;

@@ -10,11 +10,14 @@ use mbuma::device::memory::Pipe;
 use mbuma::runtime::{WorkerPool, WorkerPoolConfig};
 use mbuma::{Config, IfConfig, IfIndex, Stack};
 
+use super::figures::Fixed;
 use super::peers::Peers;
 use super::policy::Policy;
 use super::resolvers::Resolvers;
 use super::shared::Shared;
 use crate::guest::GuestEnd;
+use crate::sandbox::Isolation;
+use crate::sys::tap::Offloads;
 
 /// The shared part of a gateway of one worker, and the interface that leads to no guest.
 pub(super) fn start() -> (Shared, IfIndex) {
@@ -32,4 +35,25 @@ pub(super) fn shared_of(stack: Stack, clock: &Arc<dyn Clock>) -> Shared {
     let (context, peers) = (pool.context(0, clock), Peers::new(&pool));
     let policy = Policy::new(&GuestEnd::usual(), false);
     Shared::new(stack, context, &peers, policy, Resolvers::of_host())
+}
+
+/// What the start of such a gateway settles: one worker, no published port, one version of TSO.
+pub(super) fn fixed() -> Fixed {
+    Fixed {
+        published: Vec::new(),
+        loopback: false,
+        isolation: Isolation::default(),
+        link: None,
+        guest: GuestEnd::usual(),
+        mtu: 1500,
+        offloads: Offloads {
+            vnet_hdr: true,
+            csum: true,
+            tso4: true,
+            tso6: false,
+            tso_ecn: false,
+            uso: false,
+        },
+        workers_asked: 1,
+    }
 }

@@ -9,10 +9,8 @@ use mbuma::{
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::args::PublishRange;
-use crate::guest::GuestEnd;
+use crate::gateway::test_gateway;
 use crate::ports::PortSpec;
-use crate::sandbox::Isolation;
-use crate::sys::tap::Offloads;
 
 /// So many packets of 100 bytes.
 fn sizes(packets: usize) -> SizeCounts {
@@ -73,20 +71,8 @@ pub(in super::super) fn figures() -> Figures {
             publish: range.ports().next().expect("a port").publish,
             guest_addr: None,
         }],
-        loopback: false,
-        isolation: Isolation::default(),
-        link: None,
-        guest: GuestEnd::usual(),
-        mtu: 1500,
-        offloads: Offloads {
-            vnet_hdr: true,
-            csum: true,
-            tso4: true,
-            tso6: false,
-            tso_ecn: false,
-            uso: false,
-        },
         workers_asked: 2,
+        ..test_gateway::fixed()
     };
     let share = |connections_out, connections_active, flows_active| Share {
         counters: Counters {

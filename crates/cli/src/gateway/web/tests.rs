@@ -15,9 +15,6 @@ use super::connection::HEAD_MAX_TIME;
 use super::*;
 use crate::files::ServedTree;
 use crate::gateway::test_gateway;
-use crate::guest::GuestEnd;
-use crate::sandbox::Isolation;
-use crate::sys::tap::Offloads;
 
 /// Connections that the site serves at once.
 const CONNECTIONS: usize = 256;
@@ -166,23 +163,7 @@ impl Drop for SiteBench {
 }
 
 fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
-    let fixed = SharedFixed::new(Fixed {
-        published: Vec::new(),
-        loopback: false,
-        isolation: Isolation::default(),
-        link: None,
-        guest: GuestEnd::usual(),
-        mtu: 1500,
-        offloads: Offloads {
-            vnet_hdr: true,
-            csum: true,
-            tso4: true,
-            tso6: false,
-            tso_ecn: false,
-            uso: false,
-        },
-        workers_asked: 1,
-    });
+    let fixed = SharedFixed::new(test_gateway::fixed());
     let files = SiteFiles {
         tree: ServedTree::open(dir).expect("our directory"),
         prefix: "",

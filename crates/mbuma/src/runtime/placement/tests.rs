@@ -1,4 +1,3 @@
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -7,20 +6,8 @@ use kern::{Clock, Time, VirtualClock};
 
 use super::{BUSY_BYTES, LOAD_RATIO, TaskLoad};
 use crate::runtime::accept_steering::AcceptSteering;
-use crate::runtime::crew::Crew;
+use crate::runtime::test_crew::{crew, take};
 use crate::runtime::worker_pool::{WorkerPool, WorkerPoolConfig};
-
-fn crew(count: usize) -> Arc<Crew> {
-    Arc::new(Crew::new(&WorkerPoolConfig::new(count)).expect("descriptors"))
-}
-
-/// How many tasks lie on a worker's list, which is empty afterwards.
-fn take(crew: &Crew, index: usize) -> usize {
-    let mut taken = VecDeque::new();
-    crew.ready(index).take_all(&mut taken);
-    taken.iter().for_each(|task| _ = task.begin());
-    taken.len()
-}
 
 #[test]
 fn a_connection_is_accepted_by_the_worker_that_took_it_in() {

@@ -1,21 +1,5 @@
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use super::{Phase, Quiescence};
-use crate::runtime::crew::Crew;
-use crate::runtime::worker_pool::WorkerPoolConfig;
-
-fn crew(count: usize) -> Arc<Crew> {
-    Arc::new(Crew::new(&WorkerPoolConfig::new(count)).expect("descriptors"))
-}
-
-/// How many tasks lie on a worker's list, which is empty afterwards.
-fn take(crew: &Crew, index: usize) -> usize {
-    let mut taken = VecDeque::new();
-    crew.ready(index).take_all(&mut taken);
-    taken.iter().for_each(|task| _ = task.begin());
-    taken.len()
-}
+use crate::runtime::test_crew::{crew, take};
 
 #[test]
 fn the_service_ends_only_when_no_worker_holds_anything() {

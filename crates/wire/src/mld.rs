@@ -136,7 +136,33 @@ impl MldRecord {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
     use super::*;
+
+    proptest! {
+        /// Breaks if any bytes make the parser panic, or a version is read from a length that it does not have.
+        #[test]
+        fn m2_any_query_is_read(rest: [u8; 4], body in prop::collection::vec(any::<u8>(), 0..80)) {
+            let read = MldQuery::parse(rest, &body);
+            let is_whole = body.len() == 16 || body.len() >= 20;
+            prop_assert_eq!(read.is_ok(), is_whole);
+            if let Ok(query) = read {
+                prop_assert_eq!(query.is_v1, body.len() == 16);
+                let group = query.group.unwrap_or(Ipv6Addr::UNSPECIFIED);
+                prop_assert_eq!(&group.octets()[..], &body[..16]);
+            }
+        }
+
+        /// Breaks if a record of a report is not written as RFC 9777 section 5.2 draws it.
+        #[test]
+        fn m1_a_record_names_its_group(group: [u8; 16]) {
+            let record = MldRecord { kind: MldRecordType::ToExclude, group: group.into() };
+            let expected: Vec<u8> = [4, 0, 0, 0].into_iter().chain(group).collect();
+            prop_assert_eq!(&record.to_bytes()[..], &expected[..]);
+        }
+    }
 
     #[test]
     fn m2_a_query_is_read_by_its_version() {

@@ -69,6 +69,11 @@ fn added_since(commit: &str) -> BTreeSet<String> {
     names.lines().map(str::to_owned).collect()
 }
 
+/// The files of a crate's largest circle: none, or one, if there is no circle.
+pub(crate) fn largest_circle(root: &Path, krate: &'static str) -> Vec<String> {
+    circles::largest(&Product::of(root, krate, None))
+}
+
 /// The figures of one tree.
 struct Figures {
     product: Vec<Product>,

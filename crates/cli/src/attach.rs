@@ -17,16 +17,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::announce;
 use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
+use crate::errors::{Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::sandbox::{self, Kept};
 use crate::say;
-use crate::serve;
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::namespace::{self, NamespaceKind};
@@ -66,7 +66,7 @@ impl Announcement {
             fs::write(&path, text).map_err(Error::io(&doing))?;
         }
         if let Some(url) = self.url.take() {
-            serve::announce("serving at", &url);
+            announce("serving at", &url);
         }
         if let Some(starter) = self.starter.take() {
             let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
@@ -269,11 +269,7 @@ fn helper_main(ifname: &str, net: &NetOpts, place: &AttachPlace, channel: &Chann
             sandbox::keep_only(Kept::NetworkSetup);
             guest::make_interface(ifname, net)
         });
-    let said = match made {
-        Ok(interface) => interface.hand_over(channel, Vec::new()),
-        Err(failure) => channel.send(&ChannelMessage::Failed(failure), None),
-    };
-    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
+    guest::answer(channel, made)
 }
 
 /// `attach` lasts until the namespace's process ends, until the namespace's name is removed, until the other end of
@@ -328,16 +324,7 @@ impl Lifecycle for NamespaceEnds {
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
-        let mut asked = false;
-        while let Some(info) = self
-            .signals
-            .read()
-            .map_err(Error::io("reading the signals"))?
-        {
-            asked |= info.asks_to_end();
-        }
-        // The helper: it has done its work, and nothing hangs on its status.
-        while let Ok(Some(_)) = process::wait() {}
+        let mut asked = self.signals.take_in()?;
         // Processes of the namespace may still send: without a name it is not theirs to keep mbuma.
         asked |= self.lost_its_name();
         let polled = fd::poll(&self.ends(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;

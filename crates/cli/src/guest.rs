@@ -23,7 +23,7 @@ use wire::MacAddr;
 use crate::addressing::{Addressing, Addressing6};
 use crate::args::{NetOpts, RunArgs, TapUse};
 use crate::channel::{Channel, ChannelMessage, ConfiguredInterface};
-use crate::errors::{Failure, SetupStep};
+use crate::errors::{EXIT_OWN_FAILURE, Failure, SetupStep};
 use crate::idmap;
 use crate::sys::mount;
 use crate::sys::namespace::{self, NamespaceKind};
@@ -139,6 +139,15 @@ impl TapInterface {
         let fds: Vec<_> = self.taps.iter().map(AsFd::as_fd).collect();
         to.send_all(&ready, &fds)
     }
+}
+
+/// Hands the interface over to mbuma, or says why there is none: the last act of a helper. Returns the exit code.
+pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
+    let said = match made {
+        Ok(interface) => interface.hand_over(to, Vec::new()),
+        Err(failure) => to.send(&ChannelMessage::Failed(failure), None),
+    };
+    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }
 
 /// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to what is wanted,

@@ -34,18 +34,14 @@ use crate::guest::{self, Guest, GuestEnd, GuestLink};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
-use crate::network;
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid};
 use crate::sys::{fd, mount, tap};
 
-/// Runs COMMAND to its end and gives the status to exit with.
+/// Runs COMMAND, with a gateway of its own, to its end and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
-    if let Some(name) = &args.network {
-        return network::run(args, name);
-    }
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child) = start(args, &signals, inherited)?;
     let mut lifecycle = CommandEnds::new(child, signals, &args.command);

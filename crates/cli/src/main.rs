@@ -49,10 +49,14 @@ use errors::Error;
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
     let outcome = match Args::parse_from(args::words(std::env::args_os())).verb {
-        Verb::Run(args) => args
-            .placed()
-            .map_err(Error::Usage)
-            .and_then(|args| launch::run(&args)),
+        Verb::Run(args) => {
+            args.placed()
+                .map_err(Error::Usage)
+                .and_then(|args| match &args.network {
+                    Some(name) => network::run(&args, name),
+                    None => launch::run(&args),
+                })
+        }
         Verb::Attach(mut args) => args
             .net
             .place()
@@ -80,6 +84,12 @@ fn main() -> ExitCode {
 fn slirp4netns(args: SlirpArgs) -> Result<u8, Error> {
     let attach = args.into_attach().map_err(Error::Usage)?;
     attach.map_or(Ok(0), |args| attach::run(&args))
+}
+
+/// Says on standard output where clients connect, or the fingerprint of a certificate. A closed one is no reason to end.
+fn announce(verb: &str, place: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{verb} {place}").and_then(|()| out.flush());
 }
 
 /// Says something on standard error; a closed one is no reason to fail.

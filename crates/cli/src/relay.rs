@@ -16,6 +16,7 @@ mod relay_process;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::announce;
 use crate::args::relay::{RelayArgs, RelayInterface};
 use crate::attach::{self, HeldNetwork};
 use crate::channel::{self, Channel, ChannelMessage};
@@ -25,7 +26,7 @@ use crate::sandbox::{self, Kept};
 use crate::serve;
 use crate::signals::SignalFd;
 use crate::sys::fd;
-use crate::sys::process::{self, Pidfd};
+use crate::sys::process::Pidfd;
 
 /// One side's interface, ready for a stack.
 struct MadeInterface {
@@ -86,7 +87,7 @@ impl RelayWatch {
         loop {
             let polled = fd::poll(&self.fds(), None);
             polled.map_err(Error::io("waiting for events"))?;
-            if self.asked()? || self.held.iter_mut().any(HeldNetwork::has_ended) {
+            if self.signals.take_in()? || self.held.iter_mut().any(HeldNetwork::has_ended) {
                 // One that is gone is noticed by its silence.
                 let _ = self.channel.send(&ChannelMessage::Stop, None);
                 self.held.clear();
@@ -96,7 +97,7 @@ impl RelayWatch {
                 match self.channel.recv().map_err(failed)? {
                     Some((ChannelMessage::Up, _)) => {
                         let at = args.listen.interface.address.addr();
-                        serve::announce("relaying from", &format!("{at}:{}", args.listen.port));
+                        announce("relaying from", &format!("{at}:{}", args.listen.port));
                     }
                     Some((ChannelMessage::Done(code), _)) => return Ok(code),
                     Some(_) => {}
@@ -113,18 +114,6 @@ impl RelayWatch {
         let own = [self.signals.as_fd(), self.channel.as_fd()];
         let held = self.held.iter().flat_map(HeldNetwork::fds);
         own.into_iter().chain(held).collect()
-    }
-
-    /// Whether a signal asks for the end.
-    fn asked(&self) -> Result<bool, Error> {
-        let mut asked = false;
-        let failed = |e| Error::io("reading the signals")(e);
-        while let Some(info) = self.signals.read().map_err(failed)? {
-            asked |= info.asks_to_end();
-        }
-        // The helpers: they have done their work, and nothing hangs on their status.
-        while let Ok(Some(_)) = process::wait() {}
-        Ok(asked)
     }
 }
 

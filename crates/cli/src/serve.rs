@@ -7,22 +7,21 @@
 //! host: the stack answers for its own address only, and sends nothing on.
 //! Locks: none.
 
-use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use crate::announce;
 use crate::args::serve::{ServeArgs, ServePlace};
 use crate::args::{AttachArgs, NetOpts, TapUse};
 use crate::attach::{self, Announcement};
-use crate::channel::{self, Channel, ChannelMessage};
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
+use crate::channel::{self, Channel};
+use crate::errors::{Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
-use crate::sys::process;
 
 /// Serves until it is asked to end, or its place is gone.
 pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
@@ -74,11 +73,7 @@ pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, E
 /// The helper, from the fork to its exit code.
 fn helper_main(ifname: &str, net: &NetOpts, channel: &Channel) -> u8 {
     sandbox::keep_only(Kept::NetworkSetup);
-    let said = match guest::make_interface(ifname, net) {
-        Ok(interface) => interface.hand_over(channel, Vec::new()),
-        Err(failure) => channel.send(&ChannelMessage::Failed(failure), None),
-    };
-    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
+    guest::answer(channel, guest::make_interface(ifname, net))
 }
 
 /// A server without a namespace lasts until a signal asks.
@@ -111,22 +106,9 @@ impl Lifecycle for UntilAsked {
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
-        let mut asked = false;
-        let failed = |e| Error::io("reading the signals")(e);
-        while let Some(info) = self.signals.read().map_err(failed)? {
-            asked |= info.asks_to_end();
-        }
-        // The helper: it has done its work, and nothing hangs on its status.
-        while let Ok(Some(_)) = process::wait() {}
-        Ok(match asked {
+        Ok(match self.signals.take_in()? {
             true => GuestState::StopRequested,
             false => GuestState::Running,
         })
     }
-}
-
-/// Says where clients connect. A closed standard output is no reason to end.
-pub(crate) fn announce(verb: &str, place: &str) {
-    let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{verb} {place}").and_then(|()| out.flush());
 }

@@ -20,6 +20,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::errors::Error;
+use crate::sys::process;
 use crate::sys::signal::{self, SigSet};
 
 /// What goes on to COMMAND.
@@ -103,6 +105,20 @@ impl SignalFd {
             signo,
             from_terminal: code == libc::SI_KERNEL,
         }))
+    }
+}
+
+impl SignalFd {
+    /// Takes in all signals that have come, without COMMAND; whether one of them asks to end.
+    ///
+    /// Helpers that have ended are reaped: they have done their work, and nothing depends on their status.
+    pub(crate) fn take_in(&self) -> Result<bool, Error> {
+        let mut asked = false;
+        while let Some(info) = self.read().map_err(Error::io("reading the signals"))? {
+            asked |= info.asks_to_end();
+        }
+        while let Ok(Some(_)) = process::wait() {}
+        Ok(asked)
     }
 }
 

@@ -280,5 +280,8 @@ impl TcpFields {
     }
 }
 
+/// An option whose length is invalid for its kind.
+struct Malformed;
+
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,16 @@
 //!
 //! `lib.rs` lists its modules top to bottom, and an empty line ends a layer. An import that points up, or a circle
 //! inside a layer, makes a crate hard to read and to cut: both need an entry with a reason in [`CIRCLES`].
+//! Crates without such a list must have no circle of files at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::counts;
+
+/// Crates without a circle of files.
+const WITHOUT_CIRCLES: [&str; 2] = ["wire", "cli"];
 
 /// Crates whose `lib.rs` lists layers.
 const LAYERED: [&str; 4] = ["kern", "uma", "mbuf", "mbuma"];
@@ -84,6 +90,13 @@ pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
             }
         }
         complaints.extend(circles(krate, &uses));
+    }
+    for krate in WITHOUT_CIRCLES {
+        let circle = counts::largest_circle(Path::new(""), krate);
+        if circle.len() > 1 {
+            let files = circle.join(", ");
+            complaints.push(format!("crates/{krate}: {files} use each other"));
+        }
     }
 }
 

@@ -22,7 +22,7 @@
 
 use mbuf::Headroom;
 
-use super::shared::READ_MAX;
+use super::host::READ_MAX;
 
 /// Bytes that a buffer holds at most; none: nothing more is to be read from a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! A worker's TCP connections between guest and host, and their turns.
 //!
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
-//! host socket carry its token.
-//! Locks: none.
+//! host socket carry its token. One that moves to another worker lies in that worker's inbox meanwhile.
+//! Locks: none but those of inboxes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use kern::Time;
-use mbuma::runtime::{Readiness, TaskWaker};
+use mbuma::runtime::{Inbox, Readiness, TaskWaker, WorkerPool};
 use mbuma::socket::{Incoming, Interceptor};
 
 use super::outgoing::{Outcome, Outgoing};
@@ -28,6 +28,8 @@ pub(super) struct Connections {
     interceptor: Arc<Interceptor>,
     /// There are connections to intercept.
     wake: Arc<TaskWaker>,
+    /// Connections on their way to each worker.
+    inboxes: Arc<[Inbox<Relay>]>,
 }
 
 /// One of them.
@@ -47,9 +49,20 @@ enum ConnectionStage {
 }
 
 impl Connections {
+    /// An inbox for each worker of `pool`.
+    pub(super) fn inboxes(pool: &WorkerPool) -> Arc<[Inbox<Relay>]> {
+        let inbox = |worker| Inbox::new(pool.ready(worker), Token::only(SourceKind::Inbox));
+        (0..pool.len()).map(inbox).collect()
+    }
+
     /// Takes the connections of `interceptor` when [`Connections::intercept_wake`] is called.
-    pub(super) fn new(shared: &Shared, interceptor: &Arc<Interceptor>) -> Connections {
+    pub(super) fn new(
+        shared: &Shared,
+        interceptor: &Arc<Interceptor>,
+        inboxes: &Arc<[Inbox<Relay>]>,
+    ) -> Connections {
         Connections {
+            inboxes: Arc::clone(inboxes),
             table: Table::new(SourceKind::Connection),
             interceptor: Arc::clone(interceptor),
             wake: shared.wake_for(Token::only(SourceKind::Interceptor)),
@@ -165,13 +178,13 @@ impl Connections {
         if let Some(ConnectionStage::Relay(mut relay)) = connection.map(|c| c.stage) {
             shared.counters.connections_moved += 1;
             relay.hand_over(shared, to, now);
-            shared.peers.inbox(to).put(relay);
+            self.inboxes[to].put(relay);
         }
     }
 
     /// Takes in the connections that other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
-        for mut relay in shared.peers.inbox(shared.context.index()).take_all() {
+        for mut relay in self.inboxes[shared.context.index()].take_all() {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
             if relay.arrive(shared.poller(), token, &wake).is_err() {
@@ -262,7 +275,7 @@ impl Connections {
     /// Ends all of them, those on their way to this worker too.
     pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
-        let given = shared.peers.inbox(shared.context.index()).take_all();
+        let given = self.inboxes[shared.context.index()].take_all();
         given.into_iter().for_each(Relay::close);
     }
 }

@@ -316,9 +316,13 @@ impl LocalTasks for Worker {
             web.end_round(&mut self.shared);
         }
         self.relieve_stalls(self.shared.now());
-        let Shared { peers, context, .. } = &self.shared;
-        if peers.len() > 1 {
-            peers.publish(context.index(), self.share());
+        let Shared {
+            worker_shares,
+            context,
+            ..
+        } = &self.shared;
+        if worker_shares.len() > 1 {
+            worker_shares.publish(context.index(), self.share());
         }
     }
 

@@ -15,6 +15,8 @@ use mbuma::runtime::{Interest, Poller, Readiness};
 use super::table::Token;
 use crate::sys::socket::{self, Kind, LocalEnd};
 
+/// Bytes that one read takes at most: those of one segment over the TAP.
+pub(super) const READ_MAX: usize = 64 << 10;
 /// Pieces that one write gathers at most: 64 KiB segments have five or six, so this is more than a
 /// send buffer takes.
 const PIECES_MAX: usize = 64;

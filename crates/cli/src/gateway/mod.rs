@@ -26,7 +26,7 @@
 //!
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads are joined
 //! and all buffers are given back.
-//! Locks: none but those of peers.
+//! Locks: none but those of worker_shares.
 
 mod allowance;
 mod capture_file;
@@ -51,7 +51,6 @@ mod network_guests;
 mod network_link;
 mod notice;
 mod outgoing;
-mod peers;
 mod pending_pings;
 mod ping;
 mod policy;
@@ -78,6 +77,7 @@ mod test_gateway;
 mod udp;
 mod watch;
 mod web;
+mod worker_shares;
 
 pub(crate) use summary::Summary;
 

@@ -32,10 +32,10 @@ use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
 use super::client_quota::ClientSlot;
-use super::host::{Host, Moved};
+use super::host::{Host, Moved, READ_MAX};
 use super::notice;
 use super::publish::Client;
-use super::shared::{READ_MAX, Shared};
+use super::shared::Shared;
 use super::table::Token;
 
 /// Bytes that go up in a turn at most, before others have theirs: one segment. Measured beside four

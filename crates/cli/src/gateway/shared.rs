@@ -12,14 +12,12 @@ use std::time::Duration;
 
 use super::allowance::Allowance;
 use super::figures::{Counters, Figures, Fixed, Gauges, Share};
+use super::host::READ_MAX;
 use super::notice::{self, Notices};
-use super::peers::Peers;
 use super::policy::Policy;
 use super::resolvers::Resolvers;
 use super::table::Token;
-
-/// Bytes that one read from a host socket takes at most: those of one segment over the TAP.
-pub(super) const READ_MAX: usize = 64 << 10;
+use super::worker_shares::WorkerShares;
 
 /// How long an answer of [`Shared::allowance`] is good for.
 const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
@@ -29,8 +27,8 @@ pub(super) struct Shared {
     pub(super) stack: Stack,
     /// The worker that owns this: its descriptors, its ready list, its timers.
     pub(super) context: WorkerContext,
-    /// All workers.
-    pub(super) peers: Arc<Peers>,
+    /// The traffic of all workers.
+    pub(super) worker_shares: Arc<WorkerShares>,
     pub(super) policy: Policy,
     pub(super) resolvers: Resolvers,
     pub(super) counters: Counters,
@@ -46,7 +44,7 @@ impl Shared {
     pub(super) fn new(
         stack: Stack,
         context: WorkerContext,
-        peers: &Arc<Peers>,
+        worker_shares: &Arc<WorkerShares>,
         policy: Policy,
         resolvers: Resolvers,
     ) -> Shared {
@@ -54,7 +52,7 @@ impl Shared {
             scatter: Scatter::for_len(stack.pool(), READ_MAX),
             allowance: (Allowance::of(stack.pool().headroom()), stack.now()),
             context,
-            peers: Arc::clone(peers),
+            worker_shares: Arc::clone(worker_shares),
             counters: Counters::default(),
             notices: Notices::default(),
             stack,
@@ -106,7 +104,7 @@ impl Shared {
 
     /// The traffic so far: this worker's share as it is, the others' as they last published it.
     pub(super) fn figures(&self, fixed: &Fixed, gauges: Gauges) -> Figures {
-        let mut shares = self.peers.shares();
+        let mut shares = self.worker_shares.all();
         let counters = self.counters;
         shares[self.context.index()] = Share { counters, gauges };
         let uptime = self.now() - Time::ZERO;

@@ -25,7 +25,6 @@ use super::devices::GuestDevices;
 use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
-use super::peers::Peers;
 use super::policy::Policy;
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
@@ -35,14 +34,15 @@ use super::stall_relief::StallRelief;
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
+use super::worker_shares::WorkerShares;
 use crate::addressing::{Addressing, Addressing6, STACK_MAC};
+use crate::announce;
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
 use crate::files::ServedTree;
 use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
-use crate::serve::announce;
 use crate::sys::limits;
 use crate::tls::{self, ServerTls};
 
@@ -97,11 +97,11 @@ pub(super) fn start(
     let mtu = guest.mtu;
     let devices = GuestDevices::open(guest.link, mtu, guest.offloads, &clock, stack.pool());
     let devices = devices.map_err(Error::io("making descriptors for virtual machines"))?;
-    let peers = Peers::new(pool);
+    let shares = WorkerShares::new(pool.len());
     let shared = |worker| {
         let (policy, resolvers) = (policy.clone(), resolvers.clone());
         let context = pool.context(worker, &clock);
-        Shared::new(stack.clone(), context, &peers, policy, resolvers)
+        Shared::new(stack.clone(), context, &shares, policy, resolvers)
     };
     let mut all: Vec<Shared> = (0..pool.len()).map(shared).collect();
     let fixed = Fixed {
@@ -276,8 +276,9 @@ fn workers(
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
     let interceptor = interceptor.map_err(|e| Error::stack("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
+    let inboxes = Connections::inboxes(pool);
     let worker = |shared: Shared| Worker {
-        connections: Connections::new(&shared, &interceptor),
+        connections: Connections::new(&shared, &interceptor, &inboxes),
         web: site.as_ref().map(|site| Web::new(&shared, site)),
         services: None,
         stall_relief: StallRelief::default(),

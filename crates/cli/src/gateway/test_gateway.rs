@@ -11,10 +11,10 @@ use mbuma::runtime::{WorkerPool, WorkerPoolConfig};
 use mbuma::{Config, IfConfig, IfIndex, Stack};
 
 use super::figures::Fixed;
-use super::peers::Peers;
 use super::policy::Policy;
 use super::resolvers::Resolvers;
 use super::shared::Shared;
+use super::worker_shares::WorkerShares;
 use crate::guest::GuestEnd;
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
@@ -32,9 +32,9 @@ pub(super) fn start() -> (Shared, IfIndex) {
 /// The same for a stack that is there, and has this clock.
 pub(super) fn shared_of(stack: Stack, clock: &Arc<dyn Clock>) -> Shared {
     let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("a descriptor");
-    let (context, peers) = (pool.context(0, clock), Peers::new(&pool));
+    let (context, shares) = (pool.context(0, clock), WorkerShares::new(1));
     let policy = Policy::new(&GuestEnd::usual(), false);
-    Shared::new(stack, context, &peers, policy, Resolvers::of_host())
+    Shared::new(stack, context, &shares, policy, Resolvers::of_host())
 }
 
 /// What the start of such a gateway settles: one worker, no published port, one version of TSO.

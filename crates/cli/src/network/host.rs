@@ -369,13 +369,9 @@ impl Lifecycle for NetworkHost {
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
-        let failed = |e| Error::io("reading the signals")(e);
-        while let Some(info) = self.signals.read().map_err(failed)? {
-            self.is_removed |= info.asks_to_end();
-        }
+        self.is_removed |= self.signals.take_in()?;
         self.handle_events()
             .map_err(Error::io("waiting for guests"))?;
-        while let Ok(Some(_)) = process::wait() {}
         if self.is_removed {
             return Ok(GuestState::StopRequested);
         }

@@ -20,6 +20,7 @@ use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
 
 use super::MadeInterface;
 use super::connections::{RelayTls, RelayedConnections};
+use crate::announce;
 use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
 use crate::args::serve::TlsIdentity;
@@ -28,7 +29,6 @@ use crate::errors::Error;
 use crate::guest::{GuestEnd, GuestLink};
 use crate::sandbox::{self, Uses};
 use crate::say;
-use crate::serve::announce;
 use crate::sys::{fd, process};
 use crate::tls::{ClientTls, ServerTls};
 

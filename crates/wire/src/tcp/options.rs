@@ -11,6 +11,7 @@
 //!                             SACK-permitted (4 2) takes the place of the NOPs before timestamps
 //! ```
 
+use super::Malformed;
 use super::acc_ecn::AccEcnOption;
 use super::sack::{SACK_BLOCK_LEN, SackBlocks};
 use crate::emit;
@@ -221,9 +222,6 @@ impl TcpOptions {
         self.sack.len().min(room / SACK_BLOCK_LEN)
     }
 }
-
-/// An option whose length is invalid for its kind.
-pub(super) struct Malformed;
 
 /// Where the next option goes.
 struct OptionWriter<'a> {

@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use super::options::Malformed;
+use super::Malformed;
 use crate::SeqNum;
 
 /// A range of sequence numbers that arrived out of order: `left` is its first, `right` the one behind

@@ -26,6 +26,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy)]
 enum How {
     Ours(Work),
+    Smoltcp,
     Kernel(kernel::Work),
 }
 
@@ -48,6 +49,12 @@ pub(crate) const CATALOG: &[Entry] = &[
         kind: Kind::Ours,
         about: "a program reads into a buffer and writes it",
         how: How::Ours(Work::Copy),
+    },
+    Entry {
+        name: "smoltcp-copy",
+        kind: Kind::Peer,
+        about: "smoltcp three times in this process; a program reads into a buffer and writes it",
+        how: How::Smoltcp,
     },
     Entry {
         name: "kernel-splice",
@@ -74,6 +81,7 @@ impl Entry {
     ) -> Result<Figures, Absent> {
         match self.how {
             How::Ours(work) => Ok(flow::run(case, work, cpus, time)),
+            How::Smoltcp => smoltcp(case, cpus, time),
             How::Kernel(_) if case.traffic == Traffic::RoundTrips => Err(Absent(
                 "its programs sleep between round trips, ours do not".to_owned(),
             )),
@@ -90,11 +98,22 @@ impl Entry {
     ) -> Result<Figures, Absent> {
         match self.how {
             How::Ours(work) => Ok(flow::run(case, work, cpus, time)),
+            How::Smoltcp => smoltcp(case, cpus, time),
             How::Kernel(work) => {
                 kernel::run(case, work, cpus, time).map_err(|error| Absent(error.to_string()))
             }
         }
     }
+}
+
+#[cfg(feature = "peers")]
+fn smoltcp(case: &Case, cpus: (usize, usize), time: Duration) -> Result<Figures, Absent> {
+    Ok(super::smoltcp::run(case, cpus, time))
+}
+
+#[cfg(not(feature = "peers"))]
+fn smoltcp(_: &Case, _: (usize, usize), _: Duration) -> Result<Figures, Absent> {
+    Err(Absent("not built in: cargo lab-peers splice".to_owned()))
 }
 
 fn in_namespace(

@@ -1,10 +1,11 @@
 //! `cargo lab splice`: a TCP proxy between a client and a server: spliced inside of the stack, beside a program that hands
-//! data on or copies it, and the kernel's splice(2) and read(2) over veth.
+//! data on or copies it, smoltcp, and the kernel's splice(2) and read(2) over veth.
 //!
 //! ```text
 //!   case.rs      the traffic                designs.rs   the proxy's work
 //!   proxy.rs     our stack in the middle    ends.rs      client, server, and how they are joined
 //!   flow.rs      the load                   kernel.rs    the same in namespaces
+//!                                           smoltcp.rs   the same with smoltcp (feature `peers`)
 //! ```
 //!
 //! `cargo lab refs --case splice` measures other ways of sharing clusters under a splice.
@@ -17,6 +18,8 @@ mod flow;
 mod kernel;
 mod proxy;
 pub(crate) mod report;
+#[cfg(feature = "peers")]
+mod smoltcp;
 
 use crate::error::written;
 use crate::harness::choice::{Absent, Kind, chosen};

@@ -25,7 +25,8 @@ impl Experiment for Splice {
         stack sends through a proxy stack to a server stack, joined by epairs. The client sends one buffer by \
         reference and the server drops the data, so that the figures show the proxy\u{2019}s work. Beside it Linux \
         does the same over veth between three namespaces: the client sends by sendfile(2), the server discards by \
-        MSG_TRUNC, and the proxy uses splice(2) through a pipe, or read(2) and write(2)."
+        MSG_TRUNC, and the proxy uses splice(2) through a pipe, or read(2) and write(2). smoltcp, built in by the \
+        feature `peers`, is client, proxy and server in one process as ours are; it has no splice, so its proxy copies."
     }
 
     fn reading(&self) -> &'static str {

@@ -170,7 +170,8 @@ pub(crate) enum Experiment {
     /// A TCP proxy: spliced inside of the stack, beside programs that copy, and the kernel
     #[command(
         long_about = "Compare proxies between a client and a server: spliced inside of our stack; a program on our \
-        stack that hands data on, or copies it; and the kernel's splice(2), read(2) and write(2) over veth.\n\n\
+        stack that hands data on, or copies it; smoltcp (`cargo lab-peers splice`); and the kernel's splice(2), \
+        read(2) and write(2) over veth.\n\n\
         Client and server copy nothing, so that the figures show the proxy's work. `x ours` is a row's ratio to \
         our first one."
     )]
@@ -191,10 +192,12 @@ pub(crate) enum Experiment {
     /// UNIX-domain sockets between threads: ours, copying and by reference, and the kernel's
     Unix(UnixArgs),
 
-    /// TCP over bad paths: ours, and Linux's with the same algorithms
+    /// TCP over bad paths: ours, Linux's with the same algorithms, smoltcp, lwIP, gVisor's netstack
     #[command(
         long_about = "Send TCP over an emulated link with a rate of 100 Mbit/s, a long delay, and loss, reordering or \
         jitter, with ours at the ends in virtual time, and with Linux's in two network namespaces in real time.\n\n\
+        Peers in user space: `cargo lab-peers wan` has smoltcp; lwIP is compiled from the directory that LWIP_SRC \
+        names; Go builds gVisor's netstack. One that cannot be had is skipped.\n\n\
         The rounds are seeds: each decides the losses of one run of every design. A figure is the median over the \
         seeds, with the quartiles beside it.",
         // A path of 50 ms takes some seconds to fill: these are six seeds of 30 s.

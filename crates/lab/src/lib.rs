@@ -14,7 +14,7 @@
 //!   splice     a TCP proxy spliced inside of the stack, beside programs that copy, and the kernel
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
-//!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's
+//!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's, smoltcp, lwIP, gVisor's netstack
 //!   run the guest of `mbuma run`, beside pasta, slirp4netns and a veth pair
 //!   serve      files over HTTP from inside of the stack, beside nginx
 //! ```

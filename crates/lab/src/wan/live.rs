@@ -1,4 +1,4 @@
-//! Flows in real time: Linux or ours at the ends, and the same emulated link between them.
+//! Flows in real time: Linux, ours or a peer at the ends, and the same emulated link between them.
 //!
 //! ```text
 //!   sender 1 --\                                    /--> receiver
@@ -10,12 +10,19 @@
 //! |---|---|
 //! | [`linux`] | a thread in a network namespace of its own, with a TAP without offloads: its TCP is the kernel's |
 //! | [`ours`] | a stack of ours, driven by the thread that carries the frames |
+//! | `smoltcp` | an interface of smoltcp (feature `peers`), driven likewise |
+//! | [`program`] | lwIP or gVisor's netstack: a process that gets frames over a socket |
 //!
 //! Invariant: every thread has ended, and with it its namespace, when a run is over.
 
 mod link;
 mod linux;
 mod ours;
+mod program;
+pub(super) mod programs;
+mod resent;
+#[cfg(feature = "peers")]
+mod smoltcp;
 
 use std::time::Duration;
 
@@ -27,6 +34,8 @@ use crate::harness::choice::Absent;
 use link::Link;
 use linux::LinuxEnd;
 use ours::OurEnd;
+use program::ProgramEnd;
+use programs::Program;
 use sim::Frame;
 
 /// The stack of an end.
@@ -34,6 +43,8 @@ use sim::Frame;
 pub(crate) enum Who {
     Linux,
     Ours,
+    Smoltcp,
+    Program(Program),
 }
 
 /// How long a flow may take until its first byte arrives.
@@ -60,8 +71,8 @@ trait End {
     /// Bytes that each of its flows has received.
     fn received(&self) -> Vec<u64>;
 
-    /// Segments that it sent again, and its retransmission timeouts.
-    fn repairs(&self) -> (u64, u64);
+    /// Its retransmission timeouts, if its stack counts them.
+    fn timeouts(&self) -> Option<u64>;
 }
 
 /// Runs a flow from each of `senders` and measures for `time`.
@@ -91,12 +102,11 @@ pub(crate) fn run(
     let bytes: Vec<u64> = bytes.map(|(now, before)| now - before).collect();
     let (wait, frames) = link.waits();
     let waited = (wait - waits_before.0) / (frames - waits_before.1).max(1) as u32;
-    let (resent, timeouts) = link.repairs();
     Ok(Figures {
         mbps: bytes[0] as f64 * 8.0 / time.as_secs_f64() / 1e6,
         share: 100.0 * bytes[0] as f64 / bytes.iter().sum::<u64>().max(1) as f64,
-        resent_percent: 100.0 * resent as f64 / link.sent().max(1) as f64,
-        timeouts: timeouts as f64,
+        resent_percent: 100.0 * link.resent() as f64 / link.sent().max(1) as f64,
+        timeouts: link.timeouts().map(|timeouts| timeouts as f64),
         rtt_ms: (2 * path.backward().delay + waited).as_secs_f64() * 1e3,
     })
 }
@@ -105,6 +115,8 @@ fn receiver_end(who: Who, path: &Path) -> std::io::Result<Box<dyn End>> {
     Ok(match who {
         Who::Linux => Box::new(LinuxEnd::receiver(path)?),
         Who::Ours => Box::new(OurEnd::receiver(path)?),
+        Who::Smoltcp => smoltcp_receiver(path)?,
+        Who::Program(program) => Box::new(ProgramEnd::receiver(program, path)?),
     })
 }
 
@@ -117,5 +129,27 @@ fn sender_end(
     Ok(match who {
         Who::Linux => Box::new(LinuxEnd::sender(algorithm, flow)?),
         Who::Ours => Box::new(OurEnd::sender(algorithm, flow)?),
+        Who::Smoltcp => smoltcp_sender(algorithm, flow)?,
+        Who::Program(program) => Box::new(ProgramEnd::sender(program, flow)?),
     })
+}
+
+#[cfg(feature = "peers")]
+fn smoltcp_receiver(path: &Path) -> std::io::Result<Box<dyn End>> {
+    Ok(Box::new(smoltcp::SmoltcpEnd::receiver(path)?))
+}
+
+#[cfg(feature = "peers")]
+fn smoltcp_sender(algorithm: Algorithm, flow: (&Path, usize)) -> std::io::Result<Box<dyn End>> {
+    Ok(Box::new(smoltcp::SmoltcpEnd::sender(algorithm, flow)?))
+}
+
+#[cfg(not(feature = "peers"))]
+fn smoltcp_receiver(_: &Path) -> std::io::Result<Box<dyn End>> {
+    Err(std::io::Error::other("not built in: cargo lab-peers wan"))
+}
+
+#[cfg(not(feature = "peers"))]
+fn smoltcp_sender(_: Algorithm, _: (&Path, usize)) -> std::io::Result<Box<dyn End>> {
+    Err(std::io::Error::other("not built in: cargo lab-peers wan"))
 }

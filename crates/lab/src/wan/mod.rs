@@ -1,9 +1,9 @@
-//! `cargo lab wan`: TCP over bad paths, ours beside Linux's: a narrow rate, a long delay, loss, reordering, jitter.
+//! `cargo lab wan`: TCP over bad paths, ours beside Linux's and that of other stacks in user space: a narrow rate, a long delay, loss, reordering, jitter.
 //!
 //! ```text
 //!   path.rs       the paths                  designs.rs     what is at the ends
 //!   simulated.rs  ours, in virtual time      figures.rs     what a run says
-//!   live.rs       Linux and ours in real time
+//!   live.rs       Linux, ours and peers in real time
 //! ```
 //!
 //! Every design sends over the same emulated link, a [`LinkEmulator`](mbuma::device::impair::LinkEmulator), with the same
@@ -82,9 +82,15 @@ fn record(
             note: absent.to_string(),
             ..empty
         },
-        Ok(runs) => match Summary::of(runs.iter().map(measure.value)) {
-            Some(summary) => empty.with(summary),
-            None => empty,
+        Ok(runs) => match Summary::of(runs.iter().filter_map(measure.value)) {
+            Some(summary) => Record {
+                note: entry.settings.to_owned(),
+                ..empty.with(summary)
+            },
+            None => Record {
+                note: "not counted by this stack".to_owned(),
+                ..empty
+            },
         },
     }
 }

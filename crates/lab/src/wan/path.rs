@@ -156,6 +156,12 @@ impl Path {
         }
     }
 
+    /// Bytes of the socket buffers of peers without SACK or buffers that grow: twice the bandwidth-delay product. With
+    /// more they overflow the queue by more than they can repair.
+    pub(crate) fn peer_window(&self) -> usize {
+        2 * self.backward().bytes_in(self.rtt)
+    }
+
     /// Whether both ends offer ECN.
     pub(crate) fn has_ecn(&self) -> bool {
         self.marked_bdp.is_some()

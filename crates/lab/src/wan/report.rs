@@ -12,7 +12,7 @@ impl Experiment for Wan {
     }
 
     fn title(&self) -> &'static str {
-        "TCP over bad paths, beside Linux"
+        "TCP over bad paths, beside Linux and stacks in user space"
     }
 
     fn essay(&self) -> &'static str {
@@ -22,7 +22,8 @@ impl Experiment for Wan {
         Here one flow goes over an emulated link of 100 Mbit/s for 30 s, after 5 s of warm-up: rate, delay, a queue \
         that drops packets without room, loss, reordering, jitter, all drawn from a seed. Two stacks of ours use it \
         in virtual time, where the same seed gives the same figures on every machine. Linux uses it \
-        in real time: two network namespaces, each with a TAP, and the same link between the TAPs."
+        in real time: two network namespaces, each with a TAP, and the same link between the TAPs. smoltcp, lwIP and \
+        gVisor\u{2019}s netstack use it in real time too, at both ends."
     }
 
     fn reading(&self) -> &'static str {
@@ -36,7 +37,9 @@ impl Experiment for Wan {
     fn caveats(&self) -> &'static str {
         "An emulated link has no cross traffic, no changing rate and no middleboxes. In real time a frame may be late \
         by as long as the thread that carries it waits for a CPU. Losses are drawn from the same seeds, but hit other \
-        segments as soon as two senders differ. In 30 s few losses happen at 0.01 %: the spread is wide there."
+        segments as soon as two senders differ. In 30 s few losses happen at 0.01 %: the spread is wide there. smoltcp \
+        and lwIP have no SACK where they send, and buffers that do not grow: they get two bandwidth-delay products, \
+        because with more they overflow the queue by more than they can repair. Their notes say what each uses."
     }
 
     fn claims(&self) -> &'static [Claim] {

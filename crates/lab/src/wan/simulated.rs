@@ -54,7 +54,7 @@ pub(crate) fn run(path: &Path, algorithm: Algorithm, seed: u64, time: Duration) 
         mbps: bytes[0] as f64 * 8.0 / time.as_secs_f64() / 1e6,
         share: 100.0 * bytes[0] as f64 / bytes.iter().sum::<u64>().max(1) as f64,
         resent_percent: 100.0 * stats.retransmitted_segments as f64 / sent as f64,
-        timeouts: stats.timeouts as f64,
+        timeouts: Some(stats.timeouts as f64),
         rtt_ms: (2 * path.backward().delay + waited).as_secs_f64() * 1e3,
     }
 }

@@ -61,3 +61,30 @@ fn every_pair_of_ends_carries_in_real_time() {
         }
     }
 }
+
+#[test]
+#[cfg(feature = "peers")]
+fn peers_carry_in_real_time() {
+    // Breaks when a peer that can be had here does not send or does not receive, or its process does not end. It takes
+    // `LWIP_SRC`, and for netstack `NETSTACK=1` with Go.
+    use super::live::programs::Program;
+    use super::live::{self, Who};
+    let time = Duration::from_millis(300);
+    for (who, wanted) in [
+        (Who::Smoltcp, true),
+        (
+            Who::Program(Program::Lwip),
+            std::env::var_os("LWIP_SRC").is_some(),
+        ),
+        (
+            Who::Program(Program::Netstack),
+            std::env::var_os("NETSTACK").is_some(),
+        ),
+    ] {
+        let two = path("fair-1bdp");
+        let senders = vec![(who, Algorithm::Cubic); two.flows];
+        if wanted {
+            live::run(two, &senders, who, 1, time).unwrap_or_else(|why| panic!("{who:?}: {why}"));
+        }
+    }
+}

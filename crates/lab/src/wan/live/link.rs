@@ -9,6 +9,7 @@ use sim::Frame;
 
 use super::super::path::Path;
 use super::End;
+use super::resent::ResentCount;
 
 /// Frames that one end sends before the other has its turn.
 const TURN: usize = 64;
@@ -28,6 +29,7 @@ pub(super) struct Link {
     backward: Way,
     /// How long data frames waited in the queue, all together, and how many they were.
     waits: (Duration, u64),
+    resent: ResentCount,
 }
 
 impl Way {
@@ -58,6 +60,7 @@ impl Link {
             forward: way(path.forward()),
             backward: way(path.backward()),
             waits: (Duration::ZERO, 0),
+            resent: ResentCount::default(),
         }
     }
 
@@ -97,6 +100,7 @@ impl Link {
                 }
                 self.waits.0 += self.forward.emulator.wait(now);
                 self.waits.1 += 1;
+                self.resent.note(&frame.bytes);
                 self.forward.send(now, frame);
             }
         }
@@ -150,9 +154,13 @@ impl Link {
         self.forward.emulator.counts().sent
     }
 
-    /// Segments that the senders sent again, and their retransmission timeouts.
-    pub(super) fn repairs(&self) -> (u64, u64) {
-        let senders = self.ends[1..].iter().map(|end| end.repairs());
-        senders.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    /// Segments that the senders sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.resent.get()
+    }
+
+    /// The senders' retransmission timeouts, if all count them.
+    pub(super) fn timeouts(&self) -> Option<u64> {
+        self.ends[1..].iter().map(|end| end.timeouts()).sum()
     }
 }

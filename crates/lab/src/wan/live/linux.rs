@@ -30,7 +30,6 @@ struct Told {
     /// The run is over. Relaxed, as the others: no data depends on the order.
     over: AtomicBool,
     received: Vec<AtomicU64>,
-    resent: AtomicU64,
     timeouts: AtomicU64,
 }
 
@@ -164,7 +163,7 @@ fn serve(role: Role, sockets: Vec<TcpListener>, told: &Told) {
         }
         while !told.over.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
-            note_repairs(told);
+            note_timeouts(told);
         }
     });
 }
@@ -218,17 +217,15 @@ fn is_pause(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Sends the counters of this thread's namespace.
-fn note_repairs(told: &Told) {
-    let resent = counter("snmp", "Tcp:", "RetransSegs");
-    let timeouts = counter("netstat", "TcpExt:", "TCPTimeouts");
-    told.resent.store(resent, Ordering::Relaxed);
+/// Sends the counter of this thread's namespace.
+fn note_timeouts(told: &Told) {
+    let timeouts = counter("TcpExt:", "TCPTimeouts");
     told.timeouts.store(timeouts, Ordering::Relaxed);
 }
 
-/// A counter of a file that has a line of names, then a line of numbers.
-fn counter(file: &str, group: &str, name: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+/// A counter of netstat's file, which has a line of names for each group, then a line of numbers.
+fn counter(group: &str, name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let (names, numbers) = (lines.next(), lines.next());
     let pairs = names
@@ -262,9 +259,8 @@ impl End for LinuxEnd {
         all.map(|n| n.load(Ordering::Relaxed)).collect()
     }
 
-    fn repairs(&self) -> (u64, u64) {
-        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        (of(&self.told.resent), of(&self.told.timeouts))
+    fn timeouts(&self) -> Option<u64> {
+        Some(self.told.timeouts.load(Ordering::Relaxed))
     }
 }
 

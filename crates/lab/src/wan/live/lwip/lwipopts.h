@@ -1,0 +1,21 @@
+/* lwIP for a long path: window scaling, a window that the compiler is told, SACK blocks where it receives. */
+#define NO_SYS 1
+#define SYS_LIGHTWEIGHT_PROT 0
+#define LWIP_SOCKET 0
+#define LWIP_NETCONN 0
+#define LWIP_UDP 0
+#define LWIP_RAW 0
+#define LWIP_ICMP 0
+#define LWIP_STATS 0
+#define MEM_LIBC_MALLOC 1
+#define MEMP_MEM_MALLOC 1
+#define MEM_ALIGNMENT 8
+#define TCP_MSS 1460
+#define LWIP_WND_SCALE 1
+#define TCP_RCV_SCALE 8
+#define TCP_WND WINDOW
+#define TCP_SND_BUF WINDOW
+#define TCP_SND_QUEUELEN 60000
+#define TCP_SNDLOWAT 32768
+#define LWIP_TCP_SACK_OUT 1
+#define LWIP_TCP_MAX_SACK_NUM 4

@@ -25,9 +25,10 @@ const SEEDS: &str = "0..500";
 /// Instructions that a load may cost, for each that it cost before.
 const RATIO_MAX: f64 = 1.01;
 /// The loads of the example, and how many units the shorter of the two runs does.
-const LOADS: [(&str, u64); 4] = [
+const LOADS: [(&str, u64); 5] = [
     ("trip", 2_000),
     ("segment", 24_000),
+    ("splice", 12_000),
     ("datagram", 4_000),
     ("pair", 20_000),
 ];

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `trip` | a TCP round trip of 64 bytes between two stacks, one thread |
 //! | `segment` | a TCP segment of 1460 bytes sent, cut and summed in software, received and read |
+//! | `splice` | the same twice, with a splice that sends on what the second stack receives |
 //! | `datagram` | a UDP datagram of 64 bytes sent and received |
 //! | `pair` | a packet with a cluster of 2 KiB allocated and freed |
 //!
@@ -18,6 +19,7 @@ use kern::{Random, Time, VirtualClock};
 use mbuf::{Chain, ClusterSize, MbufPool, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
+use mbuma::socket::{SpliceOptions, splice};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, TcpStream};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -32,12 +34,13 @@ const BUDGET: Budget = Budget {
 fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let [load, n] = args.as_slice() else {
-        return Err("usage: instructions trip|segment|datagram|pair N".into());
+        return Err("usage: instructions trip|segment|splice|datagram|pair N".into());
     };
     let n: usize = n.parse()?;
     match load.as_str() {
         "trip" => trips(n)?,
         "segment" => segments(n)?,
+        "splice" => splices(n)?,
         "datagram" => datagrams(n)?,
         "pair" => pairs(n)?,
         other => return Err(format!("{other}: no such load").into()),
@@ -125,6 +128,18 @@ fn trips(n: usize) -> Result<()> {
 fn segments(n: usize) -> Result<()> {
     let net = Net::new(Capabilities::plain(1500))?;
     let [client, server] = net.connect()?;
+    stream(&net, n, &client, &server)
+}
+
+fn splices(n: usize) -> Result<()> {
+    let net = Net::new(Capabilities::plain(1500))?;
+    let ([client, source], [reader, sink]) = (net.connect()?, net.connect()?);
+    let _splice = splice(&source, &sink, SpliceOptions::default())?;
+    stream(&net, n, &client, &reader)
+}
+
+/// Sends `n` segments on `client`, and reads them on `server`.
+fn stream(net: &Net, n: usize, client: &TcpStream, server: &TcpStream) -> Result<()> {
     let mut block = Chain::from_slice(net.ends[0].0.pool(), &[0x5a; 32 * SEGMENT])?;
     let (mut sent, mut received) = (0, 0);
     while received < n * SEGMENT {

@@ -79,6 +79,11 @@ impl<M: Ancillary> RecordBuf<M> {
         (self.hiwat.saturating_sub(self.charged), self.hiwat)
     }
 
+    /// The first record.
+    pub(crate) fn front(&self) -> Option<&QueuedRecord<M>> {
+        self.queue.front()
+    }
+
     /// Adds a record.
     #[doc(alias = "sbappendrecord")]
     pub(crate) fn push(&mut self, record: QueuedRecord<M>) {

@@ -23,7 +23,7 @@ mod icmp6;
 #[path = "../models/socket.rs"]
 mod models;
 pub(crate) mod send_file;
-mod splice;
+pub(crate) mod splice;
 mod std_io;
 mod tcp_connect;
 mod tcp_listener;

@@ -7,7 +7,10 @@
 //!          data, FIN, error  ---->   of [Link]   <----   room, FIN sent, error
 //! ```
 //!
-//! A connection that is an end of a splice tells the splice in the place of its program what comes, so no program is woken
+//! Each side is a TCP connection or a stream of a UNIX-domain socket ([`side`]): the sink of the latter is the receive buffer of
+//! its peer.
+//!
+//! A connection that is a side of a splice tells the splice in the place of its program what comes, so no program is woken
 //! for a segment: only at the end ([`SpliceEnd`]). The splice gets a turn at the end of the batch that brought the news, and
 //! moves what the sink has room for. A full sink keeps the data in the source's receive buffer, so the source's window
 //! closes: backpressure reaches the sender.
@@ -18,14 +21,14 @@
 //! | what the sink has room for | half of its buffer is free |
 //! | nothing | else; room for half makes the next turn |
 //!
-//! A connection with TLS ([`TlsStream`]) is an end as others are: its records are opened where they leave the source, and content
-//! is framed where it enters the sink, so a splice with TLS at one end terminates it. The stack handles all other records, key
+//! A connection with TLS ([`TlsStream`]) is a side as others are: its records are opened where they leave the source, and content
+//! is framed where it enters the sink, so a splice with TLS at one side terminates it. The stack handles all other records, key
 //! changes too.
 //!
 //! Between two stacks of one process a turn is no part of either's batch: it runs as a waker does, without locks.
 //!
 //! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it, and after
-//! [`Splice::stop`] none moves. Locks: the splice's (SPLICE) over a turn, and inside of it one connection's at a time.
+//! [`Splice::stop`] none moves. Locks: the splice's (SPLICE) over a turn, and inside of it one connection's (CONN, or UNIX_RCV) at a time.
 //! Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
 
 use std::fmt;
@@ -34,6 +37,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::link::Link;
+use self::side::Spliceable;
 use super::SocketError;
 use super::tcp_stream::TcpStream;
 use super::tls_stream::TlsStream;
@@ -42,9 +46,11 @@ use crate::tls::TlsError;
 
 mod link;
 mod relay;
+pub(crate) mod side;
+mod tcp_side;
 
-pub(super) use link::{End, end_dropped};
 pub use relay::{RelayEnd, TcpRelay};
+pub(super) use tcp_side::{TcpSide, side_dropped};
 
 /// How a splice works, and when it ends by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,8 +73,10 @@ pub enum SpliceEnd {
     Max,
     /// Nothing was moved for [`SpliceOptions::idle`].
     Idle,
-    /// The program stopped it, or dropped an end.
+    /// The program stopped it, or dropped a side.
     Stopped,
+    /// The next bytes of the source, a UNIX-domain socket, came with rights, which no splice moves: the program reads them.
+    Rights,
     /// The source failed.
     Source(SocketError),
     /// The source's TLS failed, or its stream was cut off.
@@ -95,9 +103,9 @@ impl SpliceEnd {
     }
 }
 
-/// A connection that becomes an end of a splice.
+/// A connection that becomes a side of a splice: a [`TcpStream`], a [`TlsStream`] or a [`UnixStream`](crate::UnixStream).
 #[derive(Debug, Clone, Copy)]
-pub struct SpliceEndpoint<'a>(&'a TcpStream);
+pub struct SpliceEndpoint<'a>(pub(crate) &'a dyn Spliceable);
 
 impl<'a> From<&'a TcpStream> for SpliceEndpoint<'a> {
     fn from(tcp: &'a TcpStream) -> Self {
@@ -129,6 +137,8 @@ pub enum SpliceError {
     Loop,
     /// The connections belong to two stacks, one of which runs under Giant.
     Giant,
+    /// The stack of a UNIX-domain socket has no handle left, so nothing would give the splice its turns.
+    StackGone,
 }
 
 impl fmt::Display for SpliceError {
@@ -136,6 +146,7 @@ impl fmt::Display for SpliceError {
         f.write_str(match self {
             Self::Busy => "the connection is spliced in this direction already",
             Self::Loop => "the splice would close a loop",
+            Self::StackGone => "the stack of the socket is gone",
             Self::Giant => "a splice between two stacks needs stacks without Giant",
         })
     }
@@ -149,11 +160,13 @@ pub struct Splice {
     link: Arc<Link>,
 }
 
-/// Sends on `to` what `from` receives, until something ends it ([`SpliceEnd`]). Both are a [`TcpStream`] or a [`TlsStream`].
+/// Sends on `to` what `from` receives, until something ends it ([`SpliceEnd`]). Each is a [`TcpStream`], a [`TlsStream`] or a
+/// [`UnixStream`](crate::UnixStream).
 ///
 /// Meanwhile `from` has nothing to read for a program and `to` takes nothing from one
 /// ([`SocketError::WouldBlock`]); their wakers are called when the splice has ended. The other direction of each is as
-/// before, and may be spliced too. Urgent data moves as ordinary data.
+/// before, and may be spliced too. Urgent data moves as ordinary data. Rights that come with bytes of a UNIX-domain socket do not move: they
+/// end the splice ([`SpliceEnd::Rights`]).
 ///
 /// # Errors
 /// See [`SpliceError`].
@@ -163,8 +176,8 @@ pub fn splice<'a, 'b>(
     to: impl Into<SpliceEndpoint<'b>>,
     options: SpliceOptions,
 ) -> Result<Splice, SpliceError> {
-    let (from, to) = (from.into(), to.into());
-    let link = Link::start(from.0.end(), to.0.end(), options, None)?;
+    let (from, to) = (from.into().0.side()?, to.into().0.side()?);
+    let link = Link::start(from, to, options, None)?;
     Ok(Splice { link })
 }
 

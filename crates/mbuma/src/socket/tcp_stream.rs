@@ -14,7 +14,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
 use super::SocketError;
 use super::send_file::{FileRoom, FileSink, SendFileError};
-use super::splice::{self, End};
+use super::splice::{self, TcpSide};
 use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;
 use crate::state::StackState;
@@ -67,8 +67,8 @@ impl TcpStream {
     }
 
     /// The part that a splice keeps of it.
-    pub(in crate::socket) fn end(&self) -> End {
-        End {
+    pub(in crate::socket) fn side(&self) -> TcpSide {
+        TcpSide {
             stack: Arc::clone(&self.stack),
             pcb: Arc::clone(&self.pcb),
         }
@@ -485,7 +485,7 @@ impl FileSink for TcpStream {
     }
 
     fn fail(&self) {
-        fail(&self.end());
+        fail(&self.side());
     }
 
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {
@@ -556,7 +556,7 @@ pub(super) fn send_all<E>(
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
-        splice::end_dropped(&self.end());
+        splice::side_dropped(&self.side());
         let wakers = self.stack.enter(|batch| {
             let mut t = visit::begin(&self.pcb);
             let timeout = t.conn.asked().orphan_timeout(&self.stack.config.tcp);

@@ -62,7 +62,7 @@ impl TlsStream {
     #[doc(alias = "TCP_TXTLS_ENABLE")]
     #[doc(alias = "TCP_RXTLS_ENABLE")]
     pub fn new(tcp: TcpStream, keys: TlsKeys, about: TlsAbout) -> Self {
-        super::splice::end_dropped(&tcp.end());
+        super::splice::side_dropped(&tcp.side());
         let session = Box::new(TlsSession::new(keys));
         tcp.with(|t| t.conn.attached.get_or_insert_default().tls = Some(session));
         Self { tcp, about }
@@ -386,7 +386,7 @@ impl FileSink for TlsStream {
     }
 
     fn fail(&self) {
-        fail(&self.tcp.end());
+        fail(&self.tcp.side());
     }
 
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError> {

@@ -48,7 +48,9 @@ impl Stack {
     /// # Errors
     /// The buffer zones could not reserve their address space.
     pub fn new(config: Config) -> Result<Self, ZoneError> {
-        StackState::new(config).map(|state| Self(Arc::new(state)))
+        let state = Arc::new(StackState::new(config)?);
+        state.unix.belongs_to(&state);
+        Ok(Self(state))
     }
 
     /// Sets the waker for work that another thread gives to CPU `cpu`: packets, or a timer earlier than

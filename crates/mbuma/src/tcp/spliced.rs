@@ -1,4 +1,4 @@
-//! The splices that a connection is an end of, and when those that are idle end.
+//! The splices that a connection is a side of, and when those that are idle end.
 //!
 //! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
 //! of room, in the place of the program: see [`socket::splice`](crate::socket).
@@ -14,26 +14,35 @@ use kern::prim::Mutex;
 use kern::{LockClass, Time, order};
 
 use super::due::Due;
-use super::pcb::Inpcb;
 use crate::batch::{Batch, Deferred};
-use crate::state::StackState;
 use crate::tls::TlsSession;
 
 static IDLE: LockClass = LockClass::new("idle splices", order::CALLOUT);
 
-/// A splice, as the connections at its ends see it.
+/// A splice, as the connections at its sides see it.
 pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
     /// There may be something to move: the splice gets a turn at the end of the batch. The connection is locked.
     fn queue(self: Arc<Self>, batch: &mut Batch<'_>);
 
-    /// The connection that the data goes to, and its stack.
-    fn sink(&self) -> (&Arc<StackState>, &Arc<Inpcb>);
+    /// The same for a change that a program makes outside of a batch. No lock is held.
+    fn queue_outside(self: Arc<Self>);
 
-    /// The program of a connection at one of its ends has dropped that.
-    fn end_dropped(&self);
+    /// The other end of the connection that the data goes to, if this process has it.
+    fn sink_peer(&self) -> Option<SplicePeer>;
+
+    /// The program of a connection at one of its sides has dropped that.
+    fn side_dropped(&self);
 
     /// Its time has come: it may have been idle for too long, and has itself looked at again if not; or it waited for buffers.
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>);
+}
+
+/// The other end of a connection: the next hop of data that a splice sends.
+pub(crate) struct SplicePeer {
+    /// Tells it apart from other connections of the process.
+    pub(crate) id: usize,
+    /// The splice that takes what it receives.
+    pub(crate) splice: Option<Arc<dyn SpliceTurn>>,
 }
 
 /// The layers between a connection and its program: splices, and TLS. One box, because an idle connection has none.

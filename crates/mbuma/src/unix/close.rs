@@ -77,7 +77,10 @@ fn close(pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
     }
     let unix = &pcb.unix;
     match &pcb.role {
-        Role::Stream(connection) | Role::Seqpacket(connection) => discard(pcb, connection.close()),
+        Role::Stream(connection) | Role::Seqpacket(connection) => {
+            connection.stop_splices();
+            discard(pcb, connection.close())
+        }
         Role::Datagram(endpoint) => {
             if let Some(name) = &endpoint.name {
                 unix.names.unbind(name, pcb);

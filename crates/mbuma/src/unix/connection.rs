@@ -20,7 +20,7 @@ use super::rights;
 use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::{Wait, retry};
-use crate::waiters::WaitBy;
+use crate::waiters::{WaitBy, Want};
 
 /// One side of a connection.
 pub(super) struct UnixConnection {
@@ -157,6 +157,19 @@ impl UnixConnection {
         }
         if how != Shutdown::Read {
             self.tx.shut_writer(false);
+        }
+    }
+
+    /// The buffer that this side reads from, and the one that it writes to.
+    pub(super) fn buffers(&self) -> (&Arc<Rcvbuf>, &Arc<Rcvbuf>) {
+        (&self.rx, &self.tx)
+    }
+
+    /// Stops the splices that use this side. With no lock held.
+    pub(super) fn stop_splices(&self) {
+        let splices = [self.rx.splice(Want::Read), self.tx.splice(Want::Write)];
+        for splice in splices.into_iter().flatten() {
+            splice.side_dropped();
         }
     }
 

@@ -15,6 +15,8 @@
 //! A full buffer takes nothing; one that is not takes the next message whole. So a sender waits exactly
 //! while the buffer is full. A read that leaves the buffer half empty wakes all waiting senders.
 //!
+//! A splice may read or write in the place of a program ([`splice`]): the program then waits, and the splice learns of changes.
+//!
 //! Invariant: a waker is added under the lock that said that there is nothing.
 //! Locks: `inner` (UNIX_RCV), inside of the flight's lock where sockets go into it.
 //! Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
@@ -32,7 +34,10 @@ use super::lock::{Lock, Locked};
 use super::message::{Message, ReceivedMessage, Sender};
 use super::rights::{Cargo, Passed, pack, unpack};
 use crate::sockbuf::{Ancillary, QueuedRecord, RecordBuf};
+use crate::tcp::spliced::SpliceTurn;
 use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
+
+mod splice;
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
 
@@ -105,6 +110,16 @@ struct RcvbufState {
     only_from: Option<u64>,
     /// The owner waits to read, senders wait to write.
     waiters: WaiterSet,
+    /// The splice that reads in the place of the owner, and the one that writes in the place of the sender.
+    splices: [Option<Arc<dyn SpliceTurn>>; 2],
+}
+
+/// The threads that wait for a change, or the splice in their place, to be told of it with no lock held.
+#[derive(Default)]
+#[must_use = "the change is told by it"]
+pub(super) struct Told {
+    wakes: Wakes,
+    splice: Option<Arc<dyn SpliceTurn>>,
 }
 
 impl Rcvbuf {
@@ -151,12 +166,12 @@ impl Rcvbuf {
                 None
             }
         };
-        let wakes = was_empty.then(|| inner.waiters.take(Want::Read));
+        let told = was_empty.then(|| inner.tell(Want::Read));
         drop(inner);
         drop(graph);
         // Last references to objects whose drop is foreign code, and wakers: without a lock.
         drop((copied, handles));
-        self.wake(wakes);
+        self.announce(told);
         Ok(())
     }
 
@@ -182,7 +197,7 @@ impl Rcvbuf {
             Shape::Records | Shape::Datagrams => inner.records.pop().unwrap_or_default(),
         };
         let room = was_above && !inner.records.is_above_half();
-        let wakes = room.then(|| inner.waiters.take(Want::Write));
+        let told = room.then(|| inner.tell(Want::Write));
         drop(inner);
         let mut received = ReceivedMessage {
             data: taken.data,
@@ -194,7 +209,7 @@ impl Rcvbuf {
             received.data.truncate(max);
             received.truncated = true;
         }
-        self.wake(wakes);
+        self.announce(told);
         Ok(Some(received))
     }
 
@@ -284,10 +299,15 @@ impl Rcvbuf {
     /// The writer writes no more; with `reset` because it went without having read everything.
     #[doc(alias = "socantsendmore")]
     pub(super) fn shut_writer(&self, reset: bool) {
+        self.announce(self.end_writer(reset));
+    }
+
+    /// The same, but the caller tells those that wait.
+    fn end_writer(&self, reset: bool) -> [Told; 2] {
         let mut inner = self.inner.lock();
         inner.eof = true;
         inner.reset |= reset;
-        self.wake_all(inner);
+        inner.tell_all()
     }
 
     /// The owner goes. Unread data comes back, to be dropped without a lock.
@@ -305,19 +325,26 @@ impl Rcvbuf {
     /// The pending reset, if there is one: the owner gets it once.
     #[doc(alias = "SO_ERROR")]
     pub(super) fn take_reset(&self) -> bool {
-        std::mem::take(&mut self.inner.lock().reset)
+        let mut inner = self.inner.lock();
+        inner.splice(Want::Read).is_none() && std::mem::take(&mut inner.reset)
     }
 
     /// Wakes all threads on both sides: the state in which they wait has ended.
     fn wake_all(&self, mut inner: Locked<'_, RcvbufState>) {
-        let wakes = inner.waiters.take_all();
+        let told = inner.tell_all();
         drop(inner);
-        self.wake([wakes]);
+        self.announce(told);
     }
 
-    fn wake(&self, wakes: impl IntoIterator<Item = Wakes>) {
-        self.inner
-            .outward(|| wakes.into_iter().for_each(Wakes::wake));
+    fn announce(&self, told: impl IntoIterator<Item = Told>) {
+        self.inner.outward(|| {
+            for Told { wakes, splice } in told {
+                wakes.wake();
+                if let Some(splice) = splice {
+                    splice.queue_outside();
+                }
+            }
+        });
     }
 }
 
@@ -331,17 +358,48 @@ impl RcvbufState {
             reset: false,
             only_from: None,
             waiters: WaiterSet::new(),
+            splices: [None, None],
         }
     }
 
+    fn splice(&self, want: Want) -> Option<&Arc<dyn SpliceTurn>> {
+        self.splices[want as usize].as_ref()
+    }
+
+    /// The readers, or the writers, are to learn that something has changed.
+    fn tell(&mut self, want: Want) -> Told {
+        match self.splice(want) {
+            Some(splice) => Told {
+                splice: Some(Arc::clone(splice)),
+                ..Told::default()
+            },
+            None => Told {
+                wakes: self.waiters.take(want),
+                ..Told::default()
+            },
+        }
+    }
+
+    fn tell_all(&mut self) -> [Told; 2] {
+        [self.tell(Want::Read), self.tell(Want::Write)]
+    }
+
+    /// Whether `sender` may write a message now; not while a splice writes in its place.
     fn admit(&self, sender: Option<&Sender>) -> Result<(), SendRefusal> {
+        self.is_open_to(sender)?;
+        match self.splice(Want::Write).is_some() || self.records.is_full() {
+            true => Err(SendRefusal::Full),
+            false => Ok(()),
+        }
+    }
+
+    fn is_open_to(&self, sender: Option<&Sender>) -> Result<(), SendRefusal> {
         match self.reader {
             // In Linux's order.
             _ if !self.knows(sender) => Err(SendRefusal::Stranger),
             Reader::Gone => Err(SendRefusal::Gone),
             Reader::Shut => Err(SendRefusal::Shut),
             Reader::Open if self.eof => Err(SendRefusal::Shut),
-            Reader::Open if self.records.is_full() => Err(SendRefusal::Full),
             Reader::Open => Ok(()),
         }
     }
@@ -358,6 +416,9 @@ impl RcvbufState {
         shape: Shape,
         waiter: Option<&Waker>,
     ) -> Option<Result<Option<ReceivedMessage>, UnixError>> {
+        if self.splice(Want::Read).is_some() {
+            return Some(Err(self.wait_to_read(waiter)));
+        }
         let data = !self.records.is_empty();
         if self.reset && (!data || shape != Shape::Stream) {
             self.reset = false;
@@ -366,20 +427,31 @@ impl RcvbufState {
         if data {
             return None;
         }
-        if self.eof || self.reader != Reader::Open {
+        if self.has_ended() {
             return Some(Ok(None));
         }
+        Some(Err(self.wait_to_read(waiter)))
+    }
+
+    fn wait_to_read(&mut self, waiter: Option<&Waker>) -> UnixError {
         if let Some(waiter) = waiter {
             self.waiters.add(Want::Read, waiter);
         }
-        Some(Err(UnixError::WouldBlock))
+        UnixError::WouldBlock
     }
 
     fn is_readable(&self) -> bool {
-        !self.records.is_empty() || self.eof || self.reset || self.reader != Reader::Open
+        let is_ready = !self.records.is_empty() || self.has_ended() || self.reset;
+        is_ready && self.splice(Want::Read).is_none()
     }
 
     fn is_writable(&self) -> bool {
-        !self.records.is_full() || self.eof || self.reader != Reader::Open
+        let is_ready = !self.records.is_full() || self.has_ended();
+        is_ready && self.splice(Want::Write).is_none()
+    }
+
+    /// Nothing more comes.
+    fn has_ended(&self) -> bool {
+        self.eof || self.reader != Reader::Open
     }
 }

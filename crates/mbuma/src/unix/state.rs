@@ -2,7 +2,7 @@
 //!
 //! Locks: those of its parts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use kern::Giant;
 use kern::prim::{AtomicU64, AtomicUsize, Ordering};
@@ -11,6 +11,7 @@ use mbuf::MbufPool;
 use super::flight::Flight;
 use super::name::Names;
 use crate::config::UnixConfig;
+use crate::state::StackState;
 
 /// Names, sockets in flight, limits.
 pub(crate) struct UnixState {
@@ -19,6 +20,8 @@ pub(crate) struct UnixState {
     pub(super) giant: Arc<Giant>,
     pub(super) names: Names,
     pub(super) flight: Flight,
+    /// The stack that it is a part of.
+    stack: OnceLock<Weak<StackState>>,
     /// Relaxed: only that no two get the same matters.
     next_id: AtomicU64,
     /// Relaxed: read by statistics.
@@ -46,10 +49,21 @@ impl UnixState {
             config: config.clone(),
             names: Names::new(giant),
             flight: Flight::new(giant),
+            stack: OnceLock::new(),
             next_id: AtomicU64::new(1),
             sockets: AtomicUsize::new(0),
             giant: Arc::clone(giant),
         }
+    }
+
+    /// It is a part of `stack`.
+    pub(crate) fn belongs_to(&self, stack: &Arc<StackState>) {
+        let _ = self.stack.set(Arc::downgrade(stack));
+    }
+
+    /// The stack that it is a part of, while that has handles.
+    pub(super) fn stack(&self) -> Option<Arc<StackState>> {
+        self.stack.get()?.upgrade()
     }
 
     pub(super) fn next_id(&self) -> u64 {

@@ -24,6 +24,7 @@ use crate::config::Credentials;
 use crate::park::Wait;
 
 mod send_file;
+mod splice;
 
 /// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
 const CHUNK: usize = 64 << 10;

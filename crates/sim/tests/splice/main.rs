@@ -7,7 +7,7 @@
 //!
 //! One of a proxy's two connections is over IPv6, which one by the seed.
 //!
-//! The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends with all
+//! Splices with streams of UNIX-domain sockets are in [`unix`]. The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends with all
 //! buffers given back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
@@ -20,6 +20,8 @@ use mbuf::Live;
 use mbuma::socket::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, splice};
 use mbuma::{SocketError, TcpStream};
 use sim::{Faults, Link, Net, PortConfig};
+
+mod unix;
 
 const CLIENT: usize = 0;
 const PROXY: usize = 1;

@@ -1,7 +1,8 @@
-//! The link between the two ends of a splice: its turns.
+//! The link between the two sides of a splice: its turns.
 //!
 //! Locks: SPLICE, over a turn; inside of it one connection's (CONN) at a time.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -9,18 +10,12 @@ use std::time::Duration;
 
 use kern::prim::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kern::{LockClass, Time, order};
-use mbuf::Chain;
 
+use super::side::{SpliceNews, SpliceRole, SpliceSide, Taken};
 use super::{SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
 use crate::batch::{Batch, Deferred};
-use crate::error::SocketError;
-use crate::sockbuf::Flushed;
-use crate::socket::{tcp_stream, tls_stream};
-use crate::state::{SHARED_TIMERS_CPU, StackState};
-use crate::tcp::pcb::{Inpcb, Tcb};
-use crate::tcp::spliced::{AttachedLayers, IdleKey, SpliceTurn};
-use crate::tcp::visit;
-use crate::tls::TlsError;
+use crate::state::SHARED_TIMERS_CPU;
+use crate::tcp::spliced::{IdleKey, SplicePeer, SpliceTurn};
 use crate::waiters::{WaiterSet, Wakes, Want};
 
 static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
@@ -28,27 +23,18 @@ static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
 /// Connections that a new splice is followed through, in search of a loop.
 const HOPS_MAX: usize = 64;
 
-/// One end of a splice.
-#[derive(Clone)]
-pub(in crate::socket) struct End {
-    pub(in crate::socket) stack: Arc<StackState>,
-    pub(in crate::socket) pcb: Arc<Inpcb>,
-}
-
-impl End {
-    /// Runs `f` in the batch that there is, which is one of its stack, or in one of its own.
-    fn enter(&self, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&mut Batch<'_>, &Arc<Inpcb>)) {
-        match batch {
-            Some(batch) => f(batch, &self.pcb),
-            None => self.stack.enter(|batch| f(batch, &self.pcb)),
-        }
+/// Runs `f` in the batch that there is, which is one of the side's stack, or in one of its own.
+fn enter(side: &dyn SpliceSide, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&mut Batch<'_>)) {
+    match batch {
+        Some(batch) => f(batch),
+        None => side.stack().enter(f),
     }
 }
 
 /// Two connections and what is between them.
 pub(super) struct Link {
-    from: End,
-    to: End,
+    from: Box<dyn SpliceSide>,
+    to: Box<dyn SpliceSide>,
     options: SpliceOptions,
     /// Of a relay: bytes that both directions have moved. Relaxed: a look that misses a move is followed by another one.
     relayed: Option<Arc<AtomicU64>>,
@@ -83,55 +69,27 @@ impl SpliceState {
     }
 }
 
-/// One of a connection's two places for a splice.
-type SplicePlace = fn(&mut AttachedLayers) -> &mut Option<Arc<dyn SpliceTurn>>;
-
 /// Without buffers a turn comes again after this time.
 const BUFS_WAIT: Duration = Duration::from_millis(10);
 
-/// Content that a turn opens at most, of a source with TLS, before others have theirs.
-const CONTENT_MAX: usize = 256 << 10;
-
 /// The steps after a turn, without the splice's lock.
 #[derive(Default)]
-struct Touched {
-    /// Received bytes that are not delivered any more: dropped without a lock.
-    unread: Option<Flushed>,
-    from: bool,
-    to: bool,
+struct AfterTurn {
+    from: SpliceNews,
+    to: SpliceNews,
     abort_to: bool,
     again: bool,
     /// It waits for buffers.
     retry: bool,
+    /// Those that wait for the end.
     wakes: Wakes,
-}
-
-/// The sink's room, in bytes of the program's.
-struct SinkRoom {
-    space: usize,
-    /// All that the buffer holds.
-    hiwat: usize,
-    /// At once: a record's content, so that nothing that was taken is to be cut, for which there may be no buffer.
-    piece: usize,
-}
-
-/// The data that a turn takes out of the source.
-enum Taken {
-    Data {
-        data: Chain,
-        more: bool,
-    },
-    Nothing,
-    /// There are no buffers now. Nothing was lost.
-    NoBufs,
-    End(SpliceEnd),
 }
 
 impl Link {
     /// Makes the connections ends of a new splice, and moves what is there already.
     pub(super) fn start(
-        from: End,
-        to: End,
+        from: Box<dyn SpliceSide>,
+        to: Box<dyn SpliceSide>,
         options: SpliceOptions,
         relayed: Option<Arc<AtomicU64>>,
     ) -> Result<Arc<Self>, SpliceError> {
@@ -149,11 +107,16 @@ impl Link {
         self.state.lock().outcome()
     }
 
-    fn new(from: End, to: End, options: SpliceOptions, relayed: Option<Arc<AtomicU64>>) -> Self {
+    fn new(
+        from: Box<dyn SpliceSide>,
+        to: Box<dyn SpliceSide>,
+        options: SpliceOptions,
+        relayed: Option<Arc<AtomicU64>>,
+    ) -> Self {
         let state = SpliceState {
             moved: 0,
             relayed: 0,
-            moved_at: to.stack.clock.now(),
+            moved_at: to.stack().clock.now(),
             watched: None,
             expired: false,
             retry: None,
@@ -161,7 +124,7 @@ impl Link {
             waiters: WaiterSet::new(),
         };
         Self {
-            one_stack: Arc::ptr_eq(&from.stack, &to.stack),
+            one_stack: Arc::ptr_eq(from.stack(), to.stack()),
             from,
             to,
             options,
@@ -171,83 +134,63 @@ impl Link {
         }
     }
 
-    /// Makes the connections its ends.
+    /// Makes the connections its sides.
     fn attach(self: &Arc<Self>) -> Result<(), SpliceError> {
-        let ends = [&self.from, &self.to];
-        if !self.one_stack && ends.iter().any(|end| end.stack.config.giant.is_over_all()) {
+        let mut stacks = [self.from.stack(), self.to.stack()].into_iter();
+        if !self.one_stack && stacks.any(|stack| stack.config.giant.is_over_all()) {
             return Err(SpliceError::Giant);
         }
-        let _giant = self.to.stack.look();
-        if !self.take_place(&self.from, |splices| &mut splices.as_source) {
+        let giant = self.to.stack().look();
+        let mut after = AfterTurn::default();
+        let attached = self.take_places(&mut after);
+        drop(giant);
+        self.follow_up(None, after);
+        attached
+    }
+
+    fn take_places(self: &Arc<Self>, after: &mut AfterTurn) -> Result<(), SpliceError> {
+        let splice = || Arc::clone(self) as Arc<dyn SpliceTurn>;
+        if !self.from.attach(SpliceRole::Source, splice()) {
             return Err(SpliceError::Busy);
         }
-        if !self.take_place(&self.to, |splices| &mut splices.as_sink) {
-            self.leave_place(&self.from, |splices| &mut splices.as_source);
+        if !self.to.attach(SpliceRole::Sink, splice()) {
+            self.from.detach(SpliceRole::Source, &mut after.from);
             return Err(SpliceError::Busy);
         }
         // After both: of two threads that close a loop together, one at least sees it.
         if self.is_loop() {
-            self.leave_places();
+            self.leave_places(after);
             return Err(SpliceError::Loop);
         }
         Ok(())
     }
 
-    fn take_place(self: &Arc<Self>, end: &End, place: SplicePlace) -> bool {
-        let mut t = visit::begin(&end.pcb);
-        let place = place(t.conn.attached.get_or_insert_default());
-        let is_free = place.is_none();
-        if is_free {
-            *place = Some(Arc::clone(self) as _);
-        }
-        is_free
+    fn leave_places(&self, after: &mut AfterTurn) {
+        self.from.detach(SpliceRole::Source, &mut after.from);
+        self.to.detach(SpliceRole::Sink, &mut after.to);
     }
 
-    /// The connection's program hears of it again, first of all that has changed.
-    fn leave_place(&self, end: &End, place: SplicePlace) {
-        let mut t = visit::begin(&end.pcb);
-        if let Some(splices) = &mut t.conn.attached {
-            *place(splices) = None;
-        }
-        if t.conn.attached.as_ref().is_some_and(|s| s.is_empty()) {
-            t.conn.attached = None;
-        }
-        t.notify();
-    }
-
-    fn leave_places(&self) {
-        self.leave_place(&self.from, |splices| &mut splices.as_source);
-        self.leave_place(&self.to, |splices| &mut splices.as_sink);
-    }
-
-    /// Whether what leaves by the sink comes back to the source, through connections inside of the stack.
+    /// Whether what leaves by the sink comes back to the source, through connections inside of the process.
     fn is_loop(&self) -> bool {
-        let mut at = self.to.clone();
+        let mut next = self.to.peer();
         for _ in 0..HOPS_MAX {
-            let Some(peer) = at.stack.tcp.table.lookup(&at.pcb.ends().reversed()) else {
+            let Some(SplicePeer { id, splice }) = next else {
                 return false;
             };
-            if Arc::ptr_eq(&peer, &self.from.pcb) {
+            if id == self.from.id() {
                 return true;
             }
-            let t = visit::begin(&peer);
-            let next = t.conn.attached.as_ref().and_then(|s| s.as_source.clone());
-            drop(t);
-            let Some(next) = next else {
+            let Some(splice) = splice else {
                 return false;
             };
-            let (stack, pcb) = next.sink();
-            at = End {
-                stack: Arc::clone(stack),
-                pcb: Arc::clone(pcb),
-            };
+            next = splice.sink_peer();
         }
         true
     }
 
     /// The first turn, and the first look at the idle time.
     fn begin(self: &Arc<Self>) {
-        self.to.stack.enter(|batch| {
+        self.to.stack().enter(|batch| {
             if let Some(idle) = self.options.idle {
                 self.watch(&mut self.state.lock(), batch.now + idle);
                 batch.kick(SHARED_TIMERS_CPU);
@@ -260,7 +203,7 @@ impl Link {
     fn watch(self: &Arc<Self>, p: &mut SpliceState, at: Time) {
         if p.end.is_none() {
             let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
-            let idle_splices = &self.to.stack.tcp.idle_splices;
+            let idle_splices = &self.to.stack().tcp.idle_splices;
             p.watched = Some(idle_splices.watch(at, Arc::downgrade(&link)));
         }
     }
@@ -278,16 +221,16 @@ impl Link {
 
     pub(super) fn stop(&self) -> SpliceOutcome {
         let stop = |batch: Option<&mut Batch<'_>>| {
-            let mut touched = Touched::default();
+            let mut after = AfterTurn::default();
             let mut state = self.state.lock();
-            self.end(&mut state, SpliceEnd::Stopped, &mut touched);
+            self.end(&mut state, SpliceEnd::Stopped, &mut after);
             let outcome = state.outcome();
             drop(state);
-            self.follow_up(batch, touched);
+            self.follow_up(batch, after);
             outcome
         };
         let outcome = match self.one_stack {
-            true => self.to.stack.enter(|batch| stop(Some(batch))),
+            true => self.to.stack().enter(|batch| stop(Some(batch))),
             false => stop(None),
         };
         outcome.expect("it has just ended")
@@ -297,35 +240,35 @@ impl Link {
     fn turn(self: &Arc<Self>, mut batch: Option<&mut Batch<'_>>) {
         self.queued.store(false, Ordering::SeqCst);
         let now = batch.as_ref().map(|batch| batch.now);
-        let now = now.unwrap_or_else(|| self.to.stack.clock.now());
-        let mut touched = Touched::default();
+        let now = now.unwrap_or_else(|| self.to.stack().clock.now());
+        let mut after = AfterTurn::default();
         let mut state = self.state.lock();
         if state.end.is_none()
-            && let Some(end) = self.advance(&mut state, now, &mut touched)
+            && let Some(end) = self.advance(&mut state, now, &mut after)
         {
-            self.end(&mut state, end, &mut touched);
+            self.end(&mut state, end, &mut after);
         }
         drop(state);
-        if touched.again {
-            self.to.enter(batch.as_deref_mut(), |batch, _| {
+        if after.again {
+            enter(&*self.to, batch.as_deref_mut(), |batch| {
                 Arc::clone(self).queue(batch);
             });
         }
-        if touched.retry {
-            self.to.enter(batch.as_deref_mut(), |batch, _| {
+        if after.retry {
+            enter(&*self.to, batch.as_deref_mut(), |batch| {
                 batch.kick(SHARED_TIMERS_CPU);
             });
         }
-        self.follow_up(batch, touched);
+        self.follow_up(batch, after);
     }
 
     /// Comes again soon: there may be buffers then.
-    fn wait_for_bufs(self: &Arc<Self>, p: &mut SpliceState, now: Time, touched: &mut Touched) {
+    fn wait_for_bufs(self: &Arc<Self>, p: &mut SpliceState, now: Time, after: &mut AfterTurn) {
         if p.retry.is_none() {
             let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
-            let timers = &self.to.stack.tcp.idle_splices;
+            let timers = &self.to.stack().tcp.idle_splices;
             p.retry = Some(timers.watch(now + BUFS_WAIT, Arc::downgrade(&link)));
-            touched.retry = true;
+            after.retry = true;
         }
     }
 
@@ -334,7 +277,7 @@ impl Link {
         self: &Arc<Self>,
         p: &mut SpliceState,
         now: Time,
-        touched: &mut Touched,
+        after: &mut AfterTurn,
     ) -> Option<SpliceEnd> {
         if p.expired {
             return Some(SpliceEnd::Idle);
@@ -343,175 +286,77 @@ impl Link {
         if left == 0 {
             return Some(SpliceEnd::Max);
         }
-        let (data, more) = match self.take(left, touched) {
-            Ok(Taken::Data { data, more }) => (data, more),
-            Ok(Taken::Nothing) => return None,
+        let room = match self.to.room() {
+            Ok(room) => room,
+            Err(end) => return Some(end),
+        };
+        let (data, more) = match self.from.take(left, &room, &mut after.from) {
+            Taken::Data { data, more } => (data, more),
+            Taken::Nothing => return None,
             // Without a buffer for close_notify the sink's peer would see a stream that was cut off, and not a whole one.
-            Ok(Taken::End(SpliceEnd::Eof)) if self.options.pass_end && !self.say_end() => {
-                self.wait_for_bufs(p, now, touched);
+            Taken::End(SpliceEnd::Eof)
+                if self.options.pass_end && !self.to.say_end(&mut after.to) =>
+            {
+                self.wait_for_bufs(p, now, after);
                 return None;
             }
-            Ok(Taken::NoBufs) => {
-                self.wait_for_bufs(p, now, touched);
+            Taken::NoBufs => {
+                self.wait_for_bufs(p, now, after);
                 return None;
             }
-            Ok(Taken::End(end)) => return Some(end),
-            Err(e) => return Some(SpliceEnd::of_sink(e)),
+            Taken::End(end) => return Some(end),
         };
         let len = data.len() as u64;
-        if let Err(e) = self.give(data) {
-            return Some(SpliceEnd::of_sink(e));
+        if let Err(end) = self.to.give(data, &mut after.to) {
+            return Some(end);
         }
         (p.moved, p.moved_at) = (p.moved + len, now);
         if let Some(relayed) = &self.relayed {
             relayed.fetch_add(len, Ordering::Relaxed);
             p.relayed += len;
         }
-        (touched.to, touched.again) = (true, more);
+        after.again = more;
         (len == left).then_some(SpliceEnd::Max)
     }
 
-    /// Takes what the sink has room for out of the source, and tells the source's peer of the new window.
-    fn take(&self, left: u64, touched: &mut Touched) -> Result<Taken, TlsError> {
-        let SinkRoom {
-            space,
-            hiwat,
-            piece,
-        } = self.room()?;
-        let mut t = visit::begin(&self.from.pcb);
-        let ready = t.recv.buf.ready() + t.conn.tls().map_or(0, |tls| tls.opened());
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let wanted = left.min(ready);
-        if wanted > space && space < (hiwat / 2).max(1) {
-            return Ok(Taken::Nothing);
-        }
-        if t.conn.tls().is_some() {
-            // The records of a turn have less content than bytes.
-            let max = left.min(space).min(piece).min(CONTENT_MAX);
-            return Ok(self.take_content(&mut t, max, touched));
-        }
-        let taken = match tcp_stream::take_received(&mut t, wanted.min(space).min(piece)) {
-            // To cut an mbuf takes another one; to take all of them does not, and the sink may go over by that.
-            Err(SocketError::NoBufs) if wanted == ready && ready <= piece => {
-                tcp_stream::take_received(&mut t, ready)
-            }
-            taken => taken,
-        };
-        let data = match taken {
-            Ok(data) if data.is_empty() => return Ok(Taken::End(SpliceEnd::Eof)),
-            Ok(data) => data,
-            Err(SocketError::WouldBlock) => return Ok(Taken::Nothing),
-            Err(SocketError::NoBufs) => return Ok(Taken::NoBufs),
-            Err(e) => return Ok(Taken::End(SpliceEnd::Source(e))),
-        };
-        touched.from = tcp_stream::should_reopen(&t);
-        let more = !t.recv.buf.is_empty() || !t.conn.state.receives_data();
-        Ok(Taken::Data { data, more })
-    }
-
-    /// Opens the source's records, up to `max` bytes of content. Those without content are handled as for a program that reads.
-    fn take_content(&self, t: &mut Tcb, max: usize, touched: &mut Touched) -> Taken {
-        let pool = &self.from.stack.pool;
-        let mut data = Chain::new();
-        let (mut end, mut no_bufs) = (None, false);
-        while data.len() < max && end.is_none() {
-            match tls_stream::content(pool, t, max - data.len()) {
-                Ok(next) if next.is_empty() => end = Some(SpliceEnd::Eof),
-                Ok(next) => data.append(next),
-                Err(e) if e.is_would_block() => break,
-                Err(TlsError::Socket(SocketError::NoBufs)) => {
-                    no_bufs = true;
-                    break;
-                }
-                Err(e) => end = Some(SpliceEnd::of_source(e)),
-            }
-        }
-        let after = tls_stream::after_read(t);
-        touched.from = after.tell;
-        touched.unread = after.unread;
-        let opened = t.conn.tls().map_or(0, |tls| tls.opened());
-        let waits = opened > 0 || !t.recv.buf.is_empty() || !t.conn.state.receives_data();
-        match end {
-            // The end, or a record without a buffer, is there at the next turn again.
-            _ if !data.is_empty() => Taken::Data {
-                data,
-                more: waits || no_bufs || end.is_some(),
-            },
-            Some(end) => Taken::End(end),
-            None if no_bufs => Taken::NoBufs,
-            None => Taken::Nothing,
-        }
-    }
-
-    /// The room in the sink's send buffer.
-    fn room(&self) -> Result<SinkRoom, TlsError> {
-        let t = visit::begin(&self.to.pcb);
-        tcp_stream::may_send(&t)?;
-        let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
-        let Some(tls) = t.conn.tls() else {
-            return Ok(SinkRoom {
-                space,
-                hiwat,
-                piece: usize::MAX,
-            });
-        };
-        tls.may_frame()?;
-        Ok(SinkRoom {
-            space: tls.content_for(space),
-            hiwat: tls.content_for(hiwat),
-            piece: tls.content_max(),
-        })
-    }
-
-    /// Says the end of the sink's stream; false if there is no buffer for it.
-    fn say_end(&self) -> bool {
-        let mut t = visit::begin(&self.to.pcb);
-        tls_stream::say_end(&self.to.stack.pool, &mut t).is_ok()
-    }
-
-    /// Puts data into the sink's send buffer. It leaves in the sink's next turn.
-    fn give(&self, mut data: Chain) -> Result<(), TlsError> {
-        let pool = &self.to.stack.pool;
-        let mut t = visit::begin(&self.to.pcb);
-        tcp_stream::may_send(&t)?;
-        if t.conn.tls().is_some() {
-            return tls_stream::frame_chain(pool, &mut t, &mut data);
-        }
-        t.send.buf.append(pool, data);
-        Ok(())
-    }
-
     /// The end: its connections have their programs back.
-    fn end(&self, p: &mut SpliceState, end: SpliceEnd, touched: &mut Touched) {
+    fn end(&self, p: &mut SpliceState, end: SpliceEnd, after: &mut AfterTurn) {
         if p.end.is_some() {
             return;
         }
         p.end = Some(end);
         for key in [p.watched.take(), p.retry.take()].into_iter().flatten() {
-            self.to.stack.tcp.idle_splices.forget(key);
+            self.to.stack().tcp.idle_splices.forget(key);
         }
-        touched.wakes = p.waiters.take(Want::Read);
-        self.leave_places();
+        after.wakes = p.waiters.take(Want::Read);
+        self.leave_places(after);
         if matches!(end, SpliceEnd::Source(_) | SpliceEnd::SourceTls(_)) {
-            touched.abort_to = self.options.pass_end;
+            after.abort_to = self.options.pass_end;
         }
-        (touched.from, touched.to, touched.again) = (true, true, false);
+        after.again = false;
     }
 
     /// Gives the connections that a turn has changed a turn of their own, and wakes those that wait for the end.
-    fn follow_up(&self, mut batch: Option<&mut Batch<'_>>, touched: Touched) {
-        drop(touched.unread);
-        if touched.from {
-            self.from.enter(batch.as_deref_mut(), visit::schedule);
+    fn follow_up(&self, mut batch: Option<&mut Batch<'_>>, mut after: AfterTurn) {
+        after.from.drop_bytes();
+        after.to.drop_bytes();
+        if !after.from.is_empty() {
+            enter(&*self.from, batch.as_deref_mut(), |batch| {
+                after.from.act(&*self.from, batch);
+            });
         }
-        if touched.abort_to {
-            self.to.enter(batch.as_deref_mut(), tcp_stream::abort);
+        if after.abort_to {
+            enter(&*self.to, batch.as_deref_mut(), |batch| {
+                self.to.abort(batch);
+            });
         }
-        if touched.to {
-            self.to.enter(batch.as_deref_mut(), visit::schedule);
+        if !after.to.is_empty() {
+            enter(&*self.to, batch.as_deref_mut(), |batch| {
+                after.to.act(&*self.to, batch);
+            });
         }
-        if !touched.wakes.is_empty() {
-            self.to.enter(batch, |batch, _| batch.wake(touched.wakes));
+        if !after.wakes.is_empty() {
+            enter(&*self.to, batch, |batch| batch.wake(after.wakes));
         }
     }
 }
@@ -525,7 +370,46 @@ impl Deferred for Link {
 /// A turn between two stacks, at the end of a batch of one of them.
 impl Wake for Link {
     fn wake(self: Arc<Self>) {
-        self.turn(None);
+        turn_between_stacks(self);
+    }
+}
+
+std::thread_local! {
+    /// While this thread gives such a turn: the links that are to have theirs after it.
+    static NEXT_TURNS: RefCell<Option<Vec<Arc<Link>>>> = const { RefCell::new(None) };
+}
+
+/// Gives a link between two stacks its turn: now, or after the one that this thread gives already. So a row of splices, each
+/// of which makes the next one move, needs no calls inside of each other.
+fn turn_between_stacks(link: Arc<Link>) {
+    /// A turn may panic: the thread's next one begins anew.
+    struct Turning;
+    impl Drop for Turning {
+        fn drop(&mut self) {
+            NEXT_TURNS.set(None);
+        }
+    }
+    let waits = NEXT_TURNS.try_with(|next| match &mut *next.borrow_mut() {
+        Some(next) => {
+            next.push(Arc::clone(&link));
+            true
+        }
+        none => {
+            *none = Some(Vec::new());
+            false
+        }
+    });
+    match waits {
+        Ok(true) => return,
+        Ok(false) => {}
+        // The thread ends, and its list has ended before.
+        Err(_) => return link.turn(None),
+    }
+    let _turning = Turning;
+    let mut next = Some(link);
+    while let Some(link) = next {
+        link.turn(None);
+        next = NEXT_TURNS.with_borrow_mut(|next| next.as_mut()?.pop());
     }
 }
 
@@ -540,11 +424,21 @@ impl SpliceTurn for Link {
         }
     }
 
-    fn sink(&self) -> (&Arc<StackState>, &Arc<Inpcb>) {
-        (&self.to.stack, &self.to.pcb)
+    fn queue_outside(self: Arc<Self>) {
+        match self.one_stack {
+            true => {
+                let stack = Arc::clone(self.to.stack());
+                stack.enter(|batch| self.queue(batch));
+            }
+            false => turn_between_stacks(self),
+        }
     }
 
-    fn end_dropped(&self) {
+    fn sink_peer(&self) -> Option<SplicePeer> {
+        self.to.peer()
+    }
+
+    fn side_dropped(&self) {
         self.stop();
     }
 
@@ -576,20 +470,8 @@ impl SpliceTurn for Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ends = (self.from.pcb.ends(), self.to.pcb.ends());
-        f.debug_tuple("Link").field(&ends).finish()
-    }
-}
-
-/// Stops the splices that a connection is an end of: its program drops it.
-pub(in crate::socket) fn end_dropped(end: &End) {
-    let giant = end.stack.look();
-    let t = visit::begin(&end.pcb);
-    let splices = t.conn.attached.as_deref();
-    let both = splices.map(|s| [s.as_source.clone(), s.as_sink.clone()]);
-    drop(t);
-    drop(giant);
-    for splice in both.into_iter().flatten().flatten() {
-        splice.end_dropped();
+        let mut out = f.debug_struct("Link");
+        out.field("from", &self.from).field("to", &self.to);
+        out.finish()
     }
 }

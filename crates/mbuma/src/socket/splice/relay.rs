@@ -67,7 +67,7 @@ impl RelayEnd {
         let relayed = Arc::new(AtomicU64::new(0));
         let begin = |from: &Self, to: &Self| {
             let relayed = Some(Arc::clone(&relayed));
-            let (from, to) = (from.endpoint().0.end(), to.endpoint().0.end());
+            let (from, to) = (from.endpoint().0.side()?, to.endpoint().0.side()?);
             Link::start(from, to, options, relayed).map(|link| Splice { link })
         };
         Ok(TcpRelay {

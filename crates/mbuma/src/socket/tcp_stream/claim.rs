@@ -9,7 +9,7 @@ use std::fmt;
 use mbuf::Chain;
 
 use super::super::SocketError;
-use super::super::splice::End;
+use super::super::splice::TcpSide;
 use super::{TcpStream, may_write};
 use crate::sockbuf::{BYTES_MAX, ClaimId};
 use crate::tcp::{reset, visit};
@@ -19,7 +19,7 @@ use crate::tcp::{reset, visit};
 #[must_use = "dropping it ends the connection"]
 #[doc(alias = "M_NOTREADY")]
 pub struct SendClaim {
-    end: End,
+    side: TcpSide,
     len: usize,
     id: Option<ClaimId>,
 }
@@ -43,7 +43,7 @@ impl TcpStream {
             }
         })?;
         Ok(SendClaim {
-            end: self.end(),
+            side: self.side(),
             len: len as usize,
             id: Some(id),
         })
@@ -72,8 +72,8 @@ impl SendClaim {
         let Some(id) = self.id.take() else {
             return Err(SocketError::Closed);
         };
-        let pcb = &self.end.pcb;
-        self.end.stack.enter(|batch| {
+        let pcb = &self.side.pcb;
+        self.side.stack.enter(|batch| {
             let mut t = visit::begin(pcb);
             let filled = t.send.buf.fill(&id, data.into());
             let error = t.conn.error.unwrap_or(SocketError::Closed);
@@ -86,21 +86,21 @@ impl SendClaim {
 impl Drop for SendClaim {
     fn drop(&mut self) {
         if self.id.take().is_some() {
-            fail(&self.end);
+            fail(&self.side);
         }
     }
 }
 
 /// Ends a connection whose data can't be had: the peer is told by a reset.
-pub(in crate::socket) fn fail(end: &End) {
-    end.stack.enter(|batch| {
-        let mut t = visit::begin(&end.pcb);
+pub(in crate::socket) fn fail(side: &TcpSide) {
+    side.stack.enter(|batch| {
+        let mut t = visit::begin(&side.pcb);
         let tell = t.conn.state.is_synchronized();
         let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Io));
-        visit::end_later(batch, &end.pcb, t);
+        visit::end_later(batch, &side.pcb, t);
         if tell {
-            reset::send(batch, end.pcb.ends(), seq, ack);
+            reset::send(batch, side.pcb.ends(), seq, ack);
         }
     });
 }

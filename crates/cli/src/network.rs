@@ -94,7 +94,7 @@ fn publish(net: &NetOpts, joined: &JoinedNetwork) -> Result<(), Error> {
 fn hand_over(guest: Guest, joined: &JoinedNetwork) -> Result<(), Error> {
     let taps = match guest.link {
         GuestLink::Taps(taps) => taps,
-        GuestLink::Machines(_) | GuestLink::Network => Vec::new(),
+        GuestLink::Machines(_) | GuestLink::SharedMemory(_) | GuestLink::Network => Vec::new(),
     };
     let tap = taps.into_iter().next();
     let missing = || Error::io("handing the TAP over")(io::ErrorKind::NotFound.into());

@@ -86,6 +86,8 @@ pub(crate) struct Uses<'a> {
     pub(crate) served: Option<BorrowedFd<'a>>,
     /// [`mbuma::runtime`] starts its threads later.
     pub(crate) runtime: bool,
+    /// A virtual machine shares its memory later.
+    pub(crate) shared_memory: bool,
 }
 
 /// Gives everything up, unless `--no-sandbox` says otherwise; reports each missing layer. The rights for `uses`

@@ -1,4 +1,4 @@
-//! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket.
+//! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket, or lie in memory that it shares.
 //!
 //! There is no interface and no namespace: the machine's kernel asks by DHCP for what `run` configures.
 //!
@@ -23,9 +23,15 @@ pub(crate) fn run(args: &VmArgs) -> Result<u8, Error> {
     let doing = format!("listening at {}", args.socket.display());
     let (listener, name) = SocketName::listen(&args.socket).map_err(Error::io(&doing))?;
     let guest = Guest {
-        link: GuestLink::Machines(listener),
-        // Each frame is whole.
-        offloads: Offloads::default(),
+        link: match args.vhost_user {
+            true => GuestLink::SharedMemory(listener),
+            false => GuestLink::Machines(listener),
+        },
+        // In a stream each frame is whole.
+        offloads: match args.vhost_user {
+            true => Offloads::ALL,
+            false => Offloads::default(),
+        },
         // No kernel was told to take packets for its 127.0.0.1.
         loopback: false,
         mtu: net.mtu(),

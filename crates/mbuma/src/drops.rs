@@ -49,6 +49,8 @@ drop_reasons! {
     Outward TxNoBufs => "transmit_no_buffers",
     Inward BadVnetHeader => "bad_vnet_header",
     Inward BadFrameLength => "bad_frame_length",
+    Inward BadDescriptors => "bad_descriptors",
+    Inward BadFrontEndMessage => "bad_front_end_message",
     Outward DeviceError => "device_error",
     Outward TxQueueFull => "transmit_queue_full",
     Outward InterfaceGone => "interface_gone",

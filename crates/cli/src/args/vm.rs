@@ -26,6 +26,11 @@ Examples:
   mbuma vm --socket vm.sock --publish 2222:22 --hostname web
   qemu-system-x86_64 ... -device virtio-net-pci,netdev=n -netdev stream,id=n,addr.type=unix,addr.path=vm.sock
 
+  mbuma vm --vhost-user --socket vm.sock
+  qemu-system-x86_64 ... -object memory-backend-memfd,id=m,size=1G,share=on -machine memory-backend=m \
+    -chardev socket,id=c,path=vm.sock -netdev vhost-user,id=n,chardev=c -device virtio-net-pci,netdev=n
+  cloud-hypervisor ... --memory size=1G,shared=on --net vhost_user=true,socket=vm.sock
+
 The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU; for those of IPv6 it asks for
 routers, or by DHCPv6 for fd00::100. If it ends, another one may
 connect, or the same one again.
@@ -37,6 +42,11 @@ pub(crate) struct VmArgs {
     /// Listen at PATH, a new UNIX-domain socket, for the machine
     #[arg(short = 's', long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
+
+    /// Be a network card in memory that the machine shares, as the back-end of vhost-user, instead of taking frames from
+    /// the socket: no copy through it, checksums and large segments left undone, one pair of queues
+    #[arg(long)]
+    pub(crate) vhost_user: bool,
 
     /// Give the machine this name
     #[arg(long, value_name = "NAME", value_parser = names::host_name)]

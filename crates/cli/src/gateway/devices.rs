@@ -15,6 +15,7 @@ use mbuma::device::Device;
 use mbuma::device::capture::Capture;
 use mbuma::device::frame_stream::FrameStream;
 use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::vhost_user::VhostUser;
 
 use super::capture_file::CaptureFile;
 use super::network_link::NetworkLink;
@@ -26,6 +27,7 @@ use crate::sys::tap::Offloads;
 pub(super) enum GuestDevices {
     Taps(Vec<Tap>),
     Machines(Box<FrameStream>),
+    SharedMemory(Box<VhostUser>),
     Network(Arc<NetworkLink>),
 }
 
@@ -56,6 +58,10 @@ impl GuestDevices {
                 let device = FrameStream::listen(listener, mtu, Arc::clone(clock), pool)?;
                 Ok(GuestDevices::Machines(Box::new(device)))
             }
+            GuestLink::SharedMemory(listener) => {
+                let device = VhostUser::listen(listener, mtu, Arc::clone(clock), pool)?;
+                Ok(GuestDevices::SharedMemory(Box::new(device)))
+            }
             GuestLink::Network => {
                 let link = NetworkLink::new(mtu, clock, pool)?;
                 Ok(GuestDevices::Network(Arc::new(link)))
@@ -68,6 +74,7 @@ impl GuestDevices {
         match self {
             GuestDevices::Taps(taps) => taps[index].as_fd(),
             GuestDevices::Machines(device) => device.as_fd(),
+            GuestDevices::SharedMemory(device) => device.as_fd(),
             GuestDevices::Network(link) => link.as_fd(),
         }
     }
@@ -76,7 +83,9 @@ impl GuestDevices {
     pub(super) fn network(&self) -> Option<Arc<NetworkLink>> {
         match self {
             GuestDevices::Network(link) => Some(Arc::clone(link)),
-            GuestDevices::Taps(_) | GuestDevices::Machines(_) => None,
+            GuestDevices::Taps(_) | GuestDevices::Machines(_) | GuestDevices::SharedMemory(_) => {
+                None
+            }
         }
     }
 
@@ -90,6 +99,7 @@ impl GuestDevices {
         match self {
             GuestDevices::Taps(taps) => queues(taps.into_iter(), name, pcap, clock),
             GuestDevices::Machines(device) => queues(iter::once(*device), name, pcap, clock),
+            GuestDevices::SharedMemory(device) => queues(iter::once(*device), name, pcap, clock),
             GuestDevices::Network(link) => queues(iter::once(link), name, pcap, clock),
         }
     }

@@ -91,7 +91,7 @@ use mbuma::runtime::{ThreadError, WorkerPool, WorkerPoolConfig};
 
 use crate::args::NetOpts;
 use crate::errors::Error;
-use crate::guest::Guest;
+use crate::guest::{Guest, GuestLink};
 use crate::lifecycle::Lifecycle;
 use crate::ports::PublishedPort;
 use crate::sandbox::{self, Uses};
@@ -138,10 +138,11 @@ pub(crate) fn serve(
     let pool = WorkerPool::new(config).map_err(Error::io("making descriptors to wake by"))?;
     let cpus = pool.cpus();
     let _first = cpus.bind(0);
+    let shared_memory = matches!(guest.link, GuestLink::SharedMemory(_));
     let (mut first, others) = start::start(guest, opts, sockets, &pool)?;
     first.watch(lifecycle)?;
     let watch = Watch::open();
-    isolate(&mut first, opts)?;
+    isolate(&mut first, opts, shared_memory)?;
     let _watch = start_watch(watch, std::iter::once(&first).chain(&others), opts);
     let others = serve_together(&mut first, others, &pool, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
@@ -159,7 +160,8 @@ pub(crate) fn serve(
 }
 
 /// Everything is open, and no packet of the guest was read: gives up all that serving does not take.
-fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
+/// `shared_memory`: a virtual machine shares some later.
+fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<(), Error> {
     if opts.detaches {
         // The caller reads them to their end. Later there is no /dev/null to open.
         let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
@@ -167,6 +169,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
     }
     let uses = Uses {
         served: first.served(),
+        shared_memory,
         ..Uses::default()
     };
     let isolation = sandbox::enter(opts, &uses)?;

@@ -12,6 +12,8 @@ pub(crate) enum GuestLink {
     Taps(Vec<OwnedFd>),
     /// Virtual machines, which connect to this one after the other.
     Machines(UnixListener),
+    /// The same, with frames in memory that they share (vhost-user).
+    SharedMemory(UnixListener),
     /// Guests of a network, whose TAPs come later.
     Network,
 }
@@ -21,7 +23,7 @@ impl GuestLink {
     pub(crate) fn queues(&self) -> usize {
         match self {
             GuestLink::Taps(taps) => taps.len(),
-            GuestLink::Machines(_) | GuestLink::Network => 1,
+            GuestLink::Machines(_) | GuestLink::SharedMemory(_) | GuestLink::Network => 1,
         }
     }
 
@@ -29,7 +31,9 @@ impl GuestLink {
     pub(crate) fn fds(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             GuestLink::Taps(taps) => taps.iter().map(AsFd::as_fd).collect(),
-            GuestLink::Machines(listener) => vec![listener.as_fd()],
+            GuestLink::Machines(listener) | GuestLink::SharedMemory(listener) => {
+                vec![listener.as_fd()]
+            }
             GuestLink::Network => Vec::new(),
         }
     }

@@ -114,6 +114,14 @@ const RUNTIME: &[(c_long, &str)] = &[
     (libc::SYS_eventfd2, "a worker's wakeups"),
 ];
 
+/// Where a virtual machine shares its memory. The rest is allowed in any case: its descriptors come with a message
+/// (recvmsg), are mapped (mmap, without execution), watched (epoll_ctl), set not to block (ioctl with FIONBIO), and written
+/// (write).
+const SHARED_MEMORY: &[(c_long, &str)] = &[(
+    libc::SYS_fstat,
+    "that the memory is not longer than its file",
+)];
+
 /// Socket options that the gateway sets: level and name.
 const OPTIONS: [(libc::c_int, libc::c_int); 8] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
@@ -149,7 +157,12 @@ fn absent() -> Result<BpfProgram, BackendError> {
 fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
     let serving = uses.served.map_or(&[][..], |_| SERVING);
     let runtime = if uses.runtime { RUNTIME } else { &[] };
-    let free = FREE.iter().chain(WAITING).chain(serving).chain(runtime);
+    let shared = match uses.shared_memory {
+        true => SHARED_MEMORY,
+        false => &[],
+    };
+    let free = FREE.iter().chain(WAITING).chain(serving);
+    let free = free.chain(runtime).chain(shared);
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked(uses)?);

@@ -220,9 +220,11 @@ fn vm_serve_and_relay_get_nothing_either() {
     ip("netns add blue");
     ip("netns add red");
     let scratch = Scratch::new();
-    let (socket, dir) = (scratch.text("vm.sock"), scratch.text(""));
+    let (socket, shared) = (scratch.text("vm.sock"), scratch.text("shared.sock"));
+    let dir = scratch.text("");
     for arguments in [
         &["vm", "--socket", &socket][..],
+        &["vm", "--vhost-user", "--socket", &shared],
         &["serve", &dir, "--in", "/run/netns/blue"],
         &[
             "relay",

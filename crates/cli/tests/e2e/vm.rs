@@ -1,8 +1,11 @@
 //! `mbuma vm`: a virtual machine's network by a UNIX-domain socket. Most tests play the machine by hand, or with a stack of
 //! their own; one boots a kernel.
 
+mod driver_ring;
 mod machine;
 mod qemu;
+mod shared_memory;
+mod virtio_driver;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,8 +23,13 @@ use machine::{Machine, Wire};
 
 /// Starts `mbuma vm` at a socket of `scratch`'s, and gives it when it listens.
 fn vm(scratch: &Scratch, options: &[&str]) -> Running {
+    vm_at(scratch, "vm.sock", options)
+}
+
+/// The same at a socket of this name.
+fn vm_at(scratch: &Scratch, name: &str, options: &[&str]) -> Running {
     let mut command = program(MBUMA);
-    let socket = scratch.text("vm.sock");
+    let socket = scratch.text(name);
     command.args(["vm", "--socket", &socket]).args(options);
     let vm = Running::start(command);
     assert_eq!(vm.wait_for("listening at"), socket);

@@ -35,6 +35,16 @@ pub struct Offloads {
 }
 
 impl Offloads {
+    /// All of them.
+    pub const ALL: Self = Self {
+        vnet_hdr: true,
+        csum: true,
+        tso4: true,
+        tso6: true,
+        tso_ecn: true,
+        uso: true,
+    };
+
     /// Reads the bits of TUNSETOFFLOAD back into names.
     const fn from_bits(bits: libc::c_uint) -> Self {
         Self {

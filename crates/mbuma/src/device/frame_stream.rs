@@ -23,9 +23,6 @@
 //! | sends many frames at once | those beyond the budget wait for the next poll |
 //! | reads nothing | at most [`QUEUE_FRAMES_MAX`] frames of [`QUEUE_BYTES_MAX`] bytes wait; those beyond are dropped |
 //!
-//! Where the process has no descriptor left for a peer, the peer waits, and so does the listener: outside of the set, so that the
-//! descriptor is not readable all the time. The device tries again at its [deadline](Device::next_deadline).
-//!
 //! Invariants: nothing blocks. Locks: `rx`, `tx` (IFQUEUE), never both, during a read or a write.
 //! Sources: QEMU's net/stream.c; passt(1).
 
@@ -34,13 +31,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use kern::{Clock, LockClass, Mutex, Time, order};
 use mbuf::{MbufPool, Mbufq};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use wire::EtherHeader;
 
+use super::peer_listener::PeerListener;
 use super::{Budget, Capabilities, Device};
 use crate::drops::DropReason;
 use frame_reader::{FrameReader, NextFrame};
@@ -53,14 +49,6 @@ mod send_queue;
 
 static RX: LockClass = LockClass::new("frame stream receive", order::IFQUEUE);
 static TX: LockClass = LockClass::new("frame stream transmit", order::IFQUEUE);
-
-/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU.
-const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
-/// After this time a peer is accepted for which there was no descriptor.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// No peer waits for a descriptor.
-const NEVER: u64 = u64::MAX;
-
 /// A device whose frames cross a UNIX stream socket.
 #[derive(Debug)]
 pub struct FrameStream {
@@ -74,16 +62,6 @@ pub struct FrameStream {
     /// the set is watched by level.
     blocked: AtomicBool,
     drops: StreamDrops,
-}
-
-/// Where peers connect.
-#[derive(Debug)]
-struct PeerListener {
-    socket: UnixListener,
-    clock: Arc<dyn Clock>,
-    /// When it is to be tried again, in nanoseconds; until then it is not in the set. Relaxed: the thread that sets it is
-    /// in [`Device::receive`], after which the stack asks for the deadline.
-    again_ns: AtomicU64,
 }
 
 /// Frames dropped since they were last reported. Relaxed: numbers that order nothing.
@@ -105,15 +83,10 @@ impl FrameStream {
         clock: Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let listener = PeerListener {
-            socket: listener,
-            clock,
-            again_ns: AtomicU64::new(NEVER),
-        };
+        let listener = PeerListener::new(listener, clock)?;
         let device = Self::new(Some(listener), mtu, pool)?;
         if let Some(listener) = &device.listener {
-            device.watch(listener.socket.as_fd())?;
+            listener.watch(device.as_fd())?;
         }
         Ok(device)
     }
@@ -157,22 +130,8 @@ impl FrameStream {
 
     /// Takes the peers in that wait: the first if there is none; the others are refused.
     fn accept(&self) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        if !listener.is_due() {
-            return;
-        }
-        loop {
-            match listener.socket.accept() {
-                Ok((peer, _)) => self.take(peer),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if is_of_one_peer(&e) => {}
-                Err(_) => return self.pause(listener),
-            }
-        }
-        if listener.resume() && self.watch(listener.socket.as_fd()).is_err() {
-            self.pause(listener);
+        if let Some(listener) = &self.listener {
+            listener.accept(self.as_fd(), |peer| self.take(peer));
         }
     }
 
@@ -184,13 +143,6 @@ impl FrameStream {
             // Without memory for it in the set the peer finds its connection closed.
             let _ = self.join(peer);
         }
-    }
-
-    /// No peer can be accepted now: the listener leaves the set for a while.
-    fn pause(&self, listener: &PeerListener) {
-        // It fails for one that has left already.
-        let _ = epoll::delete(&self.set, listener.socket.as_fd());
-        listener.pause();
     }
 
     /// The connection has ended.
@@ -248,36 +200,6 @@ impl FrameStream {
         }
         ReadEnd::Budget
     }
-}
-
-impl PeerListener {
-    fn deadline(&self) -> Option<Time> {
-        match self.again_ns.load(Ordering::Relaxed) {
-            NEVER => None,
-            ns => Some(Time::from_nanos(ns)),
-        }
-    }
-
-    /// Whether it may be asked for a peer.
-    fn is_due(&self) -> bool {
-        self.deadline().is_none_or(|at| at <= self.clock.now())
-    }
-
-    fn pause(&self) {
-        let again = self.clock.now() + ACCEPT_AGAIN;
-        self.again_ns.store(again.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// It goes on. True if it had paused.
-    fn resume(&self) -> bool {
-        self.deadline().is_some() && self.again_ns.swap(NEVER, Ordering::Relaxed) != NEVER
-    }
-}
-
-/// Whether an error of accept(2) says nothing about the next peer.
-fn is_of_one_peer(e: &io::Error) -> bool {
-    let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
-    kinds.contains(&e.kind())
 }
 
 /// Why frames are taken no more.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use kern::Time;
 use mbuf::Mbufq;
-use wire::MacAddr;
+use wire::{EtherHeader, MacAddr};
 
 use crate::drops::DropReason;
 
@@ -25,11 +25,18 @@ pub mod frame_stream;
 pub mod impair;
 pub mod memory;
 pub(crate) mod offload;
+mod peer_listener;
 pub mod splinter;
 pub mod tap;
 pub mod tunnel;
 pub mod under_giant;
+#[cfg(feature = "vhost-user")]
+pub mod vhost_user;
 mod vnet;
+
+/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU, since the other
+/// side may leave segments of any kind to us.
+const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
 
 /// The first header of a device's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

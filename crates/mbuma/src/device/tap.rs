@@ -27,12 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, Mutex, order};
 use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
-use wire::EtherHeader;
 
 pub use open::OpenTap;
 
 use super::vnet::VnetHeader;
-use super::{Budget, Capabilities, Device};
+use super::{Budget, Capabilities, Device, FRAME_MAX};
 use crate::drops::DropReason;
 
 mod open;
@@ -356,10 +355,6 @@ pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static
 
 /// Pieces of a frame that are written without a copy, the vnet header included.
 const IOV_MAX: usize = 64;
-
-/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come
-/// at any MTU, since the other side may leave segments of any kind to us.
-const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
 
 #[cfg(test)]
 mod tests;

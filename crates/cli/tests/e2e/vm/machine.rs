@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kern::{MonotonicClock, Random};
-use mbuf::Live;
+use mbuf::{Live, MbufPool};
+use mbuma::device::Device;
 use mbuma::device::frame_stream::FrameStream;
 use mbuma::runtime::Runtime;
 use mbuma::socket::SocketError;
@@ -248,16 +249,24 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn start(wire: Wire, lease: &Lease) -> Machine {
+        Machine::with(lease.addr, |pool| {
+            FrameStream::connected(wire.stream, lease.mtu, pool).expect("descriptors")
+        })
+    }
+
+    /// A machine at this address, with the card that is made for its buffers.
+    pub(super) fn with<D: Device + AsFd + 'static>(
+        addr: Ipv4Addr,
+        card: impl FnOnce(&MbufPool) -> D,
+    ) -> Machine {
         let runtime = Runtime::with_workers(1).expect("descriptors");
         let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
         config.cpus = runtime.cpus();
         let stack = Stack::new(config).expect("address space");
-        let device =
-            FrameStream::connected(wire.stream, lease.mtu, stack.pool()).expect("descriptors");
-        let device = Arc::new(device);
+        let device = Arc::new(card(stack.pool()));
         let config = IfConfig {
             mac: Some(MAC),
-            ..IfConfig::new("eth0").with_addr(lease.addr, 24)
+            ..IfConfig::new("eth0").with_addr(addr, 24)
         };
         let index = stack.attach(Arc::clone(&device) as _, config);
         let watched = runtime.add_queue(&stack, index, 0, device.as_fd());

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::vm;
+use super::{vm, vm_at};
 use crate::common::needs::programs;
+use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
 use crate::common::{Running, Scratch, alone, program};
 
 /// A machine without hardware help boots for long, beside other tests longer.
 const BOOT: Duration = Duration::from_secs(300);
+/// Bytes of the long page.
+const LONG: usize = 500_000;
 /// Modules of virtio's network card, in the order of their dependencies.
 const MODULES: [&str; 7] = [
     "virtio",
@@ -62,6 +65,10 @@ udhcpc -n -q -t 20 -i eth0 -s /udhcpc.sh -O mtu && echo LEASE $(ip -4 -o addr sh
 echo HOSTNAME $(hostname)
 wget -q -O - http://10.0.2.2:PORT/ && echo
 ping -c 1 -W 10 10.0.2.2 > /dev/null && echo PONG
+ip addr flush dev eth0; ip link set eth0 down; ip link set eth1 up
+udhcpc -n -q -t 20 -i eth1 -s /udhcpc.sh -O mtu && echo SHARED LEASE $(ip -4 -o addr show eth1 | tr -s ' ' | cut -d' ' -f4)
+wget -q -O - http://10.0.2.2:PORT/long | md5sum | sed 's/^/SHARED /'
+ping -c 1 -W 10 -s 3000 10.0.2.2 > /dev/null && echo SHARED PONG
 poweroff -f
 ";
 const UDHCPC: &str = "#!/bin/sh
@@ -81,7 +88,7 @@ fn initramfs(scratch: &Scratch, busybox: &Path, modules: &Path, port: u16) -> St
     fs::copy(busybox, root.join("bin/busybox")).expect("ours");
     for name in [
         "sh", "mount", "insmod", "ip", "udhcpc", "wget", "ping", "poweroff", "hostname", "tr",
-        "cut", "echo",
+        "cut", "echo", "md5sum", "sed",
     ] {
         std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("ours");
     }
@@ -120,11 +127,21 @@ fn find(dir: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
+/// The digest of the long page, as md5sum has it.
+fn digest(scratch: &Scratch) -> String {
+    let path = scratch.path("long");
+    fs::write(&path, noise(LONG, 7)).expect("ours");
+    let out = program("md5sum").arg(path).output().expect("it is there");
+    let text = String::from_utf8(out.stdout).expect("text");
+    text.split(' ').next().expect("a digest").to_owned()
+}
+
 #[test]
 fn a_kernel_boots_and_fetches_a_page() {
-    // Breaks when QEMU does not connect, a real client gets no lease, or a machine's kernel does not reach the host.
+    // Breaks when QEMU does not connect, a real client gets no lease, or a machine's kernel does not reach the host: by frames
+    // in a stream, and then by memory that it shares.
     needs!(
-        programs(&["qemu-system-x86_64", "cpio"]),
+        programs(&["qemu-system-x86_64", "cpio", "md5sum"]),
         kernel(),
         busybox()
     );
@@ -135,14 +152,22 @@ fn a_kernel_boots_and_fetches_a_page() {
     let scratch = Scratch::new();
     let server = TcpServer::start(|mut stream| {
         use std::io::{Read, Write};
-        let _ = stream.read(&mut [0; 1000]);
-        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nFETCHED IT");
+        let mut request = [0; 1000];
+        let _ = stream.read(&mut request);
+        let body = match request.starts_with(b"GET /long ") {
+            true => &noise(LONG, 7)[..],
+            false => b"FETCHED IT",
+        };
+        let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(&[head.as_bytes(), body].concat());
     });
     let archive = initramfs(&scratch, &busybox, &modules, server.port());
     let vm = vm(
         &scratch,
         &["--host-loopback", "--hostname", "web", "--mtu", "4000"],
     );
+    let options = ["--vhost-user", "--host-loopback", "--mtu", "4000"];
+    let shared = vm_at(&scratch, "shared.sock", &options);
     let mut qemu = program("qemu-system-x86_64");
     qemu.args([
         "-machine",
@@ -161,7 +186,17 @@ fn a_kernel_boots_and_fetches_a_page() {
         "-no-reboot",
         "-device",
         "virtio-net-pci,netdev=n,romfile=",
+        "-object",
+        "memory-backend-memfd,id=m,size=256M,share=on",
+        "-numa",
+        "node,memdev=m",
+        "-device",
+        "virtio-net-pci,netdev=v,romfile=",
+        "-netdev",
+        "vhost-user,id=v,chardev=c",
+        "-chardev",
     ])
+    .arg(format!("socket,id=c,path={}", scratch.text("shared.sock")))
     .args([
         "-append",
         "console=ttyS0 quiet panic=-1",
@@ -176,8 +211,18 @@ fn a_kernel_boots_and_fetches_a_page() {
     .arg("-kernel")
     .arg(kernel);
     let ended = Running::start(qemu).with_patience(BOOT).finish();
-    for words in ["LEASE 10.0.2.100/24", "HOSTNAME web", "FETCHED IT", "PONG"] {
+    let digest = format!("SHARED {}", digest(&scratch));
+    for words in [
+        "LEASE 10.0.2.100/24",
+        "HOSTNAME web",
+        "FETCHED IT",
+        "PONG",
+        "SHARED LEASE 10.0.2.100/24",
+        &digest,
+        "SHARED PONG",
+    ] {
         assert!(ended.out.contains(words), "no {words}: {ended:#?}");
     }
     super::end(vm);
+    super::end(shared);
 }

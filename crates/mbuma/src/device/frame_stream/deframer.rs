@@ -8,7 +8,7 @@ use std::mem;
 use mbuf::{Chain, MHLEN, MbufPool, NoBufs};
 use wire::EtherHeader;
 
-use super::FRAME_MAX;
+use crate::device::FRAME_MAX;
 
 /// Bytes of a length.
 pub(super) const LENGTH_LEN: usize = 4;

@@ -11,10 +11,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use mbuf::{Chain, MbufPool, Packet, Scatter};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::FRAME_MAX;
 use super::deframer::{Deframer, FrameEnd, LENGTH_LEN, Lost, SpareBytes};
+use crate::device::FRAME_MAX;
+use crate::device::peer_listener::has_ended;
 use crate::device::tap::recycle;
 
 /// Bytes of a read without clusters.
@@ -170,11 +170,4 @@ impl FrameReader {
         self.unread = self.row.take(n);
         Ok(n)
     }
-}
-
-/// Whether the other end of a connection is closed.
-fn has_ended(peer: &UnixStream) -> bool {
-    let mut fds = [PollFd::new(peer, PollFlags::empty())];
-    let polled = poll(&mut fds, Some(&Timespec::default()));
-    polled.is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }

@@ -7,6 +7,8 @@ use kern::{MonotonicClock, VirtualClock};
 use mbuf::{ClusterSize, Live, Packet, PoolConfig};
 
 use super::*;
+use crate::device::FRAME_MAX;
+use crate::device::peer_listener::ACCEPT_AGAIN;
 
 const MTU: u16 = 1500;
 const ALL: Budget = Budget {

@@ -1,0 +1,136 @@
+//! `mbuma vm --vhost-user`: machines whose front-end is a crate of others', and whose driver a test's.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use mbuma::socket::SocketError;
+use rustix::fs::ftruncate;
+
+use super::machine::{Machine, Wire};
+use super::virtio_driver::SharingMachine;
+use super::{echo_server, end, free_port, vm};
+use crate::common::scratch::noise;
+use crate::common::server::TcpServer;
+use crate::common::{PATIENCE, Scratch, Stats};
+
+const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+const ADDR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
+const MTU: u16 = 1500;
+
+fn machine(scratch: &Scratch, offloads: bool) -> Machine {
+    let sharing = SharingMachine::connect(&scratch.path("vm.sock"), offloads);
+    Machine::with(ADDR, |pool| sharing.driver(MTU, offloads, pool))
+}
+
+#[test]
+fn machines_that_share_memory_reach_the_host() {
+    // Breaks when connections of a machine do not cross in either direction, with or without offloads of its driver, when one
+    // that starts again finds no network, or when bytes that no front-end sends stop the gateway.
+    let scratch = Scratch::new();
+    let server = echo_server();
+    let port = free_port();
+    let publish = format!("127.0.0.1:{port}:7777");
+    let vm = vm(
+        &scratch,
+        &[
+            "--vhost-user",
+            "--host-loopback",
+            "--mtu",
+            "1500",
+            "--publish",
+            &publish,
+            "--stats=json",
+        ],
+    );
+    for offloads in [true, false] {
+        let mut stranger = UnixStream::connect(scratch.path("vm.sock")).expect("it listens");
+        // A connection that is ended while it is written to is right, too.
+        let _ = stranger.write_all(&noise(10_000, 1));
+        drop(stranger);
+        let machine = machine(&scratch, offloads);
+        let there = SocketAddr::from((ROUTER, server.port()));
+        let stream = machine.connect(there).expect("the host's loopback is open");
+        for len in [1, 1000, 300_000] {
+            let sent = noise(len, len as u64);
+            machine.send(&stream, &sent);
+            assert!(machine.receive(&stream, len) == sent, "{len}");
+        }
+        drop(stream);
+        let refused = machine.connect(SocketAddr::from((ROUTER, 9)));
+        assert_eq!(refused.err(), Some(SocketError::Refused));
+
+        let listener = machine.listen(SocketAddr::from((ADDR, 7777)));
+        let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it is published");
+        client.write_all(b"hello").expect("it is connected");
+        let accepted = listener.accept_blocking(Some(PATIENCE)).expect("a client");
+        assert_eq!(machine.receive(&accepted, 5), b"hello");
+        machine.send(&accepted, b"world");
+        let mut answer = [0; 5];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"world");
+        drop((accepted, listener, client));
+        machine.end();
+    }
+    let stats = Stats::checked(&end(vm));
+    assert_eq!(stats.number("connections_out"), 2);
+    assert_eq!(stats.number("connections_in"), 2);
+}
+
+#[test]
+fn memory_that_is_taken_away_ends_its_network_with_a_word() {
+    // Breaks when a front-end that shortens the memory it shared ends mbuma in silence, or does not end it.
+    let scratch = Scratch::new();
+    let vm = vm(&scratch, &["--vhost-user"]);
+    let mut sharing = SharingMachine::connect(&scratch.path("vm.sock"), true);
+    let ring = sharing.ring_to_device();
+    ftruncate(&sharing.file, 0).expect("it is ours");
+    // From here on the machine must not touch it either.
+    ring.kick();
+    let ended = vm.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(ended.err.contains("SIGBUS"), "{ended:#?}");
+}
+
+#[test]
+#[ignore = "a measurement: alone, and with --nocapture"]
+fn rates_beside_a_stream() {
+    // Shows how much a machine sends by memory that it shares, and by a stream, in turns.
+    const BYTES: usize = 512 << 20;
+    for round in 0..3 {
+        for shares in [false, true] {
+            let scratch = Scratch::new();
+            let sink = TcpServer::start(|mut stream| {
+                let mut bytes = vec![0; 1 << 18];
+                let mut rest = BYTES;
+                while let Ok(n @ 1..) = stream.read(&mut bytes) {
+                    rest -= n;
+                    if rest == 0 {
+                        let _ = stream.write_all(b".");
+                    }
+                }
+            });
+            let mode = if shares { "--vhost-user" } else { "--no-dns" };
+            let vm = vm(&scratch, &["--host-loopback", "--mtu", "1500", mode]);
+            let machine = match shares {
+                true => machine(&scratch, true),
+                false => {
+                    let (wire, lease) = Wire::with_lease(&scratch.path("vm.sock"));
+                    Machine::start(wire, &lease)
+                }
+            };
+            let there = SocketAddr::from((ROUTER, sink.port()));
+            let stream = machine.connect(there).expect("it listens");
+            let chunk = noise(1 << 20, 3);
+            let begin = Instant::now();
+            (0..BYTES / chunk.len()).for_each(|_| machine.send(&stream, &chunk));
+            machine.receive(&stream, 1);
+            let rate = BYTES as f64 * 8e-9 / begin.elapsed().as_secs_f64();
+            eprintln!("round {round}, shares memory: {shares}: {rate:.2} Gbit/s");
+            drop(stream);
+            machine.end();
+            end(vm);
+        }
+    }
+}

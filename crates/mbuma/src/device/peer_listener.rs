@@ -1,0 +1,117 @@
+//! A UNIX-domain socket at which the peers of a device connect, one after the other.
+//!
+//! Where the process has no descriptor left for a peer, the peer waits, and so does the listener: outside of the set, so that
+//! the descriptor is not readable all the time. The device tries again at its
+//! [deadline](super::Device::next_deadline).
+//!
+//! Invariants: nothing blocks.
+//! Locks: none.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kern::{Clock, Time};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// After this time a peer is accepted for which there was no descriptor.
+pub(super) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// What the listener is called in its device's set.
+pub(super) const LISTENER: u64 = 0;
+/// No peer waits for a descriptor.
+const NEVER: u64 = u64::MAX;
+
+/// Where peers connect.
+#[derive(Debug)]
+pub(super) struct PeerListener {
+    socket: UnixListener,
+    clock: Arc<dyn Clock>,
+    /// When it is to be tried again, in nanoseconds; until then it is not in the set. Relaxed: the thread that sets it is
+    /// in [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
+    again_ns: AtomicU64,
+}
+
+impl PeerListener {
+    /// Takes a socket over. `clock` is that of the stack.
+    ///
+    /// # Errors
+    /// It is no socket of this process's.
+    pub(super) fn new(socket: UnixListener, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            clock,
+            again_ns: AtomicU64::new(NEVER),
+        })
+    }
+
+    /// Puts it into the device's set.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn watch(&self, set: BorrowedFd<'_>) -> io::Result<()> {
+        let data = EventData::new_u64(LISTENER);
+        Ok(epoll::add(set, self.socket.as_fd(), data, EventFlags::IN)?)
+    }
+
+    /// Hands over the peers that wait.
+    pub(super) fn accept(&self, set: BorrowedFd<'_>, mut take: impl FnMut(UnixStream)) {
+        if !self.is_due() {
+            return;
+        }
+        loop {
+            match self.socket.accept() {
+                Ok((peer, _)) => take(peer),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if is_of_one_peer(&e) => {}
+                Err(_) => return self.pause(set),
+            }
+        }
+        if self.resume() && self.watch(set).is_err() {
+            self.pause(set);
+        }
+    }
+
+    /// When it is to be asked again.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self.again_ns.load(Ordering::Relaxed) {
+            NEVER => None,
+            ns => Some(Time::from_nanos(ns)),
+        }
+    }
+
+    /// Whether it may be asked for a peer.
+    fn is_due(&self) -> bool {
+        self.deadline().is_none_or(|at| at <= self.clock.now())
+    }
+
+    /// No peer can be accepted now: it leaves the set for a while.
+    fn pause(&self, set: BorrowedFd<'_>) {
+        // It fails for one that has left already.
+        let _ = epoll::delete(set, self.socket.as_fd());
+        let again = self.clock.now() + ACCEPT_AGAIN;
+        self.again_ns.store(again.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// It goes on. True if it had paused.
+    fn resume(&self) -> bool {
+        self.deadline().is_some() && self.again_ns.swap(NEVER, Ordering::Relaxed) != NEVER
+    }
+}
+
+/// Whether an error of accept(2) says nothing about the next peer.
+fn is_of_one_peer(e: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
+    kinds.contains(&e.kind())
+}
+
+/// Whether the other end of a connection is closed, though its end was not read yet.
+pub(super) fn has_ended(peer: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(peer, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    polled.is_ok() && fds[0].revents().contains(PollFlags::HUP)
+}

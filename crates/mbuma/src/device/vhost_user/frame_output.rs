@@ -1,0 +1,177 @@
+//! Frames to the machine, which wait here while its driver has no buffers for them, and are copied into its memory, once.
+//!
+//! Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than [`QUEUE_BYTES_MAX`] bytes wait.
+//! Locks: none.
+
+use std::collections::VecDeque;
+
+use mbuf::{Mbufq, Packet};
+use vm_memory::GuestMemoryMmap;
+
+use super::buffers::{BadChain, BufferCursor, GuestBuffer};
+use super::features::FrameHeader;
+use super::vring::{Purpose, RingBroken, Vring};
+use crate::device::frame_stream::{QUEUE_BYTES_MAX, QUEUE_FRAMES_MAX};
+use crate::device::vnet::VnetHeader;
+
+/// The queue, and storage kept between frames.
+#[derive(Debug, Default)]
+pub(super) struct FrameOutput {
+    frames: VecDeque<Packet>,
+    /// Of all frames.
+    bytes: usize,
+    /// Frames for which the driver never has enough buffers.
+    refused: usize,
+    /// Frames that are over, to be dropped when the lock is released.
+    done: Mbufq,
+    buffers: Vec<GuestBuffer>,
+    chains: Vec<UsableChain>,
+}
+
+/// A chain of the driver's that can be written.
+#[derive(Debug, Clone, Copy)]
+struct UsableChain {
+    head: u16,
+    len: usize,
+}
+
+/// The result of a look for buffers.
+enum Room {
+    Enough,
+    /// So many chains are there, and are too few.
+    TooLittle(u16),
+    /// The driver never has enough for this frame.
+    Never,
+}
+
+impl FrameOutput {
+    /// Adds frames; those for which there is no room are left in `tx`.
+    pub(super) fn add(&mut self, tx: &mut Mbufq) {
+        while self.has_room()
+            && let Some(frame) = tx.dequeue()
+        {
+            self.bytes += frame.len();
+            self.frames.push_back(frame);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.frames.len() < QUEUE_FRAMES_MAX && self.bytes < QUEUE_BYTES_MAX
+    }
+
+    /// Writes the frames for which the driver has buffers; it kicks when it has more for those that wait.
+    ///
+    /// # Errors
+    /// The ring is broken.
+    pub(super) fn flush(
+        &mut self,
+        memory: &GuestMemoryMmap,
+        ring: &mut Vring,
+        header: FrameHeader,
+    ) -> Result<(), RingBroken> {
+        while let Some(frame) = self.frames.pop_front() {
+            match self.write(&frame, memory, ring, header)? {
+                Room::Enough => self.finish(frame),
+                Room::Never => {
+                    self.refused += 1;
+                    self.finish(frame);
+                }
+                Room::TooLittle(seen) => {
+                    self.frames.push_front(frame);
+                    if !ring.await_kick(memory, seen)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        ring.be_quiet(memory)
+    }
+
+    fn finish(&mut self, frame: Packet) {
+        self.bytes -= frame.len();
+        self.done.enqueue(frame);
+    }
+
+    /// Writes a frame behind its header, and gives the chains back that it lies in.
+    fn write(
+        &mut self,
+        frame: &Packet,
+        memory: &GuestMemoryMmap,
+        ring: &mut Vring,
+        header: FrameHeader,
+    ) -> Result<Room, RingBroken> {
+        let len = header.len + frame.len();
+        match self.find_room(len, memory, ring, header.mergeable)? {
+            Room::Enough => {}
+            other => return Ok(other),
+        }
+        let count = self.chains.len() as u16;
+        let mut bytes = [0; VnetHeader::LEN + 2];
+        let (vnet, number) = bytes.split_at_mut(VnetHeader::LEN);
+        vnet.copy_from_slice(&VnetHeader::of(frame).to_bytes());
+        number.copy_from_slice(&count.to_le_bytes());
+        let mut cursor = BufferCursor::new(memory, &self.buffers);
+        let written = cursor.write(&bytes[..header.len]);
+        let written = written.and_then(|()| frame.segments().try_for_each(|s| cursor.write(s)));
+        written.map_err(|BadChain| RingBroken)?;
+        let mut rest = len;
+        for (ahead, chain) in self.chains.iter().enumerate() {
+            let here = rest.min(chain.len);
+            rest -= here;
+            ring.put_used(memory, ahead as u16, chain.head, here as u32)?;
+        }
+        ring.publish(memory, count)?;
+        Ok(Room::Enough)
+    }
+
+    /// Collects chains of `len` bytes. A chain that can't be written breaks the ring: frames behind it would never come.
+    fn find_room(
+        &mut self,
+        len: usize,
+        memory: &GuestMemoryMmap,
+        ring: &Vring,
+        mergeable: bool,
+    ) -> Result<Room, RingBroken> {
+        self.buffers.clear();
+        self.chains.clear();
+        let available = ring.available(memory)?;
+        let mut room = 0;
+        while room < len {
+            let taken = self.chains.len() as u16;
+            if taken == ring.size() || (taken > 0 && !mergeable) {
+                return Ok(Room::Never);
+            }
+            if taken == available {
+                return Ok(Room::TooLittle(available));
+            }
+            let head = ring.head(memory, taken)?;
+            let chain = ring.chain(memory, head, Purpose::Write, &mut self.buffers);
+            let len = chain.map_err(|BadChain| RingBroken)?;
+            room += len;
+            self.chains.push(UsableChain { head, len });
+        }
+        Ok(Room::Enough)
+    }
+
+    /// Nothing is to be sent any more.
+    pub(super) fn clear(&mut self) {
+        self.bytes = 0;
+        let frames = self.frames.drain(..);
+        frames.for_each(|frame| self.done.enqueue(frame));
+    }
+
+    /// Frames that were sent, or lost their driver.
+    pub(super) fn take_done(&mut self) -> Mbufq {
+        self.done.take_all()
+    }
+
+    /// How many were refused since the last call.
+    pub(super) fn take_refused(&mut self) -> usize {
+        std::mem::take(&mut self.refused)
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.frames.len()
+    }
+}

@@ -26,7 +26,6 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use mbuma::runtime::{Interest, PollEvents, Poller};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::args::NetOpts;
 use crate::channel::{Channel, ChannelMessage};
@@ -145,23 +144,6 @@ impl Gateway {
         })?;
         let pidfd = Pidfd::open(pid)?;
         Ok(Gateway { pidfd, channel })
-    }
-
-    /// How it ended without a word. Memory that a virtual machine shares and then shortens is SIGBUS.
-    fn death(&self) -> String {
-        self.wait_for_end();
-        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let ended = waitid(WaitId::PidFd(self.pidfd.as_fd()), how)
-            .ok()
-            .flatten();
-        match ended.and_then(|ended| ended.terminating_signal()) {
-            Some(libc::SIGBUS) => {
-                "it was killed by SIGBUS: memory that it shares with a machine was taken away"
-                    .into()
-            }
-            Some(signal) => format!("it was killed by signal {signal}"),
-            None => "it was killed".into(),
-        }
     }
 
     /// Waits for the end of a process that is about to end: the interface goes with its last descriptor.
@@ -302,7 +284,7 @@ impl<'a> Monitor<'a> {
                 Some((ChannelMessage::Done(code), _)) => self.done = Some(code),
                 Some(_) => {}
                 None => {
-                    let killed = io::Error::other(self.gateway.death());
+                    let killed = io::Error::other("it was killed");
                     return Err(Error::io("serving the guest in a process of its own")(
                         killed,
                     ));

@@ -96,7 +96,7 @@ use crate::lifecycle::Lifecycle;
 use crate::ports::PublishedPort;
 use crate::sandbox::{self, Uses};
 use crate::say;
-use crate::sys::fd;
+use crate::sys::{bus_error, fd};
 use event_loop::{BUDGET, TURNS_MAX, Worker};
 use watch::{Unstarted, Watch};
 
@@ -166,6 +166,10 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
         // The caller reads them to their end. Later there is no /dev/null to open.
         let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
         let_go.map_err(Error::io("opening /dev/null"))?;
+    }
+    if shared_memory {
+        // Without it, the process ends all the same.
+        let _ = bus_error::report();
     }
     let uses = Uses {
         served: first.served(),

@@ -5,6 +5,7 @@
 //! Locks: none. mbuma has one thread whenever it forks, and [`process::fork_into`] checks that.
 //! Sources: the Linux manual pages named at each function.
 
+pub(crate) mod bus_error;
 #[cfg(debug_assertions)]
 pub(crate) mod exploit;
 pub(crate) mod fd;

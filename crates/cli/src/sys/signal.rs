@@ -1,6 +1,7 @@
 //! Signals as something to read instead of something that interrupts.
 //!
-//! Invariants: no handler of ours ever runs: a signal is blocked and read, or has its default action.
+//! Invariants: no handler of ours ever runs: a signal is blocked and read, or has its default action. The exception is
+//! [`bus_error`](super::bus_error).
 //! Locks: none. The mask is that of the calling thread, and threads started later inherit it.
 
 use std::fs::File;

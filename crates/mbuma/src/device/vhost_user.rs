@@ -51,7 +51,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use super::peer_listener::{LISTENER, PeerListener, has_ended};
 use super::{Budget, Capabilities, Device, offload};
 use crate::drops::DropReason;
-use frame_intake::{FrameIntake, Taken};
+use frame_intake::{FrameIntake, TakenFrame};
 use frame_output::FrameOutput;
 use front_end::{FROM_MACHINE, FrontEnd, Handled, TO_MACHINE};
 use message::MessageEnd;
@@ -209,12 +209,12 @@ impl VhostUser {
                     break;
                 }
                 match state.intake.take(mapped, ring, header.len)? {
-                    Taken::Whole(packet) => {
+                    TakenFrame::Whole(packet) => {
                         bytes += packet.len();
                         rx.enqueue(packet);
                     }
-                    Taken::Dropped(reason) => self.drops.count(reason),
-                    Taken::Nothing => return ring.await_kick(mapped, 0),
+                    TakenFrame::Dropped(reason) => self.drops.count(reason),
+                    TakenFrame::Nothing => return ring.await_kick(mapped, 0),
                 }
             }
             Ok(true)

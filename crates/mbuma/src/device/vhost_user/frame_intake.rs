@@ -30,7 +30,7 @@ pub(super) struct FrameIntake {
 
 /// The result of a look for a frame.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum TakenFrame {
     Whole(Packet),
     /// A frame that had to be dropped.
     Dropped(DropReason),
@@ -57,9 +57,9 @@ impl FrameIntake {
         memory: &GuestMemoryMmap,
         ring: &mut Vring,
         header_len: usize,
-    ) -> Result<Taken, RingBroken> {
+    ) -> Result<TakenFrame, RingBroken> {
         if ring.available(memory)? == 0 {
-            return Ok(Taken::Nothing);
+            return Ok(TakenFrame::Nothing);
         }
         let head = ring.head(memory, 0)?;
         self.buffers.clear();
@@ -69,8 +69,8 @@ impl FrameIntake {
         ring.put_used(memory, 0, head, 0)?;
         ring.publish(memory, 1)?;
         Ok(match copied {
-            Ok(packet) => Taken::Whole(packet),
-            Err(reason) => Taken::Dropped(reason),
+            Ok(packet) => TakenFrame::Whole(packet),
+            Err(reason) => TakenFrame::Dropped(reason),
         })
     }
 

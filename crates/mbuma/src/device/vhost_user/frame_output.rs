@@ -36,7 +36,7 @@ struct UsableChain {
 }
 
 /// The result of a look for buffers.
-enum Room {
+enum BufferRoom {
     Enough,
     /// So many chains are there, and are too few.
     TooLittle(u16),
@@ -71,12 +71,12 @@ impl FrameOutput {
     ) -> Result<(), RingBroken> {
         while let Some(frame) = self.frames.pop_front() {
             match self.write(&frame, memory, ring, header)? {
-                Room::Enough => self.finish(frame),
-                Room::Never => {
+                BufferRoom::Enough => self.finish(frame),
+                BufferRoom::Never => {
                     self.refused += 1;
                     self.finish(frame);
                 }
-                Room::TooLittle(seen) => {
+                BufferRoom::TooLittle(seen) => {
                     self.frames.push_front(frame);
                     if !ring.await_kick(memory, seen)? {
                         return Ok(());
@@ -99,10 +99,10 @@ impl FrameOutput {
         memory: &GuestMemoryMmap,
         ring: &mut Vring,
         header: FrameHeader,
-    ) -> Result<Room, RingBroken> {
+    ) -> Result<BufferRoom, RingBroken> {
         let len = header.len + frame.len();
         match self.find_room(len, memory, ring, header.mergeable)? {
-            Room::Enough => {}
+            BufferRoom::Enough => {}
             other => return Ok(other),
         }
         let count = self.chains.len() as u16;
@@ -121,7 +121,7 @@ impl FrameOutput {
             ring.put_used(memory, ahead as u16, chain.head, here as u32)?;
         }
         ring.publish(memory, count)?;
-        Ok(Room::Enough)
+        Ok(BufferRoom::Enough)
     }
 
     /// Collects chains of `len` bytes. A chain that can't be written breaks the ring: frames behind it would never come.
@@ -131,7 +131,7 @@ impl FrameOutput {
         memory: &GuestMemoryMmap,
         ring: &Vring,
         mergeable: bool,
-    ) -> Result<Room, RingBroken> {
+    ) -> Result<BufferRoom, RingBroken> {
         self.buffers.clear();
         self.chains.clear();
         let available = ring.available(memory)?;
@@ -139,10 +139,10 @@ impl FrameOutput {
         while room < len {
             let taken = self.chains.len() as u16;
             if taken == ring.size() || (taken > 0 && !mergeable) {
-                return Ok(Room::Never);
+                return Ok(BufferRoom::Never);
             }
             if taken == available {
-                return Ok(Room::TooLittle(available));
+                return Ok(BufferRoom::TooLittle(available));
             }
             let head = ring.head(memory, taken)?;
             let chain = ring.chain(memory, head, Purpose::Write, &mut self.buffers);
@@ -150,7 +150,7 @@ impl FrameOutput {
             room += len;
             self.chains.push(UsableChain { head, len });
         }
-        Ok(Room::Enough)
+        Ok(BufferRoom::Enough)
     }
 
     /// Nothing is to be sent any more.

@@ -37,7 +37,7 @@ pub(super) struct FrontEnd {
 }
 
 /// What a message is answered with.
-enum Answer {
+enum FrontEndAnswer {
     /// That it was carried out, if the front-end asked.
     Done,
     /// The same, and frames that wait are for a driver that has gone.
@@ -85,11 +85,11 @@ impl FrontEnd {
         let answer = self.carry_out(&mut message);
         let asks = self.acknowledges && message.needs_reply;
         let handled = match answer {
-            Ok(Answer::Restarted) => Handled::Restart,
+            Ok(FrontEndAnswer::Restarted) => Handled::Restart,
             _ => Handled::Message,
         };
         let word = match answer {
-            Ok(Answer::Word(word)) => word,
+            Ok(FrontEndAnswer::Word(word)) => word,
             Ok(_) if asks => 0,
             Ok(_) => return Ok(handled),
             // A front-end that can't be told would go on as if all were well.
@@ -102,10 +102,10 @@ impl FrontEnd {
         }
     }
 
-    fn carry_out(&mut self, message: &mut FrontEndMessage) -> Result<Answer, Refused> {
+    fn carry_out(&mut self, message: &mut FrontEndMessage) -> Result<FrontEndAnswer, Refused> {
         match message.request {
-            request::GET_FEATURES => return Ok(Answer::Word(Features::OFFERED.0)),
-            request::GET_PROTOCOL_FEATURES => return Ok(Answer::Word(REPLY_ACK)),
+            request::GET_FEATURES => return Ok(FrontEndAnswer::Word(Features::OFFERED.0)),
+            request::GET_PROTOCOL_FEATURES => return Ok(FrontEndAnswer::Word(REPLY_ACK)),
             request::SET_PROTOCOL_FEATURES => {
                 let [features] = message.words()?;
                 self.acknowledges = features & REPLY_ACK != 0;
@@ -113,7 +113,7 @@ impl FrontEnd {
             request::SET_FEATURES => {
                 let [features] = message.words()?;
                 self.features = Features(features & Features::OFFERED.0);
-                return Ok(Answer::Restarted);
+                return Ok(FrontEndAnswer::Restarted);
             }
             request::SET_OWNER => {}
             request::RESET_OWNER => self.rings = Default::default(),
@@ -121,11 +121,11 @@ impl FrontEnd {
             request::GET_VRING_BASE => {
                 let (index, _) = message.pair()?;
                 let base = self.ring(index)?.stop();
-                return Ok(Answer::Word(word(index, base.into())));
+                return Ok(FrontEndAnswer::Word(word(index, base.into())));
             }
-            _ => return self.set_ring(message).map(|()| Answer::Done),
+            _ => return self.set_ring(message).map(|()| FrontEndAnswer::Done),
         }
-        Ok(Answer::Done)
+        Ok(FrontEndAnswer::Done)
     }
 
     /// Messages about one ring.

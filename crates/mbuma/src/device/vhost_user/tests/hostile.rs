@@ -11,7 +11,7 @@ use super::*;
 fn dropped(driver: &Driver, ring: &mut vring::Vring, pool: &MbufPool) -> DropReason {
     let mut intake = FrameIntake::new(pool);
     match intake.take(driver.memory(), ring, 12).unwrap() {
-        Taken::Dropped(reason) => reason,
+        TakenFrame::Dropped(reason) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -171,7 +171,7 @@ proptest! {
         let mut looks = 0;
         // A driver may write over its own rings, and does: then it may make chains available for ever.
         while looks < 100 && !matches!(
-            intake.take(driver.memory(), &mut ring, 12), Ok(Taken::Nothing) | Err(RingBroken)
+            intake.take(driver.memory(), &mut ring, 12), Ok(TakenFrame::Nothing) | Err(RingBroken)
         ) {
             looks += 1;
         }

@@ -29,7 +29,7 @@ fn buffers(at: u64, len: usize, size: usize) -> Vec<(u64, u32)> {
 
 fn take(driver: &Driver, ring: &mut Vring, intake: &mut FrameIntake) -> Packet {
     match intake.take(driver.memory(), ring, 12).unwrap() {
-        Taken::Whole(packet) => packet,
+        TakenFrame::Whole(packet) => packet,
         other => panic!("{other:?}"),
     }
 }

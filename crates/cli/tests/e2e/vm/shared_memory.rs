@@ -112,8 +112,9 @@ fn rates_beside_a_stream() {
                     }
                 }
             });
-            let mode = if shares { "--vhost-user" } else { "--no-dns" };
-            let vm = vm(&scratch, &["--host-loopback", "--mtu", "1500", mode]);
+            let mut options = vec!["--host-loopback", "--mtu", "1500"];
+            options.extend(shares.then_some("--vhost-user"));
+            let vm = vm(&scratch, &options);
             let machine = match shares {
                 true => machine(&scratch, true),
                 false => {

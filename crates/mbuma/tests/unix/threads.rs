@@ -116,7 +116,7 @@ fn many_on_one_socket() {
         left.shutdown(Shutdown::Write);
         readers.into_iter().map(|r| r.join().unwrap()).sum::<u64>()
     });
-    assert_eq!(total, (0..senders * each).sum());
+    assert_eq!(total, (0..senders * each).sum::<u64>());
     drop((left, right));
     done(&stack);
 }

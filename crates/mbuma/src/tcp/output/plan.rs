@@ -213,7 +213,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
     let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
     let record = of_one_record(t, t.send.nxt, waiting);
-    if let Some(len) = path_mtu::probe_len(t, record, window) {
+    if let Some(len) = path_mtu::probe_len(t, record, offered, window) {
         return Some(Plan {
             seq: t.send.nxt,
             len,

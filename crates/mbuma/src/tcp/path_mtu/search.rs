@@ -149,13 +149,16 @@ impl SendState {
     }
 }
 
-/// The size of a probe that is to be sent now, if `waiting` bytes of data wait and so many may be sent.
-pub(crate) fn probe_len(t: &Tcb, waiting: u32, window: u32) -> Option<u32> {
+/// The size of a probe that is to be sent now, if `waiting` bytes of data wait, the peer has room for `offered` and so many may
+/// be sent. The segments behind it go as acknowledgements make room for them: one that waited for room for all at once would
+/// wait for ever where each acknowledgement makes room for two.
+pub(crate) fn probe_len(t: &Tcb, waiting: u32, offered: u32, window: u32) -> Option<u32> {
     let path = t.send.path.as_deref()?;
     let size = path.search.size().filter(|_| path.search.is_due)?;
     let follow = size + FOLLOWERS * t.send.mss;
     let is_quiet = !t.send.recovery.phase().is_repair() && t.send.sent.lost() == 0;
-    (is_quiet && waiting >= follow && window >= follow).then_some(size)
+    let is_followed = waiting.min(offered).min(t.send.cwnd()) >= follow;
+    (is_quiet && is_followed && window >= size).then_some(size)
 }
 
 /// It is sent.

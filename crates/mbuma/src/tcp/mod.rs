@@ -165,17 +165,21 @@ impl TcpState {
         TimestampClock::new(self.config.timestamps).with_offset(offset)
     }
 
-    /// A free port of ours for a connection between these ends (RFC 6056, algorithm 3): the start is a keyed
-    /// hash of the destination, so ports of different destinations tell nothing about each other.
+    /// A free port of ours for a connection between these ends (RFC 6056 3.3.3, 3.3.5): the start is a keyed hash of the
+    /// destination, so ports of different destinations tell nothing about each other; the next is a few further, and how many,
+    /// the key decides, so the ports of one destination tell neither the next one nor how many connections others have.
     pub(crate) fn free_port(&self, ends: Ends) -> Option<u16> {
         const FIRST: usize = 49_152;
         const COUNT: usize = 65_536 - FIRST;
+        const STEP_MAX: u64 = 16;
         let probe = ends.with_local_port(0);
         let offset = probe.with_bytes(|bytes| self.port_secret.hash(bytes)) as usize;
-        (0..COUNT).find_map(|_| {
-            // Relaxed: only a place to begin; the table decides who gets the port.
-            let n = self.port_next.fetch_add(1, Ordering::Relaxed);
-            let port = (FIRST + offset.wrapping_add(n) % COUNT) as u16;
+        // Relaxed: only a place to begin; the table decides which connection gets the port.
+        let last = self.port_next.load(Ordering::Relaxed);
+        let step = 1 + self.port_secret.hash(&last.to_le_bytes()) % STEP_MAX;
+        let from = self.port_next.fetch_add(step as usize, Ordering::Relaxed);
+        (0..COUNT).find_map(|n| {
+            let port = (FIRST + offset.wrapping_add(from).wrapping_add(n) % COUNT) as u16;
             self.table
                 .lookup(&ends.with_local_port(port))
                 .is_none()

@@ -33,6 +33,35 @@ fn the_stack_connects() {
 }
 
 #[test]
+fn ports_tell_neither_the_next_one_nor_those_of_others() {
+    // RFC 6056 3.3.3 and 3.3.5: breaks when ports to one destination go up by a constant, which counts the connections to
+    // all others, or those to two destinations, or of two hosts, begin at one place.
+    const DYNAMIC: u16 = 49_152;
+    let ports = |to: u16| {
+        let mut b = Bench::new();
+        let streams: Vec<_> = (0..40)
+            .map(|_| b.stack().tcp_connect(any(), them(to)).expect("a port"))
+            .collect();
+        b.run(ms(1));
+        let seen: Vec<u16> = b.seen().iter().map(|syn| syn.src.port()).collect();
+        streams.iter().for_each(|stream| stream.abort());
+        assert_eq!(seen.len(), 40);
+        seen
+    };
+    let [one, two] = [80, 81].map(ports);
+    assert!(one.iter().chain(&two).all(|port| *port >= DYNAMIC));
+    let dynamic = u32::from(u16::MAX - DYNAMIC) + 1;
+    let step = |pair: &[u16]| (dynamic + u32::from(pair[1]) - u32::from(pair[0])) % dynamic;
+    let steps: Vec<u32> = one.windows(2).map(step).collect();
+    assert!(
+        steps.iter().all(|step| (1..=16).contains(step)),
+        "{steps:?}"
+    );
+    assert!(steps.iter().any(|step| *step != steps[0]), "{steps:?}");
+    assert_ne!(one[0], two[0]);
+}
+
+#[test]
 fn the_stack_accepts() {
     // Breaks when a listener answers wrongly, or hands a connection over before it is established.
     each_shape(|mut b| {

@@ -45,6 +45,14 @@ pub enum StackFault {
     OneLook,
     /// A plug that is out keeps packets that did not fit the budget: `device/epair/plug.rs`, `keep`.
     KeptOutside,
+    /// Another station is asked once, and never again: `neighbour/entry.rs`, `retry`.
+    LostQuestion,
+    /// A neighbour that does not answer a check is asked for ever: the same.
+    EndlessCheck,
+    /// An address is probed for ever: `ifnet/host6.rs`, `run_timers`.
+    EndlessProbes,
+    /// A multicast router's question is not answered: `ifnet/mld.rs`, `queried`.
+    UnansweredQuery,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.
     SleepsUnchecked,
     /// The waker checks first whether the thread sleeps, and notifies it afterwards: the same.

@@ -24,6 +24,7 @@ use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
 use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
 
 use super::IfAddr;
+use crate::faults::{StackFault, planted};
 
 static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
 
@@ -549,7 +550,9 @@ impl HostState {
                 actions.push(HostAction::Add(tentative.addr));
                 continue;
             }
-            tentative.probes_left -= 1;
+            if !planted(StackFault::EndlessProbes) {
+                tentative.probes_left -= 1;
+            }
             tentative.next = now + PROBE_INTERVAL;
             actions.push(HostAction::Probe(tentative.addr.addr, tentative.nonce));
         }

@@ -20,6 +20,8 @@ use std::time::Duration;
 use kern::{LockClass, Mutex, Random, Time, order};
 use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
 
+use crate::faults::{StackFault, planted};
+
 static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
 
 /// How often a change is said, until a router says otherwise (Robustness Variable).
@@ -128,6 +130,9 @@ impl Mld {
 
     /// A router asks.
     pub(crate) fn queried(&self, now: Time, query: &MldQuery, random: &mut Random) {
+        if planted(StackFault::UnansweredQuery) {
+            return;
+        }
         let mut state = self.0.lock();
         if query.robustness != 0 {
             state.robustness = query.robustness;

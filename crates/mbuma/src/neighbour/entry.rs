@@ -9,6 +9,8 @@ use kern::Time;
 use mbuf::Mbufq;
 use wire::MacAddr;
 
+use crate::faults::{StackFault, planted};
+
 /// Between two requests for one address: RFC 1122 2.3.2.1 allows one a second.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// Requests without an answer before we give up.
@@ -66,7 +68,15 @@ impl NeighbourEntry {
                 if *next <= now =>
             {
                 if *tries >= TRIES_MAX {
+                    if planted(StackFault::EndlessCheck) && mac.is_some() {
+                        *next = now + RETRY;
+                        return Retry::Ask(mac);
+                    }
                     return Retry::GiveUp;
+                }
+                if planted(StackFault::LostQuestion) && mac.is_none() {
+                    *next = now + RETRY * 1000;
+                    return Retry::NotYet;
                 }
                 *tries += 1;
                 *next = now + RETRY;

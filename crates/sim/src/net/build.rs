@@ -194,6 +194,11 @@ impl Net {
         self.send_from_peer(peer, frame);
     }
 
+    /// The station sends a frame as it is.
+    pub fn say_frame(&mut self, peer: PeerId, frame: Vec<u8>) {
+        self.send_from_peer(peer, frame);
+    }
+
     /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word. About one of IPv6 it
     /// sends the error of ICMPv6 that tells the same ([`icmp6_kind`](crate::icmp6_kind)).
     pub fn complain(&mut self, peer: PeerId, about: &Segment, kind: (u8, u8), rest: [u8; 4]) {

@@ -156,10 +156,10 @@ impl Path {
         }
     }
 
-    /// Bytes of the socket buffers of peers without SACK or buffers that grow: twice the bandwidth-delay product. With
-    /// more they overflow the queue by more than they can repair.
+    /// Bytes of the socket buffers of peers: one and a half bandwidth-delay products. With more they overflow a queue of one
+    /// by more than they can repair.
     pub(crate) fn peer_window(&self) -> usize {
-        2 * self.backward().bytes_in(self.rtt)
+        3 * self.backward().bytes_in(self.rtt) / 2
     }
 
     /// Whether both ends offer ECN.

@@ -13,8 +13,6 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io, process};
 
-use super::super::path;
-use super::super::simulated::BUFFER;
 use crate::harness::choice::Absent;
 
 /// A peer that is a program.
@@ -32,14 +30,6 @@ static BUILT: Mutex<Option<Built>> = Mutex::new(None);
 type Built = HashMap<(Program, usize), Result<PathBuf, Absent>>;
 
 impl Program {
-    /// The bytes of its socket buffers on this path.
-    pub(super) fn window(self, path: &path::Path) -> usize {
-        match self {
-            Self::Lwip => path.peer_window(),
-            Self::Netstack => BUFFER,
-        }
-    }
-
     /// Its file, for a window of so many bytes.
     ///
     /// # Errors

@@ -9,22 +9,19 @@ const MB: usize = 1_000_000;
 #[test]
 fn every_byte_comes_over_a_bad_link() {
     // Breaks when a frame that is lost, late, doubled or damaged on the link changes what a program receives, or a
-    // connection stalls; and when buffers are kept: mbuma then says so at its end.
+    // connection stalls; and when buffers are kept: mbuma then says so at its end. `IMPAIR_SEEDS=50` runs so many seeds.
     needs!(guests(), programs(&["curl", "sha256sum"]));
     let _alone = alone();
-    let bad =
-        "rate=50mbit,delay=2ms,loss=0.5%,reorder=1%,late=3ms,duplicate=0.5%,corrupt=0.2%,seed=1";
-    fetch_and_send(2 * MB, &["--host-loopback", "--impair", bad]);
-    fetch_and_send(
-        2 * MB,
-        &[
-            "--host-loopback",
-            "--impair",
-            "loss=1%,seed=2",
-            "--mtu",
-            "9000",
-        ],
-    );
+    let seeds = std::env::var("IMPAIR_SEEDS").map_or(1, |said| said.parse().expect("a number"));
+    for seed in 1..=seeds {
+        let bad = format!(
+            "rate=50mbit,delay=2ms,loss=0.5%,reorder=1%,late=3ms,duplicate=0.5%,corrupt=0.2%,seed={seed}"
+        );
+        fetch_and_send(2 * MB, &["--host-loopback", "--impair", &bad]);
+        let large = format!("loss=1%,seed={}", seed + 1);
+        let options = ["--host-loopback", "--impair", &large, "--mtu", "9000"];
+        fetch_and_send(2 * MB, &options);
+    }
 }
 
 #[test]

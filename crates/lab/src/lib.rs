@@ -28,19 +28,17 @@
 //!
 //! It has a module here and a subcommand in the tool, which prints a [`Record`] a line with `--json`, and reports its
 //! progress by `harness/progress.rs`. To be in `cargo lab all` and in its report it has one file more, `report.rs`,
-//! that implements [`report::Experiment`], and a line in `report/registry.rs` (a test of the tool complains of a
+//! with a [`report::Experiment`], and a line in `report/registry.rs` (a test of the tool complains of a
 //! subcommand that is in no registry):
 //!
 //! ```ignore
-//! pub(crate) struct Sample;
-//! impl Experiment for Sample {
-//!     fn name(&self) -> &'static str { "sample" } // as in `cargo lab sample`
-//!     fn arguments(&self, pace: Pace) -> &'static str {
-//!         pace.pick(["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"])
-//!     }
-//!     // title, essay, reading, caveats: texts for a newcomer; seconds: for the bar; about: a case in a line
-//!     fn claims(&self) -> &'static [Claim] { CLAIMS }
-//! }
+//! pub(crate) static EXPERIMENT: Experiment = Experiment {
+//!     name: "sample", // as in `cargo lab sample`
+//!     arguments: ["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"],
+//!     claims: CLAIMS,
+//!     // title, essay, reading, caveats: texts for a newcomer; seconds: for the bar; about: a case in a line;
+//!     // shows, shape: what the page leaves out, and its tables
+//! };
 //! const CLAIMS: &[Claim] = &[Claim {
 //!     seed: "seed 002, the hint on net.isr.enable",
 //!     says: "Direct dispatch lets \u{201c}inbound processing paths [\u{2026}] run in parallel\u{201d}.",

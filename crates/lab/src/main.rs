@@ -40,8 +40,8 @@ fn main() -> ExitCode {
 /// Prints a line for each experiment.
 fn list_experiments() -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    let mut line = |e: &dyn lab::report::Experiment| writeln!(out, "{:8} {}", e.name(), e.title());
-    let written = experiments().iter().try_for_each(|e| line(*e));
+    let mut line = |e: &lab::report::Experiment| writeln!(out, "{:8} {}", e.name, e.title);
+    let written = experiments().iter().try_for_each(|e| line(e));
     written.map_err(io_error)
 }
 
@@ -398,13 +398,13 @@ mod tests {
             .collect();
         typed.retain(|name| !["all", "help"].contains(name));
         typed.sort_unstable();
-        let mut known: Vec<&str> = experiments().iter().map(|one| one.name()).collect();
+        let mut known: Vec<&str> = experiments().iter().map(|one| one.name).collect();
         known.sort_unstable();
         assert_eq!(typed, known);
         for experiment in experiments() {
             for pace in Pace::ALL {
-                let words = ["lab", experiment.name(), "--json"].into_iter();
-                let words = words.chain(experiment.arguments(pace).split_whitespace());
+                let words = ["lab", experiment.name, "--json"].into_iter();
+                let words = words.chain(pace.pick(experiment.arguments).split_whitespace());
                 Args::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
             }
         }

@@ -27,8 +27,8 @@ struct Running {
 
 impl Bar {
     /// Of these experiments.
-    pub(crate) fn new(wanted: bool, experiments: &[&dyn Experiment], pace: Pace) -> Self {
-        let schedule = Schedule::new(experiments.iter().map(|one| one.seconds(pace)));
+    pub(crate) fn new(wanted: bool, experiments: &[&Experiment], pace: Pace) -> Self {
+        let schedule = Schedule::new(experiments.iter().map(|one| pace.pick(one.seconds)));
         let on_terminal = wanted && io::stderr().is_terminal();
         let bar = on_terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
@@ -44,10 +44,10 @@ impl Bar {
     }
 
     /// The next experiment begins.
-    pub(crate) fn begin(&mut self, experiment: &dyn Experiment) {
+    pub(crate) fn begin(&mut self, experiment: &Experiment) {
         let (at, of) = self.schedule.place();
         let about = self.schedule.expected(Duration::ZERO);
-        let name = experiment.name();
+        let name = experiment.name;
         self.line(&format!(
             "{name} ({at} of {of}): begins, about {}",
             short(about)

@@ -71,19 +71,19 @@ fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
 
 /// Runs one and saves its records. Only a file or a reader that is gone is an error here.
 fn one(
-    experiment: &dyn Experiment,
+    experiment: &Experiment,
     options: &Options,
     saved: &mut Saved,
     bar: &mut Bar,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let arguments = experiment.arguments(options.pace);
-    let words = [experiment.name(), "--json"].into_iter();
+    let arguments = options.pace.pick(experiment.arguments);
+    let words = [experiment.name, "--json"].into_iter();
     let words = words
         .chain(arguments.split_whitespace())
         .map(OsString::from);
     let command: Vec<OsString> = options.program.iter().cloned().chain(words).collect();
-    let at_most = Duration::from_secs(experiment.seconds(options.pace) * 10 + 60);
+    let at_most = Duration::from_secs(options.pace.pick(experiment.seconds) * 10 + 60);
     bar.begin(experiment);
     let began = Instant::now();
     let mut records = 0;
@@ -91,7 +91,7 @@ fn one(
     let ran = child::run(&command, at_most, |said| {
         match said {
             Said::Result(line) => {
-                results::record(line, experiment.name())?;
+                results::record(line, experiment.name)?;
                 records += 1;
                 broken = keep(line, options, saved, out);
                 if broken.is_err() {
@@ -107,8 +107,8 @@ fn one(
     let failed = ran.err();
     bar.end(records, failed.as_deref());
     let ended = Ended {
-        experiment: experiment.name().to_owned(),
-        command: format!("cargo lab {} {arguments}", experiment.name())
+        experiment: experiment.name.to_owned(),
+        command: format!("cargo lab {} {arguments}", experiment.name)
             .trim_end()
             .to_owned(),
         seconds: began.elapsed().as_secs_f64(),
@@ -160,16 +160,13 @@ fn summary(results: &Results, index: &Path) -> String {
     let mut text = String::new();
     for section in &results.sections {
         // An experiment that was not chosen has no records.
-        let claims = section
-            .ended
-            .iter()
-            .flat_map(|_| section.experiment.claims());
+        let claims = section.ended.iter().flat_map(|_| section.experiment.claims);
         for claim in claims {
             let (verdict, here) = match judged(section, claim) {
                 Some(found) => (found.verdict.words(), found.here),
                 None => ("not measured", section.why_unjudged()),
             };
-            let (name, figure) = (section.experiment.name(), claim.figure);
+            let (name, figure) = (section.experiment.name, claim.figure);
             let _ = writeln!(text, "{verdict:<15}  {name:<7} {figure}; here: {here}");
         }
         if let Some(failed) = section
@@ -180,8 +177,7 @@ fn summary(results: &Results, index: &Path) -> String {
             let _ = writeln!(
                 text,
                 "{:<15}  {:<7} {failed}",
-                "failed",
-                section.experiment.name()
+                "failed", section.experiment.name
             );
         }
     }

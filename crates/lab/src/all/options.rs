@@ -31,19 +31,19 @@ pub struct Options {
 
 impl Options {
     /// Names to experiments, in the order of the registry.
-    pub(crate) fn choose(&self) -> Result<Vec<&'static dyn Experiment>, Error> {
-        let is_known = |name: &&String| experiments().iter().any(|one| one.name() == **name);
+    pub(crate) fn choose(&self) -> Result<Vec<&'static Experiment>, Error> {
+        let is_known = |name: &&String| experiments().iter().any(|one| one.name == **name);
         let mut named = self.only.iter().chain(&self.skip);
         if let Some(name) = named.find(|name| !is_known(name)) {
             return Err(Error::Unknown {
                 what: "experiment",
                 name: name.clone(),
-                known: experiments().iter().map(|one| one.name()).collect(),
+                known: experiments().iter().map(|one| one.name).collect(),
             });
         }
-        let has = |names: &[String], one: &dyn Experiment| names.iter().any(|n| n == one.name());
-        let wanted = |one: &&'static dyn Experiment| {
-            (self.only.is_empty() || has(&self.only, *one)) && !has(&self.skip, *one)
+        let has = |names: &[String], one: &Experiment| names.iter().any(|n| n == one.name);
+        let wanted = |one: &&'static Experiment| {
+            (self.only.is_empty() || has(&self.only, one)) && !has(&self.skip, one)
         };
         let chosen: Vec<_> = experiments().iter().copied().filter(wanted).collect();
         match chosen.is_empty() {

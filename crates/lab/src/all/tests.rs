@@ -176,7 +176,7 @@ fn a_wrong_name_is_answered_with_the_right_ones() {
     let names = || {
         experiments()
             .iter()
-            .map(|one| one.name().to_owned())
+            .map(|one| one.name.to_owned())
             .collect()
     };
     let none = Options {
@@ -190,7 +190,7 @@ fn a_wrong_name_is_answered_with_the_right_ones() {
     };
     let chosen = some.choose().expect("two");
     assert_eq!(
-        chosen.iter().map(|one| one.name()).collect::<Vec<_>>(),
+        chosen.iter().map(|one| one.name).collect::<Vec<_>>(),
         ["refs", "sizes"]
     );
 }

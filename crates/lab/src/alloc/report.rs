@@ -3,22 +3,13 @@
 //! Source: seed 004.
 
 use super::cases::Case;
-use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab alloc`.
-pub(crate) struct Alloc;
-
-impl Experiment for Alloc {
-    fn name(&self) -> &'static str {
-        "alloc"
-    }
-
-    fn title(&self) -> &'static str {
-        "Allocators of network buffers, 1998 to today"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A network stack allocates and frees a buffer or two for each packet, so its allocator is on the path \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "alloc",
+    title: "Allocators of network buffers, 1998 to today",
+    essay: "A network stack allocates and frees a buffer or two for each packet, so its allocator is on the path \
         of every one of them. FreeBSD 4 had one list of free buffers under one lock: simple, and fast with one CPU. \
         With several, all of them wait for that lock, and memory that a burst of packets once took never goes back.\n\n\
         FreeBSD 5 went two steps. mballoc gave each CPU a bucket of free buffers, so that most allocations touch no \
@@ -28,60 +19,36 @@ impl Experiment for Alloc {
         The paper ends with a hope: that the per-CPU mutex, taken on each allocation though no other CPU wants it, \
         can be replaced by a way without cost. Ours does so, in user space: a restartable sequence is a few \
         instructions that a thread begins again if the kernel preempted it inside. Beside it stand the allocators \
-        of today\u{2019}s programs."
-    }
-
-    fn reading(&self) -> &'static str {
-        "`get`, `pair`, `batch64` and `batch2048` are one thread alone; in `prodcons` one CPU allocates and \
+        of today\u{2019}s programs.",
+    reading: "`get`, `pair`, `batch64` and `batch2048` are one thread alone; in `prodcons` one CPU allocates and \
         another frees, as in a real stack; `threads32` is many threads on two CPUs. `held` counts the items that \
         the caches keep. `spike` follows memory after a burst was freed: a line that falls is memory given back. \
         `purge-dip` is the cost of giving it back, for other threads. The BSD designs are written down here \
-        from the paper and the sources of their time, as a library in user space."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The allocators of others run only in a build with `--features peers`; DPDK only if it is \
+        from the paper and the sources of their time, as a library in user space.",
+    caveats: "The allocators of others run only in a build with `--features peers`; DPDK only if it is \
         installed, with memory in huge pages where the machine has 512 MiB of them free. glibc and jemalloc run \
         with larger caches for each thread than by default, DPDK gets and puts batches 64 at once; the notes say \
         which settings. Two CPUs are few: the cost of a global lock grows with their number. glibc\u{2019}s malloc \
         differs by two or three times from one process to the next at 2048 bytes. `cgroup` also counts other \
-        programs of the control group."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case pair,threads32 --size 256 --design mbuma-rseq,mbuma-lock,uma2004,mballoc,freebsd4 --reps 3 \
+        programs of the control group.",
+    claims: CLAIMS,
+    arguments: [
+        "--case pair,threads32 --size 256 --design mbuma-rseq,mbuma-lock,uma2004,mballoc,freebsd4 --reps 3 \
             --seconds-per-case 0.03",
-            "--spike-mb 256",
-            "--reps 31 --seconds-per-case 1.5",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([4, 420, 1800])
-    }
-
-    fn about(&self, case: &str) -> String {
+        "--spike-mb 256",
+        "--reps 31 --seconds-per-case 1.5",
+    ],
+    seconds: [4, 420, 1800],
+    about: |case| {
         case.parse::<Case>()
             .map_or_else(|()| String::new(), |case| case.about().to_owned())
-    }
-
-    /// The system's free memory also counts other programs; it serves on machines without a better figure.
-    fn shows(&self, row: &Row) -> bool {
-        row.measure.as_deref() != Some("available")
-    }
-
-    fn shape(&self, case: &str) -> Shape {
-        match case {
-            "held" => Shape::Grid,
-            _ => Shape::Bars,
-        }
-    }
-}
+    },
+    shows: |row| row.measure.as_deref() != Some("available"),
+    shape: |case| match case {
+        "held" => Shape::Grid,
+        _ => Shape::Bars,
+    },
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

@@ -3,22 +3,13 @@
 //! Source: seed 003.
 
 use super::Case;
-use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape, Verdict};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape, Verdict};
 
 /// `cargo lab epair`.
-pub(crate) struct Epair;
-
-impl Experiment for Epair {
-    fn name(&self) -> &'static str {
-        "epair"
-    }
-
-    fn title(&self) -> &'static str {
-        "Packets without a wakeup"
-    }
-
-    fn essay(&self) -> &'static str {
-        "An epair is a cable in memory: one network stack receives, on a thread of its own, the packets that the \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "epair",
+    title: "Packets without a wakeup",
+    essay: "An epair is a cable in memory: one network stack receives, on a thread of its own, the packets that the \
         other sends into it. The sender puts packets into a queue and wakes that thread, if it sleeps. A wakeup for \
         every packet is slow. If the sender does not wake a thread that is about to sleep, packets wait until the \
         next one comes: a lost wakeup.\n\n\
@@ -30,50 +21,31 @@ impl Experiment for Epair {
         `waits` measures how long packets wait there; `http` opens a connection, gets a small page and closes \
         it, as the seed's loop did; `stream` is one TCP stream; `programs` puts our epair between a real web \
         server and curl, each in a namespace of its own. `control` wakes the thread for each packet: its \
-        waits are the scheduler's."
-    }
-
-    fn reading(&self) -> &'static str {
-        "Times are counted by powers of two, as in the seed. The bars of a histogram are logarithmic, because the \
+        waits are the scheduler's.",
+    reading: "Times are counted by powers of two, as in the seed. The bars of a histogram are logarithmic, because the \
         important bars are at its far end: one packet in a million with a long wait. A wakeup counts as lost when \
-        packets lie in the queue while the thread sleeps and was not woken."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "A wakeup is lost only when two threads are within the same few instructions. A short run may see none in \
+        packets lie in the queue while the thread sleeps and was not woken.",
+    caveats: "A wakeup is lost only when two threads are within the same few instructions. A short run may see none in \
         a scheme that has the fault. The project\u{2019}s schedule models, which this report does not run, try \
         random orders of the threads: they strand a packet in both ring schemes and have found no order in which \
-        ours does. On a busy machine the scheduler decides the worst wait; compare with `control`."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case waits,stream --wakeups 2000 --seconds-per-case 0.2 --reps 2",
-            "",
-            "--wakeups 1000000 --seconds-per-case 20 --reps 11 --pages 2000",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([3, 60, 400])
-    }
-
-    fn about(&self, case: &str) -> String {
+        ours does. On a busy machine the scheduler decides the worst wait; compare with `control`.",
+    claims: CLAIMS,
+    arguments: [
+        "--case waits,stream --wakeups 2000 --seconds-per-case 0.2 --reps 2",
+        "",
+        "--wakeups 1000000 --seconds-per-case 20 --reps 11 --pages 2000",
+    ],
+    seconds: [3, 60, 400],
+    about: |case| {
         let case = Case::ALL.into_iter().find(|one| one.name() == case);
         case.map_or_else(String::new, |case| case.about().to_owned())
-    }
-
-    fn shape(&self, case: &str) -> Shape {
-        match case {
-            "stream" => Shape::Bars,
-            _ => Shape::Grid,
-        }
-    }
-}
+    },
+    shows: |_| true,
+    shape: |case| match case {
+        "stream" => Shape::Bars,
+        _ => Shape::Grid,
+    },
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

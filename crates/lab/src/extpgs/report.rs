@@ -3,22 +3,13 @@
 //! Source: seed 001.
 
 use super::catalog::Case;
-use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab extpgs`.
-pub(crate) struct Extpgs;
-
-impl Experiment for Extpgs {
-    fn name(&self) -> &'static str {
-        "extpgs"
-    }
-
-    fn title(&self) -> &'static str {
-        "Where the list of pages lies"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A server that sends a file over TLS does not need to look at it: the pages lie in the page cache, and \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "extpgs",
+    title: "Where the list of pages lies",
+    essay: "A server that sends a file over TLS does not need to look at it: the pages lie in the page cache, and \
         the device, or the cipher, takes them from there. So a network buffer may say \u{201c}five pages from \
         there, from byte 1000 of the first\u{201d} instead of holding bytes, and the kernel never maps the \
         pages. A record of TLS has 16 KiB; if it does not begin at the beginning of a page, it lies in five.\n\n\
@@ -27,44 +18,25 @@ impl Experiment for Extpgs {
         walk, thousands of other connections have used the cache. In 2020 the list moved into the buffer \
         itself, into the place that small data or a packet's header would have. Ours is also there.\n\n\
         A turn builds many records, walks them as a driver does, and frees them; before each phase other data fills \
-        the caches, as on a busy server."
-    }
-
-    fn reading(&self) -> &'static str {
-        "Compare `inline` with `separate`: they differ only in the place of the list. `mbuma` is ours through its \
+        the caches, as on a busy server.",
+    reading: "Compare `inline` with `separate`: they differ only in the place of the list. `mbuma` is ours through its \
         public interface, `clusters` is the same without pages. `saved` is the part of the time of `separate` that \
-        the list inside saves, round by round."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they are \
-        of the buffers' own time, so they are larger; only the direction can be compared."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick(["--records 2000 --reps 3", "", "--records 40000 --reps 31"])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([2, 15, 80])
-    }
-
-    fn about(&self, case: &str) -> String {
+        the list inside saves, round by round.",
+    caveats: "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they \
+        are of the buffers' own time, so they are larger; only the direction can be compared.",
+    claims: CLAIMS,
+    arguments: ["--records 2000 --reps 3", "", "--records 40000 --reps 31"],
+    seconds: [2, 15, 80],
+    about: |case| {
         let case = Case::ALL.into_iter().find(|one| one.name() == case);
         case.map_or_else(String::new, |case| case.about().to_owned())
-    }
-
-    fn shape(&self, case: &str) -> Shape {
-        match case {
-            "saved" => Shape::Grid,
-            _ => Shape::Bars,
-        }
-    }
-}
+    },
+    shows: |_| true,
+    shape: |case| match case {
+        "saved" => Shape::Grid,
+        _ => Shape::Bars,
+    },
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

@@ -3,68 +3,42 @@
 //! Source: seed 002.
 
 use super::Case;
-use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab giant`.
-pub(crate) struct Giant;
-
-impl Experiment for Giant {
-    fn name(&self) -> &'static str {
-        "giant"
-    }
-
-    fn title(&self) -> &'static str {
-        "One lock over the whole stack, and none"
-    }
-
-    fn essay(&self) -> &'static str {
-        "The network stacks of the BSDs were written for one processor. When machines got two, the quickest way to \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "giant",
+    title: "One lock over the whole stack, and none",
+    essay: "The network stacks of the BSDs were written for one processor. When machines got two, the quickest way to \
         keep them correct was one lock over all of the kernel, Giant: a CPU in the stack keeps all others out, so the \
         second processor helps little. FreeBSD spent years giving each structure a lock of its own, \
         and in 2004 made it the default to run the network stack without Giant.\n\n\
         Here the same stack runs under one lock (`giant`) and without (`mp`), on one CPU and on two, with packets \
         handled directly by the sending thread or, deferred, by a thread of their own, as the seed\u{2019}s \
-        loopback did."
-    }
-
-    fn reading(&self) -> &'static str {
-        "`1 thread` and `2 threads` above a table are one and two CPUs. `without-giant` is the throughput of a \
+        loopback did.",
+    reading: "`1 thread` and `2 threads` above a table are one and two CPUs. `without-giant` is the throughput of a \
         stack without Giant over that of the same stack under it, `two-cpus` that of two CPUs over that of one, \
-        both round by round. `kernel` is this system\u{2019}s own sockets, for scale."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The seed measured a kernel on a machine of two processors with MySQL and super-smack; here a stack in \
+        both round by round. `kernel` is this system\u{2019}s own sockets, for scale.",
+    caveats: "The seed measured a kernel on a machine of two processors with MySQL and super-smack; here a stack in \
         user space runs a load of the same shape, without a database. Its Giant is over the stack alone. \
-        Context switches, the slowest answers and the number of waits are in the saved results."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case mysql --design mp,giant --queries 50 --reps 2 --seconds-per-case 0.05",
-            "",
-            "--reps 31 --seconds-per-case 1.5",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([3, 60, 300])
-    }
-
-    fn about(&self, case: &str) -> String {
+        Context switches, the slowest answers and the number of waits are in the saved results.",
+    claims: CLAIMS,
+    arguments: [
+        "--case mysql --design mp,giant --queries 50 --reps 2 --seconds-per-case 0.05",
+        "",
+        "--reps 31 --seconds-per-case 1.5",
+    ],
+    seconds: [3, 60, 300],
+    about: |case| {
         let case = Case::ALL.into_iter().find(|one| one.name() == case);
         case.map_or_else(String::new, |case| case.about().to_owned())
-    }
-
-    fn shows(&self, row: &Row) -> bool {
+    },
+    shows: |row| {
         let hidden = ["p99", "switches", "lock-waits"];
         !row.measure.as_deref().is_some_and(|m| hidden.contains(&m))
-    }
-}
+    },
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

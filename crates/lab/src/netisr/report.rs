@@ -3,69 +3,41 @@
 //! Source: seed 002.
 
 use super::CASES;
-use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab netisr`.
-pub(crate) struct Netisr;
-
-impl Experiment for Netisr {
-    fn name(&self) -> &'static str {
-        "netisr"
-    }
-
-    fn title(&self) -> &'static str {
-        "A packet handled at once, or later by another thread"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A packet comes in on one thread. Which thread carries it up to the program\u{2019}s socket? If that thread \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "netisr",
+    title: "A packet handled at once, or later by another thread",
+    essay: "A packet comes in on one thread. Which thread carries it up to the program\u{2019}s socket? If that thread \
         does, at once, no thread must be woken and the packet is still in its cache: direct dispatch. If it only \
         puts the packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs \
         can share the work of one device, and a connection\u{2019}s data stays in one cache; but that thread must \
         be woken, and its data comes from another CPU: deferred dispatch. Hybrid does the first where the two \
         CPUs are one.\n\n\
         FreeBSD\u{2019}s stack without Giant (seed 002) deferred by default, to one thread, and had direct dispatch \
-        as a switch. Here two programs talk over loopback or an epair, with one worker for the stack or two."
-    }
-
-    fn reading(&self) -> &'static str {
-        "`1 thread` and `2 threads` above a table are the workers of a stack, one a CPU; the programs have threads \
-        of their own. `p50` and `p99` are round trips, shorter is better; `rate` is throughput, more is better; \
-        `moved` is the part of the packets that were queued for another CPU than that of their arrival."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "Two CPUs run two programs and up to two workers, so a worker takes time from a program: with CPUs to spare, \
-        deferred streams gain. The system decides the cost of waking a thread, which is high on a virtual machine. \
-        No device interrupts here: several interfaces at once, for which the seed wanted direct dispatch, are not \
-        shown."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case udp-rr-loopback,tcp-stream-epair --seconds-per-case 0.2 --reps 2",
-            "",
-            "--seconds-per-case 10 --reps 21",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([5, 120, 600])
-    }
-
-    fn about(&self, case: &str) -> String {
+        as a switch. Here two programs talk over loopback or an epair, with one worker for the stack or two.",
+    reading: "`1 thread` and `2 threads` above a table are the workers of a stack, one a CPU; the programs have \
+        threads of their own. `p50` and `p99` are round trips, shorter is better; `rate` is throughput, more is \
+        better; `moved` is the part of the packets that were queued for another CPU than that of their arrival.",
+    caveats: "Two CPUs run two programs and up to two workers, so a worker takes time from a program: with CPUs to \
+        spare, deferred streams gain. The system decides the cost of waking a thread, which is high on a virtual \
+        machine. No device interrupts here: several interfaces at once, for which the seed wanted direct dispatch, \
+        are not shown.",
+    claims: CLAIMS,
+    arguments: [
+        "--case udp-rr-loopback,tcp-stream-epair --seconds-per-case 0.2 --reps 2",
+        "",
+        "--seconds-per-case 10 --reps 21",
+    ],
+    seconds: [5, 120, 600],
+    about: |case| {
         let case = CASES.into_iter().find(|one| one.name == case);
         case.map_or_else(String::new, |case| case.about.to_owned())
-    }
-
-    fn shows(&self, row: &Row) -> bool {
-        row.measure.as_deref() != Some("lost")
-    }
-}
+    },
+    shows: |row| row.measure.as_deref() != Some("lost"),
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[Claim {
     seed: "seed 002, notes on performance",

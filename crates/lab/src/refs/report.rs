@@ -3,22 +3,13 @@
 //! Source: seed 000.
 
 use super::cases::Case;
-use crate::report::{Claim, Experiment, Finding, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab refs`.
-pub(crate) struct Refs;
-
-impl Experiment for Refs {
-    fn name(&self) -> &'static str {
-        "refs"
-    }
-
-    fn title(&self) -> &'static str {
-        "The free of a shared cluster"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A TCP that sends data keeps it until it is acknowledged, and gives the device the same bytes \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "refs",
+    title: "The free of a shared cluster",
+    essay: "A TCP that sends data keeps it until it is acknowledged, and gives the device the same bytes \
         meanwhile. A copy would be slow, so two network buffers show one cluster of 2 KiB, and the last of them to \
         go must free it. Splicing one connection into another, multicast and \
         packet capture share in the same way.\n\n\
@@ -28,43 +19,28 @@ impl Experiment for Refs {
         must outlive them), and a proxy, a small counted record that the first share allocates. Ours counts \
         beside the cluster, in a side table of its zone: a share allocates no count and keeps no leader. \
         Arc and Bytes are the types of Rust programs.\n\n\
-        All designs take their buffers from the same allocator, so only the way of counting differs."
-    }
-
-    fn reading(&self) -> &'static str {
-        "In splice one CPU fills clusters, shares them and keeps its own share for a while, and the other CPU \
+        All designs take their buffers from the same allocator, so only the way of counting differs.",
+    reading: "In splice one CPU fills clusters, shares them and keeps its own share for a while, and the other CPU \
         reads and releases: the load of the seed's figure. The other cases are its parts. `ratio` under \
         two-different is the time of a share by two CPUs to that by one: 1 means that CPUs do not disturb each \
-        other."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The seed measured a whole kernel that splices sockets, where sharing was one cost of many, on more \
+        other.",
+    caveats: "The seed measured a whole kernel that splices sockets, where sharing was one cost of many, on more \
         CPUs than two; here the loop is little more than sharing, between two threads. `mbuma` pays for checks \
-        and owned types that the bare designs do without; compare it with `counted` to see how much."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case first,two-different --design mbuma,ring,proxy,leader --reps 3 --seconds-per-case 0.03",
-            "",
-            "--reps 31 --seconds-per-case 1.5",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([4, 60, 300])
-    }
-
-    fn about(&self, case: &str) -> String {
+        and owned types that the bare designs do without; compare it with `counted` to see how much.",
+    claims: CLAIMS,
+    arguments: [
+        "--case first,two-different --design mbuma,ring,proxy,leader --reps 3 --seconds-per-case 0.03",
+        "",
+        "--reps 31 --seconds-per-case 1.5",
+    ],
+    seconds: [4, 60, 300],
+    about: |case| {
         case.parse::<Case>()
             .map_or_else(|()| String::new(), |case| case.about().to_owned())
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

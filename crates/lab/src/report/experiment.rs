@@ -39,45 +39,29 @@ impl Pace {
 }
 
 /// An experiment, as the report sees it.
-pub trait Experiment: Sync {
+pub struct Experiment {
     /// As in `cargo lab NAME`.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// The subject of the comparison, in a few words.
-    fn title(&self) -> &'static str;
-
+    pub title: &'static str,
     /// The comparison and its reason, for a reader without prior knowledge; an empty line begins a paragraph.
-    fn essay(&self) -> &'static str;
-
+    pub essay: &'static str,
     /// How to read its tables, beyond the columns of every table.
-    fn reading(&self) -> &'static str;
-
+    pub reading: &'static str,
     /// The limits of its figures.
-    fn caveats(&self) -> &'static str;
-
+    pub caveats: &'static str,
     /// The seed's claims, or our targets where no seed has any, and how to judge each.
-    fn claims(&self) -> &'static [Claim];
-
-    /// The further arguments of `cargo lab NAME --json`, with a blank between.
-    fn arguments(&self, pace: Pace) -> &'static str;
-
+    pub claims: &'static [Claim],
+    /// For each [`Pace`]: the further arguments of `cargo lab NAME --json`, with a blank between.
+    pub arguments: [&'static str; 3],
     /// About how long that takes on a machine of two cores, for the bar; after ten times as long it is ended.
-    fn seconds(&self, pace: Pace) -> u64;
-
+    pub seconds: [u64; 3],
     /// The description of a case, below its name.
-    fn about(&self, case: &str) -> String;
-
+    pub about: fn(case: &str) -> String,
     /// Whether the page shows a record; the saved results have all of them.
-    fn shows(&self, row: &Row) -> bool {
-        let _ = row;
-        true
-    }
-
+    pub shows: fn(&Row) -> bool,
     /// How a case's records are laid out, but for those that follow time and those of histograms.
-    fn shape(&self, case: &str) -> Shape {
-        let _ = case;
-        Shape::Bars
-    }
+    pub shape: fn(case: &str) -> Shape,
 }
 
 /// How records of a case are laid out.

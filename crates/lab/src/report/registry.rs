@@ -8,29 +8,31 @@ use crate::{
     wan,
 };
 
+static EXPERIMENTS: [&Experiment; 14] = [
+    &refs::report::EXPERIMENT,
+    &extpgs::report::EXPERIMENT,
+    &sendfile::report::EXPERIMENT,
+    &splice::report::EXPERIMENT,
+    &giant::report::EXPERIMENT,
+    &netisr::report::EXPERIMENT,
+    &epair::report::EXPERIMENT,
+    &alloc::report::EXPERIMENT,
+    &sizes::report::EXPERIMENT,
+    &stream::report::EXPERIMENT,
+    &unix::report::EXPERIMENT,
+    &wan::report::EXPERIMENT,
+    &run::report::EXPERIMENT,
+    &serve::report::EXPERIMENT,
+];
+
 /// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
 #[must_use]
-pub fn experiments() -> &'static [&'static dyn Experiment] {
-    &[
-        &refs::report::Refs,
-        &extpgs::report::Extpgs,
-        &sendfile::report::Sendfile,
-        &splice::report::Splice,
-        &giant::report::Giant,
-        &netisr::report::Netisr,
-        &epair::report::Epair,
-        &alloc::report::Alloc,
-        &sizes::report::Sizes,
-        &stream::report::Stream,
-        &unix::report::Unix,
-        &wan::report::Wan,
-        &run::report::Run,
-        &serve::report::Serve,
-    ]
+pub fn experiments() -> &'static [&'static Experiment] {
+    &EXPERIMENTS
 }
 
 /// The one of this name.
-pub(crate) fn find(name: &str) -> Option<&'static dyn Experiment> {
+pub(crate) fn find(name: &str) -> Option<&'static Experiment> {
     let mut all = experiments().iter().copied();
-    all.find(|experiment| experiment.name() == name)
+    all.find(|experiment| experiment.name == name)
 }

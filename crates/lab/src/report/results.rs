@@ -51,7 +51,7 @@ pub(crate) struct Ended {
 
 /// The saved records of an experiment.
 pub(crate) struct Section {
-    pub(crate) experiment: &'static dyn Experiment,
+    pub(crate) experiment: &'static Experiment,
     pub(crate) rows: Vec<Row>,
     /// None: it was not run, or was interrupted.
     pub(crate) ended: Option<Ended>,
@@ -102,8 +102,8 @@ impl Results {
         let mut lines = text.lines().enumerate();
         let first = lines.next().map_or("", |(_, line)| line);
         let head = head(first).map_err(|why| format!("1: {why}"))?;
-        let empty = |experiment: &&'static dyn Experiment| Section {
-            experiment: *experiment,
+        let empty = |experiment: &&'static Experiment| Section {
+            experiment,
             rows: Vec::new(),
             ended: None,
         };
@@ -135,7 +135,7 @@ impl Results {
 
     fn section(&mut self, name: &str) -> Result<&mut Section, String> {
         let mut all = self.sections.iter_mut();
-        all.find(|section| section.experiment.name() == name)
+        all.find(|section| section.experiment.name == name)
             .ok_or_else(|| format!("there is no experiment `{name}` in this version"))
     }
 }

@@ -3,22 +3,13 @@
 //! Source: issue 2, its targets.
 
 use super::case::{Case, Job};
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows, Shape};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab run`.
-pub(crate) struct Run;
-
-impl Experiment for Run {
-    fn name(&self) -> &'static str {
-        "run"
-    }
-
-    fn title(&self) -> &'static str {
-        "A program\u{2019}s network without privileges, beside pasta and slirp4netns"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A container that an ordinary user starts has a network namespace of its own, without an interface: a user \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "run",
+    title: "A program\u{2019}s network without privileges, beside pasta and slirp4netns",
+    essay: "A container that an ordinary user starts has a network namespace of its own, without an interface: a user \
         without privileges cannot put one there that leads to the outside. So a program stands between. It reads the \
         packets that the guest\u{2019}s kernel writes to a TAP, is the other end of every connection in them, and \
         passes their data on by ordinary sockets. slirp4netns does that with a TCP stack that was written for \
@@ -28,53 +19,32 @@ impl Experiment for Run {
         clients. `up` is from the guest to the host, `down` the other way, by one TCP stream or by eight; `rr` is \
         64 bytes there and back, alone and beside a stream; `share` is downloads at once, \
         read by one thread; `conn` connects, asks, reads the answer and closes. \
-        `kernel` has no tool between but a veth pair, as one with privileges would make it, for reference."
-    }
-
-    fn reading(&self) -> &'static str {
-        "Streams are in Gbit/s of payload, with the tool\u{2019}s CPU seconds for 10^9 bytes beside them; round trips \
-        in microseconds, the middle one and the slowest of a hundred, with the speed of the stream beside them \
+        `kernel` has no tool between but a veth pair, as one with privileges would make it, for reference.",
+    reading: "Streams are in Gbit/s of payload, with the tool\u{2019}s CPU seconds for 10^9 bytes beside them; round \
+        trips in microseconds, the middle one and the slowest of a hundred, with the speed of the stream beside them \
         where there is one: a tool that lets the stream starve answers quickly. Of `conn` there is also how long \
-        connect(2) took. A fifth of each reading is not counted: windows grow."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The servers, the clients and both kernels share the CPUs with the tool: on a machine of two cores a stream \
-        is bound by all of them together. The MTU is the largest that all take, which suits slirp4netns and pasta; \
-        `--mtu 1500` shows the speeds with a small MTU. pasta\u{2019}s single stream from the guest \
-        nearly stands still on some machines, for a reason that we do not know: trust that cell only if other \
-        machines show the same. pasta can also join loopback to loopback without its TAP, which is not \
-        measured here. TCP is set in the namespaces as Linux has it by default, with CUBIC where the machine lets \
-        them choose. No packet is lost, and no host is far: real networks are not shown."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case up1,rr,conn1 --reps 1 --seconds-per-case 0.2",
-            "",
-            "--reps 11 --seconds-per-case 22",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([10, 600, 3000])
-    }
-
-    fn about(&self, case: &str) -> String {
-        Case::find(case).map_or_else(String::new, ToString::to_string)
-    }
-
-    fn shape(&self, case: &str) -> Shape {
-        match Case::find(case).map(|case| case.job) {
-            Some(Job::RoundTrips { .. }) => Shape::Grid,
-            _ => Shape::Bars,
-        }
-    }
-}
+        connect(2) took. A fifth of each reading is not counted: windows grow.",
+    caveats: "The servers, the clients and both kernels share the CPUs with the tool: on a machine of two cores a \
+        stream is bound by all of them together. The MTU is the largest that all take, which suits slirp4netns and \
+        pasta; `--mtu 1500` shows the speeds with a small MTU. pasta\u{2019}s single stream from the guest nearly \
+        stands still on some machines, for a reason that we do not know: trust that cell only if other machines show \
+        the same. pasta can also join loopback to loopback without its TAP, which is not measured here. TCP is set in \
+        the namespaces as Linux has it by default, with CUBIC where the machine lets them choose. No packet is lost, \
+        and no host is far: real networks are not shown.",
+    claims: CLAIMS,
+    arguments: [
+        "--case up1,rr,conn1 --reps 1 --seconds-per-case 0.2",
+        "",
+        "--reps 11 --seconds-per-case 22",
+    ],
+    seconds: [10, 600, 3000],
+    about: |case| Case::find(case).map_or_else(String::new, ToString::to_string),
+    shows: |_| true,
+    shape: |case| match Case::find(case).map(|case| case.job) {
+        Some(Job::RoundTrips { .. }) => Shape::Grid,
+        _ => Shape::Bars,
+    },
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

@@ -3,62 +3,38 @@
 //! Source: seed 001.
 
 use super::CASES;
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab sendfile`.
-pub(crate) struct Sendfile;
-
-impl Experiment for Sendfile {
-    fn name(&self) -> &'static str {
-        "sendfile"
-    }
-
-    fn title(&self) -> &'static str {
-        "Sending files: page lists and clusters, plain and over TLS"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A server that encrypts video spends its CPU time on the payload: reading it, encrypting it, copying it. The \
-        place of a page list can save only a part of the rest. The experiment `extpgs` looks at the buffers alone; \
-        this one has the work on the payload as well, so that its percentages can be held against the \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "sendfile",
+    title: "Sending files: page lists and clusters, plain and over TLS",
+    essay: "A server that encrypts video spends its CPU time on the payload: reading it, encrypting it, copying it. \
+        The place of a page list can save only a part of the rest. The experiment `extpgs` looks at the buffers \
+        alone; this one has the work on the payload as well, so that its percentages can be held against the \
         seed\u{2019}s.\n\n\
         Thousands of records are under way at once, as on a server with hundreds of connections. Each begins at \
         another place of a page. They are described by page lists, sent row by row and freed; or the file is read \
-        into clusters first."
-    }
-
-    fn reading(&self) -> &'static str {
-        "Less is better: milliseconds of one CPU for 10^9 bytes. Compare `inline` with `separate`: they differ only in \
-        the place of the list. `mbuma` is ours through its public interface. `clusters` reads the file, and encrypts \
-        it where it then lies. `saved` is against `separate`, round by round."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "TCP and the device are not in it: on a whole server the percentages are smaller. What is encrypted goes to \
-        the same few places again and again; in the stack it stays until it is acknowledged."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--reps 2 --seconds-per-case 0.02",
-            "",
-            "--reps 61 --seconds-per-case 12",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([4, 25, 120])
-    }
-
-    fn about(&self, case: &str) -> String {
+        into clusters first.",
+    reading: "Less is better: milliseconds of one CPU for 10^9 bytes. Compare `inline` with `separate`: they differ \
+        only in the place of the list. `mbuma` is ours through its public interface. `clusters` reads the file, and \
+        encrypts it where it then lies. `saved` is against `separate`, round by round.",
+    caveats: "TCP and the device are not in it: on a whole server the percentages are smaller. What is encrypted goes \
+        to the same few places again and again; in the stack it stays until it is acknowledged.",
+    claims: CLAIMS,
+    arguments: [
+        "--reps 2 --seconds-per-case 0.02",
+        "",
+        "--reps 61 --seconds-per-case 12",
+    ],
+    seconds: [4, 25, 120],
+    about: |case| {
         let case = CASES.iter().find(|one| one.name == case);
         case.map_or_else(String::new, ToString::to_string)
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

@@ -3,22 +3,13 @@
 //! Source: seed 001.
 
 use super::case::Case;
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Row, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab serve`.
-pub(crate) struct Serve;
-
-impl Experiment for Serve {
-    fn name(&self) -> &'static str {
-        "serve"
-    }
-
-    fn title(&self) -> &'static str {
-        "Serving files from inside of the stack, beside nginx"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A web server that sends files spends most of its time in the kernel: the kernel finds the pages of \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "serve",
+    title: "Serving files from inside of the stack, beside nginx",
+    essay: "A web server that sends files spends most of its time in the kernel: the kernel finds the pages of \
         the file, cuts them into segments and hands them to the network. `mbuma serve` does this work in a \
         process of its own: it reads a file into the clusters that its TCP sends, or lends the pages of a copy \
         in memory, and shares them until they are acknowledged. Over TLS, a program like nginx reads a file, \
@@ -27,47 +18,26 @@ impl Experiment for Serve {
         of nginx serve the same files to the same client. nginx has sendfile, the kernel\u{2019}s TCP and a \
         veth pair, and OpenSSL for TLS (and the kernel\u{2019}s TLS, where there is one); mbuma has its own \
         TCP and a TAP, and the kernel of the client takes its packets in. Both use AES-128-GCM and a key on \
-        P-256."
-    }
-
-    fn reading(&self) -> &'static str {
-        "A server has one CPU and the client the other one; in the cases with `one-cpu` both have the same. \
+        P-256.",
+    reading: "A server has one CPU and the client the other one; in the cases with `one-cpu` both have the same. \
         `per-cpu-s` is 10^9 bytes of responses for each second of CPU time of the server\u{2019}s processes: \
         with both servers the work of the client\u{2019}s kernel for a packet that the server sends is in it. \
         `p50` and `p99` are from the request to the last byte. The memory of mbuma has its copies of the files \
-        in it; nginx leaves files to the kernel."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "Everything is in memory: no disk is shown. The client is wrk with one thread, and `openssl s_time` \
+        in it; nginx leaves files to the kernel.",
+    caveats: "Everything is in memory: no disk is shown. The client is wrk with one thread, and `openssl s_time` \
         for handshakes. On two CPUs it is often the bound of the requests for each second, so that the CPU \
-        time tells more. A file that takes longer than a reading has a speed and no latency."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case 1k-1,tls-10m-1 --reps 1 --seconds-per-case 1",
-            "--reps 2 --seconds-per-case 2",
-            "--reps 7 --seconds-per-case 14",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([15, 280, 1200])
-    }
-
-    fn about(&self, case: &str) -> String {
-        Case::find(case).map_or_else(String::new, ToString::to_string)
-    }
-
-    fn shows(&self, row: &Row) -> bool {
-        row.measure.as_deref() != Some("p50")
-    }
-}
+        time tells more. A file that takes longer than a reading has a speed and no latency.",
+    claims: CLAIMS,
+    arguments: [
+        "--case 1k-1,tls-10m-1 --reps 1 --seconds-per-case 1",
+        "--reps 2 --seconds-per-case 2",
+        "--reps 7 --seconds-per-case 14",
+    ],
+    seconds: [15, 280, 1200],
+    about: |case| Case::find(case).map_or_else(String::new, ToString::to_string),
+    shows: |row| row.measure.as_deref() != Some("p50"),
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

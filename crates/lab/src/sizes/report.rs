@@ -3,88 +3,53 @@
 //! Source: seed 004 sections 4 and 5.6.
 
 use super::calls::PATHS;
-use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};
+use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 use std::fmt::Write;
 
 /// `cargo lab sizes`.
-pub(crate) struct Sizes;
-
-impl Experiment for Sizes {
-    fn name(&self) -> &'static str {
-        "sizes"
-    }
-
-    fn title(&self) -> &'static str {
-        "Two sizes of buffer for all sizes of packets"
-    }
-
-    fn essay(&self) -> &'static str {
-        "BSD keeps a packet in mbufs of 256 bytes, and in clusters of 2 KiB where it is larger. That wastes the \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "sizes",
+    title: "Two sizes of buffer for all sizes of packets",
+    essay: "BSD keeps a packet in mbufs of 256 bytes, and in clusters of 2 KiB where it is larger. That wastes the \
         rest of the cluster, and most of the mbuf in front of it. Linux asks its allocator for as many bytes as \
         a packet has, plus a header, plus room in front; the allocator then rounds up to the sizes that it has, \
         which also wastes memory, inside of the allocator.\n\n\
         The seed's paper holds that this is no great difference, because packets are either small \
         (acknowledgements) or full (data), and that m_pullup, which makes headers contiguous, hardly ever has to \
         copy. Here packets of such sizes are put into our mbufs, computed for the buffers of others, and sent \
-        through a host\u{2019}s code while calls are counted."
-    }
-
-    fn reading(&self) -> &'static str {
-        "`wasted` is memory that is allocated and shows no byte of a packet; `items` are allocations a packet. \
+        through a host\u{2019}s code while calls are counted.",
+    reading: "`wasted` is memory that is allocated and shows no byte of a packet; `items` are allocations a packet. \
         `calls` counts each call of the buffer interface on four ways through a host; `copied` are the pullups \
-        that had to copy."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The packets are made up, in the shape that the seed's figure 2 shows, unless a capture is given with \
+        that had to copy.",
+    caveats: "The packets are made up, in the shape that the seed's figure 2 shows, unless a capture is given with \
         --trace: waste and pullups are those of that mix, whose two modes are an assumption. The buffers of others \
         are computed from their sources, not run. No figure here is a time, so the figures are the same \
-        on every machine."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick(["--packets 20000", "", "--packets 1000000"])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([1, 1, 5])
-    }
-
-    fn about(&self, case: &str) -> String {
-        match case {
-            "histogram" => "packets by their size in bytes (figure 2)".to_owned(),
-            "histogram-log2" => "the same by powers of two".to_owned(),
-            "memory" => {
-                "memory of a packet, on average; the peak of the packets held at once".to_owned()
-            }
-            "wasted-by-size" => "wasted bytes a packet, by its size in bytes".to_owned(),
-            "calls" => PATHS.iter().fold(
-                "calls of the buffer interface (figure 3)".to_owned(),
-                |mut text, path| {
-                    let _ = write!(text, "; {}: {}", path.name, path.about);
-                    text
-                },
-            ),
-            _ => String::new(),
+        on every machine.",
+    claims: CLAIMS,
+    arguments: ["--packets 20000", "", "--packets 1000000"],
+    seconds: [1, 1, 5],
+    about: |case| match case {
+        "histogram" => "packets by their size in bytes (figure 2)".to_owned(),
+        "histogram-log2" => "the same by powers of two".to_owned(),
+        "memory" => {
+            "memory of a packet, on average; the peak of the packets held at once".to_owned()
         }
-    }
-
-    /// `wasted-by-size` shows the spread of waste over the packets better.
-    fn shows(&self, row: &Row) -> bool {
-        row.measure.as_deref() != Some("wasted-each")
-    }
-
-    fn shape(&self, case: &str) -> Shape {
-        match case {
-            "wasted-by-size" | "calls" => Shape::Grid,
-            _ => Shape::Bars,
-        }
-    }
-}
+        "wasted-by-size" => "wasted bytes a packet, by its size in bytes".to_owned(),
+        "calls" => PATHS.iter().fold(
+            "calls of the buffer interface (figure 3)".to_owned(),
+            |mut text, path| {
+                let _ = write!(text, "; {}: {}", path.name, path.about);
+                text
+            },
+        ),
+        _ => String::new(),
+    },
+    shows: |row| row.measure.as_deref() != Some("wasted-each"),
+    shape: |case| match case {
+        "wasted-by-size" | "calls" => Shape::Grid,
+        _ => Shape::Bars,
+    },
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

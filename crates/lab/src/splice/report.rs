@@ -3,22 +3,13 @@
 //! Source: seed 000.
 
 use super::CASES;
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab splice`.
-pub(crate) struct Splice;
-
-impl Experiment for Splice {
-    fn name(&self) -> &'static str {
-        "splice"
-    }
-
-    fn title(&self) -> &'static str {
-        "A TCP proxy, spliced inside of the stack"
-    }
-
-    fn essay(&self) -> &'static str {
-        "A proxy receives on one connection and sends on another. A program that reads and writes copies each byte \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "splice",
+    title: "A TCP proxy, spliced inside of the stack",
+    essay: "A proxy receives on one connection and sends on another. A program that reads and writes copies each byte \
         twice; a program that hands chains of mbufs on copies none, but is asked for each batch; a splice \
         (SO_SPLICE) moves the chains inside of the stack, and no program runs until the end.\n\n\
         OpenBSD (seed 000) saw 30 to 45 Gbit/s through a splice without contention on shared clusters. Here a client \
@@ -26,41 +17,27 @@ impl Experiment for Splice {
         reference and the server drops the data, so that the figures show the proxy\u{2019}s work. Beside it Linux \
         does the same over veth between three namespaces: the client sends by sendfile(2), the server discards by \
         MSG_TRUNC, and the proxy uses splice(2) through a pipe, or read(2) and write(2). smoltcp, built in by the \
-        feature `peers`, is client, proxy and server in one process as ours are; it has no splice, so its proxy copies."
-    }
-
-    fn reading(&self) -> &'static str {
-        "Streams are in Gbit/s of payload, of which more is better; `rr` is the 99th of a hundred round trips of 64 \
-        bytes, in microseconds, of which less is better: all that the proxy and its two epairs add."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "Our programs poll and pay for no wakeups; the kernel\u{2019}s threads sleep in their calls. Segments pass the \
-        epair whole and without sums, as they pass veth. A proxy with a CPU of its own may wait for the client: the \
-        rows on one CPU charge all work to one."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case one,fifteen --reps 2 --seconds-per-case 0.2",
-            "--reps 5 --seconds-per-case 2.5",
-            "--reps 11 --seconds-per-case 11",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([8, 90, 400])
-    }
-
-    fn about(&self, case: &str) -> String {
+        feature `peers`, is client, proxy and server in one process as ours are; it has no splice, so its proxy \
+        copies.",
+    reading: "Streams are in Gbit/s of payload, of which more is better; `rr` is the 99th of a hundred round trips of \
+        64 bytes, in microseconds, of which less is better: all that the proxy and its two epairs add.",
+    caveats: "Our programs poll and pay for no wakeups; the kernel\u{2019}s threads sleep in their calls. Segments \
+        pass the epair whole and without sums, as they pass veth. A proxy with a CPU of its own may wait for the \
+        client: the rows on one CPU charge all work to one.",
+    claims: CLAIMS,
+    arguments: [
+        "--case one,fifteen --reps 2 --seconds-per-case 0.2",
+        "--reps 5 --seconds-per-case 2.5",
+        "--reps 11 --seconds-per-case 11",
+    ],
+    seconds: [8, 90, 400],
+    about: |case| {
         let case = CASES.iter().find(|one| one.name == case);
         case.map_or_else(String::new, ToString::to_string)
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

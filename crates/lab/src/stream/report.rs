@@ -3,22 +3,13 @@
 //! Source: issue 5, its targets.
 
 use super::CASES;
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab stream`.
-pub(crate) struct Stream;
-
-impl Experiment for Stream {
-    fn name(&self) -> &'static str {
-        "stream"
-    }
-
-    fn title(&self) -> &'static str {
-        "TCP between two stacks, beside other stacks"
-    }
-
-    fn essay(&self) -> &'static str {
-        "How fast are locks, mbufs and hand-offs together? Two stacks in one process, joined \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "stream",
+    title: "TCP between two stacks, beside other stacks",
+    essay: "How fast are locks, mbufs and hand-offs together? Two stacks in one process, joined \
         by an epair, carry one TCP stream, or 64 bytes there and back, on one thread that drives both ends or on \
         two; and so do the TCP stacks that a program could use in this one\u{2019}s place: smoltcp, for small \
         devices and written for one thread; lwIP, likewise and in C; gVisor\u{2019}s netstack, in Go; and the \
@@ -27,46 +18,31 @@ impl Experiment for Stream {
         MTU, and makes no checksums, because its packets never leave memory: that is the row `mbuma`. smoltcp, lwIP \
         and netstack cut the stream into frames of the MTU, and sum each byte at the sender and at the receiver: \
         `mbuma-frames` does the same, and is the row that is compared with them. `mbuma-sums` lies between: sums, and \
-        segments whole."
-    }
-
-    fn reading(&self) -> &'static str {
-        "The name of a case has its traffic, the MTU, and the number of threads. Streams are in Gbit/s of payload, \
-        round trips (`rr`) in microseconds, of which less is better. Compare `mbuma-frames` with smoltcp, lwIP \
-        and netstack, which do the same work, and `mbuma` with the kernel, which passes segments whole over \
-        loopback and veth and does not sum; in the cases named `nocsum` each stack that can leave its sums out \
-        does. The note of a peer has its settings: the best of a sweep."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "lwIP has both ends in one stack, and was tuned; netstack was not, and has as many threads as Go gives \
+        segments whole.",
+    reading: "The name of a case has its traffic, the MTU, and the number of threads. Streams are in Gbit/s of \
+        payload, round trips (`rr`) in microseconds, of which less is better. Compare `mbuma-frames` with smoltcp, \
+        lwIP and netstack, which do the same work, and `mbuma` with the kernel, which passes segments whole over \
+        loopback and veth and does not sum; in the cases named `nocsum` each stack that can leave its sums out does. \
+        The note of a peer has its settings: the best of a sweep.",
+    caveats: "lwIP has both ends in one stack, and was tuned; netstack was not, and has as many threads as Go gives \
         it. Peers are programs that are started for each reading, outside of this one: they are built by hand, \
         and skipped where they are not. The kernel crosses from user space and back for each call. The \
         kernel\u{2019}s loopback has an MTU of its own. One stream, no loss, no reordering: real networks are not \
-        shown."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case stream-1500-one,stream-1500-two,rr-1500-one,rr-1500-two --reps 2 --seconds-per-case 0.1",
-            "--reps 5 --seconds-per-case 2",
-            "--reps 11 --seconds-per-case 11",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([8, 210, 1100])
-    }
-
-    fn about(&self, case: &str) -> String {
+        shown.",
+    claims: CLAIMS,
+    arguments: [
+        "--case stream-1500-one,stream-1500-two,rr-1500-one,rr-1500-two --reps 2 --seconds-per-case 0.1",
+        "--reps 5 --seconds-per-case 2",
+        "--reps 11 --seconds-per-case 11",
+    ],
+    seconds: [8, 210, 1100],
+    about: |case| {
         let case = CASES.iter().find(|one| one.name == case);
         case.map_or_else(String::new, ToString::to_string)
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 /// The row whose work is the same as that of stacks that sum and cut.
 const ALIKE: &str = super::designs::ALIKE;

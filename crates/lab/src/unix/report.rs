@@ -3,66 +3,42 @@
 //! Source: issue 5, its targets.
 
 use super::CASES;
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab unix`.
-pub(crate) struct Unix;
-
-impl Experiment for Unix {
-    fn name(&self) -> &'static str {
-        "unix"
-    }
-
-    fn title(&self) -> &'static str {
-        "Local sockets, in the process and in the kernel"
-    }
-
-    fn essay(&self) -> &'static str {
-        "Programs on one machine often talk through UNIX-domain sockets: a web server and its workers, a database \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "unix",
+    title: "Local sockets, in the process and in the kernel",
+    essay: "Programs on one machine often talk through UNIX-domain sockets: a web server and its workers, a database \
         and its clients. No packets are made; each side reads the bytes that the other writes. In the kernel that is a \
         system call on each side, two copies, and a thread to wake.\n\n\
         This stack has such sockets too, for threads of one process. They save the system calls, and where the \
         sender gives its buffer away (`mbuma-ref`) the copies as well; a thread that sleeps must still be woken, \
         and only the kernel can do that. Seed 002 measured a load of this shape, with 11 workers, to show the cost \
-        of Giant: hence the 11 pairs."
-    }
-
-    fn reading(&self) -> &'static str {
-        "`pp` is 64 bytes there and back, by 1 pair of threads or by 11 at once; `st64k` is one way, 64 KiB at a time. \
-        `same` keeps both threads of a pair on one CPU, `cross` has them on two; without either, the system places \
-        them. `mbuma` copies in and out as the kernel does; the verdict is on it."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose peer is another \
+        of Giant: hence the 11 pairs.",
+    reading: "`pp` is 64 bytes there and back, by 1 pair of threads or by 11 at once; `st64k` is one way, 64 KiB at a \
+        time. `same` keeps both threads of a pair on one CPU, `cross` has them on two; without either, the system \
+        places them. `mbuma` copies in and out as the kernel does; the verdict is on it.",
+    caveats: "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose peer is another \
         process has no gain. Neither side passes descriptors or looks at credentials here. Between two CPUs our \
         threads spin for up to 50 \u{b5}s before they sleep, and the kernel\u{2019}s sleep at once: where a wakeup \
         is slow, as on virtual machines, that is nearly all of the difference in ping-pong. With 11 pairs, \
         pairs that are answered at once keep both CPUs for some hundred microseconds before they let others have \
-        them: more round trips in all, and a longer wait for some."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--reps 2 --seconds-per-case 0.1",
-            "--reps 7 --seconds-per-case 2",
-            "--reps 31 --seconds-per-case 10",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([4, 60, 300])
-    }
-
-    fn about(&self, case: &str) -> String {
+        them: more round trips in all, and a longer wait for some.",
+    claims: CLAIMS,
+    arguments: [
+        "--reps 2 --seconds-per-case 0.1",
+        "--reps 7 --seconds-per-case 2",
+        "--reps 31 --seconds-per-case 10",
+    ],
+    seconds: [4, 60, 300],
+    about: |case| {
         let case = CASES.iter().find(|one| one.name == case);
         case.map_or_else(String::new, ToString::to_string)
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 const CLAIMS: &[Claim] = &[
     Claim {

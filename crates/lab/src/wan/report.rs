@@ -1,69 +1,46 @@
 //! The text, cases and claims of this experiment in the report.
 
 use super::path::{PATHS, Path};
-use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab wan`.
-pub(crate) struct Wan;
-
-impl Experiment for Wan {
-    fn name(&self) -> &'static str {
-        "wan"
-    }
-
-    fn title(&self) -> &'static str {
-        "TCP over bad paths, beside Linux and stacks in user space"
-    }
-
-    fn essay(&self) -> &'static str {
-        "Between two programs on one machine no packet is lost, and a stack without SACK is as good as one with it. \
+pub(crate) static EXPERIMENT: Experiment = Experiment {
+    name: "wan",
+    title: "TCP over bad paths, beside Linux and stacks in user space",
+    essay: "Between two programs on one machine no packet is lost, and a stack without SACK is as good as one with it. \
         Over a real path it is worse: queues overflow, radio links lose and delay packets, routers send them by two \
         ways. A TCP\u{2019}s loss recovery and congestion control decide its rate there.\n\n\
         Here one flow goes over an emulated link of 100 Mbit/s for 30 s, after 5 s of warm-up: rate, delay, a queue \
         that drops packets without room, loss, reordering, jitter, all drawn from a seed. Two stacks of ours use it \
         in virtual time, where the same seed gives the same figures on every machine. Linux uses it \
         in real time: two network namespaces, each with a TAP, and the same link between the TAPs. smoltcp, lwIP and \
-        gVisor\u{2019}s netstack use it in real time too, at both ends."
-    }
-
-    fn reading(&self) -> &'static str {
-        "The name of a design says where it runs and which congestion control its sender has: `sim` is ours in \
+        gVisor\u{2019}s netstack use it in real time too, at both ends.",
+    reading: "The name of a design says where it runs and which congestion control its sender has: `sim` is ours in \
         virtual time, `linux` is Linux at both ends in real time, `mbuma` is ours in real time, and of two names \
         the first sends. Where packets are marked both ends offer ECN (RFC 3168), else neither does. Rates are \
         payload in Mbit/s, of which 95.6 fit. The formula of Mathis is the rate of Reno under random losses. `resent` \
-        counts segments that were sent again, of 100 sent; `rtt` is the time in the link and its queue."
-    }
-
-    fn caveats(&self) -> &'static str {
-        "An emulated link has no cross traffic, no changing rate and no middleboxes. In real time a frame may be late \
-        by as long as the thread that carries it waits for a CPU. Losses are drawn from the same seeds, but hit other \
-        segments as soon as two senders differ. In 30 s few losses happen at 0.01 %: the spread is wide there.\n\n\
-        Peers in user space get buffers of one and a half bandwidth-delay products, their best: smoltcp and lwIP have \
-        no SACK where they send, and netstack with 16 MiB stood still once it had overflowed the queue. Their notes \
-        say what each uses."
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        CLAIMS
-    }
-
-    fn arguments(&self, pace: Pace) -> &'static str {
-        pace.pick([
-            "--case clean-1bdp,loss-1 --design sim-cubic,linux-cubic --reps 1 --seconds-per-case 3",
-            "--reps 2 --seconds-per-case 20",
-            "--reps 5 --seconds-per-case 150",
-        ])
-    }
-
-    fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([15, 3200, 18000])
-    }
-
-    fn about(&self, case: &str) -> String {
+        counts segments that were sent again, of 100 sent; `rtt` is the time in the link and its queue.",
+    caveats: "An emulated link has no cross traffic, no changing rate and no middleboxes. In real time a frame \
+        may be late by as long as the thread that carries it waits for a CPU. Losses are drawn from the same seeds, \
+        but hit other segments as soon as two senders differ. In 30 s few losses happen at 0.01 %: the spread is \
+        wide there.\n\n\
+        Peers in user space get buffers of one and a half bandwidth-delay products, their best: smoltcp and lwIP \
+        have no SACK where they send, and netstack with 16 MiB stood still once it had overflowed the queue. Their \
+        notes say what each uses.",
+    claims: CLAIMS,
+    arguments: [
+        "--case clean-1bdp,loss-1 --design sim-cubic,linux-cubic --reps 1 --seconds-per-case 3",
+        "--reps 2 --seconds-per-case 20",
+        "--reps 5 --seconds-per-case 150",
+    ],
+    seconds: [15, 3200, 18000],
+    about: |case| {
         let path = PATHS.iter().find(|path| path.name == case);
         path.map_or_else(String::new, ToString::to_string)
-    }
-}
+    },
+    shows: |_| true,
+    shape: |_| Shape::Bars,
+};
 
 /// The row that the targets are about.
 const OURS: &str = "sim-cubic";

@@ -33,7 +33,7 @@ impl<'a> Block<'a> {
 
 /// The blocks of a section, by case, in the order in which they were measured.
 pub(super) fn blocks(section: &Section) -> Vec<(String, Vec<Block<'_>>)> {
-    let shown = |row: &&Row| section.experiment.shows(row);
+    let shown = |row: &&Row| (section.experiment.shows)(row);
     let rows: Vec<&Row> = section.rows.iter().filter(shown).collect();
     let cases = grouped(rows, |row| row.case.clone());
     let named = cases
@@ -43,7 +43,7 @@ pub(super) fn blocks(section: &Section) -> Vec<(String, Vec<Block<'_>>)> {
 }
 
 fn of_case<'a>(section: &Section, rows: Vec<&'a Row>) -> Vec<Block<'a>> {
-    let shape = section.experiment.shape(&rows[0].case);
+    let shape = (section.experiment.shape)(&rows[0].case);
     let (bins, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.bin.is_some());
     let (series, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.at_s.is_some());
     let tables = match shape {

@@ -81,7 +81,7 @@ fn header(results: &Results) -> Markup {
                 a href="#machine" { "Machine" }
                 a href="#reading" { "How to read" }
                 @for section in &results.sections {
-                    a href={ "#" (section.experiment.name()) } { (section.experiment.name()) }
+                    a href={ "#" (section.experiment.name) } { (section.experiment.name) }
                 }
             }
         }
@@ -117,7 +117,7 @@ fn warnings(results: &Results) -> Markup {
         }
         @for section in &results.sections {
             @if let Some(why) = trouble_worth_a_warning(section) {
-                p.warning { a href={ "#" (section.experiment.name()) } { (section.experiment.name()) } ": " (why) }
+                p.warning { a href={ "#" (section.experiment.name) } { (section.experiment.name) } ": " (why) }
             }
         }
     }

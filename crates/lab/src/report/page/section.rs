@@ -8,14 +8,14 @@ use maud::{Markup, html};
 pub(super) fn section(section: &Section) -> Markup {
     let experiment = section.experiment;
     html! {
-        section.experiment id=(experiment.name()) {
-            h2 { (experiment.title()) " " code { (experiment.name()) } }
+        section.experiment id=(experiment.name) {
+            h2 { (experiment.title) " " code { (experiment.name) } }
             @if let Some(why) = section.trouble() {
                 p.warning { (why) }
             }
             div.intro {
                 div.prose {
-                    @for paragraph in experiment.essay().split("\n\n") {
+                    @for paragraph in experiment.essay.split("\n\n") {
                         p { (marked(paragraph)) }
                     }
                 }
@@ -23,22 +23,22 @@ pub(super) fn section(section: &Section) -> Markup {
             }
             @if !section.rows.is_empty() {
                 aside {
-                    p { b { "How to read it. " } (marked(experiment.reading())) }
-                    p { b { "Limits. " } (marked(experiment.caveats())) }
+                    p { b { "How to read it. " } (marked(experiment.reading)) }
+                    p { b { "Limits. " } (marked(experiment.caveats)) }
                 }
             }
             @let cases = block::blocks(section);
             @if cases.len() > 1 {
                 nav.cases aria-label="Cases" {
                     @for (case, _) in &cases {
-                        a href={ "#" (experiment.name()) "-" (case) } { (case) }
+                        a href={ "#" (experiment.name) "-" (case) } { (case) }
                     }
                 }
             }
             @for (case, blocks) in &cases {
-                div.case id={ (experiment.name()) "-" (case) } {
+                div.case id={ (experiment.name) "-" (case) } {
                     h3 { (case) }
-                    @let about = experiment.about(case);
+                    @let about = (experiment.about)(case);
                     @if !about.is_empty() {
                         p.about { (about) }
                     }
@@ -65,7 +65,7 @@ fn table(block: &Block<'_>) -> Markup {
 fn verdicts(section: &Section) -> Markup {
     html! {
         ul.verdicts {
-            @for claim in section.experiment.claims() {
+            @for claim in section.experiment.claims {
                 @if let Some(finding) = summary::judged(section, claim) {
                     li {
                         (summary::badge(Some(finding.verdict))) " "

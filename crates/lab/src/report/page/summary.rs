@@ -37,11 +37,11 @@ pub(super) fn table(results: &Results) -> Markup {
                     tbody {
                         tr.of {
                             th colspan="5" scope="rowgroup" {
-                                a href={ "#" (section.experiment.name()) } { (section.experiment.title()) }
-                                " " code { (section.experiment.name()) }
+                                a href={ "#" (section.experiment.name) } { (section.experiment.title) }
+                                " " code { (section.experiment.name) }
                             }
                         }
-                        @for claim in section.experiment.claims() {
+                        @for claim in section.experiment.claims {
                             (row(section, claim))
                         }
                     }
@@ -91,7 +91,7 @@ fn count(results: &Results) -> Markup {
     let all = results.sections.iter();
     let verdicts: Vec<Option<Verdict>> = all
         .flat_map(|section| {
-            let claims = section.experiment.claims().iter();
+            let claims = section.experiment.claims.iter();
             claims.map(|claim| judged(section, claim).map(|finding| finding.verdict))
         })
         .collect();

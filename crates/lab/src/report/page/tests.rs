@@ -125,7 +125,7 @@ fn every_record_is_in_one_table() {
     let section = results
         .sections
         .iter()
-        .find(|s| s.experiment.name() == "alloc");
+        .find(|s| s.experiment.name == "alloc");
     let section = section.expect("alloc");
     let mut seen: Vec<*const Row> = Vec::new();
     let blocks = block::blocks(section);
@@ -179,30 +179,30 @@ fn bar_lengths_follow_the_figures() {
 fn every_experiment_has_all_parts_of_a_section() {
     // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or quicker run than the normal
     // one.
-    let mut names: Vec<&str> = experiments().iter().map(|one| one.name()).collect();
+    let mut names: Vec<&str> = experiments().iter().map(|one| one.name).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), experiments().len());
     for experiment in experiments() {
-        let name = experiment.name();
-        assert!(!experiment.claims().is_empty(), "{name}");
+        let name = experiment.name;
+        assert!(!experiment.claims.is_empty(), "{name}");
         assert!(
             experiment
-                .claims()
+                .claims
                 .iter()
                 .all(|claim| claim.seed.starts_with("seed 00") || claim.seed == OUR_TARGET),
             "{name}"
         );
         let texts = [
-            experiment.title(),
-            experiment.essay(),
-            experiment.reading(),
-            experiment.caveats(),
+            experiment.title,
+            experiment.essay,
+            experiment.reading,
+            experiment.caveats,
         ];
         assert!(texts.iter().all(|text| !text.is_empty()), "{name}");
         let marks = texts.iter().map(|text| text.matches('`').count());
         assert!(marks.into_iter().all(|n| n % 2 == 0), "{name}");
-        let seconds = Pace::ALL.map(|pace| experiment.seconds(pace));
+        let seconds = Pace::ALL.map(|pace| pace.pick(experiment.seconds));
         assert!(seconds.is_sorted() && seconds[0] < 20, "{name}");
     }
 }
@@ -240,9 +240,9 @@ fn a_claim_is_judged_by_its_own_designs() {
     let section = results
         .sections
         .iter()
-        .find(|s| s.experiment.name() == "alloc");
+        .find(|s| s.experiment.name == "alloc");
     let section = section.expect("alloc");
-    let claims = section.experiment.claims().iter();
+    let claims = section.experiment.claims.iter();
     let found: Vec<_> = claims.filter_map(|claim| judged(section, claim)).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(

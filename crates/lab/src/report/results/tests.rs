@@ -31,7 +31,7 @@ fn saved_results_are_read_as_written() {
     let results = Results::parse(&text).expect("results");
     assert_eq!(results.head.build, "0.1.0");
     let refs = &results.sections[0];
-    assert_eq!((refs.experiment.name(), refs.rows.len()), ("refs", 1));
+    assert_eq!((refs.experiment.name, refs.rows.len()), ("refs", 1));
     assert_eq!((&refs.ended, refs.trouble()), (&Some(ended), None));
     assert_eq!(results.sections.len(), experiments().len());
     assert_eq!(

@@ -9,8 +9,8 @@
 //!
 //! The queues and the rules are in [`netisr`](crate::netisr).
 //!
-//! Packets to ourselves are always queued, since they are sent under their connection's lock. Directly
-//! dispatched ones are handled by the thread that queued the first that waits, at the end of its batch.
+//! Packets to ourselves are always queued, since they are sent under their connection's lock. With direct
+//! dispatch the thread that queued the first waiting one handles them, at the end of its batch.
 //!
 //! Invariants: each packet is handled once or dropped and counted; a batch leaves neither packets that it
 //! collected nor workstreams that it owns.
@@ -87,11 +87,11 @@ fn here(
     let home = || netisr.home(protocol, &mut packet);
     let queues = netisr.queues(protocol);
     let blind = planted(StackFault::BlindDirect);
-    let way = match queues.policy() {
+    let disposition = match queues.policy() {
         Dispatch::Direct if blind => Disposition::Now,
-        _ => queues.way(batch.cpu.index, mine, home),
+        _ => queues.disposition(batch.cpu.index, mine, home),
     };
-    match way {
+    match disposition {
         Disposition::Now => mine.count(protocol, 0),
         Disposition::Owned => mine.count(protocol, 1),
         Disposition::Own(cpu) => {
@@ -204,13 +204,13 @@ fn handle_all(
         };
         budget.frames -= 1;
         bytes += packet.len();
-        waited(batch, protocol, packet, &mut last);
+        handle_queued(batch, protocol, packet, &mut last);
     }
     bytes
 }
 
-/// Handles a packet that waited, if its interface is still there. `last` is the one of the packet before.
-fn waited(
+/// Handles a packet from a queue, if its interface is still there. `last` is the interface of the packet before.
+fn handle_queued(
     batch: &mut Batch<'_>,
     protocol: Protocol,
     packet: Packet,

@@ -1,7 +1,8 @@
 //! An interface: a device with addresses, a transmit queue, and counters.
 //!
-//! [`ether::transmit`](crate::ether::transmit) calls the device. The transmit queue is the queue, mutex and state of seed 003: a thread that finds it idle becomes the
-//! transmitter, and takes the whole queue in O(1) until it is empty; all other threads only add.
+//! [`ether::transmit`](crate::ether::transmit) calls the device. The transmit queue is the queue, mutex and state of seed 003: a
+//! thread that finds it idle becomes the transmitter, and takes the whole queue in O(1) until it is empty; all other threads
+//! only add.
 //! So frames leave in the order in which they were queued, and no thread waits for a device's system
 //! call while holding a lock.
 //!
@@ -46,7 +47,7 @@ static QUEUE: LockClass = LockClass::new("interface queue", order::IFQUEUE);
 /// Frames that wait for the device at most.
 const TX_QUEUE_MAX: usize = 4096;
 
-/// Names an interface of a stack: this one, and after it is detached none.
+/// Names an interface of a stack. After the interface is detached it names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IfIndex(pub(crate) u32);
 

@@ -120,7 +120,7 @@ pub(crate) fn param_problem6(
     icmp6::output::tell(batch, original, problem, to_many);
 }
 
-/// Tells the peer of `pair` why a packet of its that was taken apart can't be delivered.
+/// Tells the peer of `pair` why its packet, whose headers were removed already, can't be delivered.
 pub(crate) fn icmp6_error_about(
     batch: &mut Batch<'_>,
     pair: &Pair<Ipv6Addr>,

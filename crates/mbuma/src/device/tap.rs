@@ -1,23 +1,23 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! A program makes the descriptor and attaches this. `vnet` has the
-//! header before each frame; `readv` and `writev` move one frame a call.
+//! A program opens the descriptor and attaches this device. [`vnet`](super::vnet) has the header before each frame; `readv` and
+//! `writev` move one frame a call.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
 //! the mbufs it lies in:
 //!
 //! ```text
-//!   readv   vnet header (10) | cluster 2 KiB | 16 KiB | 16 KiB | ...      a row that lies ready
+//!   readv   vnet header (10) | cluster 2 KiB | 16 KiB | 16 KiB | ...      allocated before the read
 //!   writev  vnet header (10) | mbuf | mbuf | ...
 //! ```
 //!
 //! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions.
-//! Where there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf: with the
-//! peer's acknowledgements the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
+//! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be an
+//! acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
 //! descriptor readable for ever.
 //!
 //! Invariants: nothing is allocated from the heap for a frame, but for one of more than
-//! 64 pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets in one at a time anyway.
+//! 64 pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets one reader in at a time anyway.
 //! Sources: linux/if_tun.h, linux/virtio_net.h.
 
 use std::fs::File;
@@ -68,10 +68,10 @@ pub struct Tap {
 /// The storage of a read, kept between reads.
 #[derive(Debug)]
 struct Rx {
-    row: Scatter,
+    scatter: Scatter,
     /// Storage for the list of buffers, empty between reads.
     slices: Vec<IoSliceMut<'static>>,
-    /// Where a frame goes that there are no clusters for. Never zeroed again: no more is read of it than was written.
+    /// The storage of a frame for which there are no clusters. Zeroed once: only bytes that the kernel wrote are read.
     spare: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ impl Tap {
     /// say. Frames are read into clusters of `pool`.
     pub fn from_fd(fd: OwnedFd, options: TapOptions, pool: &MbufPool) -> Self {
         let rx = Rx {
-            row: Scatter::for_len(pool, FRAME_MAX),
+            scatter: Scatter::for_len(pool, FRAME_MAX),
             slices: Vec::new(),
             spare: Vec::new(),
         };
@@ -110,9 +110,9 @@ impl Tap {
         }
     }
 
-    /// Reads one frame into the row of clusters.
+    /// Reads one frame into clusters.
     fn read_frame(&self, rx: &mut Rx) -> io::Result<Frame> {
-        if rx.row.refill().is_err() {
+        if rx.scatter.refill().is_err() {
             return self.read_spare(rx);
         }
         let mut header = [0; VnetHeader::LEN];
@@ -120,7 +120,7 @@ impl Tap {
         if self.options.vnet_hdr {
             slices.push(IoSliceMut::new(&mut header));
         }
-        rx.row.io_slices(FRAME_MAX, &mut slices);
+        rx.scatter.io_slices(FRAME_MAX, &mut slices);
         let read = (&self.file).read_vectored(&mut slices);
         rx.slices = recycle(slices);
         let n = match nothing_is_none(read) {
@@ -132,7 +132,7 @@ impl Tap {
         let Some(len) = n.checked_sub(self.vnet_len()) else {
             return Ok(self.drops.bad_vnet());
         };
-        Ok(self.finished(rx.row.take(len).into_packet(&self.pool), header))
+        Ok(self.finished(rx.scatter.take(len).into_packet(&self.pool), header))
     }
 
     /// A frame without clusters: read, and kept if an mbuf can hold it.
@@ -161,7 +161,7 @@ impl Tap {
         Ok(self.finished(short, header))
     }
 
-    /// A frame with the facts of the header before it, if there is one.
+    /// Notes the header before the frame, if there is one, in the packet.
     fn finished(&self, packet: Result<Packet, NoBufs>, header: [u8; VnetHeader::LEN]) -> Frame {
         let Ok(mut packet) = packet else {
             return self.drops.no_bufs();

@@ -1,4 +1,4 @@
-//! The header that a virtual device puts before each frame: the work that was left undone.
+//! The header that a virtual device puts before each frame: the checksum and the segmentation that the sender left undone.
 //!
 //! ```text
 //!   0     1        2        4         6           8            10
@@ -24,7 +24,7 @@ pub(super) struct VnetHeader {
     pub(super) csum_offset: u16,
 }
 
-/// The header says something that can't be.
+/// The header contradicts itself or the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadVnetHeader;
 
@@ -52,7 +52,7 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
     }
 
-    /// Notes this header's facts in the frame's packet header.
+    /// Notes checksum and segmentation in the frame's packet header.
     pub(super) fn describe(self, frame: &mut Packet) -> Result<(), BadVnetHeader> {
         let len = frame.len();
         let segsz = self.segment_size()?;
@@ -63,7 +63,7 @@ impl VnetHeader {
         let meta = frame.header_mut();
         meta.tso_segsz = segsz;
         if needs_csum {
-            self.leave_undone(meta);
+            self.mark_partial_checksum(meta);
         }
         // Either the checksum was verified, or the frame never left this machine.
         if needs_csum || self.flags & DATA_VALID != 0 {
@@ -72,9 +72,9 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// The checksum is still to be finished by the device or code that sends the frame on. This takes it for granted
-    /// as far as it is TCP's or UDP's behind an Ethernet and an IP header.
-    fn leave_undone(self, meta: &mut PktHdr) {
+    /// Leaves the checksum to the device or code that sends the frame on, if it is TCP's or UDP's behind an Ethernet and an IP
+    /// header.
+    fn mark_partial_checksum(self, meta: &mut PktHdr) {
         let csum = match usize::from(self.csum_offset) {
             TcpHeader::CHECKSUM_OFFSET => Csum::TCP,
             UdpHeader::CHECKSUM_OFFSET => Csum::UDP,

@@ -35,12 +35,12 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     meta.iface = ifp.index.0;
     meta.stamp_ns = batch.now.as_nanos();
     meta.l2_len = 0;
-    // A hash of the stack that it comes from tells us nothing.
+    // Each stack keys its hash: that of the sending stack has no meaning here.
     meta.flow = 0;
     dispatch(batch, ifp, ethertype, frame, arrival);
 }
 
-/// Takes the header off: the payload's protocol, and the frame's addressee.
+/// Removes the link header; returns the payload's protocol, and whether the frame is for this station or a group.
 fn ethernet(ifp: &Ifnet, frame: &mut Packet) -> Result<(EtherType, Arrival), DropReason> {
     let header = parse(frame)?;
     let arrival = arrival(ifp, &header).ok_or(DropReason::NotOurMac)?;
@@ -71,7 +71,7 @@ fn pullup(frame: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
     })
 }
 
-/// The addressee of the frame; `None` if it is another station on the link.
+/// Whether the frame is for this station or a group; `None` if it is for another station on the link.
 fn arrival(ifp: &Ifnet, header: &EtherHeader) -> Option<Arrival> {
     if header.dst == ifp.mac {
         Some(Arrival::Unicast)

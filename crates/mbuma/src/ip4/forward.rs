@@ -1,6 +1,6 @@
 //! IP packets for other hosts, sent on: a stack that does is a router.
 //!
-//! The steps: [`find_way`] says whether and through which interface; [`fit`] whether it is small enough
+//! The steps: [`find_route`] says whether and through which interface; [`fit`] whether it is small enough
 //! for that link; [`pass_on`] takes one hop off and hands it to the link. A large segment, or merged
 //! datagrams, pass whole if each piece fits: the device, or what stands in for it, cuts them. A checksum
 //! that was left to a device stays left.
@@ -20,7 +20,7 @@ use mbuf::{Mbufq, Packet};
 use wire::{Ipv4Fields, Ipv4Header, is_martian_destination, pseudo_header_v4};
 
 use super::fragment;
-use super::input::{self, Facts};
+use super::input::{self, Ipv4Info};
 use crate::batch::Batch;
 use crate::device::{Capabilities, offload};
 use crate::drops::DropReason;
@@ -31,63 +31,59 @@ use crate::route::{Route, RouteRefusal};
 
 /// Sends on a packet that begins with its IP header and is not for us.
 #[doc(alias = "ip_forward")]
-pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts) {
-    let found = find_way(batch, facts).and_then(|route| {
-        let transport = transport(&packet, facts);
-        let whole = fit(transport.piece_len(&packet)?, facts, &route)?;
+pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv4Info) {
+    let found = find_route(batch, info).and_then(|route| {
+        let transport = transport(&packet, info);
+        let whole = fit(transport.piece_len(&packet)?, info, &route)?;
         let take_hop = |front: &mut [u8]| {
             Ipv4Header::parse_mut(front).ok()?.decrement_ttl();
             Some(())
         };
-        let pseudo = |len| pseudo_header_v4(facts.src, facts.dst, facts.proto, len);
+        let pseudo = |len| pseudo_header_v4(info.src, info.dst, info.proto, len);
         transport.prepare(&batch.stack.pool, &mut packet, take_hop, pseudo)?;
         Ok((route, whole))
     });
     match found {
-        Ok((route, whole)) => pass_on(batch, &route, packet, facts, whole),
+        Ok((route, whole)) => pass_on(batch, &route, packet, info, whole),
         Err(Stop(reason, None)) => batch.drop(packet, reason),
         Err(Stop(reason, Some(kind))) => input::refuse(batch, packet, reason, kind),
     }
 }
 
 /// Whether a packet between these addresses may be sent on, and where to.
-fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route<Ipv4Addr>, Stop> {
-    let link_local = facts.src.is_link_local() || facts.dst.is_link_local();
-    if link_local || is_martian_destination(facts.dst) {
+fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Stop> {
+    let link_local = info.src.is_link_local() || info.dst.is_link_local();
+    if link_local || is_martian_destination(info.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
-    if facts.ttl <= 1 {
+    if info.ttl <= 1 {
         let kind = IcmpError::TimeExceeded;
         return Err(Stop(DropReason::IpTtlExceeded, Some(kind)));
     }
-    let route = batch
-        .stack
-        .routes
-        .find(facts.dst)
-        .map_err(|why| match why {
-            None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
-            Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
-            Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
-        })?;
+    let route = batch.stack.routes.find(info.dst).map_err(|why| match why {
+        None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
+        Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
+        Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
+    })?;
     // Our own address, if it is, came a moment ago; a directed broadcast is an attacker's amplifier.
-    if route.local || route.ifp.is_broadcast(facts.dst) {
+    if route.local || route.ifp.is_broadcast(info.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
     Ok(route)
 }
 
 /// Whether the packet, or each piece of a large one, fits the link: else it may be fragmented, or not.
-fn fit(piece: usize, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
+fn fit(piece: usize, info: &Ipv4Info, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
     if piece <= route.ifp.mtu() {
         return Ok(true);
     }
-    if facts.df {
+    if info.df {
         let mtu = route.ifp.caps.mtu;
         let kind = IcmpError::FragNeeded { mtu };
         return Err(Stop(DropReason::ForwardTooBig, Some(kind)));
     }
     // A fragment beyond the largest datagram is invalid (RFC 791 3.2; the ping of death).
-    let end = usize::from(facts.frag_offset) + facts.total_len;
+    let end = usize::from(info.frag_offset) + info.total_len;
     if end > usize::from(u16::MAX) {
         return Err(Stop::silent(DropReason::FragmentBad));
     }
@@ -95,9 +91,9 @@ fn fit(piece: usize, facts: &Facts, route: &Route<Ipv4Addr>) -> Result<bool, Sto
 }
 
 /// What is to be cut, if anything is; a fragment can't be.
-fn transport(packet: &Packet, facts: &Facts) -> Transport {
-    let proto = (!facts.is_fragment()).then_some(facts.proto);
-    Transport::of(packet, facts.header_len, proto)
+fn transport(packet: &Packet, info: &Ipv4Info) -> Transport {
+    let proto = (!info.is_fragment()).then_some(info.proto);
+    Transport::of(packet, info.header_len, proto)
 }
 
 /// Hands the packet to the link, in fragments unless it fits.
@@ -105,7 +101,7 @@ fn pass_on(
     batch: &mut Batch<'_>,
     route: &Route<Ipv4Addr>,
     packet: Packet,
-    facts: &Facts,
+    info: &Ipv4Info,
     whole: bool,
 ) {
     batch.stack.forwarded.inc();
@@ -124,14 +120,19 @@ fn pass_on(
         batch.stack.drops.count(reason);
     }
     for piece in pieces {
-        fragment_on(batch, route, piece, facts);
+        fragment_on(batch, route, piece, info);
     }
 }
 
 /// Cuts one packet that begins with its IP header.
-fn fragment_on(batch: &mut Batch<'_>, route: &Route<Ipv4Addr>, mut packet: Packet, facts: &Facts) {
+fn fragment_on(
+    batch: &mut Batch<'_>,
+    route: &Route<Ipv4Addr>,
+    mut packet: Packet,
+    info: &Ipv4Info,
+) {
     let mut bytes = [0; Ipv4Header::LEN_MAX];
-    let (bytes, _) = bytes.split_at_mut(facts.header_len.min(Ipv4Header::LEN_MAX));
+    let (bytes, _) = bytes.split_at_mut(info.header_len.min(Ipv4Header::LEN_MAX));
     packet.copy_to(0, bytes);
     let Ok(header) = Ipv4Header::parse(bytes) else {
         return batch.drop(packet, DropReason::IpTooBig);
@@ -149,7 +150,7 @@ fn fragment_on(batch: &mut Batch<'_>, route: &Route<Ipv4Addr>, mut packet: Packe
         dst: header.dst(),
         options: header.options(),
     };
-    packet.trim_front(facts.header_len);
+    packet.trim_front(info.header_len);
     packet.header_mut().l3_len = 0;
     let _counted: Result<(), DropReason> =
         fragment::run(batch, &route.ifp, packet, &fields, route.next_hop);

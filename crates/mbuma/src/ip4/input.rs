@@ -1,15 +1,15 @@
-//! IP packets that arrived: checked, found to be for us, put together, handed on.
+//! IP packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
 //! [`protosw`] calls it, and is called with what is for this stack.
 //!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
-//! wait for the other fragments, [`hand_on`].
+//! wait for the other fragments, [`deliver`].
 //!
-//! A stack is a host unless it is told to forward. It is one also where it answers for every
-//! address (`accept_any`): it ends connections itself, and what it does of a router's duties there is to
-//! tell about packets whose hops are used up, so that a traceroute finds it.
+//! A stack is a host unless it is told to forward. It is a host also on an interface where it answers for every address
+//! (`accept_any`): it terminates connections itself. Its only duty of a router there is to report packets whose TTL has
+//! expired, so that a traceroute shows it.
 //!
-//! Options must be whole (RFC 1122 3.2.1.8); what they ask for is passed over: a source route that ends here is
+//! Options must be whole (RFC 1122 3.2.1.8), and are ignored: a source route that ends here is
 //! harmless, one that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC
 //! 1812 section 5.3.
 //!
@@ -35,9 +35,9 @@ use crate::protosw;
 /// The one group that every host is in (RFC 1112 section 4).
 const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
-/// What the header of a received packet says.
+/// The fields of a received packet's header.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
+pub(crate) struct Ipv4Info {
     pub(super) header_len: usize,
     pub(super) total_len: usize,
     pub(super) tos: u8,
@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     pub(super) dst: Ipv4Addr,
 }
 
-impl Facts {
+impl Ipv4Info {
     fn new(view: &Ipv4View<'_>) -> Self {
         Self {
             header_len: view.header_len(),
@@ -73,7 +73,7 @@ impl Facts {
     }
 }
 
-/// What the addresses say about a packet.
+/// The decision about a packet by its addresses.
 enum Admission {
     Ours(DestScope),
     /// It is to be sent on.
@@ -86,34 +86,34 @@ enum Admission {
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "ip_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
-    let facts = match parse(&mut packet) {
-        Ok(facts) => facts,
+    let info = match parse(&mut packet) {
+        Ok(info) => info,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // Behind the total length is what the link added to make a frame long enough.
-    packet.truncate(facts.total_len);
-    let scope = match admit(batch, ifp, &facts, arrival) {
+    // Bytes beyond the total length are the link's padding.
+    packet.truncate(info.total_len);
+    let scope = match admit(batch, ifp, &info, arrival) {
         Admission::Ours(scope) => scope,
-        Admission::Forward => return forward::run(batch, packet, &facts),
+        Admission::Forward => return forward::run(batch, packet, &info),
         Admission::Drop(reason) => return batch.drop(packet, reason),
         Admission::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
     };
-    if !facts.is_fragment() {
-        return hand_on(batch, ifp, packet, &facts, scope);
+    if !info.is_fragment() {
+        return deliver(batch, ifp, packet, &info, scope);
     }
-    if let Err(reason) = check_fragment(&facts) {
+    if let Err(reason) = check_fragment(&info) {
         return batch.drop(packet, reason);
     }
-    if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
+    if let Some((whole, info)) = batch.stack.ip4.reassembly.add(batch, packet, &info) {
         batch.stack.received.inc();
         if let Some(whole) = dispatch::redispatch(batch, Protocol::Ip4, whole, arrival) {
-            hand_on(batch, ifp, whole, &facts, scope);
+            deliver(batch, ifp, whole, &info, scope);
         }
     }
 }
 
 /// Checks the header by itself (RFC 1122 3.2.1: version, checksum, lengths).
-fn parse(packet: &mut Packet) -> Result<Facts, DropReason> {
+fn parse(packet: &mut Packet) -> Result<Ipv4Info, DropReason> {
     let trusted = packet.header().csum.contains(Csum::IP_VALID);
     let len = packet.len();
     let fixed = pullup(packet, Ipv4Header::LEN)?;
@@ -135,7 +135,7 @@ fn parse(packet: &mut Packet) -> Result<Facts, DropReason> {
     if !view.options_are_whole() {
         return Err(DropReason::IpBadOptions);
     }
-    Ok(Facts::new(&view))
+    Ok(Ipv4Info::new(&view))
 }
 
 fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
@@ -146,42 +146,42 @@ fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
 }
 
 /// Whether a packet between these addresses may come this way, and is for us.
-fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Admission {
-    if !may_send(batch, ifp, facts, arrival) {
+fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> Admission {
+    if !may_send(batch, ifp, info, arrival) {
         return Admission::Drop(DropReason::IpBadSource);
     }
-    if let Some(scope) = to_many(ifp, facts.dst) {
-        return match facts.proto {
+    if let Some(scope) = group_scope(ifp, info.dst) {
+        return match info.proto {
             // A connection has two ends (RFC 1122 4.2.3.10).
             IpProto::TCP => Admission::Drop(DropReason::IpNotForUs),
             _ => Admission::Ours(scope),
         };
     }
-    // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6), and we join no groups.
-    let strays = arrival == Arrival::Group || facts.dst.is_multicast();
-    if strays || facts.dst.is_unspecified() {
+    // A unicast packet in a multicast frame is an error (RFC 1122 3.3.6), and we join no groups.
+    let is_misaddressed = arrival == Arrival::Group || info.dst.is_multicast();
+    if is_misaddressed || info.dst.is_unspecified() {
         return Admission::Drop(DropReason::IpNotForUs);
     }
-    if facts.dst.is_loopback() && arrival != Arrival::Loopback {
+    if info.dst.is_loopback() && arrival != Arrival::Loopback {
         return Admission::Drop(DropReason::IpNotForUs);
     }
-    if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {
+    if ifp.owns(info.dst) || batch.stack.routes.is_local(info.dst) {
         return Admission::Ours(DestScope::Local);
     }
     if !ifp.accept_any && batch.stack.ip4.forwards() && arrival == Arrival::Unicast {
         return Admission::Forward;
     }
-    if !ifp.accept_any || wire::is_martian_destination(facts.dst) {
+    if !ifp.accept_any || wire::is_martian_destination(info.dst) {
         return Admission::Drop(DropReason::IpNotForUs);
     }
-    if facts.ttl <= 1 {
+    if info.ttl <= 1 {
         return Admission::Refuse(DropReason::IpTtlExceeded, IcmpError::TimeExceeded);
     }
     Admission::Ours(DestScope::Foreign)
 }
 
 /// The scope of an address that is not one host's, if this stack is among the stations that it names.
-fn to_many(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
+fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     if ifp.is_broadcast(dst) {
         return Some(DestScope::Broadcast);
     }
@@ -191,20 +191,20 @@ fn to_many(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
 /// Whether an honest packet can have this source (RFC 1122 3.2.1.3): not a group, not a broadcast, and
 /// none of our own addresses unless it comes from ourselves. A host without an address may only
 /// send broadcasts, by UDP (RFC 2131 4.1).
-fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> bool {
+fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> bool {
     if arrival == Arrival::Loopback {
         return true;
     }
-    if facts.src.is_unspecified() {
-        return facts.proto == IpProto::UDP && ifp.is_broadcast(facts.dst);
+    if info.src.is_unspecified() {
+        return info.proto == IpProto::UDP && ifp.is_broadcast(info.dst);
     }
-    if facts.src.is_loopback() && ifp.route_localnet {
-        // Only what a route says is there: all else of 127/8 is ours.
-        return batch.stack.routes.leads_through(ifp.index, facts.src);
+    if info.src.is_loopback() && ifp.route_localnet {
+        // Only an address that a route leads to: all others of 127/8 are ours.
+        return batch.stack.routes.leads_through(ifp.index, info.src);
     }
-    !is_martian_source(facts.src)
-        && !ifp.is_broadcast(facts.src)
-        && !batch.stack.routes.is_local(facts.src)
+    !is_martian_source(info.src)
+        && !ifp.is_broadcast(info.src)
+        && !batch.stack.routes.is_local(info.src)
 }
 
 /// Drops a packet and tells its sender.
@@ -214,28 +214,28 @@ pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, 
 }
 
 /// Hands a whole datagram to the protocol above.
-fn hand_on(
+fn deliver(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
     mut packet: Packet,
-    facts: &Facts,
+    info: &Ipv4Info,
     scope: DestScope,
 ) {
     // At most 60.
-    packet.header_mut().l3_len = facts.header_len as u8;
+    packet.header_mut().l3_len = info.header_len as u8;
     let ip = Received {
         ifp,
         scope,
-        header_len: facts.header_len,
-        tos: facts.tos,
-        ttl: facts.ttl,
+        header_len: info.header_len,
+        tos: info.tos,
+        ttl: info.ttl,
     };
     let from = Addressed {
         ip,
-        src: facts.src,
-        dst: facts.dst,
+        src: info.src,
+        dst: info.dst,
     };
-    if let Err(packet) = protosw::deliver4(batch, packet, facts.proto, &from) {
+    if let Err(packet) = protosw::deliver4(batch, packet, info.proto, &from) {
         refuse(
             batch,
             packet,

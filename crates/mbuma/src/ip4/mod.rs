@@ -18,7 +18,7 @@ use kern::{Random, Time};
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::ip::reassemble::Reassembler;
-use input::Facts;
+use input::Ipv4Info;
 
 mod forward;
 mod fragment;
@@ -32,7 +32,7 @@ mod reassemble;
 #[derive(Debug)]
 pub(crate) struct Ip4State {
     idents: ident::Idents,
-    reassembly: Reassembler<Facts>,
+    reassembly: Reassembler<Ipv4Info>,
     /// Relaxed: a switch, and packets in flight may see either position.
     pub(crate) forwarding: AtomicBool,
 }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{IpProto, Ipv4Fields, Ipv4Header};
 
-use super::input::Facts;
+use super::input::Ipv4Info;
 use crate::drops::DropReason;
 use crate::ip::QUOTE_MAX;
 use crate::ip::datagram::{Fragment, before_payload};
@@ -21,7 +21,7 @@ pub(crate) struct FragmentKey {
     id: u16,
 }
 
-impl Fragment for Facts {
+impl Fragment for Ipv4Info {
     type Key = FragmentKey;
     const LENIENT: bool = true;
     const QUOTE_MAX: usize = QUOTE_MAX;
@@ -79,24 +79,24 @@ impl Fragment for Facts {
         let mut packet = before_payload(pool, payload)?;
         let room = packet.prepend(fields.header_len());
         fields.emit(room.map_err(|NoBufs| DropReason::NoBufs)?);
-        let facts = Self {
+        let info = Self {
             total_len,
             tos,
             mf: false,
             frag_offset: 0,
             ..self
         };
-        Ok((packet, facts))
+        Ok((packet, info))
     }
 }
 
 /// Checks a fragment by itself: it must not be empty, end in the middle of 8 bytes unless it is the
 /// last, or reach past the largest datagram (the "ping of death").
-pub(super) fn check_fragment(facts: &Facts) -> Result<(), DropReason> {
-    let len = facts.total_len - facts.header_len;
-    let end = usize::from(facts.frag_offset) + len;
-    let ragged = facts.mf && !len.is_multiple_of(8);
-    if len == 0 || ragged || facts.header_len + end > usize::from(u16::MAX) {
+pub(super) fn check_fragment(info: &Ipv4Info) -> Result<(), DropReason> {
+    let len = info.total_len - info.header_len;
+    let end = usize::from(info.frag_offset) + len;
+    let ragged = info.mf && !len.is_multiple_of(8);
+    if len == 0 || ragged || info.header_len + end > usize::from(u16::MAX) {
         return Err(DropReason::FragmentBad);
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::net::Ipv6Addr;
 use mbuf::Packet;
 use wire::{Ipv6Header, is_link_local6, is_martian_destination6, pseudo_header_v6};
 
-use super::input::Facts6;
+use super::input::Ipv6Info;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
@@ -24,16 +24,16 @@ use crate::route::{Route, RouteRefusal};
 
 /// Sends on a packet that begins with its IPv6 header and is not for us.
 #[doc(alias = "ip6_forward")]
-pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts6) {
-    let found = find_way(batch, facts).and_then(|route| {
+pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
+    let found = find_route(batch, info).and_then(|route| {
         // A packet with extension headers can't be cut, and no fragment is large.
-        let transport = Transport::of(&packet, Ipv6Header::LEN, Some(facts.next));
+        let transport = Transport::of(&packet, Ipv6Header::LEN, Some(info.next));
         fit(transport.piece_len(&packet)?, &route)?;
         let take_hop = |front: &mut [u8]| {
             let header = Ipv6Header::parse_mut(front).ok();
             header.map(Ipv6Header::decrement_hop_limit)
         };
-        let pseudo = |len| pseudo_header_v6(facts.src, facts.dst, facts.next, len);
+        let pseudo = |len| pseudo_header_v6(info.src, info.dst, info.next, len);
         transport.prepare(&batch.stack.pool, &mut packet, take_hop, pseudo)?;
         Ok(route)
     });
@@ -51,20 +51,20 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, facts: &Facts6) {
 }
 
 /// Whether a packet between these addresses may be sent on, and where to.
-fn find_way(batch: &Batch<'_>, facts: &Facts6) -> Result<Route<Ipv6Addr>, Stop> {
-    let to_link = is_link_local6(facts.dst) || is_martian_destination6(facts.dst);
-    if to_link || facts.src.is_unspecified() {
+fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Stop> {
+    let to_link = is_link_local6(info.dst) || is_martian_destination6(info.dst);
+    if to_link || info.src.is_unspecified() {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
-    if is_link_local6(facts.src) {
+    if is_link_local6(info.src) {
         let kind = IcmpError::BeyondScope;
         return Err(Stop(DropReason::ForwardMartian, Some(kind)));
     }
-    if facts.hop_limit <= 1 {
+    if info.hop_limit <= 1 {
         let kind = IcmpError::TimeExceeded;
         return Err(Stop(DropReason::IpTtlExceeded, Some(kind)));
     }
-    let found = batch.stack.routes6.find(facts.dst);
+    let found = batch.stack.routes6.find(info.dst);
     let route = found.map_err(|why| match why {
         None | Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),

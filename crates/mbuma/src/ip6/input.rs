@@ -1,7 +1,7 @@
-//! IPv6 packets that arrived: checked, found to be for us, handed on.
+//! IPv6 packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
 //! [`protosw`] calls it, and is called with what is for this stack. The steps: [`parse`] the header, decide whether the
-//! addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`hand_on`].
+//! addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`deliver`].
 //!
 //! Invariants: each packet ends delivered, forwarded or dropped. Locks: none.
 //! Sources: RFC 8200 sections 3 and 4, RFC 4291 section 2.5, RFC 4007 (zones).
@@ -27,9 +27,9 @@ use crate::ip::{Addressed, DestScope, IcmpError, Received};
 use crate::netisr::Arrival;
 use crate::protosw;
 
-/// What the header of a received packet says.
+/// The fields of a received packet's header.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts6 {
+pub(crate) struct Ipv6Info {
     pub(super) class: u8,
     pub(super) payload_len: usize,
     pub(super) next: IpProto,
@@ -38,7 +38,7 @@ pub(crate) struct Facts6 {
     pub(super) dst: Ipv6Addr,
 }
 
-/// The way of a packet between addresses that are in order.
+/// The decision about a packet whose addresses are valid.
 enum Admitted {
     Here(DestScope),
     /// It is to be sent on.
@@ -48,25 +48,25 @@ enum Admitted {
 /// Takes in a packet that begins with its IPv6 header.
 #[doc(alias = "ip6_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
-    let facts = match parse(&mut packet) {
-        Ok(facts) => facts,
+    let info = match parse(&mut packet) {
+        Ok(info) => info,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // Behind the payload is what the link added to make a frame long enough.
-    packet.truncate(Ipv6Header::LEN + facts.payload_len);
-    let scope = match admit(batch, ifp, &facts, arrival) {
+    // Bytes beyond the payload are the link's padding.
+    packet.truncate(Ipv6Header::LEN + info.payload_len);
+    let scope = match admit(batch, ifp, &info, arrival) {
         Ok(Admitted::Here(scope)) => scope,
-        Ok(Admitted::Forward) => return forward::run(batch, packet, &facts),
+        Ok(Admitted::Forward) => return forward::run(batch, packet, &info),
         Err(reason) => return batch.drop(packet, reason),
     };
-    if scope == DestScope::Foreign && facts.hop_limit <= 1 {
+    if scope == DestScope::Foreign && info.hop_limit <= 1 {
         batch.stack.drops.count(DropReason::IpTtlExceeded);
         return protosw::icmp_error(batch, packet, IcmpError::TimeExceeded);
     }
-    match chain::walk(&mut packet, facts.next) {
-        Ok(ChainEnd::Upper(upper)) => hand_on(batch, ifp, packet, &facts, upper, scope),
+    match chain::walk(&mut packet, info.next) {
+        Ok(ChainEnd::Upper(upper)) => deliver(batch, ifp, packet, &info, upper, scope),
         Ok(ChainEnd::Fragment(place)) => {
-            let fragment = Fragment6 { facts, place };
+            let fragment = Fragment6 { info, place };
             reassemble(batch, ifp, packet, &fragment, (scope, arrival));
         }
         Err(fault) => refuse(batch, packet, fault),
@@ -89,7 +89,7 @@ fn refuse(batch: &mut Batch<'_>, packet: Packet, fault: ChainFault) {
     }
 }
 
-/// Adds a fragment to its datagram; one that is whole goes on.
+/// Adds a fragment to its datagram, which is delivered once it is whole.
 fn reassemble(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -102,8 +102,8 @@ fn reassemble(
         return;
     };
     stack.received.inc();
-    let facts = fragment.facts;
-    let upper = match chain::walk(&mut whole, facts.next) {
+    let info = fragment.info;
+    let upper = match chain::walk(&mut whole, info.next) {
         Ok(ChainEnd::Upper(upper)) => upper,
         // A fragment of a fragment.
         Ok(ChainEnd::Fragment(_)) => return batch.drop(whole, DropReason::FragmentBad),
@@ -113,12 +113,12 @@ fn reassemble(
         return batch.drop(whole, DropReason::BadNd);
     }
     if let Some(whole) = dispatch::redispatch(batch, Protocol::Ip6, whole, arrival) {
-        hand_on(batch, ifp, whole, &facts, upper, scope);
+        deliver(batch, ifp, whole, &info, upper, scope);
     }
 }
 
 /// Checks the header by itself.
-fn parse(packet: &mut Packet) -> Result<Facts6, DropReason> {
+fn parse(packet: &mut Packet) -> Result<Ipv6Info, DropReason> {
     let len = packet.len();
     let bytes = packet.pullup(Ipv6Header::LEN).map_err(|e| match e {
         PullupError::TooShort => DropReason::IpTruncated,
@@ -131,7 +131,7 @@ fn parse(packet: &mut Packet) -> Result<Facts6, DropReason> {
     if Ipv6Header::LEN + header.payload_len() > len {
         return Err(DropReason::IpTruncated);
     }
-    Ok(Facts6 {
+    Ok(Ipv6Info {
         class: header.class(),
         payload_len: header.payload_len(),
         next: header.next(),
@@ -145,11 +145,11 @@ fn parse(packet: &mut Packet) -> Result<Facts6, DropReason> {
 fn admit(
     batch: &Batch<'_>,
     ifp: &Ifnet,
-    facts: &Facts6,
+    info: &Ipv6Info,
     arrival: Arrival,
 ) -> Result<Admitted, DropReason> {
-    let (src, dst) = (facts.src, facts.dst);
-    if !may_send(batch, ifp, facts, arrival) {
+    let (src, dst) = (info.src, info.dst);
+    if !may_send(batch, ifp, info, arrival) {
         return Err(DropReason::IpBadSource);
     }
     if dst.is_multicast() {
@@ -159,7 +159,7 @@ fn admit(
         };
     }
     let looped = arrival == Arrival::Loopback;
-    // One station's packet in a group's frame is a mistake.
+    // A unicast packet in a multicast frame is an error.
     if arrival == Arrival::Group || (is_martian_destination6(dst) && !looped) {
         return Err(DropReason::IpNotForUs);
     }
@@ -182,13 +182,13 @@ fn admit(
 
 /// Whether an honest packet can have this source. One without an address asks for nothing but its neighbours
 /// (RFC 4291 section 2.5.2).
-fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts6, arrival: Arrival) -> bool {
-    let src = facts.src;
+fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -> bool {
+    let src = info.src;
     if arrival == Arrival::Loopback {
         return !src.is_multicast();
     }
     if src.is_unspecified() {
-        return facts.next == IpProto::ICMPV6 && facts.dst.is_multicast();
+        return info.next == IpProto::ICMPV6 && info.dst.is_multicast();
     }
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
@@ -206,11 +206,11 @@ fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
 }
 
 /// Hands a datagram to the protocol above.
-fn hand_on(
+fn deliver(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
     packet: Packet,
-    facts: &Facts6,
+    info: &Ipv6Info,
     upper: Upper,
     scope: DestScope,
 ) {
@@ -229,11 +229,11 @@ fn hand_on(
             ifp,
             scope,
             header_len: upper.header_len,
-            tos: facts.class,
-            ttl: facts.hop_limit,
+            tos: info.class,
+            ttl: info.hop_limit,
         },
-        src: facts.src,
-        dst: facts.dst,
+        src: info.src,
+        dst: info.dst,
     };
     if let Err(packet) = protosw::deliver6(batch, packet, upper.proto, &from) {
         batch.stack.drops.count(DropReason::IpUnknownProtocol);

@@ -123,8 +123,8 @@ fn find_route(stack: &StackState, to: &Send6) -> Option<Route<Ipv6Addr>> {
     let on_wire = !route.local;
     let bad_ends = src.is_loopback() || is_martian_destination6(dst);
     // A link-local source is good on its own link only.
-    let strays = is_link_local6(src) && !route.ifp.owns6(src);
-    (!(on_wire && (bad_ends || route.ifp.is_loopback() || strays))).then_some(route)
+    let is_foreign_link_local = is_link_local6(src) && !route.ifp.owns6(src);
+    (!(on_wire && (bad_ends || route.ifp.is_loopback() || is_foreign_link_local))).then_some(route)
 }
 
 fn through(

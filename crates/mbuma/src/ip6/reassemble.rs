@@ -14,14 +14,14 @@ use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{IpProto, Ipv6Fragment, Ipv6Header, needs_zone};
 
 use super::chain::FragmentAt;
-use super::input::Facts6;
+use super::input::Ipv6Info;
 use crate::drops::DropReason;
 use crate::ip::datagram::{Fragment, before_payload};
 
 /// A fragment of a datagram of IPv6.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fragment6 {
-    pub(super) facts: Facts6,
+    pub(super) info: Ipv6Info,
     pub(super) place: FragmentAt,
 }
 
@@ -40,7 +40,7 @@ impl Fragment for Fragment6 {
     const QUOTE_MAX: usize = Ipv6Header::MTU_MIN as usize;
 
     fn key(&self, iface: u32) -> FragmentKey6 {
-        let (src, dst) = (self.facts.src, self.facts.dst);
+        let (src, dst) = (self.info.src, self.info.dst);
         let zoned = needs_zone(src) || needs_zone(dst);
         FragmentKey6 {
             src,
@@ -63,7 +63,7 @@ impl Fragment for Fragment6 {
     }
 
     fn ecn(&self) -> u8 {
-        self.facts.class & 0b11
+        self.info.class & 0b11
     }
 
     fn whole(
@@ -88,10 +88,10 @@ impl Fragment for Fragment6 {
         let ip = Ipv6Header::parse_mut(room).map_err(|_| DropReason::FragmentBad)?;
         ip.set_payload_len(len);
         ip.set_ecn(ecn);
-        self.facts.class = self.facts.class & !0b11 | ecn;
-        self.facts.payload_len = payload_len;
+        self.info.class = self.info.class & !0b11 | ecn;
+        self.info.payload_len = payload_len;
         if self.place.named_at == Ipv6Header::NEXT_OFFSET {
-            self.facts.next = next;
+            self.info.next = next;
         }
         Ok((packet, self))
     }

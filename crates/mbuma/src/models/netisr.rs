@@ -142,7 +142,7 @@ impl Model {
         let way = match self.mistake {
             Mistake::BlindDirect if self.queues().policy() == Dispatch::Direct => Disposition::Now,
             Mistake::BlindOwner if self.is_blind(mine, home) => Disposition::Owned,
-            _ => self.queues().way(me, mine, || home),
+            _ => self.queues().disposition(me, mine, || home),
         };
         match way {
             Disposition::Now | Disposition::Owned => self.handle(p),

@@ -81,7 +81,7 @@ impl<Q: Items> ProtocolQueues<Q> {
     /// The next step of a packet that CPU `me` brought in, whose batch has `mine`. `home` finds
     /// its flow's CPU, and is called only if it matters.
     #[inline]
-    pub(crate) fn way(
+    pub(crate) fn disposition(
         &self,
         me: usize,
         mine: &BatchQueues<Q>,

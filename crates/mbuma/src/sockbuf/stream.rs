@@ -41,8 +41,8 @@ pub(crate) struct StreamBuf {
     last_claim: u32,
 }
 
-/// Bytes that a buffer may be set to hold, and fewer than which may be added at once: what goes over the room by one addition is
-/// still less than the 2^31 bytes whose order sequence numbers tell.
+/// The largest limit of a buffer; one addition must be smaller. A buffer that one addition overfills then still has fewer than
+/// the 2^31 bytes that sequence numbers can order.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
 /// Names a claim. It can be filled once.

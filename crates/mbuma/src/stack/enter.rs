@@ -20,14 +20,14 @@ impl StackState {
     /// Runs `f` as one batch and does the deferred work after it.
     #[track_caller]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
-        // First: the batch begins when it has its turn.
+        // First, so that the batch has the time at which it has Giant.
         let giant = self.config.giant.enter();
-        // It stays where it is to its end: it is larger than the work done in it, mostly.
+        // Not moved: copying it would often cost more than the work done in it.
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
         finish(&mut batch);
         drop(giant);
-        call(&mut batch);
+        wake(&mut batch);
         result
     }
 
@@ -51,18 +51,18 @@ impl StackState {
     }
 }
 
-/// Does deferred work, but for wakeups. It may queue frames, and packets to ourselves may defer work: round and round
-/// until nothing is left.
+/// Does all deferred work but wakeups. That may queue frames, and packets to ourselves may defer more work: so it repeats until
+/// nothing is left.
 fn finish(batch: &mut Batch<'_>) {
     for round in 1_usize.. {
         while let Some(work) = batch.deferred.pop() {
             work.run(batch);
         }
         if dispatch::settle(batch) {
-            // Others may add packets to ourselves for ever: nothing else may wait for that.
+            // Other threads may add packets to ourselves for ever: frames and wakeups must not wait for the last one.
             if round.is_multiple_of(ROUNDS_MAX) {
                 while transmit(batch) {}
-                call(batch);
+                wake(batch);
             }
         } else if !transmit(batch) {
             break;
@@ -82,7 +82,7 @@ fn transmit(batch: &mut Batch<'_>) -> bool {
 }
 
 /// Wakes CPUs and calls the collected wakers, without Giant.
-fn call(batch: &mut Batch<'_>) {
+fn wake(batch: &mut Batch<'_>) {
     let (stack, kicks, wakes) = (batch.stack, &mut batch.kicks, &mut batch.wakes);
     if kicks.is_empty() && wakes.is_empty() {
         return;

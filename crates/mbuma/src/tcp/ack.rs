@@ -1,5 +1,5 @@
-//! Fifth step: the acknowledgement. Acknowledged data leaves the send buffer, what it says of the
-//! window is believed, and what it implies of loss is repaired.
+//! Fifth step: the acknowledgement. It frees data of the send buffer, updates the send window, and tells loss recovery what
+//! arrived.
 //!
 //! Sources: RFC 9293 3.10.7.4, 5681 3.2, 6582, 5961 5.2.
 
@@ -29,7 +29,7 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
     acceptable(batch, t, seg)?;
-    heard(batch, t);
+    note_activity(batch, t);
     let completes = t.conn.state == State::SynReceived;
     if t.conn.accept.is_some() && !waits_for_data(t, seg) {
         hand_over(batch, pcb, t)?;
@@ -68,9 +68,9 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Continue(())
 }
 
-/// The peer lives. Only a segment that has both its numbers right says so: from who guesses our addresses and sends
-/// anything at all a connection that is dead would live for ever.
-fn heard(batch: &Batch<'_>, t: &mut Tcb) {
+/// The peer is alive. Only a segment whose numbers are both acceptable shows that: else an attacker that guesses the addresses
+/// could keep a dead connection for ever.
+fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
     t.conn.heard_at = batch.now;
     if std::mem::take(&mut t.conn.probes_unanswered) > 0 && t.timers.is_set(TcpTimer::Keepalive) {
         t.timers.set(
@@ -134,7 +134,7 @@ pub(crate) fn syn_acked(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     recover(batch, t, seg, false, 0);
 }
 
-/// Something was acknowledged, or said to be missing.
+/// New data is acknowledged, or the segment reports a loss.
 fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
     let new = seg.ack.after(t.send.una);
     // SYN and FIN are no data: they open no window.
@@ -161,7 +161,7 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     timers::rearm_probe(batch, t);
 }
 
-/// The losses that it tells of.
+/// Passes the acknowledgement to loss recovery.
 fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, bytes: u32) {
     let sack_on = t.conn.sack_on;
     let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
@@ -186,8 +186,8 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
     apply(batch, t, &outcome);
 }
 
-/// The marks of a router that it tells of. One that acknowledges nothing new may be older than another one, unless its clock
-/// or its SACK blocks are newer.
+/// The congestion marks that the segment reports. One that acknowledges nothing new may have been overtaken, unless its
+/// timestamp or its SACK blocks are newer.
 fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
     if !t.conn.ecn.is_on() {
         return MarkCount::default();
@@ -309,9 +309,9 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.persist_shift = 0;
         if was_closed {
             timers::progressed(batch, t);
-            // The peer did not take the probe: begin again where the peer is. But not with more: a peer
-            // without memory drops what comes, says that its window is closed, and at once that it is open. To send
-            // all of it again each time would go round for ever; the timer does it.
+            // The peer did not take the probe: send it again. But send no more than that again: a peer without memory
+            // drops all data, closes its window and opens it at once, so that this would never end. The
+            // retransmission timer sends the rest.
             if t.flight() <= 1 {
                 t.send.sent.mark_all_lost();
             }

@@ -1,4 +1,4 @@
-//! A segment comes in: parse it, find whom it is for, run its steps.
+//! A received segment: parsed, matched to a connection or a listener, and run through its steps.
 
 use mbuf::Packet;
 use wire::TcpFlags;
@@ -17,9 +17,9 @@ use crate::ip::{self, Address, Addressed, IcmpError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {
-    /// It did what it came for.
+    /// The connection used it.
     Delivered,
-    /// It was for the connection, which had no use for it.
+    /// The connection had no use for it.
     Drop(DropReason),
     /// The same, and its sender is told with a reset.
     Reset(DropReason),
@@ -34,7 +34,7 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addr
     demultiplex(batch, &mut seg, &from.ip);
 }
 
-/// Finds out whom a segment is for, and brings it there.
+/// Finds the connection or the listener of a segment, and hands the segment to it.
 #[doc(alias = "in_pcblookup")]
 pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Received<'_>) {
     let verdict = match batch.stack.tcp.table.lookup(&seg.ends) {

@@ -180,8 +180,7 @@ fn announce(t: &mut Tcb) -> u16 {
     (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16
 }
 
-/// Changes the variables for a segment, before the segment is gone: if it gets lost, even here, it is
-/// a loss like any other. `unreported`: it had no room for SACK blocks, so an acknowledgement that is due must follow.
+/// Updates the variables before the segment is sent: a segment that this host drops is a loss like any other. `unreported`: it had no room for SACK blocks, so an acknowledgement that is due must follow.
 fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     let counters = &batch.stack.tcp.counters;
     if plan.flags.contains(TcpFlags::ACK) {
@@ -238,7 +237,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
 }
 
-/// The transmission goes into the sent map: the part that was sent before, and the new one.
+/// Records the transmission in the sent map: the part that was sent before, and the new part.
 fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     let now = batch.now;
     let in_flight = t.send.sent.in_flight();
@@ -252,7 +251,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     }
     if end.after(t.send.nxt) {
         let new = SentRecord {
-            // Data that is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
+            // Data that is sent into a closed window is dropped, or waits there: its acknowledgement measures no round trip.
             resent: plan.kind == PlanKind::Probe,
             flight: in_flight + end.since(t.send.nxt),
             ..SentRecord::new(t.send.nxt..end, now, stamp)
@@ -277,7 +276,7 @@ fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.send.una == t.send.nxt;
     let restart = cc::initial_window(t.send.mss, config.initial_window);
-    // A window that never grew, as that of a sender of little, stays what it is: its time need not be worked out.
+    // A window that never grew, as that of a sender of little data, stays: the timeout need not be computed.
     let grown = t.send.window.cwnd > restart;
     if idle && grown && batch.now > t.send.rtt.expires(t.send.sent_at, config) {
         let idle = batch.now - t.send.sent_at;

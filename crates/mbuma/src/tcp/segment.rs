@@ -1,4 +1,4 @@
-//! A segment: one received, taken apart; one to be sent, put together.
+//! Segments: received ones are parsed, those to be sent are built.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
@@ -17,7 +17,7 @@ use crate::sockbuf::StreamBuf;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) ends: Ends,
-    /// Moves on when what is old is cut off.
+    /// Of the first byte in `data`: it advances when data that was received before is cut off.
     pub(crate) seq: SeqNum,
     /// As it was sent.
     pub(crate) start: SeqNum,
@@ -35,7 +35,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Takes the headers off a packet. What does not verify is given back with the reason.
+    /// Removes the headers of a packet. A packet that fails a check comes back with the reason.
     pub(crate) fn parse<A: Address>(
         mut packet: Packet,
         from: &Addressed<'_, A>,
@@ -107,7 +107,7 @@ fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptio
         _ => packet.pullup(ip_len + len).ok()?.get(ip_len..)?,
     };
     let view = TcpHeader::parse(bytes).ok()?;
-    // A port of 0 is nobody's (RFC 9293 3.1 leaves it out; replying would go nowhere).
+    // No program has port 0 (RFC 9293 3.1 leaves it out), so a reply would reach none.
     let ports = view.dst_port() != 0 && view.src_port() != 0;
     ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
 }

@@ -99,7 +99,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     text::process_fin(batch, t)
 }
 
-/// Before the first (RFC 7323 5.3, R1): a segment that is older than one that was received may be of another turn around the
+/// Before the first (RFC 7323 5.3, R1): a segment that is older than one that was received may belong to an earlier cycle of the
 /// sequence space. A reset is judged by its sequence number alone. A segment without timestamps is taken, as by other
 /// stacks, though RFC 7323 3.2 would have it dropped.
 fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
@@ -120,8 +120,8 @@ fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpOldTimestamp))
 }
 
-/// The peer's clock, from a segment that is acceptable in all its numbers. One that brings nothing new is not (RFC 7323 5.3,
-/// R2): a repair that was not needed is younger than what was sent before it and is late, and would have that dropped.
+/// Remembers the timestamp of an acceptable segment (RFC 7323 5.3, R2), but not of one that brings nothing new: a needless
+/// retransmission may overtake older segments, which would then be dropped.
 fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let is_old = seg.start != seg.seq && seg.len() == 0;
     if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on && !is_old) {
@@ -171,7 +171,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     let at_edge = beyond == window && (window == 0 || takes_no_room);
     if beyond >= window && !at_edge {
         if !seg.has(TcpFlags::RST) {
-            say_where(batch, t, seg);
+            ack_unacceptable(batch, t, seg);
         }
         return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
     }
@@ -193,7 +193,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     }
     let old = t.recv.nxt.since(seg.seq);
     note_duplicate(t, seg);
-    say_where(batch, t, seg);
+    ack_unacceptable(batch, t, seg);
     batch
         .stack
         .tcp
@@ -266,9 +266,9 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 
-/// Answers a segment outside of the window. One that takes no room may be such an answer itself: each for each would have no end
-/// once both ends are wrong about each other.
-fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
+/// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so answers to
+/// those are limited: else two ends that disagree would answer each other for ever.
+fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {
         challenge(batch, t);
     } else {
@@ -276,7 +276,7 @@ fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// Tells the peer where we are, a bounded number of times a second.
+/// Sends a challenge ACK, which has our sequence numbers, a bounded number of times a second (RFC 5961 7).
 pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
     if t.conn.challenge_acks.take_one(batch.now) {
         batch.stack.tcp.counters.challenge_acks.inc();

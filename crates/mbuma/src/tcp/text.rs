@@ -44,7 +44,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if t.conn.orphan {
-        // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
+        // No program will read it, and the peer should know (RFC 1122 4.2.2.13).
         let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Reset));
         reset::send(batch, seg.ends, seq, ack);
@@ -67,7 +67,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     out_of_order(batch, t, seg, data)
 }
 
-/// Data whose turn it is goes to the receive buffer; its mbufs move.
+/// Moves the mbufs of data that is in order to the receive buffer.
 fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
     batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
     t.recv.nxt += data.len() as u32;
@@ -90,7 +90,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let path = path_timing(batch, t);
     let unreported = t.recv.reass.unreported();
     match (t.recv.policy).on_out_of_order(t.conn.sack_on, unreported, &path) {
-        // One by one, whatever else the batch brings: the peer counts them.
+        // An acknowledgement for each, whatever else is in the batch: the peer counts them.
         AckDue::Now => t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1),
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),
     }
@@ -126,7 +126,7 @@ fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// `len` bytes came in their turn.
+/// `len` bytes arrived in order.
 fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) {
     let data = InOrder {
         len,

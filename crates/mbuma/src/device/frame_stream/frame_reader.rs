@@ -24,7 +24,7 @@ const SPARE_LEN: usize = 4096;
 #[derive(Debug)]
 pub(super) struct FrameReader {
     pool: MbufPool,
-    row: Scatter,
+    scatter: Scatter,
     /// Storage for the list of buffers, empty between reads.
     slices: Vec<IoSliceMut<'static>>,
     spare: Vec<u8>,
@@ -59,7 +59,7 @@ impl FrameReader {
     pub(super) fn new(pool: &MbufPool) -> Self {
         Self {
             pool: pool.clone(),
-            row: Scatter::for_len(pool, FRAME_MAX + LENGTH_LEN),
+            scatter: Scatter::for_len(pool, FRAME_MAX + LENGTH_LEN),
             slices: Vec::new(),
             spare: Vec::new(),
             peer: None,
@@ -155,19 +155,19 @@ impl FrameReader {
     /// Reads; gives the number of bytes.
     fn fill(&mut self, peer: &UnixStream) -> io::Result<usize> {
         let mut peer = peer;
-        if self.row.refill().is_err() {
+        if self.scatter.refill().is_err() {
             self.spare.resize(SPARE_LEN, 0);
             let n = peer.read(&mut self.spare)?;
             self.spare_unread = 0..n;
             return Ok(n);
         }
         let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
-        self.row.io_slices(usize::MAX, &mut slices);
+        self.scatter.io_slices(usize::MAX, &mut slices);
         let read = peer.read_vectored(&mut slices);
         self.slices = recycle(slices);
         let n = read?;
-        self.is_drained = n < self.row.capacity();
-        self.unread = self.row.take(n);
+        self.is_drained = n < self.scatter.capacity();
+        self.unread = self.scatter.take(n);
         Ok(n)
     }
 }

@@ -1,5 +1,5 @@
-//! A device's missing offloads, done in software: checksums finished, large TCP segments cut, and datagrams
-//! of one flow that a device merged taken apart.
+//! Offloads that a device lacks, done in software: checksums are finished, large TCP segments are cut, and merged datagrams of
+//! one flow are split.
 //!
 //! A packet that is cut shares its payload with the pieces:
 //!
@@ -68,7 +68,7 @@ fn prepare_large(
 }
 
 /// Finishes the checksum of the TCP or UDP packet whose IP header, with `l3_len` bytes, is at `l3`.
-/// Nothing happens if that is not left to do.
+/// A checksum that is whole already stays.
 ///
 /// The field holds the pseudo-header's sum, which is part of the summed bytes.
 pub(crate) fn finish_checksum(packet: &mut Packet, l3: usize) -> Result<(), DropReason> {

@@ -1,9 +1,9 @@
-//! Fragments put together again, of either version of IP.
+//! Reassembly of fragments, for either version of IP.
 //!
-//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage, and takes
-//! its whole datagram along (RFC 5722 for IPv6; RFC 791 would let either copy win, which is what the
-//! attacks of RFC 1858 and RFC 3128 live on); of IPv6 also the rest of it, till its time is over. Fragments are received packets like others: each
-//! is counted delivered when its datagram is whole, dropped when that is given up.
+//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage: its whole datagram
+//! is dropped (RFC 5722 for IPv6; RFC 791 would let either copy win, which the attacks of RFC 1858 and RFC 3128 exploit), and of
+//! IPv6 also later fragments of it, until its time is over. Fragments are received packets like others: each is counted as
+//! delivered when its datagram is whole, or as dropped when that is given up.
 //!
 //! | limit | over it |
 //! |---|---|
@@ -70,7 +70,7 @@ impl<F: Fragment> Reassembler<F> {
         }
     }
 
-    /// Adds a fragment. Returns the datagram that it completes, and what its header says.
+    /// Adds a fragment. Returns the datagram that it completes, and the fields of its header.
     #[doc(alias = "ip_reass")]
     pub(crate) fn add(
         &self,

@@ -1,4 +1,4 @@
-//! The extension headers of a packet for this host: their demands, and their faults.
+//! The extension headers of a packet for this host: parsing, and errors in them.
 //!
 //! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are looked at, so that no packet costs more than
 //! that. Order and number are accepted as they come, but for hop-by-hop options, which are first or nowhere (RFC 8200
@@ -30,7 +30,7 @@ pub(super) struct Upper {
     pub(super) is_atomic: bool,
 }
 
-/// Where a fragment header lies, and what it says.
+/// The place of a fragment header, and its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FragmentAt {
     pub(super) at: usize,
@@ -175,7 +175,7 @@ fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), Chai
     }
 }
 
-/// A route that ends here is passed over; any other asks this host for a router's work.
+/// A routing header whose route ends here is ignored; any other would make this host forward the packet.
 fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
     const TYPE: usize = 2;
     const SEGMENTS_LEFT: usize = 3;

@@ -85,7 +85,7 @@ fn open(
     if network::way_to(batch.stack, seg.ends.peer()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
-    // A connection in TIME-WAIT has its place in the table, which the cookie's acknowledgement would meet.
+    // The acknowledgement of a cookie would find the connection in TIME-WAIT, which is in the table still.
     let cookies = batch.stack.tcp.config.syn_cookies && !intercepted && old.is_none();
     if cookies && queue.is_crowded() {
         return cookies::answer(batch, seg, ip, queue.inherited());
@@ -94,7 +94,7 @@ fn open(
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
     if let Some(oldest) = oldest {
-        crowd_out(batch, &oldest);
+        evict(batch, &oldest);
     }
     let predecessor = old.and_then(|old| time_wait::leave(batch, old, seg));
     let tcp = &batch.stack.tcp;
@@ -167,7 +167,7 @@ pub(super) fn admit(
     Some(pcb)
 }
 
-/// Shows the connection to the interceptor that decides about it.
+/// Gives the connection to the interceptor, whose program decides about it.
 fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = visit::begin(pcb);
     // A thread that ended it meanwhile gave its place up.
@@ -184,14 +184,14 @@ fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     }
 }
 
-/// Forgets a half-open connection: an attacker that forged it does not miss it, and an honest peer begins again.
-fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
+/// Evicts a half-open connection, without a reset: its SYN may have been forged, and an honest peer begins again.
+fn evict(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     let tcp = &batch.stack.tcp;
     let Some(pcb) = tcp.table.lookup(&oldest.ends) else {
         return;
     };
     let mut t = visit::begin(&pcb);
-    // It may have been completed, or ended, and its key be another's by now.
+    // It may have been completed or ended meanwhile, and another connection may have its key.
     if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
         tcp.counters.crowded_out.inc();
         t.close(None);

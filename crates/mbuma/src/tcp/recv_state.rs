@@ -1,4 +1,4 @@
-//! The receive half of a control block: sequence space, buffer, and what is owed to the peer.
+//! The receive half of a control block: sequence space, buffer, and acknowledgements that are due.
 //!
 //! Source: RFC 9293 section 3.3.1.
 

@@ -125,7 +125,7 @@ impl AcceptQueue {
             return None;
         }
         let ticket = q.syn_queue.add(ends);
-        let oldest = q.syn_queue.crowd_out(self.half_open_max);
+        let oldest = q.syn_queue.evict_oldest(self.half_open_max);
         drop(q);
         let queue = || Arc::clone(self);
         let oldest = oldest.map(|(ticket, ends)| CrowdedOut {

@@ -37,7 +37,7 @@ impl Embryos {
     }
 
     /// The oldest, which is forgotten, if there are more than `max`.
-    pub(super) fn crowd_out(&mut self, max: usize) -> Option<(Ticket, Ends)> {
+    pub(super) fn evict_oldest(&mut self, max: usize) -> Option<(Ticket, Ends)> {
         match self.len() > max {
             true => self.by_age.pop_first(),
             false => None,

@@ -7,7 +7,7 @@
 //!   syn      the handshake
 //!   data     what the windows, Nagle and silly-window avoidance allow; up to 64 KiB at once
 //!   fin      ours, after the data
-//!   ack      what the peer should know and nothing above told it
+//!   ack      an acknowledgement that is due, or a window that moved, if no segment above told the peer
 //! ```
 //!
 //! Source: RFC 9293 3.8; RFC 1122 4.2.3.4; RFC 8985 7.
@@ -48,8 +48,8 @@ pub(super) enum PlanKind {
     Ack,
 }
 
-/// Whether a turn would do anything. Data that the peer sends one message at a time mostly asks for none: its
-/// acknowledgement is of all that was sent, and its data is acknowledged with the answer, or later.
+/// Whether a turn would do anything. A peer that sends one message at a time mostly needs none: it has acknowledged all that was
+/// sent, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && t.send.nxt == t.ready_end()
@@ -83,7 +83,7 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let window = t.send.cwnd().saturating_sub(t.send.sent.in_flight());
     let all = range.end.since(range.start);
     let enough = forced || window >= all.min(t.send.mss);
-    // RFC 5682 3.1: after a timeout that may have come too early, new data tells more.
+    // RFC 5682 3.1: after a timeout that may have been spurious, the acknowledgement of new data shows whether it was.
     let later = t.send.recovery.prefers_new_data()
         && (t.ready_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
     // A FIN takes no room.
@@ -165,7 +165,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 }
 
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
-/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
+/// answer with an acknowledgement (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
     let data = t.ready_end() != t.send.base;
     // With data to send and a window to send it into, that is the better probe.
@@ -327,9 +327,8 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
     })
 }
 
-/// The window could move by so much that the peer should know (RFC 9293 3.8.6.2.2), and it is small
-/// enough that the peer may be waiting for it. Never by less than `announce` moves it by: the turn to send would have
-/// no end.
+/// Whether the window can grow by so much that the peer should know (RFC 9293 3.8.6.2.2), and is so small that the peer may be
+/// waiting for it. The least growth is that of `announce`: with less the turn to send would have no end.
 fn window_grew(t: &Tcb) -> bool {
     // A SYN's window has 16 bits. The peer learns of the rest with the first acknowledgement of its data.
     let nothing_received = t.recv.nxt == t.recv.irs + 1;

@@ -1,7 +1,7 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! A program opens the descriptor and attaches this device. [`vnet`](super::vnet) has the header before each frame; `readv` and
-//! `writev` move one frame a call.
+//! A program opens the descriptor and attaches this device. The vnet header ([`TapOptions::vnet_hdr`]) is before each frame;
+//! `readv` and `writev` move one frame a call.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
 //! the mbufs it lies in:

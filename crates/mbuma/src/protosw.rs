@@ -109,6 +109,11 @@ pub(crate) fn icmp_error(batch: &mut Batch<'_>, original: Packet, error: IcmpErr
     }
 }
 
+/// Tells the sender of `original`, which begins with its IPv4 header, which of its bytes is wrong.
+pub(crate) fn param_problem4(batch: &mut Batch<'_>, original: Packet, pointer: u8) {
+    icmp::output::param_problem(batch, original, pointer);
+}
+
 /// Tells the sender of `original`, which begins with its IPv6 header, which of its bytes is wrong; `to_many`: also if it
 /// was sent to a group.
 pub(crate) fn param_problem6(

@@ -263,24 +263,27 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Whether the options are a list of whole options, up to the end of the header or of the list (RFC 791 3.1).
+    /// Where in the header the first option is that is not whole, as the pointer of a parameter problem has it; none if the
+    /// options are a list of whole ones, up to the end of the header or of the list (RFC 791 section 3.1).
     #[must_use]
-    pub fn options_are_whole(&self) -> bool {
+    pub fn bad_option(&self) -> Option<u8> {
         // The two options of a single byte.
         const END: u8 = 0;
         const NO_OPERATION: u8 = 1;
         let mut left = self.options;
         loop {
             left = match left {
-                [] | [END, ..] => return true,
+                [] | [END, ..] => return None,
                 [NO_OPERATION, rest @ ..] => rest,
                 [_, len, ..] if *len >= 2 => match left.get(usize::from(*len)..) {
                     Some(rest) => rest,
-                    None => return false,
+                    None => break,
                 },
-                _ => return false,
+                _ => break,
             };
         }
+        // A header has 60 bytes at most.
+        u8::try_from(self.header_len().saturating_sub(left.len())).ok()
     }
 
     /// The options, 0 to 40 bytes, padding included.

@@ -35,6 +35,15 @@ pub(crate) fn time_exceeded(batch: &mut Batch<'_>, original: Packet, what: TimeE
     tell(batch, original, IcmpMessage::TimeExceeded(what));
 }
 
+/// Tells the sender of `original` which byte of its header is wrong (RFC 1122 section 3.2.2.5).
+pub(crate) fn param_problem(batch: &mut Batch<'_>, original: Packet, pointer: u8) {
+    tell(
+        batch,
+        original,
+        IcmpMessage::ParamProblem { code: 0, pointer },
+    );
+}
+
 fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     let Some((of, route)) = may_tell(batch, &mut original) else {
         return;

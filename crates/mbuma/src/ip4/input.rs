@@ -9,9 +9,9 @@
 //! (`accept_any`): it terminates connections itself. Its only duty of a router there is to report packets whose TTL has
 //! expired, so that a traceroute shows it.
 //!
-//! Options must be whole (RFC 1122 3.2.1.8), and are ignored: a source route that ends here is
-//! harmless, one that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC
-//! 1812 section 5.3.
+//! Options must be whole (RFC 1122 3.2.1.8), or the sender is told (RFC 1122 3.2.2.5); otherwise they are ignored: a source
+//! route that ends here is harmless, one that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122
+//! section 3.2.1, RFC 1812 section 5.3.
 //!
 //! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
 
@@ -49,6 +49,8 @@ pub(crate) struct Ipv4Info {
     pub(super) proto: IpProto,
     pub(super) src: Ipv4Addr,
     pub(super) dst: Ipv4Addr,
+    /// Where an option is not whole.
+    pub(super) bad_option: Option<u8>,
 }
 
 impl Ipv4Info {
@@ -65,6 +67,7 @@ impl Ipv4Info {
             proto: view.protocol(),
             src: view.src(),
             dst: view.dst(),
+            bad_option: view.bad_option(),
         }
     }
 
@@ -92,7 +95,13 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     };
     // Bytes beyond the total length are the link's padding.
     packet.truncate(info.total_len);
-    let scope = match admit(batch, ifp, &info, arrival) {
+    let admission = admit(batch, ifp, &info, arrival);
+    if let (Some(pointer), Admission::Ours(_) | Admission::Forward) = (info.bad_option, &admission)
+    {
+        batch.stack.drops.count(DropReason::IpBadOptions);
+        return protosw::param_problem4(batch, packet, pointer);
+    }
+    let scope = match admission {
         Admission::Ours(scope) => scope,
         Admission::Forward => return forward::run(batch, packet, &info),
         Admission::Drop(reason) => return batch.drop(packet, reason),
@@ -131,9 +140,6 @@ fn parse(packet: &mut Packet) -> Result<Ipv4Info, DropReason> {
     }
     if view.total_len() > len {
         return Err(DropReason::IpTruncated);
-    }
-    if !view.options_are_whole() {
-        return Err(DropReason::IpBadOptions);
     }
     Ok(Ipv4Info::new(&view))
 }

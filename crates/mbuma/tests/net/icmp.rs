@@ -218,13 +218,24 @@ fn no_error_is_sent_about_an_error() {
 /// Breaks if a flood of bad packets becomes a flood of errors, or if errors stop for good after one.
 #[test]
 fn errors_are_limited() {
+    let bad = Ipv4Fields {
+        options: &[7, 5, 4, 0],
+        ..from_peer(US, IpProto::UDP)
+    };
+    let closed = udp_frame(4000, at(US, 9), b"");
+    for frame in [closed, ip_frame(&bad, b"12345678")] {
+        limited(&frame);
+    }
+}
+
+/// Gives the frame, which is answered by an error, again and again.
+fn limited(frame: &[u8]) {
     let lab = Lab::new(Setup {
         tune: |c| c.icmp_errors_per_s = 100,
         ..Setup::default()
     });
-    let frame = udp_frame(4000, at(US, 9), b"");
     for _ in 0..1000 {
-        lab.give(&frame);
+        lab.give(frame);
     }
     let first = lab.frames().len();
     assert!((1..=11).contains(&first), "{first} errors at once");
@@ -235,7 +246,7 @@ fn errors_are_limited() {
     let mut later = 0;
     for _ in 0..1000 {
         lab.advance(Duration::from_millis(1));
-        lab.give(&frame);
+        lab.give(frame);
         later += lab.frames().len();
     }
     assert!((95..=105).contains(&later), "{later} errors in a second");

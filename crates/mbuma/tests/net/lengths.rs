@@ -1,6 +1,8 @@
 //! Every length from 0 to 80 of every ethertype and protocol, random and half right: no panic, and
 //! every packet that came in is delivered or dropped.
 
+use std::net::Ipv4Addr;
+
 use crate::common::net::*;
 use kern::Random;
 use mbuf::{Csum, Packet};
@@ -237,25 +239,57 @@ fn half_right_arp() {
     }
 }
 
-/// RFC 791 3.1: breaks if a packet is taken whose options run over its header, or one whose options are whole is dropped.
+/// RFC 791 3.1, RFC 1122 3.2.2.5: breaks if a packet is taken whose options run over its header, one whose options are whole is
+/// dropped, or the sender is not told of the byte, though nothing else forbids it.
 #[test]
 fn options_that_run_over_the_header() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     let datagram = udp(at(PEER, 9), at(US, 7), b"data");
-    for (options, taken) in [
-        ([7, 4, 4, 0], true),
-        ([7, 5, 4, 0], false),
-        ([1, 7, 1, 0], false),
+    for (options, told) in [
+        ([7, 4, 4, 0], None),
+        ([7, 5, 4, 0], Some(20)),
+        ([1, 7, 1, 0], Some(21)),
     ] {
         let fields = Ipv4Fields {
             options: &options,
             ..from_peer(US, IpProto::UDP)
         };
         lab.give(&ip_frame(&fields, &datagram));
-        assert_eq!(socket.recv().is_ok(), taken, "{options:?}");
+        assert_eq!(socket.recv().is_ok(), told.is_none(), "{options:?}");
+        let Some(pointer) = told else {
+            continue;
+        };
+        let frame = lab.frame();
+        assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
+        let (message, quote) = parse_icmp(&frame);
+        let problem = IcmpMessage::ParamProblem { code: 0, pointer };
+        assert_eq!((message, &quote[20..24]), (problem, &options[..]));
     }
-    assert_eq!(lab.dropped(DropReason::IpBadOptions), 2);
+    // Not told: a later fragment, a broadcast, a packet that is for no station here.
+    let options = [7, 5, 4, 0];
+    let bad = Ipv4Fields {
+        options: &options,
+        ..from_peer(US, IpProto::UDP)
+    };
+    let fragment = Ipv4Fields {
+        frag_offset: 64,
+        ..bad
+    };
+    let everybody = Ipv4Fields {
+        dst: Ipv4Addr::new(10, 0, 2, 255),
+        ..bad
+    };
+    let foreign = Ipv4Fields {
+        dst: FOREIGN,
+        ..bad
+    };
+    for fields in [fragment, everybody, foreign] {
+        lab.give(&ip_frame(&fields, &datagram));
+        assert!(lab.frames().is_empty());
+    }
+    assert_eq!(lab.dropped(DropReason::IpBadOptions), 4);
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 1);
     drop(socket);
     lab.done();
 }

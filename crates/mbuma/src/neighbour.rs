@@ -198,6 +198,11 @@ impl<A: Copy + Ord> Neighbours<A> {
         })
     }
 
+    /// The address of a neighbour that is known to be there.
+    pub(crate) fn known_mac(&self, now: Time, addr: A) -> Option<MacAddr> {
+        self.known(now, addr).map(|hop| hop.mac)
+    }
+
     /// The address that a sender kept, if it is still valid.
     pub(crate) fn kept(&self, now: Time, hop: &Option<Hop>) -> Option<MacAddr> {
         // Relaxed: a sender that sees a change late sent before it.

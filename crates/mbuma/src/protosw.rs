@@ -25,6 +25,7 @@ use crate::ifnet::Ifnet;
 use crate::inet::Pair;
 use crate::ip::{Addressed, IcmpError};
 use crate::netisr::Arrival;
+use crate::route::Route;
 use crate::{icmp6, ip4, ip6, tcp, udp};
 
 /// Each packet that was not dropped before comes here, once (a datagram in fragments once more). The caller holds nothing
@@ -123,6 +124,16 @@ pub(crate) fn param_problem6(
     to_many: bool,
 ) {
     icmp6::output::tell(batch, original, problem, to_many);
+}
+
+/// Tells the sender of a packet that is sent on by `route` of a better first hop, if there is one.
+pub(crate) fn redirect6(
+    batch: &mut Batch<'_>,
+    packet: &Packet,
+    ends: (Ipv6Addr, Ipv6Addr),
+    route: &Route<Ipv6Addr>,
+) {
+    icmp6::redirect::tell(batch, packet, ends, route);
 }
 
 /// Tells the peer of `pair` why its packet, whose headers were removed already, can't be delivered.

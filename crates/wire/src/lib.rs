@@ -103,7 +103,8 @@ pub use self::ipv6_ext::{
 pub use self::mac::{MacAddr, MacAddrParseError};
 pub use self::mld::{ALL_MLD2_ROUTERS, MldQuery, MldRecord, MldRecordType};
 pub use self::ndp::{
-    AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RouterAdvert,
+    AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RedirectBody,
+    RouterAdvert,
 };
 pub use self::seq::SeqNum;
 pub use self::tcp::{

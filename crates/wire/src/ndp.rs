@@ -267,6 +267,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 const SOURCE_LINK_ADDR: u8 = 1;
 const TARGET_LINK_ADDR: u8 = 2;
 const PREFIX: u8 = 3;
+const REDIRECTED_HEADER: u8 = 4;
 const MTU: u8 = 5;
 const NONCE: u8 = 14;
 const RDNSS: u8 = 25;
@@ -472,6 +473,45 @@ impl NeighborMessage {
     /// The bytes behind the ICMP header.
     pub fn body(&self) -> &[u8] {
         self.body.get(..self.len).unwrap_or(&[])
+    }
+}
+
+/// All behind the ICMP header of a redirect to be sent (RFC 4861 section 4.5).
+#[derive(Clone, Copy, Debug)]
+pub struct RedirectBody<'a> {
+    /// The better first hop.
+    pub target: Ipv6Addr,
+    /// The destination that it is for.
+    pub dst: Ipv6Addr,
+    /// The target's Ethernet address, if it is known.
+    pub mac: Option<MacAddr>,
+    /// The front of the packet that it is about, from its IPv6 header on.
+    pub quote: &'a [u8],
+}
+
+impl RedirectBody<'_> {
+    /// Bytes at most: the whole packet fits the smallest MTU.
+    pub const LEN_MAX: usize = 1280 - 40 - 8;
+    /// Bytes of the quote at most, behind two addresses and the fronts of two options.
+    pub const QUOTE_MAX: usize = RedirectBody::LEN_MAX - 32 - 8 - 8;
+
+    /// Writes it, and returns its length; none if it has no room.
+    pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
+        let (addrs, options) = out.split_at_mut_checked(32)?;
+        let (target, dst) = addrs.split_at_mut_checked(16)?;
+        target.copy_from_slice(&self.target.octets());
+        dst.copy_from_slice(&self.dst.octets());
+        let mac = self.mac.map(NdpOption::TargetLinkAddr);
+        let mut len = match mac {
+            Some(mac) => mac.emit(options)?,
+            None => 0,
+        };
+        let place = options.get_mut(len..)?;
+        let quoted = put_body(place, &[&[0; 6], self.quote])?;
+        let words = u8::try_from(quoted.checked_div(8)?).ok()?;
+        *place.first_chunk_mut()? = [REDIRECTED_HEADER, words];
+        len = len.checked_add(quoted)?;
+        len.checked_add(32)
     }
 }
 

@@ -8,12 +8,16 @@
 pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod raw;
+pub(crate) mod redirect;
 mod replies;
 
-use kern::Random;
+use std::net::Ipv6Addr;
+
+use kern::{Random, Time};
 
 use crate::config::Config;
 use crate::icmp::limit::KeyedLimits;
+use crate::ifnet::IfIndex;
 use raw::Icmp6Sockets;
 use replies::SentReplies;
 
@@ -43,5 +47,10 @@ impl Icmp6State {
             by_host: KeyedLimits::new(config.icmp_errors_per_s.div_ceil(HOST_PART), HOSTS, random),
             by_interface: KeyedLimits::new(config.icmp_errors_per_s, INTERFACES, random),
         }
+    }
+    /// Whether one more error, or redirect, may go out now to this host by this interface.
+    fn may_complain(&self, to: Ipv6Addr, by: IfIndex, now: Time) -> bool {
+        let interface = by.0.to_be_bytes();
+        self.by_host.admit(&to.octets(), now) && self.by_interface.admit(&interface, now)
     }
 }

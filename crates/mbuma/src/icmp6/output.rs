@@ -46,11 +46,8 @@ pub(crate) fn tell(
     let own = batch.stack.routes6.is_local(of.dst) || route.ifp.owns6(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
     let src = if own || for_host { of.dst } else { route.src };
-    let (limits, now) = (&batch.stack.icmp6, batch.now);
-    let interface = route.ifp.index.0.to_be_bytes();
-    let may =
-        limits.by_host.admit(&of.src.octets(), now) && limits.by_interface.admit(&interface, now);
-    if !may {
+    let limits = &batch.stack.icmp6;
+    if !limits.may_complain(of.src, route.ifp.index, batch.now) {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     original.truncate(QUOTE_MAX);

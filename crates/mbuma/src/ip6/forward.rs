@@ -4,6 +4,8 @@
 //! passes whole if each piece of it fits. Extension headers are passed on unread (RFC 9673: a router may skip hop-by-hop
 //! options).
 //!
+//! A sender on the link by which its packet leaves again is told of the better first hop (RFC 4861 section 8.2).
+//!
 //! Invariants: each packet is dropped for a reason, and its sender told if there is something to tell, or counted as
 //! forwarded, once. A packet from or to a link-local address stays on its link, and the sender of one for beyond is told.
 //! Locks: none. Sources: RFC 8200 sections 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
@@ -33,6 +35,7 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
             let header = Ipv6Header::parse_mut(front).ok();
             header.map(Ipv6Header::decrement_hop_limit)
         };
+        protosw::redirect6(batch, &packet, (info.src, info.dst), &route);
         let pseudo = |len| pseudo_header_v6(info.src, info.dst, info.next, len);
         transport.prepare(&batch.stack.pool, &mut packet, take_hop, pseudo)?;
         Ok(route)

@@ -599,6 +599,91 @@ fn r3_the_sender_of_a_packet_for_beyond_its_scope_is_told() {
     router.done();
 }
 
+#[test]
+fn r4_a_neighbour_is_told_of_the_better_first_hop() {
+    // RFC 4861 8.2: breaks if a station of the link is not told of another router there, or of a destination there, or is told
+    // as often as it sends; or if the packet that it sent is not sent on.
+    let router = Router6::new(1500);
+    let (other_mac, network) = (
+        MacAddr([2, 0, 0, 0, 7, 7]),
+        Ipv6Addr::from_bits(0xfd02 << 112),
+    );
+    let other = link_local_of(other_mac);
+    let behind = Ipv6Addr::from_bits(network.to_bits() | 5);
+    let route = RouteKind::Gateway(router.lab.iface, other);
+    let to = IfAddr {
+        addr: network,
+        prefix_len: 64,
+    };
+    router.lab.stack.add_route6(to, route).expect("a new one");
+    let near = Ipv6Addr::from_bits(US6.to_bits() ^ 0x70);
+    for (addr, mac) in [(other, other_mac), (near, other_mac)] {
+        let question = NeighborMessage::solicit(US6, Some(mac), None);
+        router
+            .lab
+            .give(&nd_frame(addr, solicited_node(US6), &question));
+        // A packet, and a check of the station, which is answered: it is there.
+        let answer = NeighborMessage::advert(
+            addr,
+            mac,
+            AdvertFlags {
+                router: true,
+                solicited: true,
+                overrides: true,
+            },
+        );
+        router.lab.give(&nd_frame(addr, US6, &answer));
+    }
+    drop(router.lab.packets());
+    for (dst, target) in [(behind, other), (near, near)] {
+        router.give(dst, 64, 1400);
+        let seen: Vec<_> = router
+            .lab
+            .frames()
+            .iter()
+            .map(|frame| parse6(frame))
+            .collect();
+        let [redirect, passed] = &seen[..] else {
+            panic!("{} frames", seen.len());
+        };
+        assert_eq!(
+            (passed.to, passed.dst, passed.hop_limit),
+            (other_mac, dst, 63)
+        );
+        let from = (redirect.src, redirect.dst, redirect.hop_limit);
+        assert_eq!(from, (link_local_of(OUR_MAC), PEER6, 255));
+        let (header, body) = parse_icmp6(redirect);
+        let message = NdpMessage::parse(header.kind(), header.rest(), &body).expect("whole");
+        let NdpMessage::Redirect {
+            target: told,
+            dst: of,
+            options,
+        } = message
+        else {
+            panic!("{message:?}");
+        };
+        assert_eq!((told, of, options.target()), (target, dst, Some(other_mac)));
+        // The smallest MTU, with the packet as it came, its hops among it.
+        assert_eq!(body.len(), 1280 - Ipv6Header::LEN - 8);
+        assert_eq!((body[40], body[48 + 7]), (4, 64));
+    }
+    for _ in 0..1000 {
+        router.give(near, 64, 100);
+    }
+    let told = router.lab.frames().len() - 1000;
+    assert!(told < 200, "{told} redirects");
+    // Not a station of the link.
+    let far = Ipv6Fields {
+        next: IpProto(253),
+        src: FAR,
+        dst: near,
+        ..Ipv6Fields::default()
+    };
+    router.lab.give(&frame6(&far, &pattern_bytes(100)));
+    assert_eq!(router.lab.frames().len(), 1);
+    router.done();
+}
+
 /// Two stacks on a pipe.
 struct Two {
     clock: Arc<VirtualClock>,

@@ -26,7 +26,7 @@
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |
 //! | L1: flow labels | `ip6/tests.rs` | |
-//! | R1 to R3: forwarding | [`ip6`], [`forward`] | R3's 1/1: a stack has no filter, and the tool's answers it; R4 |
+//! | R1 to R4: forwarding, redirects | [`ip6`], [`forward`] | R3's 1/1: a stack has no filter, and the tool's answers it |
 //! | R5: a router's role | [`autoconf`] | |
 //! | R10 to R12: a gateway | [`points6`] | |
 //! | R6 to R9: router advertisements of a program's | [`addresses`]; the tool's: `router_adverts` | |

@@ -31,7 +31,7 @@ pub use host6::Autoconf;
 
 use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
-use crate::inet::source::select;
+use crate::inet::source::{Standing, select};
 use crate::neighbour::{Neighbours, Tables};
 
 pub(crate) mod addrs;
@@ -368,12 +368,22 @@ impl Ifnet {
         self.addrs6.has(addr)
     }
 
-    /// The address to send from to `dst` through this interface, if it has one.
+    /// The address to send from to `dst` on this link, if it has one.
     pub(crate) fn source_for6(&self, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-        let deprecated = self.host6.as_ref().map(Host6::deprecated);
-        let is_deprecated = |addr| deprecated.as_ref().is_some_and(|all| all.contains(&addr));
+        self.source_through6(dst, dst)
+    }
+
+    /// The address to send from to `dst` through the station `next_hop`, if it has one.
+    pub(crate) fn source_through6(&self, dst: Ipv6Addr, next_hop: Ipv6Addr) -> Option<Ipv6Addr> {
+        let host = self.host6.as_ref();
+        let deprecated = host.map_or_else(Vec::new, Host6::deprecated);
+        let assigned = host.map_or_else(Vec::new, |host| host.assigned_by(next_hop));
+        let standing = |addr| Standing {
+            deprecated: deprecated.contains(&addr),
+            assigned: assigned.iter().any(|net| is_same_prefix(addr, *net, 64)),
+        };
         let own = self.addrs6.read();
-        select(own.iter().map(|own| own.addr), dst, is_deprecated)
+        select(own.iter().map(|own| own.addr), dst, standing)
     }
 
     /// Whether `addr` is a broadcast on this interface.

@@ -139,11 +139,9 @@ fn solicited(
     if target.is_multicast() || bad_probe {
         return Err(DropReason::BadNd);
     }
-    if ifp
-        .host6
-        .as_ref()
-        .is_some_and(|host| host.is_tentative(target))
-    {
+    let host = ifp.host6.as_ref();
+    let is_optimistic = is_optimistic(ifp, target);
+    if host.is_some_and(|host| host.is_tentative(target)) && (probe || !is_optimistic) {
         // A question for it is no claim, and can't be answered yet (RFC 4862 section 5.4.3).
         if probe {
             autoconf::claimed(batch, ifp, target, options.nonce());
@@ -157,7 +155,8 @@ fn solicited(
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
         solicited: !probe,
-        overrides: true,
+        // A station that has the address keeps its place in the others' tables (RFC 4429 section 3.3).
+        overrides: !is_optimistic,
     };
     let to = if probe { ALL_NODES } else { from.src };
     let message = NeighborMessage::advert(target, ifp.mac, flags);
@@ -217,7 +216,7 @@ pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) 
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
         solicited: false,
-        overrides: true,
+        overrides: !is_optimistic(ifp, addr),
     };
     let message = NeighborMessage::advert(addr, ifp.mac, flags);
     send(batch, ifp, (addr, ALL_NODES), &message, None);
@@ -245,7 +244,11 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
 /// Asks for the station that has `addr`: those in its group, or the one that had it.
 #[doc(alias = "nd6_ns_output")]
 fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAddr>) {
-    let Some(src) = ifp.source_for6(addr) else {
+    // From an optimistic address no station is asked: the packets wait until the probes are over (RFC 4429 section 3.3).
+    let Some(src) = ifp
+        .source_for6(addr)
+        .filter(|src| !is_optimistic(ifp, *src))
+    else {
         return;
     };
     let message = NeighborMessage::solicit(addr, Some(ifp.mac), None);
@@ -257,11 +260,17 @@ fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAd
     send(batch, ifp, (src, dst), &message, of);
 }
 
+fn is_optimistic(ifp: &Ifnet, addr: Ipv6Addr) -> bool {
+    let host = ifp.host6.as_ref();
+    host.is_some_and(|host| host.is_optimistic(addr))
+}
+
 /// Asks the routers of a group, or one, to advertise themselves.
 #[doc(alias = "rs_send")]
 pub(super) fn solicit_routers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, dst: Ipv6Addr) {
     let src = ifp.source_for6(dst);
-    let message = NeighborMessage::router_solicit(src.map(|_| ifp.mac));
+    let said = src.filter(|src| !is_optimistic(ifp, *src));
+    let message = NeighborMessage::router_solicit(said.map(|_| ifp.mac));
     let src = src.unwrap_or(Ipv6Addr::UNSPECIFIED);
     send(batch, ifp, (src, dst), &message, None);
 }

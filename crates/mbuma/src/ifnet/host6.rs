@@ -7,15 +7,21 @@
 //! | what | until | then |
 //! |---|---|---|
 //! | a tentative address | each probe is sent and a second over | it is the interface's; or, claimed by another station, gone |
+//! | an optimistic address, which is the interface's already | the same | it is like the others; or gone |
 //! | a learnt address | its lifetimes | it is deprecated, later removed |
 //! | a router, a prefix of the link | its lifetime | its route is removed |
 //!
-//! Invariants: a tentative address is not among the interface's own, so it takes in and sends nothing. Each list has a bound,
+//! Invariants: a tentative address that is not optimistic is not among the interface's own, so it takes in and sends nothing.
+//! Each list has a bound,
 //! and what is beyond it is ignored: a station that invents routers or prefixes evicts none that is in use.
 //! Locks: `state` (IFADDR), under which nothing is called.
-//! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 7217, RFC 7527, RFC 7559.
+//! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 6724, RFC 7217, RFC 7527, RFC 7559,
+//! RFC 4429.
 
-use std::fmt;
+mod assigned;
+mod config;
+mod stable;
+
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::time::Duration;
@@ -25,6 +31,8 @@ use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix}
 
 use super::IfAddr;
 use crate::faults::{StackFault, planted};
+use assigned::AssignedPrefixes;
+pub use config::Autoconf;
 
 static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
 
@@ -45,39 +53,6 @@ const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 /// Between the first two solicitations of routers; doubles up to the longest (RFC 7559).
 const SOLICIT_FIRST: Duration = Duration::from_secs(4);
 const SOLICIT_LONGEST: Duration = Duration::from_secs(3600);
-
-/// How an interface configures itself as a host of IPv6 ([`IfConfig::autoconf`](super::IfConfig::autoconf)).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Autoconf {
-    /// Probes that are sent before an address is used, to find another station that has it (RFC 4862 section 5.4); 0: none,
-    /// addresses are good at once. Default 1.
-    pub dad_transmits: u8,
-    /// Asks for routers, and takes addresses, prefixes and routes from what they tell. Default true.
-    pub accept_routers: bool,
-    /// Stable addresses are made with it (RFC 7217): the same for the same prefix, and not to be guessed. Keep it over
-    /// restarts, and keep it secret. Default all zero: the stack draws one.
-    pub secret: [u8; 16],
-}
-
-/// Hides the secret.
-impl fmt::Debug for Autoconf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Autoconf")
-            .field("dad_transmits", &self.dad_transmits)
-            .field("accept_routers", &self.accept_routers)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Default for Autoconf {
-    fn default() -> Self {
-        Self {
-            dad_transmits: 1,
-            accept_routers: true,
-            secret: [0; 16],
-        }
-    }
-}
 
 /// The next thing to do for an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +83,10 @@ pub(crate) struct Host6 {
     pub(crate) autoconf: Autoconf,
     secret: KeyedHash,
     state: Mutex<HostState>,
-    /// There is a deprecated address. Relaxed: a packet that is late to see a change came before it.
+    /// There is a deprecated or an optimistic address. Relaxed: a packet that is late to see a change came before it.
     has_deprecated: AtomicBool,
+    /// A router has advertised a prefix. Relaxed: as above.
+    has_assigned: AtomicBool,
     /// What the last router that said so has hosts send with; 0: none did. Relaxed: as above.
     hop_limit: AtomicU8,
     mtu: AtomicU16,
@@ -122,6 +99,7 @@ struct HostState {
     routers: Vec<(Ipv6Addr, Time)>,
     prefixes: Vec<(IfAddr<Ipv6Addr>, Time)>,
     redirects: Vec<Ipv6Addr>,
+    assigned: AssignedPrefixes,
     /// When to ask for routers next, and how long to wait then.
     solicit: Option<(Time, Duration)>,
     /// Another station has our link-local address, which is made of our Ethernet address: two stations have that one, and
@@ -137,6 +115,8 @@ struct Tentative {
     next: Time,
     nonce: [u8; 6],
     learnt: Option<LearntAddr>,
+    /// It is used meanwhile.
+    is_optimistic: bool,
 }
 
 /// An address that was made of a router's prefix.
@@ -159,6 +139,7 @@ impl Host6 {
             secret: KeyedHash::from_key(autoconf.secret),
             state: Mutex::new(&STATE, HostState::default()),
             has_deprecated: AtomicBool::new(false),
+            has_assigned: AtomicBool::new(false),
             hop_limit: AtomicU8::new(0),
             mtu: AtomicU16::new(0),
         }
@@ -192,14 +173,32 @@ impl Host6 {
         Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
     }
 
-    /// The addresses from which new connections must not begin (RFC 4862 section 5.5.4).
+    /// The addresses from which new connections must not begin if there are others (RFC 4862 section 5.5.4, RFC 4429
+    /// section 3.1).
     pub(crate) fn deprecated(&self) -> Vec<Ipv6Addr> {
         if !self.has_deprecated.load(Ordering::Relaxed) {
             return Vec::new();
         }
         let state = self.state.lock();
         let over = state.learnt.iter().filter(|learnt| learnt.is_deprecated);
-        over.map(|learnt| learnt.addr).collect()
+        let probed = state.tentative.iter().filter(|t| t.is_optimistic);
+        let probed = probed.map(|tentative| tentative.addr.addr);
+        over.map(|learnt| learnt.addr).chain(probed).collect()
+    }
+
+    /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section 3.3).
+    pub(crate) fn is_optimistic(&self, addr: Ipv6Addr) -> bool {
+        let state = self.state.lock();
+        let mut probed = state.tentative.iter().filter(|t| t.is_optimistic);
+        probed.any(|tentative| tentative.addr.addr == addr)
+    }
+
+    /// The prefixes that a router advertises: packets that it is to send on come from them (RFC 6724 rule 5.5).
+    pub(crate) fn assigned_by(&self, router: Ipv6Addr) -> Vec<Ipv6Addr> {
+        if !self.has_assigned.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.state.lock().assigned.of(router)
     }
 
     /// The interface is to have these addresses, now or once they were probed.
@@ -240,12 +239,20 @@ impl Host6 {
         }
         let mut nonce = [0; 6];
         random.fill(&mut nonce);
+        // Not for addresses that people choose, which are more often there twice (RFC 4429 section 3.1).
+        let is_own = learnt.is_some() || is_link_local6(addr.addr);
+        let is_optimistic = self.autoconf.optimistic && is_own;
+        if is_optimistic {
+            self.has_deprecated.store(true, Ordering::Relaxed);
+            actions.push(HostAction::Add(addr));
+        }
         state.tentative.push(Tentative {
             addr,
             probes_left: self.autoconf.dad_transmits,
             next: now + Duration::from_millis(random.below(DELAY_MAX_MS)),
             nonce,
             learnt,
+            is_optimistic,
         });
     }
 
@@ -297,9 +304,12 @@ impl Host6 {
         if is_link_local6(addr) {
             actions = state.turn_off();
             self.has_deprecated.store(false, Ordering::Relaxed);
-        } else if let Some(learnt) = taken.learnt.filter(|learnt| learnt.tries < TRIES_MAX) {
+            return actions;
+        }
+        actions.extend(taken.is_optimistic.then_some(HostAction::Remove(addr)));
+        if let Some(learnt) = taken.learnt.filter(|learnt| learnt.tries < TRIES_MAX) {
             let next = LearntAddr {
-                addr: self.stable_address(addr, learnt.tries + 1),
+                addr: stable::address(&self.secret, addr, learnt.tries + 1),
                 tries: learnt.tries + 1,
                 ..learnt
             };
@@ -307,22 +317,6 @@ impl Host6 {
             self.try_address(&mut state, now, (addr, Some(next)), random, &mut actions);
         }
         actions
-    }
-
-    /// A stable address in the network of `prefix`, the one behind `tries` others (RFC 7217 section 5).
-    fn stable_address(&self, prefix: Ipv6Addr, tries: u8) -> Ipv6Addr {
-        let network = prefix.to_bits() >> 64;
-        for salt in 0_u8.. {
-            let mut bytes = [0; 10];
-            let (first, rest) = bytes.split_at_mut(8);
-            first.copy_from_slice(&(network as u64).to_be_bytes());
-            rest.copy_from_slice(&[tries, salt]);
-            let id = self.secret.hash(&bytes);
-            if !is_reserved(id) {
-                return Ipv6Addr::from_bits(network << 64 | u128::from(id));
-            }
-        }
-        prefix
     }
 
     /// A router of the link tells of itself, and of the link.
@@ -357,9 +351,12 @@ impl Host6 {
             }
             let usable = prefix.prefix_len == 64 && prefix.preferred_s <= prefix.valid_s;
             if prefix.autonomous && usable {
+                state.assigned.note(now, router, &prefix);
                 self.take_address(&mut state, now, &prefix, random, &mut actions);
             }
         }
+        let any = !state.assigned.is_empty();
+        self.has_assigned.store(any, Ordering::Relaxed);
         actions
     }
 
@@ -397,7 +394,7 @@ impl Host6 {
             return;
         }
         let learnt = LearntAddr {
-            addr: self.stable_address(prefix.prefix, 0),
+            addr: stable::address(&self.secret, prefix.prefix, 0),
             tries: 0,
             preferred,
             valid,
@@ -413,7 +410,8 @@ impl Host6 {
         for learnt in &mut state.learnt {
             learnt.is_deprecated = learnt.preferred <= now;
         }
-        let any = state.learnt.iter().any(|learnt| learnt.is_deprecated);
+        let any = state.learnt.iter().any(|learnt| learnt.is_deprecated)
+            || state.tentative.iter().any(|t| t.is_optimistic);
         self.has_deprecated.store(any, Ordering::Relaxed);
     }
 
@@ -434,6 +432,7 @@ impl Host6 {
         let mut actions = Vec::new();
         state.run_probes(now, &mut actions);
         state.expire(now, &mut actions);
+        state.assigned.expire(now);
         if let Some((next, interval)) = &mut state.solicit
             && *next <= now
         {
@@ -456,6 +455,7 @@ impl Host6 {
         let preferred = preferred.map(|learnt| learnt.preferred);
         let solicit = state.solicit.map(|(next, _)| next);
         let all = probes.chain(routers).chain(prefixes).chain(valid);
+        let all = all.chain(state.assigned.deadlines());
         all.chain(preferred)
             .chain(solicit)
             .filter(|at| *at < Time::MAX)
@@ -592,11 +592,6 @@ fn end(now: Time, lifetime_s: u32) -> Time {
         u32::MAX => Time::MAX,
         s => now + Duration::from_secs(u64::from(s)),
     }
-}
-
-/// Interface identifiers that have a meaning (RFC 5453): the subnet routers', and the anycast ones.
-fn is_reserved(id: u64) -> bool {
-    id == 0 || (0xfdff_ffff_ffff_ff80..=0xfdff_ffff_ffff_ffff).contains(&id)
 }
 
 #[cfg(test)]

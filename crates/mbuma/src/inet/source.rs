@@ -7,14 +7,23 @@ use std::net::Ipv6Addr;
 
 use wire::{is_same_prefix, scope6};
 
+/// What is known of an address beside itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// It is about to go.
+    pub(crate) deprecated: bool,
+    /// The next hop advertises its prefix.
+    pub(crate) assigned: bool,
+}
+
 /// The best of `own` to send from to `dst`, if there is one.
 pub(crate) fn select(
     own: impl Iterator<Item = Ipv6Addr>,
     dst: Ipv6Addr,
-    is_deprecated: impl Fn(Ipv6Addr) -> bool,
+    standing: impl Fn(Ipv6Addr) -> Standing,
 ) -> Option<Ipv6Addr> {
     own.reduce(|best, next| {
-        if is_better(next, best, dst, &is_deprecated) {
+        if is_better(next, best, dst, &standing) {
             next
         } else {
             best
@@ -27,7 +36,7 @@ fn is_better(
     a: Ipv6Addr,
     b: Ipv6Addr,
     dst: Ipv6Addr,
-    is_deprecated: impl Fn(Ipv6Addr) -> bool,
+    standing: impl Fn(Ipv6Addr) -> Standing,
 ) -> bool {
     // Rule 1: the same address.
     if (a == dst) != (b == dst) {
@@ -43,8 +52,13 @@ fn is_better(
         };
     }
     // Rule 3: not one that is about to go.
-    if is_deprecated(a) != is_deprecated(b) {
-        return is_deprecated(b);
+    let (of_a, of_b) = (standing(a), standing(b));
+    if of_a.deprecated != of_b.deprecated {
+        return of_b.deprecated;
+    }
+    // Rule 5.5: one of a prefix that the next hop advertises. Rules 4 and 5 are about home addresses and other interfaces.
+    if of_a.assigned != of_b.assigned {
+        return of_a.assigned;
     }
     // Rule 6: the label of the destination.
     let same_label = |addr| label(addr) == label(dst);

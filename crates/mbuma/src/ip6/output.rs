@@ -92,7 +92,7 @@ pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<R
     }
     let mut route = stack.routes6.lookup(dst)?;
     if !route.local {
-        route.src = route.ifp.source_for6(dst)?;
+        route.src = route.ifp.source_through6(dst, route.next_hop)?;
     }
     Some(route)
 }

@@ -83,6 +83,23 @@ fn advert_with(
     (preferred, valid): (u32, u32),
     options: &[u8],
 ) -> Vec<u8> {
+    let options = [&prefix_option(PREFIX, preferred, valid)[..], options].concat();
+    advert_of(ROUTER_MAC, hop_limit, lifetime, &options)
+}
+
+/// The option of a prefix of 64 bits, on the link and for addresses.
+fn prefix_option(prefix: Ipv6Addr, preferred: u32, valid: u32) -> Vec<u8> {
+    let times = [valid.to_be_bytes(), preferred.to_be_bytes(), [0; 4]];
+    [
+        &[3, 4, 64, 0xc0][..],
+        times.as_flattened(),
+        &prefix.octets(),
+    ]
+    .concat()
+}
+
+/// An advertisement of the router that has this Ethernet address.
+fn advert_of(mac: MacAddr, hop_limit: u8, lifetime: u16, options: &[u8]) -> Vec<u8> {
     let [l1, l0] = lifetime.to_be_bytes();
     let message = Icmp6Message::Other {
         kind: NdpMessage::ROUTER_ADVERT,
@@ -91,14 +108,109 @@ fn advert_with(
     };
     let mut body = vec![0; 8];
     body.extend([1, 1]);
-    body.extend(ROUTER_MAC.0);
-    body.extend([3, 4, 64, 0xc0]);
-    body.extend(valid.to_be_bytes());
-    body.extend(preferred.to_be_bytes());
-    body.extend([0; 4]);
-    body.extend(PREFIX.octets());
+    body.extend(mac.0);
     body.extend(options);
-    icmp6_frame(router(), ALL_NODES, 255, message, &body)
+    icmp6_frame(link_local_of(mac), ALL_NODES, 255, message, &body)
+}
+
+#[test]
+fn a2_an_optimistic_address_is_used_while_it_is_probed_for() {
+    // RFC 4429: breaks if a host waits for its probes before it speaks, tells others an address that another station may have,
+    // asks for neighbours from it, or keeps it when another station has it.
+    let autoconf = Autoconf {
+        optimistic: true,
+        secret: [7; 16],
+        ..Autoconf::default()
+    };
+    let lab = Lab::new(Setup {
+        addrs6: Vec::new(),
+        autoconf: Some(autoconf),
+        ..Setup::default()
+    });
+    lab.give(&advert(1800, 1000, 2000));
+    let all = lab.stack.addresses(lab.iface);
+    let learnt = all.iter().find_map(|(own, _)| match own {
+        IpAddr::V6(own) if own.segments()[..4] == PREFIX.segments()[..4] => Some(*own),
+        _ => None,
+    });
+    let learnt = learnt.expect("used at once");
+    drop(lab.frames());
+    let (far, near) = (
+        "2001:db8:9::1".parse().unwrap(),
+        PREFIX | Ipv6Addr::from_bits(0x77),
+    );
+    let socket = lab.stack.udp_bind(at6(learnt, 7)).unwrap();
+    socket
+        .send_to(lab.chain(b"by the router"), at6(far, 9))
+        .unwrap();
+    let sent = parse6(&lab.frame());
+    assert_eq!((sent.to, sent.src, sent.dst), (ROUTER_MAC, learnt, far));
+    // A neighbour that is not known is not asked for yet.
+    socket.send_to(lab.chain(b"later"), at6(near, 9)).unwrap();
+    assert!(lab.frames().is_empty());
+    let question = NeighborMessage::solicit(learnt, Some(ROUTER_MAC), None);
+    lab.give(&nd_frame(router(), solicited_node(learnt), &question));
+    let (header, _) = parse_icmp6(&parse6(&lab.frame()));
+    assert_eq!(
+        (header.kind(), header.rest()[0] & 0x60),
+        (NdpMessage::NEIGHBOR_ADVERT, 0x40)
+    );
+    let seen = after(&lab, 2500);
+    assert!(probed(&seen).contains(&learnt), "probed for all the same");
+    let asks = |seen: &Seen6| seen.dst == solicited_node(near) && !seen.src.is_unspecified();
+    assert!(seen.iter().any(asks), "the neighbour is asked for now");
+    lab.give(&nd_frame(router(), solicited_node(learnt), &question));
+    let (header, _) = parse_icmp6(&parse6(&lab.frame()));
+    assert_eq!(header.rest()[0] & 0x60, 0x60, "like any other address");
+    drop(socket);
+    lab.done();
+    // Another station has it.
+    let lab = Lab::new(Setup {
+        addrs6: Vec::new(),
+        autoconf: Some(autoconf),
+        ..Setup::default()
+    });
+    lab.give(&advert(1800, 1000, 2000));
+    assert!(has(&lab, learnt));
+    let answer = NeighborMessage::advert(learnt, PEER_MAC, AdvertFlags::default());
+    lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
+    assert!(!has(&lab, learnt), "gone");
+    lab.done();
+}
+
+#[test]
+fn s5_5_the_source_is_of_a_prefix_that_the_next_hop_advertises() {
+    // RFC 6724 rule 5.5, RFC 8028: breaks if a packet for one provider's router comes from an address of the other's, which
+    // that router may drop; the longest prefix in common would choose it here.
+    let lab = host(Vec::new());
+    let (other_mac, far) = (
+        MacAddr([2, 0, 0, 0, 5, 2]),
+        "2001:db8:0:3::9".parse().unwrap(),
+    );
+    let other_prefix: Ipv6Addr = "2001:db8:ff::".parse().unwrap();
+    for (mac, prefix) in [(ROUTER_MAC, PREFIX), (other_mac, other_prefix)] {
+        let option = prefix_option(prefix, 1000, 2000);
+        lab.give(&advert_of(mac, 64, 1800, &option));
+    }
+    after(&lab, 3000);
+    for (mac, prefix) in [(ROUTER_MAC, PREFIX), (other_mac, other_prefix)] {
+        let to = IfAddr {
+            addr: far,
+            prefix_len: 128,
+        };
+        let way = RouteKind::Gateway(lab.iface, link_local_of(mac));
+        lab.stack.add_route6(to, way).unwrap();
+        let anywhere = at6(Ipv6Addr::UNSPECIFIED, 0);
+        let stream = lab.stack.tcp_connect(anywhere, at6(far, 80)).unwrap();
+        let syn = parse6(&lab.frame());
+        assert_eq!((syn.to, syn.dst), (mac, far));
+        assert_eq!(syn.src.segments()[..4], prefix.segments()[..4], "by {mac}");
+        stream.abort();
+        drop(stream);
+        drop(lab.frames());
+        lab.stack.delete_route6(to).unwrap();
+    }
+    lab.done();
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn s_the_rules_choose_as_rfc_6724_says() {
         let mut own: Vec<Ipv6Addr> = own.iter().map(|text| addr(text)).collect();
         for _ in 0..2 {
             assert_eq!(
-                select(own.iter().copied(), addr(dst), |_| false),
+                select(own.iter().copied(), addr(dst), |_| Standing::default()),
                 Some(addr(expected)),
                 "to {dst}"
             );

@@ -3,7 +3,8 @@
 //! Failing, not killing: a C library or a kernel that comes later may try a call that is newer than this list and can do
 //! without; and code that a packet took over gets nothing either way.
 //!
-//! The list comes from tracing the end-to-end tests (`strace -f`), and each entry says what needs it. Where a call can do
+//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It names no
+//! call that aarch64 lacks, but for the one of [`WAITING`]. Where a call can do
 //! more than serving takes, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not
 //! exist here, and the C library uses clone(2).
 //!
@@ -16,110 +17,114 @@ use std::io;
 use libc::c_long;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, apply_filter_all_threads,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
 };
 
 use super::Uses;
 
+/// A system call that is allowed with any arguments. The lists say behind each what needs it.
+#[derive(Clone, Copy)]
+struct AllowedCall {
+    number: c_long,
+    /// For the tests: the number is that of this machine.
+    #[cfg_attr(not(test), allow(dead_code))]
+    name: &'static str,
+}
+
+/// A call by its name, and the part of this program or of the C library that needs it.
+macro_rules! call {
+    ($name:ident, $needed_by:literal) => {
+        AllowedCall {
+            number: libc::$name,
+            name: stringify!($name),
+        }
+    };
+}
+
 /// Allowed with any arguments: they act on descriptors that are open, on this process's memory, or on the calling thread.
-const FREE: &[(c_long, &str)] = &[
+const FREE: &[AllowedCall] = &[
     // Packets, host sockets, captures, standard error, the channel to the monitor, clients of the control socket.
-    (libc::SYS_read, "TAP, eventfd, signalfd, clients"),
-    (libc::SYS_readv, "frames from the TAP into clusters"),
-    (
-        libc::SYS_write,
-        "standard error, captures, eventfd, clients",
-    ),
-    (libc::SYS_writev, "frames to the TAP, standard error"),
-    (libc::SYS_recvmsg, "host sockets, the channel"),
-    (libc::SYS_recvfrom, "clients of the control socket"),
-    (libc::SYS_sendmsg, "host sockets, the channel"),
-    (libc::SYS_sendto, "clients of the control socket"),
-    (libc::SYS_connect, "host sockets"),
-    (libc::SYS_accept4, "published ports, the control socket"),
-    (libc::SYS_shutdown, "the guest's FIN"),
-    (libc::SYS_getsockopt, "SO_ERROR of a connection"),
-    (libc::SYS_getsockname, "netstat's column of host ports"),
-    (libc::SYS_close, "everything"),
-    (
-        libc::SYS_ftruncate,
-        "a capture on a full disk ends with a whole block",
+    call!(SYS_read, "TAP, eventfd, signalfd, clients"),
+    call!(SYS_readv, "frames from the TAP into clusters"),
+    call!(SYS_write, "standard error, captures, eventfd, clients"),
+    call!(SYS_writev, "frames to the TAP, standard error"),
+    call!(SYS_recvmsg, "host sockets, the channel"),
+    call!(SYS_recvfrom, "clients of the control socket"),
+    call!(SYS_sendmsg, "host sockets, the channel"),
+    call!(SYS_sendto, "clients of the control socket"),
+    call!(SYS_connect, "host sockets"),
+    call!(SYS_accept4, "published ports, the control socket"),
+    call!(SYS_shutdown, "the guest's FIN"),
+    call!(SYS_getsockopt, "SO_ERROR of a connection"),
+    call!(SYS_getsockname, "netstat's column of host ports"),
+    call!(SYS_close, "everything"),
+    call!(
+        SYS_ftruncate,
+        "a capture on a full disk ends with a whole block"
     ),
     // The loop.
-    (libc::SYS_epoll_ctl, "new sockets"),
-    (libc::SYS_epoll_pwait, "the loop"),
-    (libc::SYS_futex, "locks, the join of threads"),
-    (libc::SYS_sched_yield, "spinning locks"),
-    (libc::SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
-    (libc::SYS_clock_gettime, "where the vDSO has none"),
-    (libc::SYS_getrandom, "hash keys of the standard library"),
+    call!(SYS_epoll_ctl, "new sockets"),
+    call!(SYS_epoll_pwait, "the loop"),
+    call!(SYS_futex, "locks, the join of threads"),
+    call!(SYS_sched_yield, "spinning locks"),
+    call!(SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
+    call!(SYS_clock_gettime, "where the vDSO has none"),
+    call!(SYS_getrandom, "hash keys of the standard library"),
     // Memory, without making any of it executable (below).
-    (libc::SYS_munmap, "allocators, ends of threads"),
-    (libc::SYS_mremap, "the C library's heap"),
-    (libc::SYS_brk, "the C library's heap"),
-    (libc::SYS_madvise, "giving memory back"),
-    (libc::SYS_process_madvise, "giving many pieces back at once"),
-    (
-        libc::SYS_membarrier,
-        "taking buffers from other CPUs' caches",
-    ),
-    (libc::SYS_getcpu, "per-CPU caches without rseq"),
+    call!(SYS_munmap, "allocators, ends of threads"),
+    call!(SYS_mremap, "the C library's heap"),
+    call!(SYS_brk, "the C library's heap"),
+    call!(SYS_madvise, "giving memory back"),
+    call!(SYS_process_madvise, "giving many pieces back at once"),
+    call!(SYS_membarrier, "taking buffers from other CPUs' caches"),
+    call!(SYS_getcpu, "per-CPU caches without rseq"),
     // Threads, and the end.
-    (libc::SYS_set_robust_list, "start of a thread"),
-    (libc::SYS_rseq, "start of a thread"),
-    (libc::SYS_sigaltstack, "start of a thread"),
-    (
-        libc::SYS_sched_getaffinity,
-        "start of a thread, number of CPUs",
+    call!(SYS_set_robust_list, "start of a thread"),
+    call!(SYS_rseq, "start of a thread"),
+    call!(SYS_sigaltstack, "start of a thread"),
+    call!(SYS_sched_getaffinity, "start of a thread, number of CPUs"),
+    call!(SYS_rt_sigprocmask, "start of a thread, abort(3)"),
+    call!(SYS_rt_sigaction, "start of the first thread, abort(3)"),
+    call!(
+        SYS_rt_sigreturn,
+        "the standard library's handler of stack overflows"
     ),
-    (libc::SYS_rt_sigprocmask, "start of a thread, abort(3)"),
-    (
-        libc::SYS_rt_sigaction,
-        "start of the first thread, abort(3)",
-    ),
-    (
-        libc::SYS_rt_sigreturn,
-        "the standard library's handler of stack overflows",
-    ),
-    (libc::SYS_gettid, "locks' owners, abort(3)"),
-    (libc::SYS_getpid, "abort(3), giving memory back"),
-    (libc::SYS_exit, "end of a thread"),
-    (libc::SYS_exit_group, "the end"),
+    call!(SYS_gettid, "locks' owners, abort(3)"),
+    call!(SYS_getpid, "abort(3), giving memory back"),
+    call!(SYS_exit, "end of a thread"),
+    call!(SYS_exit_group, "the end"),
 ];
 
-/// Waiting, in the forms that the C library uses.
+/// Waiting, in the form that the C library uses: later architectures than x86-64 have only the newest form of each call.
 #[cfg(target_arch = "x86_64")]
-const WAITING: &[(c_long, &str)] = &[(libc::SYS_poll, "the watch, captures to a FIFO")];
+const WAITING: &[AllowedCall] = &[call!(SYS_poll, "the watch, captures to a FIFO")];
 #[cfg(not(target_arch = "x86_64"))]
-const WAITING: &[(c_long, &str)] = &[(libc::SYS_ppoll, "the watch, captures to a FIFO")];
+const WAITING: &[AllowedCall] = &[call!(SYS_ppoll, "the watch, captures to a FIFO")];
 
 /// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
 /// a process that was taken over could read what its user may.
-const SERVING: &[(c_long, &str)] = &[
-    (libc::SYS_openat2, "a file below the directory"),
-    (libc::SYS_fstat, "its length and time"),
-    (
-        libc::SYS_preadv2,
-        "its bytes that are in memory, into clusters",
-    ),
-    (libc::SYS_pread64, "its other bytes, in a thread that waits"),
-    (libc::SYS_lseek, "the length of the copy"),
-    (libc::SYS_fadvise64, "its next bytes are read ahead"),
-    (libc::SYS_getdents64, "the names of a listing"),
+const SERVING: &[AllowedCall] = &[
+    call!(SYS_openat2, "a file below the directory"),
+    call!(SYS_fstat, "its length and time"),
+    call!(SYS_preadv2, "its bytes that are in memory, into clusters"),
+    call!(SYS_pread64, "its other bytes, in a thread that waits"),
+    call!(SYS_lseek, "the length of the copy"),
+    call!(SYS_fadvise64, "its next bytes are read ahead"),
+    call!(SYS_getdents64, "the names of a listing"),
 ];
 
 /// Where threads of [`mbuma::runtime`] start later.
-const RUNTIME: &[(c_long, &str)] = &[
-    (libc::SYS_epoll_create1, "a worker's epoll set"),
-    (libc::SYS_eventfd2, "a worker's wakeups"),
+const RUNTIME: &[AllowedCall] = &[
+    call!(SYS_epoll_create1, "a worker's epoll set"),
+    call!(SYS_eventfd2, "a worker's wakeups"),
 ];
 
 /// Where a virtual machine shares its memory. The rest is allowed in any case: its descriptors come with a message
 /// (recvmsg), are mapped (mmap, without execution), watched (epoll_ctl), set not to block (ioctl with FIONBIO), and written
 /// (write).
-const SHARED_MEMORY: &[(c_long, &str)] = &[(
-    libc::SYS_fstat,
-    "that the memory is not longer than its file",
+const SHARED_MEMORY: &[AllowedCall] = &[call!(
+    SYS_fstat,
+    "that the memory is not longer than its file"
 )];
 
 /// Socket options that the gateway sets: level and name.
@@ -150,11 +155,26 @@ pub(super) fn restrict(binds: bool, uses: &Uses<'_>) -> io::Result<()> {
 fn absent() -> Result<BpfProgram, BackendError> {
     let calls = [(libc::SYS_clone3, Vec::new())];
     let absent = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    program(calls.into(), SeccompAction::Allow, absent)
+    let arch = std::env::consts::ARCH.try_into()?;
+    program(calls.into(), SeccompAction::Allow, absent, arch)
 }
 
-/// The list.
+/// The list, for this machine.
 fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    program(
+        allowed_calls(binds, uses)?,
+        denied,
+        SeccompAction::Allow,
+        arch,
+    )
+}
+
+fn allowed_calls(
+    binds: bool,
+    uses: &Uses<'_>,
+) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let serving = uses.served.map_or(&[][..], |_| SERVING);
     let runtime = if uses.runtime { RUNTIME } else { &[] };
     let shared = match uses.shared_memory {
@@ -163,22 +183,21 @@ fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
     };
     let free = FREE.iter().chain(WAITING).chain(serving);
     let free = free.chain(runtime).chain(shared);
-    let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<_, _> = free.map(|call| (call.number, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked(uses)?);
     calls.extend(uses.served.map(|_| copies()).transpose()?);
     // `--outbound-addr`.
     calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
-    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    program(calls, denied, SeccompAction::Allow)
+    Ok(calls)
 }
 
 fn program(
     calls: BTreeMap<c_long, Vec<SeccompRule>>,
     otherwise: SeccompAction,
     listed: SeccompAction,
+    arch: TargetArch,
 ) -> Result<BpfProgram, BackendError> {
-    let arch = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(calls, otherwise, listed, arch)?.try_into()
 }
 
@@ -259,3 +278,6 @@ fn masked(arg: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendErr
     let bits = SeccompCmpOp::MaskedEq(mask);
     SeccompCondition::new(arg, SeccompCmpArgLen::Dword, bits, value)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,8 @@
 # tests say so and are counted as skipped.
 set -euo pipefail
 case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
-tools=(curl iperf3 ip ping nc dig setpriv python3 udhcpc dhclient dhcpcd)
-packages=(curl iperf3 iproute2 iputils-ping netcat-openbsd bind9-dnsutils util-linux python3)
+tools=(curl iperf3 ip ping traceroute nc dig setpriv python3 udhcpc dhclient dhcpcd)
+packages=(curl iperf3 iproute2 iputils-ping traceroute netcat-openbsd bind9-dnsutils util-linux python3)
 clients=(udhcpc isc-dhcp-client dhcpcd-base)
 missing=()
 for tool in "${tools[@]}"; do command -v "$tool" >/dev/null || missing+=("$tool"); done

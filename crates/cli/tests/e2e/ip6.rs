@@ -318,6 +318,29 @@ print(socket.create_connection((sys.argv[1], 7), 20).recv(100).decode())
 }
 
 #[test]
+fn traceroute_finds_the_gateway_and_the_end_of_the_way() {
+    // Breaks when the gateway is not seen on the way, or answers in the place of the host at its end, by UDP, ICMP or TCP.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        ip6(),
+        programs(&["traceroute"])
+    );
+    on_an_island!();
+    make_neighbour6();
+    for method in ["", "-I", "-T -p 7"] {
+        let script = format!("traceroute -6 -n -q 1 -w 20 {method} 2001:db8:1::2");
+        let out = output_of(&[], &script);
+        let hops = out.lines().skip(1);
+        let hops: Vec<_> = hops
+            .filter_map(|hop| hop.split_whitespace().nth(1))
+            .collect();
+        assert_eq!(hops, ["fd00::2", "2001:db8:1::2"], "{method}: {out}");
+    }
+}
+
+#[test]
 fn bulk_over_ipv6_moves() {
     // Breaks when iperf3 over IPv6 stalls in either direction.
     needs!(guests(), an_island(), ip6(), programs(&["iperf3"]));

@@ -5,6 +5,7 @@
 //!            parent <- Mapped
 //!            child  Ready + TAP ->          run:     guard  Started + pidfd ->
 //!            parent <- Go                            guard  Conversation + the child's channel ->
+//!                                                    parent <- Hold + a descriptor
 //!            child  (execs, which closes             guard  Changed ->     (COMMAND stopped or ended)
 //!                    its end)                        parent <- End         (or its end closes)
 //!   both:    gateway process  Up ->  (the stack answers)
@@ -65,6 +66,8 @@ pub(crate) enum ChannelMessage {
     Conversation,
     /// COMMAND stopped or ended.
     Changed(Change),
+    /// Hold the descriptor that comes along.
+    Hold,
     /// End COMMAND's remaining processes, asking first.
     End,
     /// The gateway process: the stack answers, and all ports are bound.

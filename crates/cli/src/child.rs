@@ -88,6 +88,11 @@ impl Child {
         }
     }
 
+    /// Has the guard hold a descriptor, so that it does not end with this process.
+    pub(crate) fn hold(&self, fd: BorrowedFd<'_>) {
+        self.guard.hold(fd);
+    }
+
     /// Sends COMMAND a signal.
     pub(crate) fn forward(&self, signo: i32) -> io::Result<()> {
         self.pidfd.signal(signo)

@@ -222,6 +222,10 @@ impl Lifecycle for CommandEnds<'_> {
         vec![self.child.as_fd(), self.signals.as_fd()]
     }
 
+    fn hold(&self, fd: BorrowedFd<'_>) {
+        self.child.hold(fd);
+    }
+
     fn check(&mut self) -> Result<GuestState, Error> {
         // Without COMMAND only mbuma can act on a signal. Signals come first here,
         // so that one which ended COMMAND is COMMAND's.

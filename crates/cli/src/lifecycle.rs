@@ -23,6 +23,9 @@ pub(crate) trait Lifecycle {
     /// event on any of them, hang-up included, means [`Lifecycle::check`].
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
+    /// Has a process that outlives this one, if there is one, hold a descriptor too.
+    fn hold(&self, _fd: BorrowedFd<'_>) {}
+
     /// Handles events: passes signals on, reaps ended processes. Never blocks, and may be
     /// called when nothing happened, or after the guest's end.
     fn check(&mut self) -> Result<GuestState, Error>;

@@ -76,7 +76,10 @@ pub(crate) fn serve(
     // Where it can't be watched, the gateway asks those that it found.
     let resolv_conf = net.asks_hosts_servers().then(ResolvConfWatch::begin);
     let resolv_conf = resolv_conf.and_then(Result::ok);
-    let gateway = Gateway::start(guest, net, control, bound, resolv_conf.as_ref())
+    if let Some(watch) = &resolv_conf {
+        lifecycle.hold(watch.as_fd());
+    }
+    let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
     if !net.no_sandbox {
         sandbox::keep_only(Kept::Monitor);
@@ -130,7 +133,6 @@ impl Gateway {
         net: &NetOpts,
         control: Option<UnixListener>,
         ports: Vec<PublishedPort>,
-        resolv_conf: Option<&ResolvConfWatch>,
     ) -> io::Result<Gateway> {
         let (pid, channel) = crate::channel::fork(|monitor| {
             let handed = gateway_process::Handed {
@@ -138,7 +140,6 @@ impl Gateway {
                 control,
                 ports,
                 monitor,
-                resolv_conf: resolv_conf.map(AsFd::as_fd),
             };
             gateway_process::main(handed, net)
         })?;

@@ -20,6 +20,9 @@
 //! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
 //! a debugger, a pid file or a socket's peer credentials mean nothing across it.
 //!
+//! The kernel takes milliseconds to end some descriptors. mbuma has the guard hold such a one too: if mbuma is killed, its
+//! channels to the guard and to the gateway process must end together.
+//!
 //! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of the
 //! guest's, nor COMMAND's standard three.
 //! Locks: none.
@@ -111,6 +114,12 @@ impl Guard {
             Some((ChannelMessage::Changed(change), _)) => Some(change),
             _ => None,
         })
+    }
+
+    /// Has the guard hold this descriptor to its end.
+    pub(crate) fn hold(&self, fd: BorrowedFd<'_>) {
+        // One that is gone, or full of messages, is no reason to stop.
+        let _ = self.channel.send(&ChannelMessage::Hold, Some(fd));
     }
 
     /// Takes note that process `pid` ended, if it is the guard.
@@ -206,6 +215,7 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
             let _ = mbuma.send(&ChannelMessage::Changed(change), None);
         }
     };
+    let mut held = None;
     let asked = loop {
         // Signals other than SIGCHLD were meant for mbuma, which gets them too.
         while let Ok(Some(_)) = signals.read() {}
@@ -214,7 +224,10 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
         }
         match fd::poll(&[signals.as_fd(), mbuma.as_fd()], None).as_deref() {
             Ok([_, false]) => {}
-            Ok(_) => break matches!(mbuma.recv(), Ok(Some((ChannelMessage::End, _)))),
+            Ok(_) => match mbuma.recv() {
+                Ok(Some((ChannelMessage::Hold, fd))) => held = fd,
+                heard => break matches!(heard, Ok(Some((ChannelMessage::End, _)))),
+            },
             Err(_) => break false,
         }
     };
@@ -223,5 +236,6 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
     } else {
         descendants::kill_all(&[], None, tell);
     }
+    drop(held);
     0
 }

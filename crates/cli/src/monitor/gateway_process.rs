@@ -25,38 +25,33 @@ use crate::sys::process;
 const NAME: &CStr = c"mbuma-gateway";
 
 /// The descriptors and values that the monitor hands over.
-pub(super) struct Handed<'a> {
+pub(super) struct Handed {
     pub(super) guest: Guest,
     /// Where `mbuma netstat` asks.
     pub(super) control: Option<UnixListener>,
     /// The ports that are published from the beginning.
     pub(super) ports: Vec<PublishedPort>,
     pub(super) monitor: Channel,
-    /// The monitor's watch of resolv.conf, which is only held. The kernel takes milliseconds to end an inotify instance: if the
-    /// monitor is killed, they must not come between the ends of its channels, nor before the end of this process.
-    pub(super) resolv_conf: Option<BorrowedFd<'a>>,
 }
 
-impl Handed<'_> {
+impl Handed {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let control = self.control.iter().map(AsFd::as_fd);
         let ports = self.ports.iter().map(|port| port.socket.as_fd());
         let link = self.guest.link.fds().into_iter();
         let given = link.chain(control).chain(ports);
-        let given = given.chain([self.monitor.as_fd()]);
-        given.chain(self.resolv_conf).collect()
+        given.chain([self.monitor.as_fd()]).collect()
     }
 }
 
 /// Serves the guest; gives the exit code, and tells it to the monitor.
-pub(super) fn main(handed: Handed<'_>, net: &NetOpts) -> u8 {
+pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     let prepared = prepare(&handed);
     let Handed {
         guest,
         control,
         ports,
         monitor,
-        resolv_conf: _,
     } = handed;
     let mut lifecycle = ByMonitor {
         monitor,
@@ -82,7 +77,7 @@ pub(super) fn main(handed: Handed<'_>, net: &NetOpts) -> u8 {
 }
 
 /// Closes the monitor's descriptors.
-fn prepare(handed: &Handed<'_>) -> Result<(), Error> {
+fn prepare(handed: &Handed) -> Result<(), Error> {
     let closed = fd::close_all_but(&handed.fds());
     closed.map_err(Error::io("closing descriptors"))?;
     process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;

@@ -1,6 +1,6 @@
 //! Names inside: the guest's own, hosts that are added, and the name server that is asked.
 
-use crate::common::island::{make_tun, resolve_with};
+use crate::common::island::{make_tun, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, NameServer};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, output_of, program};
@@ -65,4 +65,30 @@ fn another_name_server_is_asked() {
     guest.wait_for("none");
     std::fs::write("/run/resolv.conf", "nameserver 127.0.0.1\n").expect("the island's");
     assert_eq!(guest.finish().good(), "none\nfound\n");
+    // The same, by the renaming of another file over it, as most programs replace it. The kernel takes away all that is mounted
+    // over a file that is replaced, the guest's own resolv.conf too: so the guest names the gateway's server.
+    shell(
+        "umount $(readlink -f /etc/resolv.conf)
+         mkdir /run/etc
+         cp -a /etc/passwd /etc/group /etc/hosts /etc/nsswitch.conf /run/etc/
+         mount --bind /run/etc /etc
+         echo nameserver 127.0.0.9 >/etc/resolv.conf",
+    );
+    let script = script.replace("dig", "dig @10.0.2.3");
+    let guest = Running::start(crate::common::mbuma(&[], &script));
+    guest.wait_for("none");
+    holds_no_watch(guest.gateway());
+    shell("echo nameserver 127.0.0.1 >/etc/new; mv /etc/new /etc/resolv.conf");
+    assert_eq!(guest.finish().good(), "none\nfound\n");
+}
+
+/// The process that reads what the guest sends has no watch of the host's files, from which it would learn their names.
+fn holds_no_watch(gateway: u32) {
+    let fds = std::fs::read_dir(format!("/proc/{gateway}/fd")).expect("it runs");
+    for fd in fds {
+        // One may be gone by now.
+        let link = fd.and_then(|fd| std::fs::read_link(fd.path()));
+        let is_watch = link.is_ok_and(|link| link.to_string_lossy().contains("inotify"));
+        assert!(!is_watch, "an inotify instance");
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) use impair::Impairment;
 use names::AddedHost;
 pub(crate) use outbound::Sources;
 use outbound::{OutboundAddr, OutboundOpts};
+pub(crate) use pasta::{LoopbackOpts, OutwardRequest};
 use placed::AddressOpts;
 pub(crate) use port_range::{Proto, Publish, PublishRange, PublishRequest};
 use port_range::{port, ports_of};
@@ -297,6 +298,10 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) no_dns: bool,
 
+    /// Ports of the guest's loopback, and ports that are found by looking.
+    #[arg(skip)]
+    pub(crate) loopback: LoopbackOpts,
+
     /// The guests are several.
     #[arg(skip)]
     pub(crate) network: bool,
@@ -443,6 +448,7 @@ impl Default for NetOpts {
             outbound: OutboundOpts::default(),
             allow: Vec::new(),
             no_dns: false,
+            loopback: LoopbackOpts::default(),
             network: false,
             dhcp: vm::DhcpOpts::default(),
             maps: Vec::new(),

@@ -1,7 +1,7 @@
 //! `mbuma attach`: a network for a namespace that someone else made.
 //!
 //! A forked helper enters the namespaces, makes and configures the interface there, hands the TAP
-//! back and ends; mbuma itself never leaves the host's namespaces, where its sockets belong.
+//! back and ends, unless there are ports of the guest's loopback to be opened; mbuma itself never leaves the host's namespaces, where its sockets belong.
 //!
 //! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state and the default
 //! route. The interface goes when mbuma goes.
@@ -25,6 +25,7 @@ use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
+use crate::namespace_agent::{self, NamespaceAgent};
 use crate::sandbox::{self, Kept};
 use crate::say;
 use crate::signals::SignalFd;
@@ -86,7 +87,7 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let place = AttachPlace::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
-    let guest = make_guest(&args.ifname, &args.net, &place)?;
+    let (guest, agent) = make_guest(&args.ifname, &args.net, &place)?;
     let mut lifecycle = NamespaceEnds {
         signals,
         announcement,
@@ -94,6 +95,7 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
         exit_fd,
         process: place.process,
         name: name_of(&args.target, &place.net)?,
+        agent,
     };
     drop(place.net);
     monitor::serve(guest, &args.net, &mut lifecycle)
@@ -107,7 +109,7 @@ pub(crate) fn interface_in(
 ) -> Result<(Guest, HeldNetwork), Error> {
     let place = AttachPlace::find(target, None)?;
     refuse_our_own(&place)?;
-    let guest = make_guest(ifname, net, &place)?;
+    let (guest, _) = make_guest(ifname, net, &place)?;
     let name = name_of(target, &place.net)?;
     Ok((guest, HeldNetwork::new(place.process, name)))
 }
@@ -252,11 +254,17 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
     Ok((theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
 }
 
-/// Has a helper make the interface in `place`.
-fn make_guest(ifname: &str, net: &NetOpts, place: &AttachPlace) -> Result<Guest, Error> {
+/// Has a helper make the interface in `place`. It stays where ports of the guest's loopback are to be opened.
+fn make_guest(
+    ifname: &str,
+    net: &NetOpts,
+    place: &AttachPlace,
+) -> Result<(Guest, Option<NamespaceAgent>), Error> {
     let (_, channel) = channel::fork(|channel| helper_main(ifname, net, place, &channel))
         .map_err(Failure::at(SetupStep::Child))?;
-    receive_guest(&channel, ifname, net)
+    let guest = receive_guest(&channel, ifname, net)?;
+    let agent = (!net.loopback.is_empty()).then(|| NamespaceAgent::meet(channel));
+    Ok((guest, agent.transpose()?))
 }
 
 /// The helper, from the fork to its exit code.
@@ -269,7 +277,10 @@ fn helper_main(ifname: &str, net: &NetOpts, place: &AttachPlace, channel: &Chann
             sandbox::keep_only(Kept::NetworkSetup);
             guest::make_interface(ifname, net)
         });
-    guest::answer(channel, made)
+    match guest::answer(channel, made) {
+        0 if !net.loopback.is_empty() => namespace_agent::main(channel),
+        code => code,
+    }
 }
 
 /// `attach` lasts until the namespace's process ends, until the namespace's name is removed, until the other end of
@@ -281,6 +292,7 @@ struct NamespaceEnds {
     exit_fd: Option<OwnedFd>,
     process: Option<Pidfd>,
     name: Option<NamedNetwork>,
+    agent: Option<NamespaceAgent>,
 }
 
 impl NamespaceEnds {
@@ -314,6 +326,10 @@ impl Lifecycle for NamespaceEnds {
         File::from(fd)
             .write_all(b"1")
             .map_err(Error::io("saying on --ready-fd that the network is up"))
+    }
+
+    fn take_agent(&mut self) -> Option<NamespaceAgent> {
+        self.agent.take()
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {

@@ -13,8 +13,11 @@
 //!            monitor <- Stop         (at once; as if its end closes)
 //!            monitor <- Publish + socket, Unpublish
 //!            monitor <- NameServers  (the host's have changed)
+//!            monitor <- OpenOutward + socket   (a port of the guest's loopback)
 //!            monitor <- GuestJoined + TAP, GuestLeft     (of a network)
 //!            gateway process  Done -> (and ends)
+//!   pasta:   agent  Listening + lists ->
+//!            monitor: Bind ->  agent  Bound + sockets ->
 //!   At any point instead, from a child:  Failed ->
 //! ```
 //!
@@ -28,10 +31,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
+use crate::args::Publish;
 use crate::errors::Failure;
 use crate::guests::{GuestId, GuestSpec};
 use crate::network::message::NetworkMessage;
-use crate::ports::{PortSpec, PublishedId};
+use crate::ports::{OutwardSpec, PortSpec, PublishedId};
 use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
 use crate::sys::tap::{Offloads, OffloadsInJson};
@@ -78,8 +82,16 @@ pub(crate) enum ChannelMessage {
     Stop,
     /// One more published port; its socket comes along.
     Publish(PortSpec),
-    /// This one is not published any more.
+    /// A port of the guest's loopback leads to the host's; its socket comes along.
+    OpenOutward(OutwardSpec),
+    /// This one, published or outward, is closed.
     Unpublish(PublishedId),
+    /// The agent: the kernel's lists of sockets come along, and the range of ports that the kernel chooses from.
+    Listening(u16, u16),
+    /// Open this port of the guest's loopback.
+    Bind(Publish),
+    /// The sockets come along, or the number of the error.
+    Bound(Option<i32>),
     /// The host's resolv.conf names these from now on.
     NameServers(Vec<SocketAddr>),
     /// A network has one guest more; its TAP comes along.

@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::errors::Error;
 use crate::guests::{GuestChange, NetworkRequest};
+use crate::namespace_agent::NamespaceAgent;
 use crate::ports::PortChange;
 
 /// When to begin, when to stop, and what else wants attention in between.
@@ -35,7 +36,12 @@ pub(crate) trait Lifecycle {
         Vec::new()
     }
 
-    /// The same of guests of a network.
+    /// The process in the guest's namespaces, if there is one: the monitor's to ask from then on.
+    fn take_agent(&mut self) -> Option<NamespaceAgent> {
+        None
+    }
+
+    /// Changes of guests of a network, likewise.
     fn take_guest_changes(&mut self) -> Vec<GuestChange> {
         Vec::new()
     }

@@ -15,6 +15,7 @@
 //! Locks: none.
 
 mod api;
+mod followed;
 mod gateway_process;
 mod ports;
 mod resolv_watch;
@@ -34,12 +35,13 @@ use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances::{self, SocketKind};
-use crate::ports::PublishedPort;
+use crate::ports::{OutwardPort, PublishedPort};
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
+use followed::FollowedPorts;
 use ports::Ports;
 use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
@@ -51,8 +53,9 @@ const LIFECYCLE: u64 = 0;
 const GATEWAY: u64 = 1;
 const LOCKS: u64 = 2;
 const RESOLV_CONF: u64 = 3;
+const FOLLOWED: u64 = 4;
 /// The first of the numbers of the API sockets and their clients.
-const APIS: u64 = 4;
+const APIS: u64 = 5;
 
 /// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
 /// reported the error if the code is not 0.
@@ -68,6 +71,9 @@ pub(crate) fn serve(
     instances::own_pid();
     let mut ports = Ports::default();
     let bound = ports.begin(&net.published())?;
+    let followed = lifecycle.take_agent();
+    let followed = followed.map(|agent| FollowedPorts::begin(&net.loopback, agent, &mut ports));
+    let followed = followed.transpose()?;
     let (control, mut names) = (own_socket(SocketKind::Control), Vec::new());
     let control = control.map(|socket| socket.keep_name(&mut names));
     let apis = [own_socket(SocketKind::Ports), engines_socket(net)?];
@@ -86,6 +92,10 @@ pub(crate) fn serve(
     }
     let mut monitor = Monitor::new(gateway, lifecycle, ports, resolv_conf, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;
+    if let Some((followed, begun)) = followed {
+        let started = monitor.follow(followed, begun);
+        started.map_err(Error::io("handing over the ports of the guest's loopback"))?;
+    }
     // The names go last: other programs ask as long as there is an answer.
     monitor.run()
 }
@@ -174,6 +184,7 @@ struct Monitor<'a> {
     done: Option<u8>,
     ports: Ports,
     resolv_conf: Option<ResolvConfWatch>,
+    followed: Option<FollowedPorts>,
     api: Api,
 }
 
@@ -207,8 +218,17 @@ impl<'a> Monitor<'a> {
             done: None,
             ports,
             resolv_conf,
+            followed: None,
             api,
         })
+    }
+
+    /// Follows ports from now on.
+    fn follow(&mut self, mut followed: FollowedPorts, begun: Vec<OutwardPort>) -> io::Result<()> {
+        self.set.add(&followed, FOLLOWED, Interest::ReadEdge)?;
+        followed.start(begun, &mut self.ports, &self.gateway.channel)?;
+        self.followed = Some(followed);
+        Ok(())
     }
 
     /// Until the gateway process is done: its exit code.
@@ -229,6 +249,11 @@ impl<'a> Monitor<'a> {
                     LOCKS => self.pass_on_show_locks(),
                     RESOLV_CONF => self.pass_on_name_servers(),
                     LIFECYCLE | GATEWAY => {}
+                    FOLLOWED => {
+                        if let Some(followed) = &mut self.followed {
+                            followed.tick(&mut self.ports, &self.gateway.channel);
+                        }
+                    }
                     _ => {
                         let gateway = &self.gateway.channel;
                         self.api.attend(&self.set, &mut self.ports, gateway);

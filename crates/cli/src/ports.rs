@@ -35,11 +35,29 @@ pub(crate) struct PublishedPort {
     pub(crate) socket: OwnedFd,
 }
 
+/// What is known of a port of the guest's loopback that leads to the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OutwardSpec {
+    pub(crate) id: PublishedId,
+    pub(crate) proto: Proto,
+    pub(crate) host_port: u16,
+}
+
+/// The same, with its socket, which is one of the guest's namespace.
+#[derive(Debug)]
+pub(crate) struct OutwardPort {
+    pub(crate) spec: OutwardSpec,
+    /// Bound, without blocking; a TCP one listens.
+    pub(crate) socket: OwnedFd,
+}
+
 /// What changes while a guest is served.
 #[derive(Debug)]
 pub(crate) enum PortChange {
     /// One more.
     Add(PublishedPort),
+    /// One more outward port.
+    AddOutward(OutwardPort),
     /// This one no more.
     Remove(PublishedId),
 }

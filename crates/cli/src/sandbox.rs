@@ -147,8 +147,10 @@ pub(crate) enum Kept {
     /// The monitor's: the same; low ports, which may be published at any time; and looking for the namespace's name, which
     /// may lie in another user's directory.
     Monitor,
-    /// The configuration of the network namespace that the helper of `attach` has entered.
+    /// The configuration of the network namespace that the helper of `attach` has entered; and what it keeps after that.
     NetworkSetup,
+    /// Low ports of that namespace.
+    LowPorts,
 }
 
 /// The monitor, the guard and the helper of `attach`: each keeps the rights that its work takes, if it has them.
@@ -159,7 +161,8 @@ pub(crate) fn keep_only(kept: Kept) {
         Kept::Monitor => {
             CapabilitySet::KILL | CapabilitySet::NET_BIND_SERVICE | CapabilitySet::DAC_READ_SEARCH
         }
-        Kept::NetworkSetup => CapabilitySet::NET_ADMIN,
+        Kept::NetworkSetup => CapabilitySet::NET_ADMIN | CapabilitySet::NET_BIND_SERVICE,
+        Kept::LowPorts => CapabilitySet::NET_BIND_SERVICE,
     });
 }
 

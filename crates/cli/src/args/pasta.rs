@@ -5,24 +5,26 @@
 //! | to the background once ready, unless `--foreground` | the same |
 //! | address, netmask, gateway: the host's own unless given | the same; neighbours are reached through the gateway |
 //! | the gateway's address means the host's 127.0.0.1, unless `--no-map-gw` | the same |
-//! | `-t`, `-u`: `none`, lists and ranges | the same |
-//! | `-t auto`, `-T`, `-U` | a line on standard error: no such port is forwarded yet |
+//! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all`, and words with `~`, are errors |
 //! | without `--config-net`: DHCP | an error |
 //! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway where the host's is not of the link |
 //!
 //! Locks: none.
 //! Sources: passt(1).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+mod ports;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::{
-    AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, Publish,
-    PublishRange, PublishRequest, TapUse,
+    AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, PublishRange,
+    TapUse,
 };
 use crate::addressing::{Addressing, Addressing6};
-use crate::say;
 use crate::sys::routes::{self, DefaultRoute, DefaultRoute6};
+use ports::NamedPorts;
+pub(crate) use ports::{LoopbackOpts, OutwardRequest};
 
 /// Unless `--mtu` says otherwise.
 const MTU_DEFAULT: u16 = 65_520;
@@ -96,15 +98,23 @@ pub(crate) struct PastaArgs {
     #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
     map_guest_addr: Vec<MappedGuestAddr>,
 
-    /// TCP ports of the host that lead into the guest: none, or as in 127.0.0.1/8080-8081:80-81,443
+    /// TCP ports of the host that lead into the guest: none, auto, or as in 127.0.0.1/8080-8081:80-81,443
+    ///
+    /// auto: those on which programs of the guest listen. mbuma looks once a second. A port that is in use on the host, or that
+    /// mbuma may not open, is left out.
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
     tcp_ports: Vec<String>,
 
     /// The same for UDP
+    ///
+    /// auto: those to which programs of the guest are bound, outside of the range of ports that the kernel chooses, and those
+    /// on which they listen for TCP.
     #[arg(short = 'u', long, value_name = "SPEC", default_value = "auto")]
     udp_ports: Vec<String>,
 
-    /// TCP ports of the guest that lead to the host: none
+    /// TCP ports of the guest's loopback that lead to the host's loopback: none, auto, or as in 8080-8081:80-81,443
+    ///
+    /// auto: those on which programs of the host listen.
     #[arg(short = 'T', long, value_name = "SPEC", default_value = "auto")]
     tcp_ns: Vec<String>,
 
@@ -128,7 +138,7 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'f', long)]
     pub(crate) foreground: bool,
 
-    /// Say nothing that is no error
+    /// Say nothing that is no error, as in any case
     #[arg(short = 'q', long)]
     quiet: bool,
 
@@ -173,8 +183,10 @@ impl PastaArgs {
             );
         }
         let (host, host6) = (routes::default_route(), routes::default_route6());
+        let (publish, loopback) = self.ports()?;
         let net = NetOpts {
-            publish: self.published()?,
+            publish,
+            loopback,
             ..self.network(host.as_ref(), host6.as_ref())?
         };
         let name = host.map(|host| host.interface);
@@ -293,57 +305,30 @@ impl PastaArgs {
         Ok(all)
     }
 
-    fn published(&self) -> Result<Vec<PublishRange>, String> {
-        let mut all = Vec::new();
-        for (specs, proto) in [(&self.tcp_ports, Proto::Tcp), (&self.udp_ports, Proto::Udp)] {
-            for spec in specs {
-                all.extend(self.ranges(spec, proto)?);
+    /// The ports that are published from the beginning, and those at the loopback or found by looking.
+    fn ports(&self) -> Result<(Vec<PublishRange>, LoopbackOpts), String> {
+        let (mut published, mut loopback) = (Vec::new(), LoopbackOpts::default());
+        let inward = [
+            ("-t", &self.tcp_ports, Proto::Tcp),
+            ("-u", &self.udp_ports, Proto::Udp),
+        ];
+        for (option, specs, proto) in inward {
+            match NamedPorts::of(option, specs, proto)? {
+                NamedPorts::Auto => loopback.follow_guest.push(proto),
+                NamedPorts::Listed(ranges) => published.extend(ranges),
             }
         }
-        for spec in self.tcp_ns.iter().chain(&self.udp_ns) {
-            match &**spec {
-                "none" => {}
-                "auto" => self.say_no_auto("-T and -U"),
-                _ => {
-                    return Err(format!(
-                        "-T and -U {spec}: mbuma forwards no port of the guest yet"
-                    ));
-                }
+        let outward = [
+            ("-T", &self.tcp_ns, Proto::Tcp),
+            ("-U", &self.udp_ns, Proto::Udp),
+        ];
+        for (option, specs, proto) in outward {
+            match NamedPorts::of(option, specs, proto)? {
+                NamedPorts::Auto => loopback.follow_host.push(proto),
+                listed => loopback.outward.extend(listed.outward(option)?),
             }
         }
-        Ok(all)
-    }
-
-    fn ranges(&self, spec: &str, proto: Proto) -> Result<Vec<PublishRange>, String> {
-        match spec {
-            "none" => Ok(Vec::new()),
-            "auto" => {
-                self.say_no_auto("-t and -u");
-                Ok(Vec::new())
-            }
-            _ => {
-                let (addr, list) = match spec.rsplit_once('/') {
-                    Some((addr, list)) => (Some(addr), list),
-                    None => (None, spec),
-                };
-                let addr = addr.map(|addr| {
-                    let parsed = addr.parse::<IpAddr>();
-                    parsed.map_err(|_| format!("`{addr}` is no address"))
-                });
-                let addr = addr.transpose()?;
-                list.split(',')
-                    .map(|range| one_range(addr, range, proto))
-                    .collect()
-            }
-        }
-    }
-
-    fn say_no_auto(&self, options: &str) {
-        if !self.quiet {
-            say(&format!(
-                "{options} auto: not yet; ports take a list, or `mbuma publish`"
-            ));
-        }
+        Ok((published, loopback))
     }
 }
 
@@ -359,23 +344,6 @@ fn v6(addr: &IpAddr) -> Option<Ipv6Addr> {
         IpAddr::V4(_) => None,
         IpAddr::V6(addr) => Some(*addr),
     }
-}
-
-/// `80`, `80-89`, `8080:80` or `8080-8089:80-89`.
-fn one_range(addr: Option<IpAddr>, text: &str, proto: Proto) -> Result<PublishRange, String> {
-    let (host, guest) = text.split_once(':').unwrap_or((text, text));
-    let (host, guest) = (super::ports_of(host)?, super::ports_of(guest)?);
-    let everywhere = Ipv4Addr::UNSPECIFIED.into();
-    let publish = Publish {
-        host: SocketAddr::new(addr.unwrap_or(everywhere), *host.start()),
-        guest_port: *guest.start(),
-        proto,
-    };
-    let first = PublishRequest {
-        publish,
-        both: addr.is_none(),
-    };
-    PublishRange::of(first, host.len(), guest.len())
 }
 
 /// `24` or `255.255.255.0`.

@@ -112,7 +112,7 @@ pub(crate) struct Publish {
 }
 
 /// The protocol of a published port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Proto {
     /// TCP, unless said otherwise.

@@ -11,7 +11,9 @@ use kern::Time;
 use mbuma::runtime::{Inbox, Readiness, TaskWaker, WorkerPool};
 use mbuma::socket::{Incoming, Interceptor};
 
+use super::loopback::OutwardClient;
 use super::outgoing::{Outcome, Outgoing};
+use super::outward::OutwardConnection;
 use super::publish::{Accepted, Listener};
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
@@ -44,6 +46,8 @@ enum ConnectionStage {
     Outgoing(Outgoing),
     /// Both sides are there.
     Relay(Relay),
+    /// Between the guest's loopback and the host's.
+    Outward(OutwardConnection),
     /// In the middle of a turn.
     Turning,
 }
@@ -108,6 +112,10 @@ impl Connections {
         for _ in 0..BEGIN_MAX {
             let client = match listener.accept(shared) {
                 Accepted::Client(client) => client,
+                Accepted::Outward(client) => {
+                    self.add_outward(shared, client);
+                    continue;
+                }
                 Accepted::Lost => continue,
                 Accepted::None => return,
             };
@@ -117,6 +125,17 @@ impl Connections {
             }
         }
         listener.wake();
+    }
+
+    /// Adds a connection between two loopbacks.
+    fn add_outward(&mut self, shared: &Shared, client: OutwardClient) {
+        let token = self.table.next_token();
+        if client.watch(shared.poller(), token).is_ok() {
+            let wake = shared.wake_for(token);
+            let connection = OutwardConnection::new(client, token, shared.now());
+            let stage = ConnectionStage::Outward(connection);
+            self.table.insert(Connection { wake, stage });
+        }
     }
 
     /// Adds a connection whose host socket is watched already under the next token.
@@ -136,6 +155,7 @@ impl Connections {
         match &mut connection.stage {
             ConnectionStage::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
             ConnectionStage::Relay(relay) => relay.note(readiness),
+            ConnectionStage::Outward(outward) => outward.note(readiness),
             ConnectionStage::Turning => {}
         }
         connection.wake.wake();
@@ -166,6 +186,11 @@ impl Connections {
                         self.migrate(shared, token, to, now);
                     }
                 }
+            },
+            ConnectionStage::Outward(outward) => match outward.turn(shared, now) {
+                Turn::Done => self.remove(token),
+                Turn::Again => connection.wake.wake(),
+                Turn::Wait => {}
             },
             ConnectionStage::Outgoing(_) => self.turn_outgoing(shared, token),
             ConnectionStage::Turning => {}
@@ -222,6 +247,7 @@ impl Connections {
     pub(super) fn reset_stalled(&mut self, now: Time) -> usize {
         let stalled = self.table.iter().filter_map(|(token, c)| match &c.stage {
             ConnectionStage::Relay(relay) => Some((relay.stalled_since()?, token)),
+            ConnectionStage::Outward(outward) => Some((outward.stalled_since()?, token)),
             ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
         });
         let victims: Vec<Token> = stall_relief::victims(stalled.collect(), now).collect();
@@ -241,8 +267,10 @@ impl Connections {
     pub(super) fn end_guest(&mut self, addrs: &[IpAddr]) {
         let its = self.table.iter().filter_map(|(token, c)| match &c.stage {
             ConnectionStage::Relay(relay) => addrs.contains(&relay.guest_addr()).then_some(token),
-            // It ends when the guest's kernel is not there to answer.
-            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
+            // It ends when the guest's kernel is not there to answer; guests of a network have no outward ports.
+            ConnectionStage::Outgoing(_)
+            | ConnectionStage::Outward(_)
+            | ConnectionStage::Turning => None,
         });
         let its: Vec<Token> = its.collect();
         its.into_iter().for_each(|token| self.remove(token));
@@ -261,14 +289,20 @@ impl Connections {
 
     /// Whether the guest has still data to send on any of them.
     pub(super) fn remainder(&self) -> Remainder {
-        let all = self.relays().map(Relay::remainder);
+        let outward = self.table.iter().filter_map(|(_, c)| match &c.stage {
+            ConnectionStage::Outward(outward) => Some(outward.remainder()),
+            _ => None,
+        });
+        let all = self.relays().map(Relay::remainder).chain(outward);
         all.max().unwrap_or(Remainder::Nothing)
     }
 
     fn relays(&self) -> impl Iterator<Item = &Relay> {
         self.table.iter().filter_map(|(_, c)| match &c.stage {
             ConnectionStage::Relay(relay) => Some(relay),
-            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
+            ConnectionStage::Outgoing(_)
+            | ConnectionStage::Outward(_)
+            | ConnectionStage::Turning => None,
         })
     }
 
@@ -284,6 +318,7 @@ impl Connection {
     fn close(self) {
         match self.stage {
             ConnectionStage::Relay(relay) => relay.close(),
+            ConnectionStage::Outward(outward) => outward.close(),
             // Dropping it refuses it.
             ConnectionStage::Outgoing(_) | ConnectionStage::Turning => {}
         }

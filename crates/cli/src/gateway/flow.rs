@@ -42,6 +42,12 @@ pub(super) enum Outlet {
     Own(OwnedFd),
     /// The same, to a name server.
     Resolver(Question),
+    /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's socket.
+    Loopback {
+        socket: OwnedFd,
+        index: usize,
+        client: SocketAddr,
+    },
     /// By the socket of a published port.
     Inlet { index: usize, client: SocketAddr },
 }
@@ -74,7 +80,9 @@ impl Flow {
                 asked: Some(at), ..
             }) => *at + ANSWER_WAIT,
             Outlet::Resolver(_) => self.last_used + ANSWERED_IDLE_MAX,
-            Outlet::Own(_) | Outlet::Inlet { .. } => self.last_used + IDLE_MAX,
+            Outlet::Own(_) | Outlet::Loopback { .. } | Outlet::Inlet { .. } => {
+                self.last_used + IDLE_MAX
+            }
         }
     }
 
@@ -88,10 +96,12 @@ impl Flow {
 }
 
 impl Outlet {
-    /// The published port, and which of its clients it leads to.
+    /// The published or outward port, and which of its clients it leads to.
     pub(super) fn client(&self) -> Option<(usize, SocketAddr)> {
         match self {
-            Outlet::Inlet { index, client } => Some((*index, *client)),
+            Outlet::Inlet { index, client } | Outlet::Loopback { index, client, .. } => {
+                Some((*index, *client))
+            }
             Outlet::Own(_) | Outlet::Resolver(_) => None,
         }
     }
@@ -99,7 +109,7 @@ impl Outlet {
     /// The flow's own socket.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Outlet::Own(socket) => Some(socket.as_fd()),
+            Outlet::Own(socket) | Outlet::Loopback { socket, .. } => Some(socket.as_fd()),
             Outlet::Resolver(question) => Some(question.socket.as_fd()),
             Outlet::Inlet { .. } => None,
         }

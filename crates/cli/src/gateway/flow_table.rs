@@ -7,7 +7,7 @@
 //! |---|---|
 //! | the guest's own, a descriptor each | 4,096 of each version of IP |
 //! | questions to name servers, a descriptor each | 1,024 |
-//! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
+//! | clients of a published or outward port | a share of 4,096, the same for each port; 256 at least |
 //!
 //! ```text
 //!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
@@ -230,7 +230,7 @@ fn group_of(ends: &FlowEnds, outlet: &Outlet) -> usize {
         Outlet::Own(_) if ends.remote.is_ipv6() => OWN_V6,
         Outlet::Own(_) => OWN,
         Outlet::Resolver(_) => QUESTIONS,
-        Outlet::Inlet { index, .. } => FIRST_PORT + index,
+        Outlet::Inlet { index, .. } | Outlet::Loopback { index, .. } => FIRST_PORT + index,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Published TCP ports: listeners on the host whose clients are connected to the guest.
+//! Published TCP ports: listeners on the host whose clients are connected to the guest; and outward ports: listeners at the
+//! guest's loopback whose clients are connected to the host's ([`super::outward`]).
 //!
 //! ```text
 //!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0 or ::
@@ -17,6 +18,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,25 +28,34 @@ use mbuma::{SocketError, TcpStream};
 
 use super::client_quota::{ClientQuota, ClientSlot};
 use super::host::Host;
+use super::loopback::OutwardClient;
 use super::notice;
 use super::policy;
 use super::shared::Shared;
 use super::table::Token;
-use crate::ports::{PublishedId, PublishedPort};
+use crate::ports::PublishedId;
 
 /// How long to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's queue.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
-/// One published port.
+/// One published or outward port.
 pub(super) struct Listener {
     id: PublishedId,
     listener: TcpListener,
-    server: GuestServer,
+    leads_to: ListenerTarget,
     quota: ClientQuota,
     token: Token,
     wake: Arc<TaskWaker>,
     /// When a timer brings the next attempt to accept.
     retry_at: Cell<Time>,
+}
+
+/// Where the clients of a listener are connected to.
+pub(super) enum ListenerTarget {
+    /// A server of the guest.
+    Guest(GuestServer),
+    /// This port of the host's loopback.
+    HostLoopback(u16),
 }
 
 /// Where the guest's server may listen.
@@ -68,6 +79,8 @@ pub(super) struct Client {
 pub(super) enum Accepted {
     /// A client whose connection into the guest was begun.
     Client(Client),
+    /// A client of the guest's loopback whose connection to the host's was begun.
+    Outward(OutwardClient),
     /// A client that is gone, or was reset. There may be more.
     Lost,
     /// No client, or none that can be accepted now.
@@ -112,21 +125,21 @@ impl AcceptFailure {
 }
 
 impl Listener {
-    /// Serves a published TCP port under this token; its clients are connected to `server`.
+    /// Serves a TCP port under this token; the socket listens.
     pub(super) fn new(
         shared: &Shared,
-        port: PublishedPort,
-        server: GuestServer,
+        (id, socket): (PublishedId, OwnedFd),
+        leads_to: ListenerTarget,
         quota: &ClientQuota,
         token: Token,
     ) -> io::Result<Listener> {
-        let listener = TcpListener::from(port.socket);
+        let listener = TcpListener::from(socket);
         shared.poller().add(&listener, token, Interest::ReadEdge)?;
         let wake = shared.wake_for(token);
         Ok(Listener {
-            id: port.spec.id,
+            id,
             listener,
-            server,
+            leads_to,
             quota: quota.clone(),
             token,
             wake,
@@ -152,7 +165,12 @@ impl Listener {
         };
         match self.listener.accept() {
             Ok((socket, client)) => match Host::accepted(socket) {
-                Ok(host) => self.begin(shared, host, client, slot),
+                Ok(host) => match &self.leads_to {
+                    ListenerTarget::Guest(server) => begin(shared, server, host, client, slot),
+                    ListenerTarget::HostLoopback(port) => {
+                        begin_outward(shared, host, client, *port, slot)
+                    }
+                },
                 Err(_) => Accepted::Lost,
             },
             Err(error) => match AcceptFailure::of(&error) {
@@ -187,47 +205,75 @@ impl Listener {
             )
         });
     }
+}
 
-    fn begin(
-        &self,
-        shared: &mut Shared,
-        host: Host,
-        client: SocketAddr,
-        slot: ClientSlot,
-    ) -> Accepted {
-        match self.connect(shared, client) {
-            Ok(stream) => Accepted::Client(Client {
-                stream,
-                host,
-                others: self.server.others.clone(),
-                slot,
-            }),
-            Err(_) => {
-                host.reset();
-                Accepted::Lost
-            }
+/// Begins the connection of a client with the guest.
+fn begin(
+    shared: &mut Shared,
+    server: &GuestServer,
+    host: Host,
+    client: SocketAddr,
+    slot: ClientSlot,
+) -> Accepted {
+    match connect(shared, server.first, client) {
+        Ok(stream) => Accepted::Client(Client {
+            stream,
+            host,
+            others: server.others.clone(),
+            slot,
+        }),
+        Err(_) => {
+            host.reset();
+            Accepted::Lost
         }
     }
+}
 
-    /// Begins the connection into the guest, from the client's own address where possible.
-    fn connect(&self, shared: &mut Shared, client: SocketAddr) -> Result<TcpStream, SocketError> {
-        let server = self.server.first;
-        let shown = shared.policy.shown_address(client, server.ip());
-        let stream = match shared.stack.tcp_connect(shown, server) {
-            // An old connection from this port lingers; another port serves as well.
-            Err(SocketError::AddrInUse) if shown.port() != 0 => {
-                let mut other = shown;
-                other.set_port(0);
-                shared.stack.tcp_connect(other, server)
+/// Begins the connection into the guest, from the client's own address where possible.
+fn connect(
+    shared: &mut Shared,
+    server: SocketAddr,
+    client: SocketAddr,
+) -> Result<TcpStream, SocketError> {
+    let shown = shared.policy.shown_address(client, server.ip());
+    let stream = match shared.stack.tcp_connect(shown, server) {
+        // An old connection from this port lingers; another port serves as well.
+        Err(SocketError::AddrInUse) if shown.port() != 0 => {
+            let mut other = shown;
+            other.set_port(0);
+            shared.stack.tcp_connect(other, server)
+        }
+        begun => begun,
+    };
+    let counter = match stream {
+        Ok(_) => &mut shared.counters.connections_in,
+        Err(_) => &mut shared.counters.connections_refused,
+    };
+    *counter += 1;
+    stream
+}
+
+/// Begins the connection of a client of the guest's loopback with the host's.
+fn begin_outward(
+    shared: &mut Shared,
+    guest: Host,
+    client: SocketAddr,
+    port: u16,
+    slot: ClientSlot,
+) -> Accepted {
+    match OutwardClient::begin(guest, client, port, slot) {
+        Ok(client) => {
+            shared.counters.connections_out += 1;
+            Accepted::Outward(client)
+        }
+        Err((guest, e)) => {
+            if policy::is_out_of_descriptors(&e) {
+                shared.out_of_descriptors();
             }
-            begun => begun,
-        };
-        let counter = match stream {
-            Ok(_) => &mut shared.counters.connections_in,
-            Err(_) => &mut shared.counters.connections_refused,
-        };
-        *counter += 1;
-        stream
+            shared.counters.connections_refused += 1;
+            guest.reset();
+            Accepted::Lost
+        }
     }
 }
 

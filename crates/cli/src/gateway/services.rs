@@ -9,6 +9,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kern::Time;
@@ -22,17 +23,17 @@ use super::figures::{Figures, Gauges, Share};
 use super::local_names::LocalNames;
 use super::network_guests::NetworkGuests;
 use super::network_link::NetworkLink;
-use super::publish::{GuestServer, Listener};
+use super::publish::{GuestServer, Listener, ListenerTarget};
 use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use super::tcp_trace::TcpTrace;
-use super::udp::GuestFlows;
+use super::udp::{GuestFlows, InletTarget};
 use super::web::SharedFixed;
 use crate::args::Proto;
 use crate::guests::GuestChange;
-use crate::ports::{PortChange, PortSpec, PublishedId, PublishedPort};
+use crate::ports::{OutwardPort, PortChange, PortSpec, PublishedId, PublishedPort};
 
 /// All of it.
 pub(super) struct Services {
@@ -189,6 +190,7 @@ impl Services {
             match change {
                 // Without a descriptor or memory for it: the port is closed then, which its clients see.
                 PortChange::Add(port) => drop(self.publish(shared, port)),
+                PortChange::AddOutward(port) => drop(self.open_outward(shared, port)),
                 PortChange::Remove(id) => self.unpublish(shared, id),
             }
         }
@@ -213,12 +215,29 @@ impl Services {
     pub(super) fn publish(&mut self, shared: &Shared, port: PublishedPort) -> io::Result<()> {
         let spec = port.spec;
         let server = self.server(&spec).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let socket = (spec.id, port.socket);
         match spec.publish.proto {
-            Proto::Tcp => self.listen(shared, port, server)?,
-            Proto::Udp => self.flows.publish(shared, port, server.first)?,
+            Proto::Tcp => self.listen(shared, socket, ListenerTarget::Guest(server))?,
+            Proto::Udp => {
+                let target = InletTarget::Guest(server.first);
+                self.flows.publish(shared, socket, target)?
+            }
         }
         self.fixed.change(|fixed| fixed.published.push(spec));
         Ok(())
+    }
+
+    /// Opens a port of the guest's loopback.
+    fn open_outward(&mut self, shared: &Shared, port: OutwardPort) -> io::Result<()> {
+        let OutwardPort { spec, socket } = port;
+        let (socket, to) = ((spec.id, socket), spec.host_port);
+        match spec.proto {
+            Proto::Tcp => self.listen(shared, socket, ListenerTarget::HostLoopback(to)),
+            Proto::Udp => {
+                let target = InletTarget::HostLoopback(to);
+                self.flows.publish(shared, socket, target)
+            }
+        }
     }
 
     /// Where the server of a port may be: at one address if one is given, else at the guest's own, those of the client's
@@ -245,13 +264,13 @@ impl Services {
     fn listen(
         &mut self,
         shared: &Shared,
-        port: PublishedPort,
-        server: GuestServer,
+        socket: (PublishedId, OwnedFd),
+        leads_to: ListenerTarget,
     ) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none);
         let index = free.unwrap_or(self.listeners.len());
         let token = Token::nth(SourceKind::Listener, index as u32);
-        let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
+        let listener = Listener::new(shared, socket, leads_to, &self.client_quota, token)?;
         match self.listeners.get_mut(index) {
             Some(place) => *place = Some(listener),
             None => self.listeners.push(Some(listener)),

@@ -3,6 +3,7 @@
 //! ```text
 //!   guest:port <-> remote:port       a connected socket of the host, one a flow
 //!   guest:port <-> client:port       the socket of a published port, one for all its clients
+//!   client of the guest's loopback   the socket of an outward port, and a connected socket of the host a client
 //! ```
 //!
 //! Answers come from the address that was asked, whatever stands behind it. A refusal (ICMP port
@@ -27,11 +28,12 @@ use mbuma::{IcmpError, UdpSocket};
 use super::flow::{Flow, FlowEnds, Outlet};
 use super::flow_table::FlowTable;
 use super::local_names::LocalNames;
+use super::loopback;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
-use crate::ports::{PublishedId, PublishedPort};
+use crate::ports::PublishedId;
 use crate::sys::socket;
 
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
@@ -52,11 +54,20 @@ pub(super) struct GuestFlows {
     pub(super) names: Option<LocalNames>,
 }
 
-/// A published port.
+/// A published or outward port.
 struct Inlet {
     id: PublishedId,
     socket: OwnedFd,
-    guest: SocketAddr,
+    target: InletTarget,
+}
+
+/// Where the datagrams of an inlet go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InletTarget {
+    /// To a server of the guest.
+    Guest(SocketAddr),
+    /// To this port of the host's loopback: the socket is one of the guest's namespace.
+    HostLoopback(u16),
 }
 
 impl GuestFlows {
@@ -73,23 +84,18 @@ impl GuestFlows {
         }
     }
 
-    /// Publishes a port of `guest`, in the place of one that is published no more.
+    /// Publishes a port, or opens an outward one, in the place of one that is closed.
     pub(super) fn publish(
         &mut self,
         shared: &Shared,
-        port: PublishedPort,
-        guest: SocketAddr,
+        (id, socket): (PublishedId, OwnedFd),
+        target: InletTarget,
     ) -> io::Result<()> {
         let free = self.inlets.iter().position(Option::is_none);
         let index = free.unwrap_or(self.inlets.len());
         let token = Token::nth(SourceKind::Inlet, index as u32);
-        let PublishedPort { spec, socket } = port;
         shared.poller().add(&socket, token, Interest::Read)?;
-        let inlet = Some(Inlet {
-            id: spec.id,
-            socket,
-            guest,
-        });
+        let inlet = Some(Inlet { id, socket, target });
         match self.inlets.get_mut(index) {
             Some(place) => *place = inlet,
             None => {
@@ -320,7 +326,12 @@ impl GuestFlows {
                         shared.resolvers.answered(question.resolver, now);
                     }
                     let ends = flow.ends;
-                    self.deliver(shared, ends, payload);
+                    match flow.outlet {
+                        Outlet::Loopback { index, client, .. } => {
+                            self.answer_outward(shared, index, client, &payload);
+                        }
+                        _ => self.deliver(shared, ends, payload),
+                    }
                 }
                 Ok(None) => shared.counters.datagrams_lost += 1,
                 Err(e) if is_refusal(&e) => self.refused(shared, token),
@@ -353,7 +364,16 @@ impl GuestFlows {
         payload: Chain,
     ) {
         let known = self.table.of_client(index, client);
-        let token = known.or_else(|| self.open_inward(shared, index, client));
+        let token = match self.inlet(index).map(|inlet| inlet.target) {
+            Some(InletTarget::HostLoopback(port)) => {
+                let token = known.or_else(|| self.open_outward(shared, index, client, port));
+                return self.send_outward(shared, token, &payload);
+            }
+            Some(InletTarget::Guest(guest)) => {
+                known.or_else(|| self.open_inward(shared, index, client, guest))
+            }
+            None => None,
+        };
         match token.and_then(|token| self.table.used(token, shared.now())) {
             Some(flow) => {
                 let ends = flow.ends;
@@ -369,8 +389,8 @@ impl GuestFlows {
         shared: &mut Shared,
         index: usize,
         client: SocketAddr,
+        guest: SocketAddr,
     ) -> Option<Token> {
-        let guest = self.inlet(index)?.guest;
         let own = shared.policy.shown_address(client, guest.ip());
         let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
         let shown = ports
@@ -380,6 +400,69 @@ impl GuestFlows {
             .map(|remote| FlowEnds { guest, remote })
             .find(|ends| self.table.between(ends).is_none())?;
         self.add(shared, ends, Outlet::Inlet { index, client }).ok()
+    }
+
+    /// Opens the flow of a new client of an outward port.
+    fn open_outward(
+        &mut self,
+        shared: &mut Shared,
+        index: usize,
+        client: SocketAddr,
+        port: u16,
+    ) -> Option<Token> {
+        // A socket of the client's version of IP: an answer goes back by the socket that heard the question.
+        let [remote, _] = loopback::loopbacks(client, port);
+        let socket = question::connected(shared, remote);
+        let socket = socket.map_err(|e| question::failure(shared, &e)).ok()?;
+        let ends = FlowEnds {
+            guest: client,
+            remote,
+        };
+        let outlet = Outlet::Loopback {
+            socket,
+            index,
+            client,
+        };
+        self.add(shared, ends, outlet).ok()
+    }
+
+    /// Sends a datagram of the guest's loopback on to the host's.
+    fn send_outward(&mut self, shared: &mut Shared, token: Option<Token>, payload: &Chain) {
+        let now = shared.now();
+        let used = token.filter(|token| self.table.used(*token, now).is_some());
+        let sent = used.map(|token| match self.transmit(token, payload) {
+            // A connected socket first reports the error of the datagram before.
+            Err(e) if is_refusal(&e) => self.transmit(token, payload),
+            sent => sent,
+        });
+        match sent {
+            Some(Ok(_)) => {
+                shared.counters.datagrams_up += 1;
+                shared.counters.datagram_bytes_up += payload.len() as u64;
+            }
+            Some(Err(_)) | None => shared.counters.datagrams_lost += 1,
+        }
+    }
+
+    /// Hands the answer of the host's loopback to the client of an outward port.
+    fn answer_outward(
+        &mut self,
+        shared: &mut Shared,
+        index: usize,
+        client: SocketAddr,
+        payload: &Chain,
+    ) {
+        let mut pieces: Vec<IoSlice<'_>> = Vec::new();
+        payload.segments().gather(&mut pieces);
+        let socket = self.inlet(index).map(|inlet| inlet.socket.as_fd());
+        let sent = socket.map(|socket| socket::send(socket, &pieces, Some(client)));
+        match sent {
+            Some(Ok(_)) => {
+                shared.counters.datagrams_down += 1;
+                shared.counters.datagram_bytes_down += payload.len() as u64;
+            }
+            Some(Err(_)) | None => shared.counters.datagrams_lost += 1,
+        }
     }
 
     fn deliver(&mut self, shared: &mut Shared, ends: FlowEnds, payload: Chain) {

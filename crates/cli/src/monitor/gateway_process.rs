@@ -16,7 +16,7 @@ use crate::gateway;
 use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest};
 use crate::lifecycle::{GuestState, Lifecycle};
-use crate::ports::{PortChange, PublishedPort};
+use crate::ports::{OutwardPort, PortChange, PublishedPort};
 use crate::say;
 use crate::sys::fd;
 use crate::sys::process;
@@ -115,6 +115,10 @@ impl Lifecycle for ByMonitor {
                 Some((ChannelMessage::Publish(spec), Some(socket))) => {
                     self.changes
                         .push(PortChange::Add(PublishedPort { spec, socket }));
+                }
+                Some((ChannelMessage::OpenOutward(spec), Some(socket))) => {
+                    let port = OutwardPort { spec, socket };
+                    self.changes.push(PortChange::AddOutward(port));
                 }
                 Some((ChannelMessage::GuestJoined(spec), Some(tap))) => {
                     let guest = JoinedGuest { spec, tap };

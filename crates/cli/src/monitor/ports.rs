@@ -57,14 +57,19 @@ impl Ports {
         }
     }
 
+    /// A number that no port has had.
+    pub(super) fn next_id(&mut self) -> PublishedId {
+        self.last += 1;
+        self.last
+    }
+
     /// Gives the sockets of a port their number.
     fn number(
         &mut self,
         sockets: Vec<(Publish, OwnedFd)>,
         guest_addr: Option<IpAddr>,
     ) -> Vec<PublishedPort> {
-        self.last += 1;
-        let id = self.last;
+        let id = self.next_id();
         let port = |(publish, socket)| {
             let spec = PortSpec {
                 id,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::common::island::{ip, make_neighbour, make_tun, resolve_with, shell};
 use crate::common::needs::{an_island, guests, ip6, programs, root};
-use crate::common::server::closed_port;
+use crate::common::server::{closed_port, connect, udp_echo};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, output_of, program, wait_until};
 
 /// mbuma under another name.
@@ -287,6 +287,75 @@ fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
     let pid = fs::read_to_string(&pid_file).expect("a pid file");
     ip("netns del blue");
     wait_until("its end", || has_ended(&pid));
+}
+
+/// Asks the echo server at this port of 127.0.0.1.
+const ASK_BY_UDP: &str = "import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(60)
+for said in (b'one', b'two'):
+    s.sendto(said, ('127.0.0.1', int(sys.argv[1])))
+    print(s.recv(9).decode())
+";
+
+#[test]
+fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
+    // Breaks when an ordinary user's `-T` or `-U` does not reach the host's loopback, `auto` misses a server that begins or
+    // keeps a port whose server has ended, or a port that was found in one direction is followed back in the other.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "nsenter", "curl"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
+    let scratch = Scratch::new();
+    let pasta = scratch.copy("pasta", Path::new(MBUMA));
+    let ask = scratch.write("ask.py", ASK_BY_UDP.as_bytes());
+    let as_user = AS_NOBODY.join(" ");
+    let holder = start(&format!("{as_user} unshare -Urn sh -c 'echo ready; cat'"));
+    holder.wait_for("ready");
+    let inside = format!("nsenter -t {} -n", holder.id());
+    let (page, echo) = (http::serve(b"page".to_vec()), udp_echo());
+    let running = start(&format!(
+        "{as_user} {pasta} -f --config-net -t auto -u none -T auto -U 5001:{echo} {}",
+        holder.id()
+    ));
+    // The host's server is there from the first look on.
+    let url = |at: &str| format!("http://{at}:{}/", page.port());
+    let curl = |at: &str| start(&format!("{inside} curl -sS -g {}", url(at))).finish();
+    wait_until("the first look", || curl("127.0.0.1").code == Some(0));
+    for at in ["127.0.0.1", "[::1]"] {
+        assert!(
+            ip6().is_err() && at != "127.0.0.1" || curl(at).out == "page",
+            "{at}"
+        );
+    }
+    let answered = start(&format!("{inside} python3 -I {ask} 5001")).finish();
+    assert_eq!(answered.good(), "one\ntwo\n");
+    let port = closed_port();
+    assert!(connect(port).is_err(), "no server yet");
+    let server = start(&format!(
+        "{inside} python3 -I -S -u -m http.server {port} --bind 127.0.0.1 --directory {}",
+        scratch.text("")
+    ));
+    server.wait_for("Serving");
+    let get = format!("curl -sS http://127.0.0.1:{port}/ask.py");
+    wait_until("the port of the guest's server", || {
+        start(&get).finish().code == Some(0)
+    });
+    let file = start(&get).finish().good();
+    assert_eq!(file, ASK_BY_UDP, "from the guest's 127.0.0.1");
+    server.signal("KILL");
+    server.finish();
+    wait_until("the end of its port", || connect(port).is_err());
+    assert!(
+        connect(page.port()).is_ok(),
+        "the host's own server is still there"
+    );
+    holder.finish();
+    assert_eq!(running.finish().code, Some(0), "it ends with the process");
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
         (host6().addr, host6().gateway, None)
     );
     assert_eq!((v6.routed, v6.link_prefix_len()), (true, 128));
-    let ports = podman.published().expect("usable");
+    let (ports, loopback) = podman.ports().expect("usable");
+    assert!(loopback.is_empty(), "{loopback:?}");
     let ports: Vec<_> = ports
         .iter()
         .flat_map(PublishRange::ports)
@@ -78,7 +79,7 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
 fn ports_are_lists_of_ranges() {
     // Breaks when a form of pasta's manual means another port.
     let args = args("--config-net -t 22,80-81:8080-8081 -u 192.0.2.1/53 -T none -U none 1");
-    let ports = args.published().expect("usable");
+    let (ports, _) = args.ports().expect("usable");
     let ports: Vec<_> = ports
         .iter()
         .flat_map(PublishRange::ports)
@@ -93,10 +94,47 @@ fn ports_are_lists_of_ranges() {
 }
 
 #[test]
+fn ports_of_the_loopback_are_lists_or_found_by_looking() {
+    // Breaks when a form of `-T`, `-U` or `auto` means another port, protocol or direction.
+    let loopback = |line: &str| {
+        args(&format!("--config-net {line} 1"))
+            .ports()
+            .expect("usable")
+            .1
+    };
+    let found = loopback("-q");
+    let both = [Proto::Tcp, Proto::Udp];
+    assert_eq!(
+        (&found.follow_guest[..], &found.follow_host[..]),
+        (&both[..], &both[..])
+    );
+    let listed = loopback("-t auto -u none -T 5000-5001:6000-6001 -T 22 -U 53:5353");
+    assert_eq!(
+        (&listed.follow_guest[..], &listed.follow_host[..]),
+        (&both[..1], &[][..])
+    );
+    let port = |proto, guest_port, host_port| OutwardRequest {
+        proto,
+        guest_port,
+        host_port,
+    };
+    let expected = [
+        port(Proto::Tcp, 5000, 6000),
+        port(Proto::Tcp, 5001, 6001),
+        port(Proto::Tcp, 22, 22),
+        port(Proto::Udp, 53, 5353),
+    ];
+    assert_eq!(listed.outward, expected);
+    assert!(loopback("-t none -u none -T none -U none").is_empty());
+}
+
+#[test]
 fn what_is_not_there_yet_is_refused() {
     // Breaks when an option is taken and nothing comes of it.
     for line in [
-        "--config-net -T 80 -t none -u none 1",
+        "--config-net -T 127.0.0.1/80 -t none -u none 1",
+        "--config-net -t auto -t 80 1",
+        "--config-net -U all 1",
         "1",
         "--config-net -t ~25 1",
         "--config-net",

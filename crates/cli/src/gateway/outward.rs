@@ -1,0 +1,186 @@
+//! A TCP connection between the guest's loopback and the host's: both ends are sockets of a kernel, and the stack has no part.
+//!
+//! ```text
+//!   guest's program <=> its kernel's loopback <=> [guest end  host end] <=> host's loopback <=> host's program
+//! ```
+//! Bytes go through clusters, as those of other connections: an end is read when the other has taken all that was read before,
+//! so that each end's window tells its peer how slow the other peer is.
+//!
+//! Invariants: both ends are watched under one token, so an event counts for both, and a read that finds nothing corrects it.
+//! Locks: none.
+
+use std::io;
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Chain;
+use mbuma::runtime::Readiness;
+
+use super::client_quota::ClientSlot;
+use super::host::{Host, Moved};
+use super::loopback::OutwardClient;
+use super::relay::{Remainder, Turn};
+use super::shared::{READ_MAX, Shared};
+use super::table::Token;
+
+/// How long to wait for clusters when there are none.
+const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
+
+/// A connection of a program of the guest with one of the host.
+pub(super) struct OutwardConnection {
+    guest: OutwardEnd,
+    host: OutwardEnd,
+    token: Token,
+    /// An event told of an error, or of the end of both directions.
+    failed: bool,
+    /// When bytes were moved last.
+    moved_at: Time,
+    /// Its place in the quota, held until it ends.
+    _slot: ClientSlot,
+}
+
+/// One end.
+struct OutwardEnd {
+    socket: Host,
+    /// Read from the other end, and not taken by this one yet.
+    pending: Chain,
+    /// Its peer says no more.
+    ended: bool,
+    /// It was told that the other's peer says no more.
+    told: bool,
+}
+
+/// Why a direction does not go on.
+enum Pause {
+    /// Until an event.
+    Event,
+    /// Until others had their turns.
+    Turn,
+    /// Until there are clusters.
+    Clusters,
+}
+
+impl OutwardConnection {
+    /// Joins the two ends, which are watched under `token`.
+    pub(super) fn new(client: OutwardClient, token: Token, now: Time) -> OutwardConnection {
+        let end = |socket| OutwardEnd {
+            socket,
+            pending: Chain::new(),
+            ended: false,
+            told: false,
+        };
+        OutwardConnection {
+            guest: end(client.guest),
+            host: end(client.host),
+            token,
+            failed: false,
+            moved_at: now,
+            _slot: client.slot,
+        }
+    }
+
+    /// Remembers the readiness of an event of one of the sockets.
+    pub(super) fn note(&mut self, readiness: Readiness) {
+        self.guest.socket.note(readiness);
+        self.host.socket.note(readiness);
+        self.failed |= readiness.failed();
+    }
+
+    /// Moves bytes both ways.
+    pub(super) fn turn(&mut self, shared: &mut Shared, now: Time) -> Turn {
+        let failed = std::mem::take(&mut self.failed);
+        let error = |end: &OutwardEnd| end.socket.take_error().is_some();
+        if failed && (error(&self.guest) || error(&self.host)) {
+            return Turn::Done;
+        }
+        let up = pump(shared, &mut self.guest, &mut self.host);
+        let down = pump(shared, &mut self.host, &mut self.guest);
+        let (Ok((up, up_pause)), Ok((down, down_pause))) = (up, down) else {
+            return Turn::Done;
+        };
+        shared.counters.bytes_up += up as u64;
+        shared.counters.bytes_down += down as u64;
+        if up + down > 0 {
+            self.moved_at = now;
+        }
+        match (up_pause, down_pause) {
+            _ if self.guest.told && self.host.told => Turn::Done,
+            (Pause::Turn, _) | (_, Pause::Turn) => Turn::Again,
+            (Pause::Clusters, _) | (_, Pause::Clusters) => {
+                shared.after(NO_BUFS_WAIT, self.token);
+                Turn::Wait
+            }
+            (Pause::Event, Pause::Event) => Turn::Wait,
+        }
+    }
+
+    /// Since when an end takes nothing of the data that waits for it; `None` if none waits.
+    pub(super) fn stalled_since(&self) -> Option<Time> {
+        let waits = |end: &OutwardEnd| !end.pending.is_empty() && !end.socket.may_write();
+        (waits(&self.guest) || waits(&self.host)).then_some(self.moved_at)
+    }
+
+    /// Whether the guest's data is on its way.
+    pub(super) fn remainder(&self) -> Remainder {
+        match self.host.pending.is_empty() {
+            true => Remainder::Nothing,
+            false => Remainder::Part,
+        }
+    }
+
+    /// Ends it: quietly if both ends did, else with a reset.
+    pub(super) fn close(self) {
+        if !(self.guest.told && self.host.told) {
+            self.guest.socket.reset();
+            self.host.socket.reset();
+        }
+    }
+}
+
+/// Moves bytes from one end to the other: how many, and why no more.
+fn pump(
+    shared: &mut Shared,
+    from: &mut OutwardEnd,
+    to: &mut OutwardEnd,
+) -> io::Result<(usize, Pause)> {
+    let mut moved = 0;
+    loop {
+        if !to.socket.may_write() && !(to.pending.is_empty() && to.told) {
+            return Ok((moved, Pause::Event));
+        }
+        if !to.pending.is_empty() {
+            if let Moved::Some(n) | Moved::Last(n) = to.socket.write(&to.pending, READ_MAX)? {
+                to.pending.trim_front(n);
+                moved += n;
+            }
+            continue;
+        }
+        if from.ended {
+            if !std::mem::replace(&mut to.told, true) {
+                to.socket.shutdown_write();
+            }
+            return Ok((moved, Pause::Event));
+        }
+        if !from.socket.may_read() {
+            return Ok((moved, Pause::Event));
+        }
+        if moved >= READ_MAX {
+            return Ok((moved, Pause::Turn));
+        }
+        let now = shared.now();
+        if shared.allowance(now).is_none() {
+            return Ok((moved, Pause::Clusters));
+        }
+        let Ok(row) = shared.scatter() else {
+            return Ok((moved, Pause::Clusters));
+        };
+        match from.socket.read(row, READ_MAX)? {
+            Moved::Some(chain) | Moved::Last(chain) => to.pending = chain,
+            Moved::End => from.ended = true,
+            Moved::Nothing => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

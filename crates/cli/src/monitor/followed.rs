@@ -1,0 +1,246 @@
+//! Ports between the guest's loopback and the host's, and ports that mbuma finds by looking.
+//!
+//! | direction | listens | leads to |
+//! |---|---|---|
+//! | inward (`-t auto`, `-u auto`) | the host, at all addresses | the guest, as a port that is published |
+//! | outward (`-T`, `-U`) | the guest, at its loopback | the host's loopback |
+//!
+//! A port of one direction is never followed in the other: each would be the other's reason to be there.
+//!
+//! Invariants: at most [`FOLLOWED_MAX`] ports are followed in each direction.
+//! Locks: none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::ports::Ports;
+use crate::args::{LoopbackOpts, OutwardRequest, Publish, PublishRequest};
+use crate::channel::{Channel, ChannelMessage};
+use crate::errors::Error;
+use crate::listening::{ListeningPorts, ProtoPort};
+use crate::namespace_agent::NamespaceAgent;
+use crate::ports::{OutwardPort, OutwardSpec, PublishedId};
+use crate::say;
+use crate::sys::timerfd::Ticks;
+
+/// How often the kernel's lists of sockets are read.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Ports that are followed in one direction at most: the guest says how many there are.
+const FOLLOWED_MAX: usize = 1024;
+
+/// What is open now.
+pub(super) struct FollowedPorts {
+    opts: LoopbackOpts,
+    ticks: Ticks,
+    /// None any more if it does not answer.
+    agent: Option<NamespaceAgent>,
+    host: ListeningPorts,
+    /// Outward ports that are asked for by number.
+    fixed: BTreeSet<ProtoPort>,
+    inward: BTreeMap<ProtoPort, PublishedId>,
+    outward: BTreeMap<ProtoPort, PublishedId>,
+}
+
+impl FollowedPorts {
+    /// Opens the outward ports that are asked for by number. They are for [`FollowedPorts::start`] to hand over.
+    ///
+    /// # Errors
+    /// One is in use, or the kernel's lists can't be had.
+    pub(super) fn begin(
+        opts: &LoopbackOpts,
+        agent: NamespaceAgent,
+        ports: &mut Ports,
+    ) -> Result<(FollowedPorts, Vec<OutwardPort>), Error> {
+        let mut begun = Vec::new();
+        for asked in &opts.outward {
+            let doing = format!("opening port {} of the guest's loopback", asked.guest_port);
+            let bound = outward_ports(&agent, asked, ports);
+            begun.extend(bound.map_err(Error::io(&doing))?);
+        }
+        let fixed = opts.outward.iter();
+        let followed = FollowedPorts {
+            opts: opts.clone(),
+            ticks: Ticks::every(PERIOD).map_err(Error::io("setting a timer"))?,
+            agent: Some(agent),
+            host: ListeningPorts::open().map_err(Error::io("listing the host's ports"))?,
+            fixed: fixed.map(|asked| (asked.proto, asked.guest_port)).collect(),
+            inward: BTreeMap::new(),
+            outward: BTreeMap::new(),
+        };
+        Ok((followed, begun))
+    }
+
+    /// Hands over the ports that [`FollowedPorts::begin`] opened, and looks for the first time.
+    pub(super) fn start(
+        &mut self,
+        begun: Vec<OutwardPort>,
+        ports: &mut Ports,
+        gateway: &Channel,
+    ) -> io::Result<()> {
+        hand_over(&begun, gateway)?;
+        self.look(ports, gateway);
+        Ok(())
+    }
+
+    /// Looks again, if it is time to.
+    pub(super) fn tick(&mut self, ports: &mut Ports, gateway: &Channel) {
+        if self.ticks.take() {
+            self.look(ports, gateway);
+        }
+    }
+
+    fn look(&mut self, ports: &mut Ports, gateway: &Channel) {
+        self.look_at_guest(ports, gateway);
+        self.look_at_host(ports, gateway);
+    }
+
+    /// Publishes the ports on which the guest listens.
+    fn look_at_guest(&mut self, ports: &mut Ports, gateway: &Channel) {
+        let listening = self.agent.as_ref();
+        let listening = listening.map(|agent| agent.guest().read(&self.opts.follow_guest));
+        let Some(Ok(mut listening)) = listening else {
+            return;
+        };
+        listening.retain(|port| !self.fixed.contains(port) && !self.outward.contains_key(port));
+        let (gone, new) = changes(&self.inward, &listening);
+        for port in gone {
+            if let Some(id) = self.inward.remove(&port) {
+                // A process that is gone is noticed by its silence.
+                let _ = ports.remove(id, gateway);
+            }
+        }
+        for port in new {
+            // A port that is in use, or that this user may not open, is left out until the next look.
+            if let Ok(id) = ports.add(&published(port), None, gateway) {
+                self.inward.insert(port, id);
+            }
+        }
+    }
+
+    /// Opens the ports on which the host listens.
+    fn look_at_host(&mut self, ports: &mut Ports, gateway: &Channel) {
+        let Ok(mut listening) = self.host.read(&self.opts.follow_host) else {
+            return;
+        };
+        let own = ports.list().iter().map(|port| port.publish);
+        let own: BTreeSet<_> = own.map(|own| (own.proto, own.host.port())).collect();
+        listening.retain(|port| !own.contains(port) && !self.fixed.contains(port));
+        let (gone, new) = changes(&self.outward, &listening);
+        for port in gone {
+            if let Some(id) = self.outward.remove(&port) {
+                let _ = gateway.send(&ChannelMessage::Unpublish(id), None);
+            }
+        }
+        for (proto, number) in new {
+            let asked = OutwardRequest {
+                proto,
+                guest_port: number,
+                host_port: number,
+            };
+            let Some(agent) = &self.agent else {
+                return;
+            };
+            match outward_ports(agent, &asked, ports) {
+                Ok(bound) => {
+                    if let Some(first) = bound.first() {
+                        self.outward.insert((proto, number), first.spec.id);
+                    }
+                    let _ = hand_over(&bound, gateway);
+                }
+                Err(e) if is_gone(&e) => return self.lose_agent(),
+                // It is in use there.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn lose_agent(&mut self) {
+        self.agent = None;
+        say("the process in the guest's namespaces does not answer: no more ports are followed");
+    }
+}
+
+impl AsFd for FollowedPorts {
+    /// Readable when it is time to look.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ticks.as_fd()
+    }
+}
+
+/// Has the agent open a port of the guest's loopback.
+fn outward_ports(
+    agent: &NamespaceAgent,
+    asked: &OutwardRequest,
+    ports: &mut Ports,
+) -> io::Result<Vec<OutwardPort>> {
+    let sockets = agent.bind(asked)?;
+    let spec = OutwardSpec {
+        id: ports.next_id(),
+        proto: asked.proto,
+        host_port: asked.host_port,
+    };
+    let port = |socket| OutwardPort { spec, socket };
+    Ok(sockets.into_iter().map(port).collect())
+}
+
+fn hand_over(ports: &[OutwardPort], gateway: &Channel) -> io::Result<()> {
+    ports.iter().try_for_each(|port| {
+        let message = ChannelMessage::OpenOutward(port.spec);
+        gateway.send(&message, Some(port.socket.as_fd()))
+    })
+}
+
+/// The ports of `open` on which no program listens any more, and as many new ones as there is room for.
+fn changes(
+    open: &BTreeMap<ProtoPort, PublishedId>,
+    listening: &BTreeSet<ProtoPort>,
+) -> (Vec<ProtoPort>, Vec<ProtoPort>) {
+    let gone = open.keys().filter(|port| !listening.contains(port));
+    let gone: Vec<_> = gone.copied().collect();
+    let room = FOLLOWED_MAX - (open.len() - gone.len()).min(FOLLOWED_MAX);
+    let new = listening.iter().filter(|port| !open.contains_key(port));
+    let new = new.copied().take(room).collect();
+    (gone, new)
+}
+
+/// The port of all the host's addresses that leads to this one of the guest.
+fn published((proto, port): ProtoPort) -> PublishRequest {
+    let publish = Publish {
+        host: (Ipv4Addr::UNSPECIFIED, port).into(),
+        guest_port: port,
+        proto,
+    };
+    PublishRequest {
+        publish,
+        both: true,
+    }
+}
+
+/// Whether an error is of the agent, and not of the port.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Proto;
+
+    #[test]
+    fn ports_come_and_go_and_are_bounded() {
+        // Breaks if a port stays open after its server, or a guest with many servers takes every descriptor.
+        let open = BTreeMap::from([((Proto::Tcp, 80), 1), ((Proto::Tcp, 81), 2)]);
+        let listening = BTreeSet::from([(Proto::Tcp, 81), (Proto::Udp, 80)]);
+        let expected = (vec![(Proto::Tcp, 80)], vec![(Proto::Udp, 80)]);
+        assert_eq!(changes(&open, &listening), expected);
+        let many = (1..=u16::MAX).map(|port| (Proto::Tcp, port)).collect();
+        assert_eq!(changes(&open, &many).1.len(), FOLLOWED_MAX - open.len());
+    }
+}

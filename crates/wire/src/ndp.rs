@@ -479,21 +479,33 @@ impl NeighborMessage {
 /// All behind the ICMP header of a redirect to be sent (RFC 4861 section 4.5).
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectBody<'a> {
-    /// The better first hop.
-    pub target: Ipv6Addr,
-    /// The destination that it is for.
-    pub dst: Ipv6Addr,
-    /// The target's Ethernet address, if it is known.
-    pub mac: Option<MacAddr>,
-    /// The front of the packet that it is about, from its IPv6 header on.
-    pub quote: &'a [u8],
+    target: Ipv6Addr,
+    dst: Ipv6Addr,
+    mac: Option<MacAddr>,
+    quote: &'a [u8],
 }
 
-impl RedirectBody<'_> {
+impl<'a> RedirectBody<'a> {
     /// Bytes at most: the whole packet fits the smallest MTU.
     pub const LEN_MAX: usize = 1280 - 40 - 8;
     /// Bytes of the quote at most, behind two addresses and the fronts of two options.
     pub const QUOTE_MAX: usize = RedirectBody::LEN_MAX - 32 - 8 - 8;
+
+    /// Says that `target` is the better first hop for `dst`; `mac`: its Ethernet address, if that is known. `quote`: the front
+    /// of the packet that it is about, from its IPv6 header on.
+    pub const fn new(
+        target: Ipv6Addr,
+        dst: Ipv6Addr,
+        mac: Option<MacAddr>,
+        quote: &'a [u8],
+    ) -> Self {
+        Self {
+            target,
+            dst,
+            mac,
+            quote,
+        }
+    }
 
     /// Writes it, and returns its length; none if it has no room.
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {

@@ -50,12 +50,8 @@ pub(crate) fn tell(
     let mut quote = [0; RedirectBody::QUOTE_MAX];
     let (quote, _) = quote.split_at_mut(packet.len().min(RedirectBody::QUOTE_MAX));
     packet.copy_to(0, quote);
-    let body = RedirectBody {
-        target: route.next_hop,
-        dst,
-        mac: ifp.neighbours6.known_mac(batch.now, route.next_hop),
-        quote,
-    };
+    let mac = ifp.neighbours6.known_mac(batch.now, route.next_hop);
+    let body = RedirectBody::new(route.next_hop, dst, mac, quote);
     let mut bytes = [0; RedirectBody::LEN_MAX];
     let len = body.emit(&mut bytes).unwrap_or(0);
     let Ok(payload) = Chain::from_slice(&batch.stack.pool, bytes.get(..len).unwrap_or(&[])) else {

@@ -39,7 +39,7 @@ fn reason4(frame: &[u8], ours: &[Reply], linux: &[Reply]) -> Option<&'static str
             "one host's packet in a frame to all: dropped by us (RFC 1122 3.3.6), answered by Linux",
         ),
         (_, [Reply::Icmp(4, 12, 0, _)]) if has_options => Some(
-            "a mistake inside of an option: Linux reads it, and tells (RFC 1122 3.2.2.5: should); we pass the option over",
+            "a mistake inside of an option: Linux reads it, and tells; we pass the option over",
         ),
         (_, []) if has_options => Some(
             "a source route, or an option that Linux can't carry back: it drops it; we pass it over",

@@ -17,10 +17,10 @@ use mbuf::Chain;
 use mbuma::runtime::Readiness;
 
 use super::client_quota::ClientSlot;
-use super::host::{Host, Moved};
+use super::host::{Host, Moved, READ_MAX};
 use super::loopback::OutwardClient;
 use super::relay::{Remainder, Turn};
-use super::shared::{READ_MAX, Shared};
+use super::shared::Shared;
 use super::table::Token;
 
 /// How long to wait for clusters when there are none.

@@ -145,7 +145,8 @@ fn pump(
 ) -> io::Result<(usize, Pause)> {
     let mut moved = 0;
     loop {
-        if !to.socket.may_write() && !(to.pending.is_empty() && to.told) {
+        let is_over = to.pending.is_empty() && to.told;
+        if is_over || !to.socket.may_write() {
             return Ok((moved, Pause::Event));
         }
         if !to.pending.is_empty() {

@@ -168,7 +168,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         name: "netstack",
         kind: Kind::Peer,
         about: "gVisor's netstack at both ends, built by Go, in real time",
-        settings: "CUBIC, SACK, RACK; buffers of 1.5 BDP",
+        settings: "CUBIC, SACK, RACK; buffers of 2 BDP",
         run: |path, seed, time| peer(path, Program(Netstack), seed, time),
     },
 ];

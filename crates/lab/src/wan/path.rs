@@ -156,10 +156,9 @@ impl Path {
         }
     }
 
-    /// Bytes of the socket buffers of peers: one and a half bandwidth-delay products. With more they overflow a queue of one
-    /// by more than they can repair.
-    pub(crate) fn peer_window(&self) -> usize {
-        3 * self.backward().bytes_in(self.rtt) / 2
+    /// Bytes that the path holds without its queue.
+    pub(crate) fn bdp(&self) -> usize {
+        self.backward().bytes_in(self.rtt)
     }
 
     /// Whether both ends offer ECN.

@@ -24,9 +24,9 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         may be late by as long as the thread that carries it waits for a CPU. Losses are drawn from the same seeds, \
         but hit other segments as soon as two senders differ. In 30 s few losses happen at 0.01 %: the spread is \
         wide there.\n\n\
-        Peers in user space get buffers of one and a half bandwidth-delay products, their best: smoltcp and lwIP \
-        have no SACK where they send, and netstack with 16 MiB stood still once it had overflowed the queue. Their \
-        notes say what each uses.",
+        Peers in user space get buffers that hardly overflow a queue of one bandwidth-delay product, their best: \
+        smoltcp and lwIP have no SACK where they send, and netstack with 16 MiB stood still once it had overflowed \
+        the queue. Their notes say what each uses.",
     claims: CLAIMS,
     arguments: [
         "--case clean-1bdp,loss-1 --design sim-cubic,linux-cubic --reps 1 --seconds-per-case 3",

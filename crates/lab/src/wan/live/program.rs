@@ -44,7 +44,7 @@ impl ProgramEnd {
     }
 
     fn start(program: Program, path: &Path, role: &str, words: [&str; 3]) -> io::Result<Self> {
-        let window = path.peer_window();
+        let window = program.window(path);
         let file = program.file(window);
         let file = file.map_err(|absent| io::Error::other(absent.0))?;
         let (link, theirs) = socketpair(

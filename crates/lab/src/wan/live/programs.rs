@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io, process};
 
+use super::super::path;
 use crate::harness::choice::Absent;
 
 /// A peer that is a program.
@@ -30,6 +31,15 @@ static BUILT: Mutex<Option<Built>> = Mutex::new(None);
 type Built = HashMap<(Program, usize), Result<PathBuf, Absent>>;
 
 impl Program {
+    /// The bytes of its socket buffers on this path: those with which it does best.
+    pub(super) fn window(self, path: &path::Path) -> usize {
+        match self {
+            Self::Lwip => 3 * path.bdp() / 2,
+            // It counts the memory that data takes, too.
+            Self::Netstack => 2 * path.bdp(),
+        }
+    }
+
     /// Its file, for a window of so many bytes.
     ///
     /// # Errors

@@ -125,7 +125,7 @@ impl SmoltcpEnd {
     }
 
     fn add_socket(&mut self, path: &Path, algorithm: CongestionControl) -> SocketHandle {
-        let ring = || SocketBuffer::new(vec![0; path.peer_window()]);
+        let ring = || SocketBuffer::new(vec![0; 3 * path.bdp() / 2]);
         let mut socket = Socket::new(ring(), ring());
         socket.set_congestion_control(algorithm);
         let handle = self.sockets.add(socket);

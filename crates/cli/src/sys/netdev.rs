@@ -122,7 +122,8 @@ impl NetdevSocket {
         let hwaddr = unsafe { req.ifr_ifru.ifru_hwaddr };
         let mut mac = [0; 6];
         for (to, from) in mac.iter_mut().zip(hwaddr.sa_data) {
-            *to = from.cast_unsigned();
+            // A signed number on some architectures.
+            [*to] = from.to_ne_bytes();
         }
         Ok(mac)
     }
@@ -201,7 +202,8 @@ fn ipv4(addr: &libc::sockaddr) -> Ipv4Addr {
     let mut octets = [0; 4];
     // The first two bytes are the port, which interfaces do not have.
     for (to, from) in octets.iter_mut().zip(addr.sa_data.iter().skip(2)) {
-        *to = from.cast_unsigned();
+        // A signed number on some architectures.
+        [*to] = from.to_ne_bytes();
     }
     octets.into()
 }

@@ -97,7 +97,10 @@ const FREE: &[AllowedCall] = &[
 
 /// Waiting, in the form that the C library uses: later architectures than x86-64 have only the newest form of each call.
 #[cfg(target_arch = "x86_64")]
-const WAITING: &[AllowedCall] = &[call!(SYS_poll, "the watch, captures to a FIFO")];
+const WAITING: &[AllowedCall] = &[
+    call!(SYS_poll, "the watch, captures to a FIFO"),
+    call!(SYS_ppoll, "whether a virtual machine has gone"),
+];
 #[cfg(not(target_arch = "x86_64"))]
 const WAITING: &[AllowedCall] = &[call!(SYS_ppoll, "the watch, captures to a FIFO")];
 

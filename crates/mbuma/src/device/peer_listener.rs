@@ -20,6 +20,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// After this time a peer is accepted for which there was no descriptor.
 pub(super) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Peers that are accepted in one turn: those that connect on and on must not hold the thread. The set is readable again for
+/// the others.
+const PEERS_MAX: usize = 16;
 /// What the listener is called in its device's set.
 pub(super) const LISTENER: u64 = 0;
 /// No peer waits for a descriptor.
@@ -63,7 +66,7 @@ impl PeerListener {
         if !self.is_due() {
             return;
         }
-        loop {
+        for _ in 0..PEERS_MAX {
             match self.socket.accept() {
                 Ok((peer, _)) => take(peer),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,

@@ -80,6 +80,29 @@ fn machines_that_share_memory_reach_the_host() {
 }
 
 #[test]
+fn a_machine_that_starts_again_at_once_is_taken_in() {
+    // Breaks when the isolated process cannot see that a front-end has gone before it has read the last messages: the next one,
+    // of the same machine, is then turned away.
+    const OWNER: [u32; 3] = [3, 1, 0];
+    const FEATURES: [u32; 3] = [1, 1, 0];
+    let scratch = Scratch::new();
+    let vm = vm(&scratch, &["--vhost-user"]);
+    let connect = || UnixStream::connect(scratch.path("vm.sock")).expect("it listens");
+    let bytes = |message: [u32; 3]| message.map(u32::to_ne_bytes).concat();
+    let mut first = connect();
+    let sent = first.write_all(&bytes(OWNER).repeat(8000));
+    sent.expect("it is taken in");
+    drop(first);
+    let mut second = connect();
+    // Where it is turned away, writing may fail already.
+    let _ = second.write_all(&bytes(FEATURES));
+    let answer = second.read_exact(&mut [0; 20]);
+    answer.expect("an answer");
+    drop(second);
+    end(vm);
+}
+
+#[test]
 fn memory_that_is_taken_away_ends_its_network_with_a_word() {
     // Breaks when a front-end that shortens the memory it shared ends mbuma in silence, or does not end it.
     let scratch = Scratch::new();

@@ -449,6 +449,28 @@ fn one_front_end_after_the_other() {
     card.end();
 }
 
+/// Breaks if programs that connect on and on hold the thread, or some of them stay unanswered.
+#[test]
+fn a_turn_accepts_few_front_ends() {
+    let card = Card::new("crowd");
+    let connect = |_| {
+        let peer = UnixStream::connect(&card.path).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        peer
+    };
+    let peers: Vec<_> = (0..100).map(connect).collect();
+    let over = || peers.iter().filter(|peer| is_over(peer)).count();
+    assert!(card.received().is_empty());
+    assert!(over() < 50, "all of them in one turn");
+    while card.is_ready() {
+        assert!(card.received().is_empty());
+    }
+    assert_eq!(over(), 99);
+    drop(peers);
+    card.received();
+    card.end();
+}
+
 /// Breaks if a broken ring is used on, its front-end is not told, or it can't be set up anew.
 #[test]
 fn a_broken_ring_rests_until_it_is_set_up_anew() {

@@ -171,6 +171,8 @@ impl Cubic {
         // While the window holds data back, acknowledgements come in each round trip. A longer silence was idleness, which
         // does not count (RFC 9438 4.2).
         let passed = passed.min(s.srtt.saturating_mul(2));
+        // An idle connection began anew with a smaller window (RFC 5681 4.1), and Reno would grow from there.
+        self.w_est = self.w_est.min(w.cwnd);
         self.phase = self
             .phase
             .saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use kern::Random;
 use proptest::prelude::*;
 
@@ -227,6 +229,23 @@ fn unused_window_is_no_threshold() {
     assert_eq!(flow.w.ssthresh, 14 * MSS);
 }
 
+/// Breaks when the estimate of Reno's window outlives the window: the first acknowledgement after each pause then brings back
+/// what the pause took, and a little more each time (RFC 5681 4.1, RFC 9438 4.3).
+#[test]
+fn a_window_that_began_anew_grows_from_there() {
+    let mut flow = Flow::after_loss(4, 50);
+    for _ in 0..50 {
+        flow.now += 1_000 * MS;
+        let restart = 2 * MSS;
+        flow.cubic
+            .on_idle(&mut flow.w, Duration::from_secs(1), restart);
+        assert_eq!(flow.w.cwnd, restart);
+        let sample = flow.sample(2 * MSS, true);
+        flow.cubic.on_ack(&mut flow.w, &sample);
+        assert!(flow.w.cwnd <= 4 * MSS, "{:?}", flow.w);
+    }
+}
+
 /// Breaks when the timer's second expiry for the same data lowers the threshold again, or loses what an undo restores.
 #[test]
 fn repeated_timeout() {
@@ -403,7 +422,7 @@ fn apply(cubic: &mut Cubic, w: &mut Window, now: &mut Time, step: &Step) {
                 "a window grew that was not used"
             );
         }
-        Step::Wait(nanos) => *now += std::time::Duration::from_nanos(nanos),
+        Step::Wait(nanos) => *now += Duration::from_nanos(nanos),
         Step::Congestion(why, flight, again) => {
             let why = [Why::Loss, Why::Ecn, Why::Timeout][usize::from(why)];
             let (now, again) = (*now, again && why == Why::Timeout);
@@ -417,7 +436,7 @@ fn apply(cubic: &mut Cubic, w: &mut Window, now: &mut Time, step: &Step) {
         }
         Step::Recovered => cubic.on_recovered(w),
         Step::Undo => cubic.on_undo(w, *now),
-        Step::Idle => cubic.on_idle(w, std::time::Duration::from_secs(1), 10 * w.mss),
+        Step::Idle => cubic.on_idle(w, Duration::from_secs(1), 10 * w.mss),
         Step::Mss(mss) => {
             w.set_mss(mss);
             cubic.on_mss(w);

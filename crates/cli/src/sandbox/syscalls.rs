@@ -65,6 +65,10 @@ const FREE: &[AllowedCall] = &[
     // The loop.
     call!(SYS_epoll_ctl, "new sockets"),
     call!(SYS_epoll_pwait, "the loop"),
+    call!(
+        SYS_ppoll,
+        "whether a virtual machine has gone; the form of poll(2) of later architectures"
+    ),
     call!(SYS_futex, "locks, the join of threads"),
     call!(SYS_sched_yield, "spinning locks"),
     call!(SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
@@ -95,14 +99,11 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_exit_group, "the end"),
 ];
 
-/// Waiting, in the form that the C library uses: later architectures than x86-64 have only the newest form of each call.
+/// Waiting, in the form that the C library uses: architectures later than x86-64 have only the newest form of each call.
 #[cfg(target_arch = "x86_64")]
-const WAITING: &[AllowedCall] = &[
-    call!(SYS_poll, "the watch, captures to a FIFO"),
-    call!(SYS_ppoll, "whether a virtual machine has gone"),
-];
+const WAITING: &[AllowedCall] = &[call!(SYS_poll, "the watch, captures to a FIFO")];
 #[cfg(not(target_arch = "x86_64"))]
-const WAITING: &[AllowedCall] = &[call!(SYS_ppoll, "the watch, captures to a FIFO")];
+const WAITING: &[AllowedCall] = &[];
 
 /// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
 /// a process that was taken over could read what its user may.

@@ -55,7 +55,7 @@ impl VnetHeader {
     /// Notes checksum and segmentation in the frame's packet header.
     pub(super) fn describe(self, frame: &mut Packet) -> Result<(), BadVnetHeader> {
         let len = frame.len();
-        let segsz = self.segment_size()?;
+        let segsz = self.segment_size(len)?;
         let needs_csum = self.flags & NEEDS_CSUM != 0;
         if needs_csum && self.checksum_end() > len {
             return Err(BadVnetHeader);
@@ -88,10 +88,16 @@ impl VnetHeader {
     }
 
     /// Payload bytes of each segment that was merged into this frame; 0 if it is one.
-    fn segment_size(self) -> Result<u16, BadVnetHeader> {
+    ///
+    /// A machine may write any size here, and each segment costs work: the bounds are those of Linux.
+    fn segment_size(self, frame_len: usize) -> Result<u16, BadVnetHeader> {
+        let size = usize::from(self.gso_size);
         match self.gso_type & !GSO_ECN {
             GSO_NONE if self.gso_type == GSO_NONE => Ok(0),
-            GSO_TCPV4 | GSO_TCPV6 | GSO_UDP_L4 if self.gso_size > 0 => Ok(self.gso_size),
+            GSO_TCPV4 | GSO_TCPV6 if size >= TCP_SEGMENT_MIN => Ok(self.gso_size),
+            GSO_UDP_L4 if size > 0 && frame_len <= size * DATAGRAMS_MAX + HEADERS_MAX => {
+                Ok(self.gso_size)
+            }
             _ => Err(BadVnetHeader),
         }
     }
@@ -158,6 +164,12 @@ const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
+/// Payload bytes of a TCP segment at least: the smallest MSS without the longest options.
+const TCP_SEGMENT_MIN: usize = 8;
+/// Datagrams in one frame at most.
+const DATAGRAMS_MAX: usize = 128;
+/// Bytes in front of their payload at most, but for IPv6's extension headers.
+const HEADERS_MAX: usize = EtherHeader::LEN + Ipv4Header::LEN_MAX + UdpHeader::LEN;
 /// A bit beside the type.
 const GSO_ECN: u8 = 0x80;
 

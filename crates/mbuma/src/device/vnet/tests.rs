@@ -120,6 +120,16 @@ fn malformed() {
         ..csum
     };
     assert_eq!(describe(no_size, 60), Err(BadVnetHeader));
+    // Breaks if a machine makes us cut a frame into thousands of pieces.
+    let sized = |gso_type, gso_size| VnetHeader {
+        gso_type,
+        gso_size,
+        ..csum
+    };
+    assert_eq!(describe(sized(GSO_TCPV6, 7), 60_000), Err(BadVnetHeader));
+    assert!(describe(sized(GSO_TCPV6, 8), 60_000).is_ok());
+    assert_eq!(describe(sized(GSO_UDP_L4, 400), 60_000), Err(BadVnetHeader));
+    assert!(describe(sized(GSO_UDP_L4, 500), 60_000).is_ok());
     for gso_type in [2, 3, 6, 0x7f, GSO_ECN] {
         let unknown = VnetHeader {
             gso_type,

@@ -5,7 +5,7 @@
  *   receive ADDRESS PORT FLOWS WINDOW    a flow from each port, counted
  *
  * The window was compiled in. It writes the bytes that each flow has received to its output, in a line each tenth of a second, and ends with its link.
- * Compiled at run time with the sources of lwIP (see compile.rs).
+ * Compiled at run time with the sources of lwIP (see programs.rs).
  */
 #include <poll.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 //	receive ADDRESS PORT FLOWS WINDOW    a flow from each port, counted
 //
 // It writes the bytes that each flow has received to its output, in a line each tenth of a second, and ends with its link.
-// Built at run time (see compile.rs).
+// Built at run time (see programs.rs).
 package main
 
 import (

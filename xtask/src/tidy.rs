@@ -1,4 +1,4 @@
-//! Checks beyond lints: crates use only those above them, `unsafe` stays where DESIGN allows it, texts hold no
+//! Checks beyond lints: crates use only those above them, `unsafe` stays where ARCHITECTURE allows it, texts hold no
 //! leftovers and state the figures that the code has, and the tool links no more packages than it should.
 
 mod fields;

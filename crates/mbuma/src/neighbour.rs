@@ -1,17 +1,17 @@
 //! The table of the stations on one link: which Ethernet address has an address of IPv4, or of IPv6.
 //!
-//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answer and drop as these functions say.
+//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answer and drop as these functions tell them.
 //!
 //! An entry's life:
 //!
 //! | state | operations | caveats |
 //! |---|---|---|
-//! | `Asking` | packets wait in it, up to `queue_max`; asked again each second, three times | then it and its packets are dropped |
-//! | `Known` | packets go straight out | past `until` the next packet starts a check |
-//! | `Checking` | as `Known`, while the neighbour is asked directly (RFC 1122 2.3.2.1) | without an answer it is forgotten |
+//! | `Incomplete` | up to `queue_max` packets wait in it; the stack asks three times, once a second | without an answer the entry and its packets are dropped |
+//! | `Known` | packets leave at once | past `until` the next packet starts a probe |
+//! | `Probing` | as `Known`, while the stack asks the neighbour itself (RFC 1122 2.3.2.1) | without an answer the entry is dropped |
 //!
-//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Asking`; only `Asking` and
-//! `Checking` have deadlines.
+//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`; only `Incomplete` and
+//! `Probing` have deadlines.
 //! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no
 //! packet freed, while it is held.
 //! Sources: RFC 826, RFC 1122 section 2.3.2.
@@ -35,11 +35,11 @@ mod entry;
 
 static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
 
-/// How long an answer is believed, and when the first question of a check goes out.
+/// How long an answer is believed, and when the first question of a probe goes out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) lifetime: Duration,
-    /// A check begins with a wait of this length for an answer to the packet; none: with a question.
+    /// A probe begins with this delay, in which a protocol above may hear from the neighbour; without one, with a question.
     delay: Option<Duration>,
 }
 
@@ -75,6 +75,7 @@ impl Tables {
         }
     }
 }
+
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
@@ -109,25 +110,25 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// Whether a sign that the neighbour is there is worth something: it is being asked, or will be soon.
+    /// Whether a sign that the neighbour is reachable saves a question: it is being probed, or will be soon.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         const SOON: Duration = Duration::from_secs(10);
         self.until == Time::MAX || self.until <= now + SOON
     }
 }
 
-/// The next step of a packet that was to be resolved.
+/// The outcome of a packet's look for its neighbour.
 #[derive(Debug)]
 pub(crate) enum Resolution {
-    /// It goes to this address.
+    /// The packet goes to this address.
     Known(MacAddr, Packet),
-    /// The same; the caller asks that station whether it is still there.
-    Check(MacAddr, Packet),
-    /// It waits for an answer.
+    /// The same; a probe of that station begins.
+    Probe(MacAddr, Packet),
+    /// The packet waits for an answer.
     Waits,
-    /// The same; the caller asks all stations. An older question made room for this one: these waited for it.
+    /// The same; the caller asks all stations. These packets waited in the entry that was evicted for this one.
     Ask(Mbufq),
-    /// The same; too many wait for the same answer, and this one does no more.
+    /// The same; too many wait for the same answer, and this one, the oldest, is given up.
     Full(Packet),
     /// The link is gone.
     Gone(Packet),
@@ -138,14 +139,14 @@ pub(crate) enum Resolution {
 pub(crate) struct Learnt {
     /// These waited for the address.
     pub(crate) waiting: Mbufq,
-    /// These waited in an entry that made room.
+    /// These waited in an entry that was evicted.
     pub(crate) evicted: Mbufq,
 }
 
 /// The actions that a table's timers ask for.
 #[derive(Debug)]
 pub(crate) struct Overdue<A> {
-    /// Addresses to ask for once more: all stations, or the one that had the address so far.
+    /// Addresses to ask for once more: all stations, or the one that has the address so far.
     pub(crate) ask: Vec<(A, Option<MacAddr>)>,
     /// These waited for stations that do not answer.
     pub(crate) lost: Vec<Mbufq>,
@@ -180,14 +181,14 @@ impl<A: Copy + Ord> Neighbours<A> {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The neighbour's address, if nothing is to be done to find it: nearly always.
+    /// The neighbour's address, if it is known and needs no probe: the common case.
     fn known(&self, now: Time, addr: A) -> Option<Hop> {
         let table = self.table.read();
         let (mac, until) = match *table.get(&addr)? {
             NeighbourEntry::Known { mac, until } if now < until => (mac, until),
             // Until an answer says otherwise, or the questions end.
-            NeighbourEntry::Checking { mac, .. } => (mac, Time::MAX),
-            NeighbourEntry::Known { .. } | NeighbourEntry::Asking { .. } => return None,
+            NeighbourEntry::Probing { mac, .. } => (mac, Time::MAX),
+            NeighbourEntry::Known { .. } | NeighbourEntry::Incomplete { .. } => return None,
         };
         // Relaxed: it changes under the lock only.
         let generation = NonZeroU64::new(self.generation.load(Ordering::Relaxed))?;
@@ -236,17 +237,17 @@ impl<A: Copy + Ord> Neighbours<A> {
             Some(NeighbourEntry::Known { mac, until }) if now < *until => {
                 Resolution::Known(*mac, packet)
             }
-            Some(NeighbourEntry::Checking { mac, .. }) => Resolution::Known(*mac, packet),
+            Some(NeighbourEntry::Probing { mac, .. }) => Resolution::Known(*mac, packet),
             Some(entry @ NeighbourEntry::Known { .. }) => {
                 let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
-                *entry = NeighbourEntry::Checking {
+                *entry = NeighbourEntry::Probing {
                     mac,
                     tries: u8::from(self.delay.is_none()),
                     next: now + self.delay.unwrap_or(RETRY),
                 };
-                Resolution::Check(mac, packet)
+                Resolution::Probe(mac, packet)
             }
-            Some(NeighbourEntry::Asking { waiting, .. }) => {
+            Some(NeighbourEntry::Incomplete { waiting, .. }) => {
                 let is_full = waiting.len() >= self.queue_max;
                 waiting.enqueue(packet);
                 // The oldest is worth the least (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
@@ -259,7 +260,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         }
     }
 
-    /// Takes in that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
+    /// Notes that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
     pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
         let known = NeighbourEntry::Known {
             mac,
@@ -339,7 +340,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     }
 }
 
-/// A new entry in which `packet` waits. Returns the packets of the one that had to make room.
+/// Makes an entry in which `packet` waits. Returns the packets of the entry that was evicted for it.
 fn start<A: Copy + Ord>(
     table: &mut BTreeMap<A, NeighbourEntry>,
     addr: A,
@@ -351,7 +352,7 @@ fn start<A: Copy + Ord>(
     waiting.enqueue(packet);
     table.insert(
         addr,
-        NeighbourEntry::Asking {
+        NeighbourEntry::Incomplete {
             tries: 1,
             next: now + RETRY,
             waiting,
@@ -360,23 +361,23 @@ fn start<A: Copy + Ord>(
     evicted
 }
 
-/// Evicts the oldest entry of a full table: of those that ask, if they are more than half, else of those that know.
-/// A host that looks for thousands of absent stations evicts such questions and no neighbour;
-/// and stations that only announce themselves evict no question.
-/// Returns the packets that waited in it.
+/// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an address.
+/// So a host that looks for thousands of absent stations evicts no neighbour, and stations that only announce themselves
+/// evict no question. Returns the packets that waited in it.
 fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, NeighbourEntry>) -> Mbufq {
     if table.len() < ENTRIES_MAX {
         return Mbufq::new();
     }
-    let asks = |entry: &NeighbourEntry| matches!(entry, NeighbourEntry::Asking { .. });
-    let too_many_ask = table.values().filter(|entry| asks(entry)).count() > ENTRIES_MAX / 2;
+    let is_incomplete = |entry: &NeighbourEntry| matches!(entry, NeighbourEntry::Incomplete { .. });
+    let incomplete = table.values().filter(|entry| is_incomplete(entry)).count();
+    let is_crowded = incomplete > ENTRIES_MAX / 2;
     let age = |entry: &NeighbourEntry| match *entry {
         NeighbourEntry::Known { until, .. } => (0, until),
-        NeighbourEntry::Checking { next, .. } | NeighbourEntry::Asking { next, .. } => (1, next),
+        NeighbourEntry::Probing { next, .. } | NeighbourEntry::Incomplete { next, .. } => (1, next),
     };
     let oldest = table
         .iter()
-        .filter(|(_, entry)| asks(entry) == too_many_ask)
+        .filter(|(_, entry)| is_incomplete(entry) == is_crowded)
         .min_by_key(|(_, entry)| age(entry))
         .map(|(&addr, _)| addr);
     let entry = oldest.and_then(|addr| table.remove(&addr));

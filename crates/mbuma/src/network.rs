@@ -1,4 +1,4 @@
-//! Packets that leave, of whichever version of IP: the one place where the way out forks.
+//! Packets that leave: the one place where output forks by the version of IP.
 //!
 //! Locks: none held here; the caller may hold a connection's.
 
@@ -48,7 +48,7 @@ pub(crate) fn output(
     }
 }
 
-/// The way to an address.
+/// The interface that leads to an address, and the source for packets to it.
 pub(crate) struct WayOut {
     pub(crate) ifp: Arc<Ifnet>,
     /// The address to send from unless the sender chose one; unspecified if the interface has none.
@@ -98,8 +98,8 @@ pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
     }
 }
 
-/// The MTU of the path to the peer, where a router has reported that it is smaller than the link's. Each connection over
-/// IPv4 finds out by itself.
+/// The MTU of the path to the peer, if a router has reported that it is smaller than the link's. Over IPv4 there is no such
+/// table: each connection finds its path's MTU by itself.
 pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
     match ends {
         Ends::V4(_) => None,
@@ -107,7 +107,8 @@ pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
     }
 }
 
-/// A router reports the MTU of the path to the peer, and the protocol whose packet that is about believes it.
+/// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol that sent the quoted packet, and
+/// found that the report is credible.
 pub(crate) fn path_mtu_reported(batch: &Batch<'_>, ends: &Ends, mtu: u16) {
     if let Ends::V6(pair, zone) = ends {
         batch

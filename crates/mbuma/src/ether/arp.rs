@@ -1,9 +1,10 @@
 //! ARP: asks which Ethernet address has an IPv4 address on a link, and answers such questions.
 //!
 //! The table of [`neighbour`](crate::neighbour) keeps answers to our requests, and the senders of requests to us, for a
-//! time. Anything else only corrects an entry that is there, so that a link full of strangers can't fill the table.
+//! time. Any other ARP packet only corrects an entry that is there, so that a link full of strangers can't fill the table.
 //!
-//! Locks: none held here. Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
+//! Locks: none held here.
+//! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::ifnet::Ifnet;
 use crate::neighbour::{Hop, Resolution};
 use crate::state::SHARED_TIMERS_CPU;
 
-/// Finds out where a packet for `addr` goes, for the sender to keep in `hop`; else it waits for an answer, or was dropped.
+/// Finds the Ethernet address for a packet to `addr`, for the sender to keep in `hop`; else the packet waits for an answer, or
+/// was dropped.
 pub(super) fn resolve(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -32,16 +34,16 @@ pub(super) fn resolve(
         .resolve(batch.now, is_gone, addr, packet, hop)
     {
         Resolution::Known(mac, packet) => return Some((mac, packet)),
-        Resolution::Check(mac, packet) => {
+        Resolution::Probe(mac, packet) => {
             batch.kick(SHARED_TIMERS_CPU);
-            ask(batch, ifp, addr, Some(mac));
+            request(batch, ifp, addr, Some(mac));
             return Some((mac, packet));
         }
         Resolution::Waits => {}
         Resolution::Ask(evicted) => {
             drop_all(batch, evicted, DropReason::ArpQueueFull);
             batch.kick(SHARED_TIMERS_CPU);
-            ask(batch, ifp, addr, None);
+            request(batch, ifp, addr, None);
         }
         Resolution::Full(packet) => batch.drop(packet, DropReason::ArpQueueFull),
         Resolution::Gone(packet) => batch.drop(packet, DropReason::InterfaceGone),
@@ -49,8 +51,8 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in a neighbour's claim about itself. `is_new_wanted`: it speaks to us, so it is worth an entry.
-fn heard(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, is_new_wanted: bool) {
+/// Notes a neighbour's claim about itself. `is_new_wanted`: it speaks to us, so it is worth an entry.
+fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, is_new_wanted: bool) {
     let (addr, mac) = (arp.sender_ip, arp.sender_mac);
     let learnt = ifp.neighbours.learn(batch.now, addr, mac, is_new_wanted);
     drop_all(batch, learnt.evicted, DropReason::ArpQueueFull);
@@ -68,9 +70,9 @@ pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
 #[doc(alias = "arptimer")]
 pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     let due = ifp.neighbours.overdue(batch.now);
-    due.ask
-        .into_iter()
-        .for_each(|(addr, mac)| ask(batch, ifp, addr, mac));
+    for (addr, mac) in due.ask {
+        request(batch, ifp, addr, mac);
+    }
     let lost = due.lost.into_iter();
     lost.for_each(|packets| drop_all(batch, packets, DropReason::ArpNoAnswer));
 }
@@ -79,11 +81,11 @@ fn drop_all(batch: &Batch<'_>, packets: Mbufq, reason: DropReason) {
     packets.for_each(|packet| batch.drop(packet, reason));
 }
 
-/// Asks for the station that has `addr`: all stations, or the one that had it.
+/// Asks for the station that has `addr`: all stations, or the one that has had it.
 #[doc(alias = "arprequest")]
-fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAddr>) {
-    let request = ArpPacket::request(ifp.mac, ifp.source_for(addr), addr);
-    send(batch, ifp, &request, of.unwrap_or(MacAddr::BROADCAST));
+fn request(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAddr>) {
+    let arp = ArpPacket::request(ifp.mac, ifp.source_for(addr), addr);
+    send(batch, ifp, &arp, of.unwrap_or(MacAddr::BROADCAST));
 }
 
 /// Announces an address of ours to all stations on the link: a station that knew it elsewhere learns of it. Once,
@@ -111,8 +113,8 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
         Ok(arp) => arp,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // A station that claims an address of ours is wrong, or lies. It is only counted, for the administrator
-    // of the stack; our own announcement may come back over a bridge (RFC 5227 2.4).
+    // Another station claims an address of ours: counted for the administrator, and not defended against (RFC 5227 2.4).
+    // Our own announcement, which may come back over a bridge, is no such claim.
     if ifp.owns(arp.sender_ip) && arp.sender_mac != ifp.mac {
         return batch.drop(packet, DropReason::ArpDuplicateAddress);
     }
@@ -124,7 +126,7 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
     let for_us = ifp.owns(arp.target_ip);
     // A probe (RFC 5227) comes from a station without an address: nothing to learn from it.
     if !arp.sender_ip.is_unspecified() {
-        heard(batch, ifp, &arp, for_us && arp.op == ArpOp::Request);
+        learn(batch, ifp, &arp, for_us && arp.op == ArpOp::Request);
     }
     if for_us && arp.op == ArpOp::Request {
         let answer = ArpPacket::reply(ifp.mac, arp.target_ip, arp.sender_mac, arp.sender_ip);

@@ -1,10 +1,10 @@
 //! Neighbour discovery: asks which Ethernet address has an IPv6 address on a link, and answers such questions.
 //!
-//! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. Icmp6 has checked the sum and hands in
-//! the messages.
+//! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. `icmp6` has checked the checksum and hands the
+//! messages in.
 //!
-//! Invariants: a message is taken only from the link itself (hop limit 255), and whole: one bad option voids it. Only our
-//! own addresses are answered for.
+//! Invariants: a message is accepted only from the link itself (hop limit 255), and whole: one bad option voids it. The
+//! stack answers for its own addresses only.
 //! Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2 (resolution), 7.3 (unreachability).
 
 use std::net::Ipv6Addr;
@@ -32,7 +32,8 @@ const HOP_LIMIT: u8 = 255;
 /// The longest body of a message that is looked at: an advertisement with many options.
 const BODY_MAX: usize = 1280;
 
-/// Finds out where a packet for `addr` goes, for the sender to keep in `hop`; else it waits for an answer, or was dropped.
+/// Finds the Ethernet address for a packet to `addr`, for the sender to keep in `hop`; else the packet waits for an answer, or
+/// was dropped.
 pub(super) fn resolve(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -44,8 +45,8 @@ pub(super) fn resolve(
     let table = &ifp.neighbours6;
     match table.resolve(batch.now, is_gone, addr, packet, hop) {
         Resolution::Known(mac, packet) => return Some((mac, packet)),
-        Resolution::Check(mac, packet) => {
-            // The first question comes after a delay, in which an answer from above may make it needless.
+        Resolution::Probe(mac, packet) => {
+            // The first question comes after a delay: an answer that TCP hears meanwhile saves it.
             batch.kick(SHARED_TIMERS_CPU);
             return Some((mac, packet));
         }
@@ -53,7 +54,7 @@ pub(super) fn resolve(
         Resolution::Ask(evicted) => {
             drop_all(batch, evicted, DropReason::NdQueueFull);
             batch.kick(SHARED_TIMERS_CPU);
-            ask(batch, ifp, addr, None);
+            solicit(batch, ifp, addr, None);
         }
         Resolution::Full(packet) => batch.drop(packet, DropReason::NdQueueFull),
         Resolution::Gone(packet) => batch.drop(packet, DropReason::InterfaceGone),
@@ -61,8 +62,8 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. A valid message that asks nothing of a
-/// host comes back.
+/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. Gives back a valid message for which this
+/// host has no use.
 #[doc(alias = "nd6_ns_input")]
 pub(crate) fn input(
     batch: &mut Batch<'_>,
@@ -96,7 +97,7 @@ pub(crate) fn input(
             advertised(batch, from, target, flags, options)
         }
         NdpMessage::RouterSolicit { options } => {
-            heard_host(batch, from, options);
+            router_solicited(batch, from, options);
             return Some(packet);
         }
         // A host with the addresses and routes that it was given asks no router.
@@ -134,7 +135,7 @@ fn solicited(
 ) -> Result<(), DropReason> {
     let (ifp, source) = (from.ip.ifp, options.source());
     let probe = from.src.is_unspecified();
-    // A station that has no address yet asks all that might have it, and can't be answered to.
+    // A station that probes for a duplicate has no address yet: it asks the group, and can't be answered directly.
     let bad_probe = probe && (source.is_some() || from.dst != solicited_node(target));
     if target.is_multicast() || bad_probe {
         return Err(DropReason::BadNd);
@@ -155,7 +156,7 @@ fn solicited(
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
         solicited: !probe,
-        // A station that has the address keeps its place in the others' tables (RFC 4429 section 3.3).
+        // If another station has the address too, the others keep that one in their tables (RFC 4429 section 3.3).
         overrides: !is_optimistic,
     };
     let to = if probe { ALL_NODES } else { from.src };
@@ -170,15 +171,19 @@ fn solicited(
     Ok(())
 }
 
-/// A host asks for routers: one remembers where it is (RFC 4861 section 6.2.6).
-fn heard_host(batch: &mut Batch<'_>, from: &Addressed<'_, Ipv6Addr>, options: NdpOptions<'_>) {
+/// A host asks for routers: a router remembers the host's address (RFC 4861 section 6.2.6).
+fn router_solicited(
+    batch: &mut Batch<'_>,
+    from: &Addressed<'_, Ipv6Addr>,
+    options: NdpOptions<'_>,
+) {
     let ifp = from.ip.ifp;
     if !from.src.is_unspecified() && batch.stack.tells_of_router(ifp) {
         learn(batch, ifp, from.src, options.source());
     }
 }
 
-/// A station says where it, or another one, is; it is not known to hear us.
+/// A station tells its Ethernet address, or another one's; that station is not known to hear us.
 pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac: Option<MacAddr>) {
     if let Some(mac) = mac.filter(|mac| mac.is_unicast()) {
         let learnt = ifp.neighbours6.solicited_by(batch.now, addr, mac);
@@ -187,7 +192,7 @@ pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac
     }
 }
 
-/// Another station says where `target` is.
+/// Another station tells the Ethernet address of `target`.
 fn advertised(
     batch: &mut Batch<'_>,
     from: &Addressed<'_, Ipv6Addr>,
@@ -210,8 +215,8 @@ fn advertised(
     Ok(())
 }
 
-/// Announces an address of ours to all stations on the link: those that knew it elsewhere forget that (RFC 4861 section
-/// 7.2.6). Once: a station that does not hear it finds out by its next check.
+/// Announces an address of ours to all stations on the link: those that had it elsewhere correct that (RFC 4861 section
+/// 7.2.6). Once: a station that does not hear it finds out by its next probe.
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
@@ -233,7 +238,7 @@ pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
 pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     let due = ifp.neighbours6.overdue(batch.now);
     for (addr, mac) in due.ask {
-        ask(batch, ifp, addr, mac);
+        solicit(batch, ifp, addr, mac);
     }
     for packet in due.lost.into_iter().flatten() {
         batch.stack.drops.count(DropReason::NdNoAnswer);
@@ -241,9 +246,9 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// Asks for the station that has `addr`: those in its group, or the one that had it.
+/// Asks for the station that has `addr`: the stations in its group, or the one that has had it.
 #[doc(alias = "nd6_ns_output")]
-fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAddr>) {
+fn solicit(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAddr>) {
     // From an optimistic address no station is asked: the packets wait until the probes are over (RFC 4429 section 3.3).
     let Some(src) = ifp
         .source_for6(addr)
@@ -275,7 +280,7 @@ pub(super) fn solicit_routers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, dst: Ipv6
     send(batch, ifp, (src, dst), &message, None);
 }
 
-/// Sends a message from and to these addresses; `mac` has the second, if that is known.
+/// Sends a message from and to these addresses; `mac` is the Ethernet address of the second, if it is known.
 pub(super) fn send(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,

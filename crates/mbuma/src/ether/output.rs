@@ -1,6 +1,6 @@
-//! IP packets that leave as frames; those of a device without Ethernet are frames as they are.
+//! IP packets that leave, as frames; a device without Ethernet gets them as they are.
 //!
-//! The frame leaves at the end of the batch, or with the thread that transmits now ([`transmit`](super::transmit)).
+//! The frame waits in the interface's queue for the end of the batch, or for the thread that transmits already ([`transmit`](super::transmit)).
 //!
 //! Locks: none held here; resolving takes ARP, queueing IFQUEUE.
 //! Sources: RFC 894, RFC 1112 section 6.4 (groups), RFC 1122 section 2.3.
@@ -18,14 +18,10 @@ use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
 use crate::neighbour::Hop;
 
-/// Sends an IP packet to `next_hop` on this link, now or once its Ethernet address is known.
+/// Sends an IPv4 packet to `next_hop` on this link, now or once its Ethernet address is known. `hop` is where the sender
+/// keeps that address.
 #[doc(alias = "ether_output")]
-pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet, next_hop: Ipv4Addr) {
-    run_kept(batch, ifp, packet, next_hop, &mut None);
-}
-
-/// The same for a sender that keeps the address in `hop`.
-pub(crate) fn run_kept(
+pub(crate) fn run4(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
     packet: Packet,
@@ -50,7 +46,7 @@ pub(crate) fn run_kept(
     }
 }
 
-/// Sends an IPv6 packet to `next_hop` on this link, for a sender that keeps the address in `hop`.
+/// The same for an IPv6 packet.
 pub(crate) fn run6(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -73,8 +69,8 @@ pub(crate) fn run6(
     }
 }
 
-/// Puts the Ethernet header before the packet and queues the frame. A device without Ethernet gets the packet as it is: an
-/// answer of neighbour discovery, which is IP.
+/// Puts the Ethernet header before the packet and queues the frame. A device without Ethernet gets the packet as it is:
+/// neighbour discovery, which is IP, comes here too.
 pub(crate) fn frame(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -94,7 +90,7 @@ pub(crate) fn frame(
     queue(batch, ifp, packet);
 }
 
-/// Queues a frame, which has all that the medium puts before an IP packet.
+/// Queues a frame that has its link header.
 fn queue(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) {
     match ifp.enqueue(batch.cpu.index, packet) {
         Enqueued::Queued => {}

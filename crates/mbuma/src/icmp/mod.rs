@@ -62,7 +62,7 @@ impl IcmpState {
 
     /// Whether one more error message, or reset to a closed port, may go out now.
     #[doc(alias = "badport_bandlim")]
-    pub(crate) fn may_complain(&self, now: kern::Time) -> bool {
+    pub(crate) fn admit_error(&self, now: kern::Time) -> bool {
         self.limiter.admit(now)
     }
 }

@@ -56,7 +56,7 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     if from.is_unspecified() {
         return;
     }
-    if !batch.stack.icmp.may_complain(batch.now) {
+    if !batch.stack.icmp.admit_error(batch.now) {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     original.truncate(QUOTE_MAX);

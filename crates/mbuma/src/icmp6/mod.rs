@@ -48,8 +48,9 @@ impl Icmp6State {
             by_interface: KeyedLimits::new(config.icmp_errors_per_s, INTERFACES, random),
         }
     }
+
     /// Whether one more error, or redirect, may go out now to this host by this interface.
-    fn may_complain(&self, to: Ipv6Addr, by: IfIndex, now: Time) -> bool {
+    fn admit_error(&self, to: Ipv6Addr, by: IfIndex, now: Time) -> bool {
         let interface = by.0.to_be_bytes();
         self.by_host.admit(&to.octets(), now) && self.by_interface.admit(&interface, now)
     }

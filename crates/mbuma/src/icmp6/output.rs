@@ -47,7 +47,7 @@ pub(crate) fn tell(
     let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
     let src = if own || for_host { of.dst } else { route.src };
     let limits = &batch.stack.icmp6;
-    if !limits.may_complain(of.src, route.ifp.index, batch.now) {
+    if !limits.admit_error(of.src, route.ifp.index, batch.now) {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     original.truncate(QUOTE_MAX);

@@ -44,7 +44,7 @@ pub(crate) fn tell(
     let Some(own) = own.filter(|_| is_neighbour && is_target) else {
         return;
     };
-    if !batch.stack.icmp6.may_complain(src, ifp.index, batch.now) {
+    if !batch.stack.icmp6.admit_error(src, ifp.index, batch.now) {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     let mut quote = [0; RedirectBody::QUOTE_MAX];

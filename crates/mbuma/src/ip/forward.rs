@@ -1,7 +1,7 @@
-//! The part of forwarding that both versions of IP have: large packets that must fit the next link in pieces, and checksums
+//! The part of forwarding that both versions of IP have: large packets whose pieces must fit the next link, and checksums
 //! that are left to a device.
 //!
-//! Invariants: only the headers are written, and what others share of them is copied first.
+//! Invariants: only the headers are written; a part of them that others share is copied first.
 //! Locks: none.
 
 use mbuf::{Csum, MbufPool, Packet};
@@ -20,7 +20,7 @@ impl Stop {
     }
 }
 
-/// The header of TCP or UDP in a packet that is passed on.
+/// The header of TCP or UDP in a packet that is forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transport {
     proto: IpProto,
@@ -46,10 +46,10 @@ impl Transport {
         Self { proto, at, len }
     }
 
-    /// The longest IP packet that comes of this one.
+    /// Bytes of the longest IP packet that leaves: of this one, or of the pieces that it must be cut into.
     ///
     /// # Errors
-    /// It is to be cut, and can't be.
+    /// It must be cut, and has no header by which it can be.
     pub(crate) fn piece_len(&self, packet: &Packet) -> Result<usize, Stop> {
         match usize::from(packet.header().tso_segsz) {
             0 => Ok(packet.len()),
@@ -60,8 +60,8 @@ impl Transport {
         }
     }
 
-    /// Makes the packet one that leaves: `take_hop` takes one hop from its header, and the checksum is as the device expects
-    /// it that is to finish it. `pseudo` gives the pseudo-header's sum for a length.
+    /// Makes a packet that arrived one that leaves: `take_hop` takes one hop from its header, and the metadata describes the
+    /// checksum as an outgoing packet's. `pseudo` gives the pseudo-header's sum for a length.
     ///
     /// # Errors
     /// No buffers, or the packet contradicts itself.
@@ -74,7 +74,7 @@ impl Transport {
     ) -> Result<(), Stop> {
         let no_bufs = || Stop::silent(DropReason::NoBufs);
         let large = packet.header().tso_segsz != 0;
-        // The code or device that finishes the checksum writes it, too: TCP's and UDP's are within their headers.
+        // If the checksum is still to be finished, the transport header is written too.
         let undone = large || packet.header().csum.intersects(Csum::TCP | Csum::UDP);
         let written = self.at + self.len.filter(|_| undone).unwrap_or(0);
         let writable = packet.make_writable(pool, 0, written);
@@ -101,7 +101,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Puts the pseudo-header's sum where a device that merged segments had a whole one: each piece needs its own.
+    /// Replaces the checksum of a merged packet, which a device found good, by the pseudo-header's sum: each piece will get
+    /// a checksum of its own.
     fn undo_checksum(
         &self,
         packet: &mut Packet,

@@ -1,17 +1,16 @@
-//! IP packets for other hosts, sent on: a stack that does is a router.
+//! Forwarding: IPv4 packets for other hosts. A stack that forwards is a router.
 //!
-//! The steps: [`find_route`] says whether and through which interface; [`fit`] whether it is small enough
-//! for that link; [`pass_on`] takes one hop off and hands it to the link. A large segment, or merged
-//! datagrams, pass whole if each piece fits: the device, or what stands in for it, cuts them. A checksum
-//! that was left to a device stays left.
+//! The steps: [`find_route`] says whether the packet may be forwarded, and through which interface; [`fit`], whether it is
+//! small enough for that link; [`Transport::prepare`] takes one from its TTL; [`pass_on`] hands it to the link, in
+//! fragments if it must. A large segment, or merged datagrams, stay whole if each piece fits: the device cuts them, or
+//! [`offload`] does. A checksum that was left to a device stays left to one.
 //!
-//! A router may do, and this one does not: redirects (RFC 1812 5.2.7.2; hosts had better not
-//! believe them), source routes and other options, which are passed on as they are, directed broadcasts
-//! (RFC 2644), groups.
+//! This router does not do all that a router may: it sends no redirects (RFC 1812 5.2.7.2; hosts should not believe
+//! them), passes source routes and other options on unread, and forwards neither directed broadcasts (RFC 2644) nor groups.
 //!
-//! Invariants: each packet is dropped for a reason, and its sender told if there is something to tell,
-//! or counted as forwarded, once; its further way is counted as for one of our own. Only its
-//! header is written; a part that others share is copied first.
+//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, of which its sender is told where
+//! an RFC asks for that. A forwarded packet that is dropped later is counted as one of our own would be. Only
+//! its header is written; a part that others share is copied first.
 //! Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
 
 use std::net::Ipv4Addr;
@@ -29,7 +28,7 @@ use crate::ip::IcmpError;
 use crate::ip::forward::{Stop, Transport};
 use crate::route::{Route, RouteRefusal};
 
-/// Sends on a packet that begins with its IP header and is not for us.
+/// Forwards a packet that begins with its IP header and is not for us.
 #[doc(alias = "ip_forward")]
 pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv4Info) {
     let found = find_route(batch, info).and_then(|route| {
@@ -50,7 +49,7 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv4Info) {
     }
 }
 
-/// Whether a packet between these addresses may be sent on, and where to.
+/// Whether a packet between these addresses may be forwarded, and by which route.
 fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Stop> {
     let link_local = info.src.is_link_local() || info.dst.is_link_local();
     if link_local || is_martian_destination(info.dst) {
@@ -65,14 +64,17 @@ fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Sto
         Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
-    // Our own address, if it is, came a moment ago; a directed broadcast is an attacker's amplifier.
+    // A local address was added after input looked for it. A directed broadcast is an attacker's amplifier.
     if route.local || route.ifp.is_broadcast(info.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
     Ok(route)
 }
 
-/// Whether the packet, or each piece of a large one, fits the link: else it may be fragmented, or not.
+/// Whether the packet, or each piece of a large one, fits the link; false if it must be fragmented.
+///
+/// # Errors
+/// It does not fit, and must not be fragmented.
 fn fit(piece: usize, info: &Ipv4Info, route: &Route<Ipv4Addr>) -> Result<bool, Stop> {
     if piece <= route.ifp.mtu() {
         return Ok(true);
@@ -90,7 +92,7 @@ fn fit(piece: usize, info: &Ipv4Info, route: &Route<Ipv4Addr>) -> Result<bool, S
     Ok(false)
 }
 
-/// What is to be cut, if anything is; a fragment can't be.
+/// The transport header, by which a large packet is cut; a fragment has none.
 fn transport(packet: &Packet, info: &Ipv4Info) -> Transport {
     let proto = (!info.is_fragment()).then_some(info.proto);
     Transport::of(packet, info.header_len, proto)
@@ -106,7 +108,7 @@ fn pass_on(
 ) {
     batch.stack.forwarded.inc();
     if whole {
-        return ether::output::run(batch, &route.ifp, packet, route.next_hop);
+        return ether::output::run4(batch, &route.ifp, packet, route.next_hop, &mut None);
     }
     let mut pieces = Mbufq::new();
     let cut = if packet.header().tso_segsz == 0 {

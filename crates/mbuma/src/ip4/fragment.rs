@@ -1,8 +1,8 @@
 //! A datagram too large for its link, cut into fragments.
 //!
-//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. What is
-//! a fragment already is cut as if it had never been. Options that say so are in every fragment, the
-//! others in the first only.
+//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. The fragments of a fragment
+//! are those that the whole datagram would have. Options with the copied flag are in every fragment, the others in the
+//! first only.
 //! Locks: none. Sources: RFC 791 sections 3.1 and 3.2, RFC 1122 section 3.3.5, RFC 1812 section 5.2.6.
 
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ pub(super) fn run(
     if let Err(reason) = offload::finish_checksum(&mut packet, 0) {
         return output::refuse(batch, packet, reason);
     }
-    // They stay together, as far as we can help.
+    // All fragments get the flow of the datagram, and so one queue.
     let flow = packet.header().flow;
     let (pool, mut rest) = (&batch.stack.pool, packet.into_chain());
     let (copied, copied_len) = copied_options(whole.options);
@@ -63,14 +63,14 @@ pub(super) fn run(
             },
             ..*whole
         };
-        output::to_link(batch, ifp, piece, &fields, next_hop)?;
+        output::to_link(batch, ifp, piece, &fields, next_hop, &mut None)?;
         offset += len as u16;
     }
     Ok(())
 }
 
-/// The options that every fragment carries: their type has its first bit set (RFC 791 3.1). What can't
-/// be read ends the list.
+/// The options that every fragment carries: their type has its first bit set (RFC 791 3.1). An option that is not whole
+/// ends the list.
 fn copied_options(all: &[u8]) -> ([u8; OPTIONS_MAX], usize) {
     let (mut copied, mut len) = ([0; OPTIONS_MAX], 0);
     let mut rest = all;

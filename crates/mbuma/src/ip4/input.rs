@@ -79,7 +79,7 @@ impl Ipv4Info {
 /// The decision about a packet by its addresses.
 enum Admission {
     Ours(DestScope),
-    /// It is to be sent on.
+    /// For another host: it is to be forwarded.
     Forward,
     Drop(DropReason),
     /// Dropped, and its sender is told.
@@ -151,7 +151,7 @@ fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
     })
 }
 
-/// Whether a packet between these addresses may come this way, and is for us.
+/// Whether a packet between these addresses may come by this interface, and whether it is for us.
 fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> Admission {
     if !may_send(batch, ifp, info, arrival) {
         return Admission::Drop(DropReason::IpBadSource);
@@ -194,9 +194,8 @@ fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     (dst == ALL_SYSTEMS).then_some(DestScope::Group)
 }
 
-/// Whether an honest packet can have this source (RFC 1122 3.2.1.3): not a group, not a broadcast, and
-/// none of our own addresses unless it comes from ourselves. A host without an address may only
-/// send broadcasts, by UDP (RFC 2131 4.1).
+/// Whether the source address is valid (RFC 1122 3.2.1.3): no group, no broadcast, and none of our own addresses unless the
+/// packet comes from ourselves. A host without an address may only send broadcasts, by UDP (RFC 2131 4.1).
 fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> bool {
     if arrival == Arrival::Loopback {
         return true;

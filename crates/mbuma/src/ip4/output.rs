@@ -16,9 +16,10 @@ use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::Ifnet;
 use crate::ip::Send;
+use crate::neighbour::Hop;
 use crate::route::{Route, RouteCache};
 
-/// Hops of a packet whose sender did not say (RFC 1700; Linux and BSD do the same).
+/// The TTL of a packet whose sender chose none (RFC 1700; Linux and BSD do the same).
 const TTL_DEFAULT: u8 = 64;
 
 /// Sends a packet that begins with the header of the protocol above.
@@ -37,7 +38,7 @@ pub(crate) fn run(
     }
 }
 
-/// As [`run`], for a sender that keeps its route to the one destination that it has.
+/// As [`run`], for a sender that has one destination and keeps the route to it in `cache`.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -70,7 +71,8 @@ fn through(
         return to_ourselves(batch, route, packet, &fields);
     }
     if len <= route.ifp.mtu() || packet.header().tso_segsz != 0 {
-        return to_kept(batch, packet, &fields, route);
+        let (ifp, hop) = (&route.ifp, &mut route.hop);
+        return to_link(batch, ifp, packet, &fields, route.next_hop, hop);
     }
     if to.service.df {
         return refuse(batch, packet, DropReason::IpTooBig);
@@ -78,8 +80,8 @@ fn through(
     fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
 }
 
-/// Loopback and reserved addresses never appear on a link, not as a source either (RFC 1122 3.2.1.3),
-/// whatever the table says; unless the interface is said to lead to a neighbour's loopback.
+/// The route for a packet. Whatever the table says, loopback and reserved addresses never appear on a link, not as a source
+/// either (RFC 1122 3.2.1.3), unless the interface leads to a neighbour's loopback addresses (`route_localnet`).
 fn find_route(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> Option<Route<Ipv4Addr>> {
     let routes = &batch.stack.routes;
     let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
@@ -136,32 +138,19 @@ fn to_ourselves(
     }
 }
 
-/// The same as [`to_link`] for a sender that keeps the route, and the neighbour's address with it.
-fn to_kept(
-    batch: &mut Batch<'_>,
-    mut packet: Packet,
-    fields: &Ipv4Fields<'_>,
-    route: &mut Route<Ipv4Addr>,
-) -> Result<(), DropReason> {
-    if prepend_header(&mut packet, fields).is_err() {
-        return refuse(batch, packet, DropReason::TxNoBufs);
-    }
-    ether::output::run_kept(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
-    Ok(())
-}
-
-/// Completes the packet and hands it to the link.
+/// Completes the packet and hands it to the link. `hop` is where the sender keeps the neighbour's address.
 pub(super) fn to_link(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
     mut packet: Packet,
     fields: &Ipv4Fields<'_>,
     next_hop: Ipv4Addr,
+    hop: &mut Option<Hop>,
 ) -> Result<(), DropReason> {
     if prepend_header(&mut packet, fields).is_err() {
         return refuse(batch, packet, DropReason::TxNoBufs);
     }
-    ether::output::run(batch, ifp, packet, next_hop);
+    ether::output::run4(batch, ifp, packet, next_hop, hop);
     Ok(())
 }
 

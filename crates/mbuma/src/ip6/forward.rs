@@ -1,13 +1,14 @@
-//! IPv6 packets for other hosts, sent on: a stack that does is a router.
+//! Forwarding: IPv6 packets for other hosts. A stack that forwards is a router.
 //!
-//! As [`ip4/forward`](crate::ip4), but that nothing is cut into fragments: the sender is told the link's MTU. A large segment
-//! passes whole if each piece of it fits. Extension headers are passed on unread (RFC 9673: a router may skip hop-by-hop
-//! options).
+//! The steps are those of [`ip4/forward`](crate::ip4), except that a router of IPv6 fragments nothing: it tells the sender
+//! the link's MTU. A large segment stays whole if each piece of it fits. Extension headers are passed on unread (RFC 9673: a
+//! router may skip hop-by-hop options).
 //!
-//! A sender on the link by which its packet leaves again is told of the better first hop (RFC 4861 section 8.2).
+//! If a packet leaves by the link that it came by, its sender is told of the better first hop (RFC 4861 section 8.2).
 //!
-//! Invariants: each packet is dropped for a reason, and its sender told if there is something to tell, or counted as
-//! forwarded, once. A packet from or to a link-local address stays on its link, and the sender of one for beyond is told.
+//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, of which its sender is told where
+//! an RFC asks for that. A packet from or to a link-local address stays on its link; if it comes from one and is for
+//! another link, its sender is told.
 //! Locks: none. Sources: RFC 8200 sections 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
 
 use std::net::Ipv6Addr;
@@ -24,7 +25,7 @@ use crate::ip::forward::{Stop, Transport};
 use crate::protosw;
 use crate::route::{Route, RouteRefusal};
 
-/// Sends on a packet that begins with its IPv6 header and is not for us.
+/// Forwards a packet that begins with its IPv6 header and is not for us.
 #[doc(alias = "ip6_forward")]
 pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
     let found = find_route(batch, info).and_then(|route| {
@@ -53,7 +54,7 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
     }
 }
 
-/// Whether a packet between these addresses may be sent on, and where to.
+/// Whether a packet between these addresses may be forwarded, and by which route.
 fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Stop> {
     let to_link = is_link_local6(info.dst) || is_martian_destination6(info.dst);
     if to_link || info.src.is_unspecified() {
@@ -72,7 +73,7 @@ fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Sto
         None | Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
-    // Our own address, if it is, came a moment ago.
+    // A local address was added after input looked for it.
     if route.local || !route.ifp.has_ip6() {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
@@ -80,6 +81,9 @@ fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Sto
 }
 
 /// Whether the packet, or each piece of a large one, fits the link.
+///
+/// # Errors
+/// It does not fit.
 fn fit(piece: usize, route: &Route<Ipv6Addr>) -> Result<(), Stop> {
     if piece <= route.ifp.mtu() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! IPv6 packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
-//! [`protosw`] calls it, and is called with what is for this stack. The steps: [`parse`] the header, decide whether the
+//! [`protosw`] calls it, and hands its datagrams to the protocols above. The steps: [`parse`] the header, decide whether the
 //! addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`deliver`].
 //!
 //! Invariants: each packet ends delivered, forwarded or dropped. Locks: none.
@@ -41,7 +41,7 @@ pub(crate) struct Ipv6Info {
 /// The decision about a packet whose addresses are valid.
 enum Admitted {
     Here(DestScope),
-    /// It is to be sent on.
+    /// For another host: it is to be forwarded.
     Forward,
 }
 
@@ -141,7 +141,7 @@ fn parse(packet: &mut Packet) -> Result<Ipv6Info, DropReason> {
     })
 }
 
-/// Whether a packet between these addresses may come this way, and is for us.
+/// Whether a packet between these addresses may come by this interface, and whether it is for us.
 fn admit(
     batch: &Batch<'_>,
     ifp: &Ifnet,
@@ -180,8 +180,8 @@ fn admit(
         .ok_or(DropReason::IpNotForUs)
 }
 
-/// Whether an honest packet can have this source. One without an address asks for nothing but its neighbours
-/// (RFC 4291 section 2.5.2).
+/// Whether the source address is valid. A station without an address may only send ICMPv6 to groups, as
+/// neighbour discovery does (RFC 4291 section 2.5.2).
 fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -> bool {
     let src = info.src;
     if arrival == Arrival::Loopback {
@@ -246,7 +246,7 @@ fn deliver(
     }
 }
 
-/// "No next header": there is nothing for any protocol (RFC 8200 section 4.7).
+/// "No next header": the datagram carries nothing for any protocol (RFC 8200 section 4.7).
 fn drop_silently(batch: &Batch<'_>, packet: Packet) {
     batch.drop(packet, DropReason::IpNoNextHeader);
 }

@@ -23,14 +23,14 @@ use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
 
-/// Hops of a packet for which neither its sender nor a router of the link said any.
+/// The hop limit of a packet if neither its sender nor a router of the link gave one.
 const HOP_LIMIT_DEFAULT: u8 = 64;
 
 /// How a packet is to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Send6 {
     pub(crate) send: Send<Ipv6Addr>,
-    /// The interface that its addresses need to be named, or 0.
+    /// The interface to whose link its addresses belong, or 0 if they need none (RFC 4007 section 6).
     pub(crate) zone: u32,
     pub(crate) flow_label: u32,
 }
@@ -83,8 +83,8 @@ pub(crate) fn run(
     }
 }
 
-/// The way to an address; for one that is good on a link only, the link that `zone` names. Its source is the best of our
-/// addresses there.
+/// The route to an address, with the best of our addresses for a source. An address that is valid on one link only is on the
+/// link that `zone` names.
 #[doc(alias = "in6_selectroute")]
 pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
     if needs_zone(dst) || dst.is_multicast() {
@@ -97,7 +97,8 @@ pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<R
     Some(route)
 }
 
-/// An address of the link that `zone` names; without one, a group of the link that leads to all others.
+/// The route to an address of the link that `zone` names. Without a zone, a group is reached by the link of the default
+/// route.
 fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
     let ifp = match zone {
         0 if needs_zone(dst) => return None,
@@ -116,13 +117,13 @@ fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Add
     })
 }
 
-/// Impossible addresses never appear on a link, whatever the table says.
+/// The route for a packet. Whatever the table says, invalid addresses never appear on a link.
 fn find_route(stack: &StackState, to: &Send6) -> Option<Route<Ipv6Addr>> {
     let (src, dst) = (to.send.src, to.send.dst);
     let route = route_to(stack, dst, to.zone)?;
     let on_wire = !route.local;
     let bad_ends = src.is_loopback() || is_martian_destination6(dst);
-    // A link-local source is good on its own link only.
+    // A link-local source is valid on its own link only.
     let is_foreign_link_local = is_link_local6(src) && !route.ifp.owns6(src);
     (!(on_wire && (bad_ends || route.ifp.is_loopback() || is_foreign_link_local))).then_some(route)
 }
@@ -140,7 +141,7 @@ fn through(
     let len = packet.len() + Ipv6Header::LEN;
     let to = &with_hop_limit(to, &route.ifp);
     let link = route.ifp.mtu6();
-    // A packet that must stay whole is of a sender that knows the path.
+    // A sender whose packet must stay whole knows the path.
     let path = (!whole && !to.send.service.df).then(|| path_mtu(batch, to, link));
     if !whole && len > path.unwrap_or(link) {
         return match path {
@@ -158,7 +159,7 @@ fn through(
     Ok(())
 }
 
-/// The same, with the hops of its link, if the sender did not say.
+/// The same with a hop limit: if the sender gave none, the one that a router of the link advertised.
 fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
     let mut to = *to;
     if to.send.service.ttl == 0 {
@@ -168,7 +169,7 @@ fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
     to
 }
 
-/// The largest packet for its destination.
+/// Bytes of the largest packet that the path to its destination carries, as far as we know.
 fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
     let paths = &batch.stack.ip6.path_mtus;
     let path = paths.get(to.send.dst, to.zone, batch.now);

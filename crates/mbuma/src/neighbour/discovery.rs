@@ -2,10 +2,10 @@
 //!
 //! | RFC 4861 | here |
 //! |---|---|
-//! | INCOMPLETE | `Asking` |
+//! | INCOMPLETE | `Incomplete` |
 //! | REACHABLE | `Known`, before `until` |
 //! | STALE | `Known`, past `until` |
-//! | DELAY, PROBE | `Checking`, before and after its first question |
+//! | DELAY, PROBE | `Probing`, before and after its first question |
 //!
 //! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C.
 
@@ -20,7 +20,7 @@ use super::entry::NeighbourEntry;
 use super::{Learnt, Neighbours, make_room};
 
 impl Neighbours<Ipv6Addr> {
-    /// A station at `mac` asked for us: it can be answered to, but is not known to hear us.
+    /// A station at `mac` asked for us: it can be answered, but is not known to hear us.
     pub(crate) fn solicited_by(&self, now: Time, addr: Ipv6Addr, mac: MacAddr) -> Learnt {
         let stale = NeighbourEntry::Known { mac, until: now };
         let mut learnt = Learnt::default();
@@ -41,7 +41,7 @@ impl Neighbours<Ipv6Addr> {
     }
 
     /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns the packets that
-    /// waited for that, and their address. A station that we did not ask about is not worth an entry.
+    /// waited for that, and their address. A station for which no packet waits is not worth an entry.
     pub(crate) fn advertised(
         &self,
         now: Time,
@@ -54,7 +54,7 @@ impl Neighbours<Ipv6Addr> {
         let before = entry.mac();
         let mac = mac.or(before)?;
         let until = match (before, flags.solicited) {
-            // Another address than the one that is known, and not to count more than that.
+            // Another address than the known one, which it must not override.
             (Some(known), _) if known != mac && !flags.overrides => {
                 self.doubt(entry, now);
                 return None;
@@ -68,7 +68,7 @@ impl Neighbours<Ipv6Addr> {
         Some((mac, mem::replace(entry, known).into_waiting()))
     }
 
-    /// A known address may be wrong: the next packet starts a check.
+    /// A known address may be wrong: the next packet starts a probe.
     fn doubt(&self, entry: &mut NeighbourEntry, now: Time) {
         if let NeighbourEntry::Known { until, .. } = entry
             && now < *until
@@ -78,7 +78,7 @@ impl Neighbours<Ipv6Addr> {
         }
     }
 
-    /// A protocol above heard an answer to packets by this neighbour: it is there.
+    /// A protocol above heard an answer to packets that went by this neighbour: it is reachable.
     pub(crate) fn confirm(&self, now: Time, addr: Ipv6Addr) {
         let mut table = self.table.write();
         let Some(entry) = table.get_mut(&addr) else {

@@ -19,7 +19,7 @@ pub(super) const TRIES_MAX: u8 = 3;
 /// The state of one neighbour; its life is in the table of [`neighbour`](super).
 #[derive(Debug)]
 pub(super) enum NeighbourEntry {
-    Asking {
+    Incomplete {
         tries: u8,
         next: Time,
         waiting: Mbufq,
@@ -28,7 +28,7 @@ pub(super) enum NeighbourEntry {
         mac: MacAddr,
         until: Time,
     },
-    Checking {
+    Probing {
         mac: MacAddr,
         tries: u8,
         next: Time,
@@ -36,27 +36,27 @@ pub(super) enum NeighbourEntry {
 }
 
 impl NeighbourEntry {
-    /// Its Ethernet address, as far as we know.
+    /// Its Ethernet address, if it is known.
     pub(super) fn mac(&self) -> Option<MacAddr> {
         match *self {
-            Self::Asking { .. } => None,
-            Self::Known { mac, .. } | Self::Checking { mac, .. } => Some(mac),
+            Self::Incomplete { .. } => None,
+            Self::Known { mac, .. } | Self::Probing { mac, .. } => Some(mac),
         }
     }
 
     /// The packets that wait in it.
     pub(super) fn into_waiting(self) -> Mbufq {
         match self {
-            Self::Asking { waiting, .. } => waiting,
-            Self::Known { .. } | Self::Checking { .. } => Mbufq::new(),
+            Self::Incomplete { waiting, .. } => waiting,
+            Self::Known { .. } | Self::Probing { .. } => Mbufq::new(),
         }
     }
 
-    /// When there is something to do about it.
+    /// When its next question is due.
     pub(super) fn deadline(&self) -> Option<Time> {
         match *self {
             Self::Known { .. } => None,
-            Self::Asking { next, .. } | Self::Checking { next, .. } => Some(next),
+            Self::Incomplete { next, .. } | Self::Probing { next, .. } => Some(next),
         }
     }
 
@@ -64,7 +64,7 @@ impl NeighbourEntry {
     pub(super) fn retry(&mut self, now: Time) -> Retry {
         let mac = self.mac();
         match self {
-            Self::Asking { tries, next, .. } | Self::Checking { tries, next, .. }
+            Self::Incomplete { tries, next, .. } | Self::Probing { tries, next, .. }
                 if *next <= now =>
             {
                 if *tries >= TRIES_MAX {

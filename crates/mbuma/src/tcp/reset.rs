@@ -14,7 +14,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     if seg.has(TcpFlags::RST) {
         return;
     }
-    if !batch.stack.icmp.may_complain(batch.now) {
+    if !batch.stack.icmp.admit_error(batch.now) {
         return batch.stack.drops.count(DropReason::ResetRateLimited);
     }
     let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {

@@ -47,7 +47,7 @@ impl Bench {
         let [.., a, b, c] = addr.octets();
         let who = ArpPacket::request(MacAddr([2, 0, 0, a, b, c]), addr, US);
         self.stack.0.enter(|batch| {
-            heard(batch, &self.ifp, &who, true);
+            learn(batch, &self.ifp, &who, true);
         });
     }
 

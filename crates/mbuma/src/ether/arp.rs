@@ -4,7 +4,7 @@
 //! time. Any other ARP packet only corrects an entry that is there, so that a link full of strangers can't fill the table.
 //!
 //! Locks: none held here.
-//! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
+//! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 1812 section 3.3.2 (no answer), RFC 5227 (probes and announcements).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
+use crate::ip::IcmpError;
 use crate::neighbour::{Hop, Resolution};
+use crate::protosw;
 use crate::state::SHARED_TIMERS_CPU;
 
 /// Finds the Ethernet address for a packet to `addr`, for the sender to keep in `hop`; else the packet waits for an answer, or
@@ -66,15 +68,17 @@ pub(crate) fn flush(batch: &Batch<'_>, ifp: &Ifnet) {
     waiting.for_each(|packets| drop_all(batch, packets, DropReason::InterfaceGone));
 }
 
-/// Asks again, or gives up.
+/// Asks again, or gives up and tells the senders (RFC 1812 sections 3.3.2 and 4.3.3.1).
 #[doc(alias = "arptimer")]
 pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     let due = ifp.neighbours.overdue(batch.now);
     for (addr, mac) in due.ask {
         request(batch, ifp, addr, mac);
     }
-    let lost = due.lost.into_iter();
-    lost.for_each(|packets| drop_all(batch, packets, DropReason::ArpNoAnswer));
+    for packet in due.lost.into_iter().flatten() {
+        batch.stack.drops.count(DropReason::ArpNoAnswer);
+        protosw::icmp_error(batch, packet, IcmpError::Host);
+    }
 }
 
 fn drop_all(batch: &Batch<'_>, packets: Mbufq, reason: DropReason) {

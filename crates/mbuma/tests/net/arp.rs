@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
-use mbuma::DropReason;
+use mbuma::{DropReason, IcmpError};
 use wire::{ArpOp, ArpPacket, EtherHeader, EtherType, MacAddr};
 
 fn arp_in(frame: &[u8]) -> (EtherHeader, ArpPacket) {
@@ -79,7 +79,7 @@ fn asks_and_sends_what_waited() {
     lab.done();
 }
 
-/// Breaks if an address without a station is asked for ever, or its packets are never dropped.
+/// Breaks if an address without a station is asked for ever, or its packets are never dropped, or their sender is not told.
 #[test]
 fn gives_up_after_three_questions() {
     let lab = strangers();
@@ -96,6 +96,8 @@ fn gives_up_after_three_questions() {
     assert!(lab.frames().is_empty());
     assert_eq!(lab.dropped(DropReason::ArpNoAnswer), 1);
     assert_eq!(lab.stack.next_deadline(), None);
+    let error = socket.take_error().map(|error| (error.dst, error.kind));
+    assert_eq!(error, Some((at(PEER, 9).into(), IcmpError::Host)));
     drop(socket);
     lab.done();
 }

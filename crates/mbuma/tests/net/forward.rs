@@ -1,6 +1,7 @@
 //! A stack that forwards, between two wires that the test holds the other ends of.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use crate::common::net::*;
 use mbuf::{Csum, Packet};
@@ -145,6 +146,24 @@ fn hops_that_are_used_up() {
     }
     assert_eq!(router.lab.dropped(DropReason::IpTtlExceeded), 2);
     assert!(router.far_frames().is_empty());
+    router.done();
+}
+
+/// Breaks if the sender of a packet for a host that answers no question is not told (RFC 1812 4.3.3.1).
+#[test]
+fn an_absent_host_is_reported() {
+    let router = Router::plain();
+    let absent = Ipv4Addr::new(10, 0, 3, 77);
+    let sent = udp(at(PEER, 4000), at(absent, 9), b"x");
+    router.give(&from_peer(absent, IpProto::UDP), &sent);
+    for _ in 0..3 {
+        assert!(router.lab.frames().is_empty());
+        router.lab.advance(Duration::from_secs(1));
+    }
+    let told = IcmpMessage::DestUnreachable(Unreachable::HostUnreachable);
+    assert_eq!(router.error().0, told);
+    assert_eq!(router.lab.dropped(DropReason::ArpNoAnswer), 1);
+    drop(router.far_packets());
     router.done();
 }
 

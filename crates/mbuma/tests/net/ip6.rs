@@ -229,7 +229,7 @@ fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
 
 #[test]
 fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
-    // Breaks if questions never end, or what waited is kept.
+    // Breaks if questions never end, or what waited is kept, or its sender is not told.
     let lab = lab();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
@@ -240,6 +240,10 @@ fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
     }
     assert_eq!(questions, 3);
     assert_eq!(lab.dropped(DropReason::NdNoAnswer), 1);
+    assert_eq!(
+        socket.take_error().map(|error| error.dst),
+        Some(at6(PEER6, 9).into())
+    );
     lab.done();
 }
 

@@ -148,8 +148,8 @@ pub(crate) struct Learnt {
 pub(crate) struct Overdue<A> {
     /// Addresses to ask for once more: all stations, or the one that has the address so far.
     pub(crate) ask: Vec<(A, Option<MacAddr>)>,
-    /// These waited for stations that do not answer.
-    pub(crate) lost: Vec<Mbufq>,
+    /// Stations that do not answer, and the packets that waited for each.
+    pub(crate) lost: Vec<(A, Mbufq)>,
 }
 
 impl<A: Copy + Ord> Neighbours<A> {
@@ -309,8 +309,11 @@ impl<A: Copy + Ord> Neighbours<A> {
         }
         // Entries that are asked again have another deadline, and are otherwise as they were.
         self.due_of.store(NEVER, Ordering::Relaxed);
-        let lost = silent.iter().filter_map(|addr| table.remove(addr));
-        due.lost = lost.map(NeighbourEntry::into_waiting).collect();
+        for addr in silent {
+            let entry = table.remove(&addr);
+            let waiting = entry.map_or_else(Mbufq::new, NeighbourEntry::into_waiting);
+            due.lost.push((addr, waiting));
+        }
         due
     }
 

@@ -336,6 +336,23 @@ impl<A: RouteAddr> Routes<A> {
         self.change(|entries| entries.retain(|e| !its(e)));
     }
 
+    /// A neighbour does not answer. Of routes that routers told of, a default route by it is now behind the others, and a
+    /// destination with it for a first hop goes by a default route again (RFC 4861 sections 6.3.6 and 7.3.3).
+    pub(crate) fn neighbour_lost(&self, index: IfIndex, addr: A) {
+        let is_by = |e: &Entry<A>| {
+            let is_hop = e.gateway.unwrap_or(e.net.addr) == addr;
+            e.learnt && e.ifp.index == index && is_hop
+        };
+        if !self.entries.read().iter().any(is_by) {
+            return;
+        }
+        self.change(|entries| {
+            let lost: Vec<_> = entries.extract_if(.., |e| is_by(e)).collect();
+            let defaults = lost.into_iter().filter(|e| e.net.prefix_len == 0);
+            defaults.for_each(|entry| insert(entries, entry));
+        });
+    }
+
     /// Forgets every route through the interface.
     pub(crate) fn remove_interface(&self, index: IfIndex) {
         self.change(|entries| entries.retain(|e| e.ifp.index != index));

@@ -75,7 +75,7 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for (addr, mac) in due.ask {
         request(batch, ifp, addr, mac);
     }
-    for packet in due.lost.into_iter().flatten() {
+    for packet in due.lost.into_iter().flat_map(|(_, waiting)| waiting) {
         batch.stack.drops.count(DropReason::ArpNoAnswer);
         protosw::icmp_error(batch, packet, IcmpError::Host);
     }

@@ -240,9 +240,12 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for (addr, mac) in due.ask {
         solicit(batch, ifp, addr, mac);
     }
-    for packet in due.lost.into_iter().flatten() {
-        batch.stack.drops.count(DropReason::NdNoAnswer);
-        protosw::icmp_error(batch, packet, IcmpError::Host);
+    for (addr, waiting) in due.lost {
+        batch.stack.routes6.neighbour_lost(ifp.index, addr);
+        for packet in waiting {
+            batch.stack.drops.count(DropReason::NdNoAnswer);
+            protosw::icmp_error(batch, packet, IcmpError::Host);
+        }
     }
 }
 

@@ -496,6 +496,36 @@ fn n10_the_first_hop_alone_may_redirect() {
     assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 1));
     lab.give(&redirect(router()));
     assert_eq!(goes_to(), PEER_MAC);
+    // Nor does it count when that hop is silent (section 7.3.3).
+    after(&lab, 9000);
+    lab.give(&advert(1800, 5000, 5000));
+    assert_eq!(goes_to(), ROUTER_MAC);
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn r6_a_router_that_does_not_answer_gives_way_to_another() {
+    // Breaks if packets are lost at a dead router for the rest of its lifetime (RFC 4861 section 6.3.6).
+    let lab = host(Vec::new());
+    after(&lab, 5000);
+    lab.give(&advert(1800, 5000, 5000));
+    lab.give(&advert_of(PEER_MAC, 64, 1800, &[]));
+    let learnt = probed(&after(&lab, 1000))[0];
+    after(&lab, 1100);
+    let socket = lab.stack.udp_bind(at6(learnt, 7)).unwrap();
+    let goes_to = || {
+        let far = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
+        socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
+        parse6(&lab.frame()).to
+    };
+    assert_eq!(goes_to(), ROUTER_MAC);
+    after(&lab, 9000);
+    assert_eq!(goes_to(), PEER_MAC);
+    // Silent as well: the first one has its turn again.
+    after(&lab, 9000);
+    lab.give(&advert(1800, 5000, 5000));
+    assert_eq!(goes_to(), ROUTER_MAC);
     drop(socket);
     lab.done();
 }

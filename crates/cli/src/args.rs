@@ -59,13 +59,16 @@ const WORKERS_DEFAULT: usize = 2;
 const WORKERS_MAX: i64 = 64;
 const _: () = assert!(WORKERS_MAX as usize <= crate::sys::scm::FDS_MAX);
 
+/// Columns of the help.
+const HELP_WIDTH: usize = 100;
+
 /// Gives an unmodified program a network of its own, without root.
 #[derive(Debug, Parser)]
 #[command(
     name = "mbuma",
     version,
     propagate_version = true,
-    max_term_width = 100
+    max_term_width = HELP_WIDTH
 )]
 pub(crate) struct Args {
     /// What to do.
@@ -80,7 +83,7 @@ pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.and_then(OsStr::to_str);
     if let Some(face @ ("slirp4netns" | "pasta")) = name {
-        words.insert(1, face.into());
+        words.splice(..1, ["mbuma".into(), face.into()]);
     }
     words
 }
@@ -181,9 +184,9 @@ Exit status:
   COMMAND's own; 128+N if signal N ended it; 127 if it was not found; 126 if it could not be run;
   125 if mbuma itself failed; 2 for a mistake in the options.
 
-Signals sent to mbuma go on to COMMAND, but for SIGRTMIN+1, which has mbuma print which thread holds which
-lock (see `mbuma netstat --locks`). Processes that COMMAND leaves behind get SIGTERM when it ends,
-and SIGKILL a moment later."
+Signals sent to mbuma go on to COMMAND, but for SIGRTMIN+1, which has mbuma print which thread
+holds which lock (see `mbuma netstat --locks`). Processes that COMMAND leaves behind get SIGTERM
+when it ends, and SIGKILL a moment later."
 )]
 pub(crate) struct RunArgs {
     /// Appear as root inside (an ordinary user keeps their own id otherwise, and root stays root)
@@ -232,7 +235,8 @@ Examples:
   mbuma attach $PID --ready-fd 3 --exit-fd 4         as an engine starts it: `1` comes on 3 when the
                                                      network is up, closing 4 ends it
 
-The namespace's processes should resolve names through 10.0.2.3 or fd00::3; mbuma leaves their files alone.
+The namespace's processes should resolve names through 10.0.2.3 or fd00::3; mbuma leaves their
+files alone.
 
 Exit status:
   0 when the process, the namespace or --exit-fd has ended, or after a signal; 125 if mbuma failed;
@@ -364,7 +368,7 @@ pub(crate) struct NetOpts {
     /// Make the network bad: `rate=20mbit,delay=40ms,loss=1%`, in both directions
     ///
     /// Words, separated by commas. Behind `up:` or `down:` they are for packets from or to
-    /// COMMAND only.
+    /// the guest only.
     ///
     ///   rate=20mbit      bits a second: bit, kbit, mbit, gbit
     ///   queue=64kb       waits for the rate at most; a packet beyond is dropped: b, kb, mb,
@@ -381,7 +385,7 @@ pub(crate) struct NetOpts {
     ///   mtu=1400         larger packets vanish without an error
     ///   seed=7           the same faults each time, as far as packets are the same
     ///
-    /// One thread serves COMMAND then, and no packet is larger than the MTU.
+    /// One thread serves the guest then, and no packet is larger than the MTU.
     #[arg(
         long,
         value_name = "LINK",
@@ -390,7 +394,7 @@ pub(crate) struct NetOpts {
     )]
     pub(crate) impair: Option<Impairment>,
 
-    /// Congestion control of TCP connections with COMMAND: cubic, reno or bbr
+    /// Congestion control of TCP connections with the guest: cubic, reno or bbr
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: CongestionControl,
 

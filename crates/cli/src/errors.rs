@@ -156,6 +156,8 @@ pub(crate) enum SetupStep {
     OpenTun,
     /// Making the interface.
     MakeTap,
+    /// The same on this host.
+    MakeHostTap,
     /// Giving the interface its MTU, address and state.
     Interface,
     /// Adding the default route.
@@ -187,6 +189,7 @@ impl SetupStep {
             SetupStep::EnterNetNamespace => "enter the network namespace",
             SetupStep::OpenTun => "open /dev/net/tun",
             SetupStep::MakeTap => "make the TAP interface",
+            SetupStep::MakeHostTap => "make the TAP interface on this host",
             SetupStep::Interface => "configure the interface",
             SetupStep::Route => "add the default route",
             SetupStep::Ip6 => "give the interface an IPv6 address",
@@ -214,6 +217,17 @@ impl Failure {
         move |e| Failure {
             step,
             errno: e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+
+    /// The same, of an interface of this host.
+    pub(crate) fn on_host(self) -> Failure {
+        match self.step {
+            SetupStep::MakeTap => Failure {
+                step: SetupStep::MakeHostTap,
+                ..self
+            },
+            _ => self,
         }
     }
 
@@ -262,6 +276,15 @@ impl Failure {
             ]),
             (SetupStep::OpenTun, libc::EPERM) => lines(&[
                 "this container may not use the device: start it with `--device /dev/net/tun`",
+            ]),
+            (SetupStep::MakeHostTap, libc::EPERM) => lines(&[match process::ids().0 {
+                0 => "that takes CAP_NET_ADMIN, which this container lacks",
+                _ => {
+                    "run mbuma as root, or name a namespace of yours: `serve --in PID`, `relay in=PID,...`"
+                }
+            }]),
+            (SetupStep::MakeHostTap, libc::EBUSY) => lines(&[
+                "another program uses an interface of that name: choose another with --tap, or tap= of `relay`",
             ]),
             (SetupStep::MakeTap, libc::EBUSY) => {
                 lines(&["an interface of that name is there already: choose another with --ifname"])

@@ -41,6 +41,7 @@ use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
+pub(crate) use api::{BAD_ID, BAD_REQUEST};
 use followed::FollowedPorts;
 use ports::Ports;
 use resolv_watch::ResolvConfWatch;

@@ -3,7 +3,7 @@
 //! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
 //! already: only the mbuma that is asked has the figures.
 //!
-//! Invariants: it waits for nothing longer than [`PATIENCE`]; the text of others reaches the terminal without control
+//! Invariants: it waits for nothing longer than [`ANSWER_WAIT_MAX`]; the text of others reaches the terminal without control
 //! characters.
 //! Locks: none.
 
@@ -22,7 +22,7 @@ use instances::{Found, Instance, SocketKind};
 use request::{Request, Section};
 
 /// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Bytes of an answer at most: a gateway's answer is bounded to less.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
@@ -142,8 +142,8 @@ fn command_of(pid: i32) -> String {
 
 /// Sends the request, and takes the answer to its end.
 fn ask(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
     stream.write_all(request.line().as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
@@ -156,7 +156,7 @@ fn no_answer(pid: i32, e: &io::Error) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
             "mbuma {pid} has not answered for {} s: it is stopped, or its loop hangs\n\
              `kill -s RTMIN+1 {pid}` has it print its locks on its own standard error",
-            PATIENCE.as_secs()
+            ANSWER_WAIT_MAX.as_secs()
         ),
         _ => format!("mbuma {pid} cannot be asked: {e}"),
     }

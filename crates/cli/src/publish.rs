@@ -1,6 +1,6 @@
 //! `mbuma publish`: publishes ports of a running mbuma, by the protocol of its API socket.
 //!
-//! Invariants: nothing is waited for longer than [`PATIENCE`].
+//! Invariants: nothing is waited for longer than [`ANSWER_WAIT_MAX`].
 //! Locks: none.
 
 use std::io::{self, Read, Write};
@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use crate::args::PublishRequest;
 use crate::args::publish::{PublishArgs, PublishVerb};
 use crate::errors::Error;
+use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
 use crate::netstat::{choose, print, printable};
 
 /// How long an mbuma may say nothing.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Does what is asked, and gives the status to exit with.
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
@@ -31,7 +32,14 @@ pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
         PublishVerb::Remove { ids } => {
             for id in ids {
                 let remove = json!({"execute": "remove_hostfwd", "arguments": {"id": id}});
-                ask(args, &remove)?;
+                ask(args, &remove).map_err(|e| match e {
+                    Error::Netstat(why) if BAD_ID.strip_prefix(BAD_REQUEST) == Some(&why) => {
+                        Error::Netstat(format!(
+                            "no published port has the number {id}: `mbuma publish list` shows them"
+                        ))
+                    }
+                    e => e,
+                })?;
             }
         }
         PublishVerb::List { json } => {
@@ -87,14 +95,18 @@ fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
     let answer = instance.stream.and_then(|stream| exchange(stream, request));
     let answer = answer.map_err(|e| Error::Netstat(format!("mbuma {pid} cannot be asked: {e}")))?;
     match answer.get("error").and_then(|error| error["desc"].as_str()) {
-        Some(desc) => Err(Error::Netstat(printable(desc))),
+        Some(desc) => {
+            let why = desc.strip_prefix(BAD_REQUEST).unwrap_or(desc);
+            let why = why.strip_prefix("add_hostfwd: ").unwrap_or(why);
+            Err(Error::Netstat(printable(why)))
+        }
         None => Ok(answer["return"].clone()),
     }
 }
 
 fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
     stream.write_all(request.to_string().as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();

@@ -73,7 +73,8 @@ pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, E
 /// The helper, from the fork to its exit code.
 fn helper_main(ifname: &str, net: &NetOpts, channel: &Channel) -> u8 {
     sandbox::keep_only(Kept::NetworkSetup);
-    guest::answer(channel, guest::make_interface(ifname, net))
+    let made = guest::make_interface(ifname, net);
+    guest::answer(channel, made.map_err(Failure::on_host))
 }
 
 /// A server without a namespace lasts until a signal asks.

@@ -12,13 +12,16 @@ const NAME_MAX: usize = 32;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma run --network blue --hostname db -- postgres -D data    begins the network, and ends it if it is the last
-  mbuma run --network blue -- psql -h db                        another guest of the same network
+  mbuma run --network blue --hostname db -- postgres -D data
+      begins the network; its last guest ends it
+  mbuma run --network blue -- psql -h db
+      another guest of the same network
   mbuma network ls
   mbuma network inspect blue | jq '.guests'
 
 Exit status:
-  0; 1 if there is no such network, or it refuses; 125 if mbuma failed; 2 for a mistake in the options.")]
+  0; 1 if there is no such network, or it refuses; 125 if mbuma failed; 2 for a mistake in the
+  options.")]
 pub(crate) struct NetworkArgs {
     /// What to do.
     #[command(subcommand)]

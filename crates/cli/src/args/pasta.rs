@@ -178,7 +178,8 @@ impl PastaArgs {
         }
         if !self.config_net {
             return Err(
-                "without --config-net the guest would ask by DHCP, which mbuma does not answer yet"
+                "without --config-net the guest would ask by DHCP, which mbuma does not answer for a guest \
+                 with the host's address: give --config-net"
                     .to_owned(),
             );
         }

@@ -16,8 +16,8 @@ Examples:
   mbuma publish remove 2                 by the number that `add` and `list` print; connections stay
 
 Exit status:
-  0; 1 if no mbuma runs, or it refuses; 2 if several run and --pid was not given, or for a mistake in
-  the options.")]
+  0; 1 if no mbuma runs, or it refuses; 2 if several run and --pid was not given, or for a mistake
+  in the options.")]
 pub(crate) struct PublishArgs {
     /// The change.
     #[command(subcommand)]

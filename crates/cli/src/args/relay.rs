@@ -36,9 +36,12 @@ const IDLE: u64 = 300;
     override_usage = "mbuma relay [OPTIONS] LISTEN CONNECT",
     after_help = "\
 Examples:
-  mbuma relay in=/run/netns/blue,address=10.0.3.2/24,port=80 in=4711,address=10.0.4.2/24,to=10.0.4.1:8080
-      clients in the namespace blue that connect to 10.0.3.2:80 reach port 8080 of process 4711's namespace
-  mbuma relay tap=r0,address=192.0.2.2/24,port=80 in=/run/netns/blue,address=10.0.4.2/24,to=10.0.4.1:80
+  mbuma relay in=/run/netns/blue,address=10.0.3.2/24,port=80 \\
+              in=4711,address=10.0.4.2/24,to=10.0.4.1:8080
+      clients in the namespace blue that connect to 10.0.3.2:80 reach port 8080 of the namespace
+      of process 4711
+  mbuma relay tap=r0,address=192.0.2.2/24,port=80 \\
+              in=/run/netns/blue,address=10.0.4.2/24,to=10.0.4.1:80
       the same for clients of this host; as root
   mbuma relay in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8080
       clients and server in one namespace
@@ -48,7 +51,8 @@ Examples:
       clients without TLS reach a server that speaks it
 
 Each side gets an interface, whose other end has the first other address of its network.
-It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace has ended.
+It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace
+has ended.
 
 Exit status:
   0 after its end; 125 if mbuma failed; 2 for a mistake in the options."

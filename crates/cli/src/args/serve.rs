@@ -36,7 +36,7 @@ const ADDRESS_INSIDE: ServerAddress = ServerAddress {
 /// Files that the guest finds at the gateway's own address.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ServeOpts {
-    /// Serve the files below DIR to COMMAND, at http://10.0.2.2/files/
+    /// Serve the files below DIR to the guest, at http://10.0.2.2/files/
     ///
     /// Hidden files and links that lead out of DIR are not served. A file that the client takes compressed is sent from the
     /// file of the same name with .zst, .br or .gz behind it, if that is no older. Started by root, mbuma reads the files
@@ -111,21 +111,23 @@ impl Alone {
                       mbuma serve [OPTIONS] DIR --tap NAME --address ADDR/LEN",
     after_help = "\
 Examples:
-  mbuma serve ./public --in 4711                              at http://10.0.2.2/ for process 4711
-  mbuma serve ./public --in /run/netns/blue --tap eth1        by an interface of that name
-  mbuma serve /srv --tap srv0 --address 192.0.2.2/24          at http://192.0.2.2/ for this host, which is
-                                                              192.0.2.1 there; as root
+  mbuma serve ./public --in 4711
+      at http://10.0.2.2/ for process 4711
+  mbuma serve ./public --in /run/netns/blue --tap eth1
+      by an interface of that name
+  mbuma serve /srv --tap srv0 --address 192.0.2.2/24
+      at http://192.0.2.2/ for this host, which is 192.0.2.1 there; as root
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --tls=self-signed
-                                                              at https://192.0.2.2/, with a certificate of its own
+      at https://192.0.2.2/, with a certificate of its own
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --gateway 192.0.2.1
-                                                              srv0 is there, in a bridge for instance
+      srv0 is there already, in a bridge for instance
 
-It prints the address when it serves. SIGTERM and SIGINT end it when the responses under way have gone,
-after ten seconds at most.
+It prints the address when it serves. SIGTERM and SIGINT end it when the responses under way have
+gone, after ten seconds at most.
 
 Exit status:
-  0 when the process, the namespace or the interface has ended, or after a signal; 125 if mbuma failed;
-  2 for a mistake in the options."
+  0 when the process, the namespace or the interface has ended, or after a signal; 125 if mbuma
+  failed; 2 for a mistake in the options."
 )]
 pub(crate) struct ServeArgs {
     /// The directory

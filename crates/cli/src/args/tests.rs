@@ -17,6 +17,20 @@ fn clap_accepts_the_definition() {
 }
 
 #[test]
+fn examples_and_exit_codes_are_not_wrapped() {
+    // Breaks when clap wraps a line behind the options: an example could not be copied any more.
+    let mut commands = vec![Args::command()];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        let text = command.get_after_help().map(ToString::to_string);
+        for line in text.iter().flat_map(|text| text.lines()) {
+            let len = line.chars().count();
+            assert!(len <= HELP_WIDTH, "{}: {line}", command.get_name());
+        }
+    }
+}
+
+#[test]
 fn publish_reads_every_form() {
     // Breaks when a form that the manual names stops parsing, or parses into something else.
     for (text, want) in [

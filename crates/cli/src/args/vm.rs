@@ -24,15 +24,17 @@ pub(crate) struct DhcpOpts {
 Examples:
   mbuma vm --socket /run/user/1000/vm.sock
   mbuma vm --socket vm.sock --publish 2222:22 --hostname web
-  qemu-system-x86_64 ... -device virtio-net-pci,netdev=n -netdev stream,id=n,addr.type=unix,addr.path=vm.sock
+  qemu-system-x86_64 ... -device virtio-net-pci,netdev=n \\
+    -netdev stream,id=n,addr.type=unix,addr.path=vm.sock
 
   mbuma vm --vhost-user --socket vm.sock
-  qemu-system-x86_64 ... -object memory-backend-memfd,id=m,size=1G,share=on -machine memory-backend=m \\
-    -chardev socket,id=c,path=vm.sock -netdev vhost-user,id=n,chardev=c -device virtio-net-pci,netdev=n
+  qemu-system-x86_64 ... -object memory-backend-memfd,id=m,size=1G,share=on \\
+    -machine memory-backend=m -device virtio-net-pci,netdev=n \\
+    -chardev socket,id=c,path=vm.sock -netdev vhost-user,id=n,chardev=c
 
-The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU; for those of IPv6 it asks for
-routers, or by DHCPv6 for fd00::100. If it ends, another one may
-connect, or the same one again. QEMU 7.2 without KVM crashes with vhost-user, unless its device has vectors=0.
+The machine asks by DHCP for its address, 10.0.2.100/24, its gateway, name server and MTU; for those
+of IPv6 it asks for routers, or by DHCPv6 for fd00::100. If it ends, another one may connect, or the
+same one again. QEMU 7.2 without KVM crashes with vhost-user, unless its device has vectors=0.
 
 Exit status:
   0 after a signal; 125 if mbuma failed; 2 for a mistake in the options."

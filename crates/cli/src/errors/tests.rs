@@ -33,6 +33,7 @@ fn a_message_says_what_to_do() {
     assert!(failure(SetupStep::OpenTun, libc::EPERM).contains("--device /dev/net/tun"));
     assert!(failure(SetupStep::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
     assert!(failure(SetupStep::MakeTap, libc::EBUSY).contains("--ifname"));
+    assert!(failure(SetupStep::MakeHostTap, libc::EBUSY).contains("--tap"));
     assert!(failure(SetupStep::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
     let range: PublishRange = "8080:80".parse().expect("two ports");
     let publish = range.ports().next().expect("a port").publish;

@@ -38,6 +38,10 @@ use crate::ports::PortSpec;
 const CLIENTS_MAX: usize = 16;
 /// Bytes of a request at most.
 const REQUEST_MAX: usize = 4096;
+/// Before the reason of a refusal, as slirp4netns says it.
+pub(crate) const BAD_REQUEST: &str = "bad request: ";
+/// The answer about a port that is not published, or not any more.
+pub(crate) const BAD_ID: &str = "bad request: remove_hostfwd: bad id";
 
 /// The clients of all API sockets.
 pub(super) struct Api {
@@ -220,10 +224,10 @@ fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<
         "remove_hostfwd" => {
             let id = arguments.get("id").and_then(Value::as_u64);
             let id = id.and_then(|id| u32::try_from(id).ok());
-            let id = id.ok_or("bad request: remove_hostfwd: bad id")?;
+            let id = id.ok_or(BAD_ID)?;
             match ports.remove(id, gateway) {
                 Ok(true) => Ok(json!({})),
-                Ok(false) => Err("bad request: remove_hostfwd: bad id".to_owned()),
+                Ok(false) => Err(BAD_ID.to_owned()),
                 Err(e) => Err(format!("bad request: remove_hostfwd: {e}")),
             }
         }

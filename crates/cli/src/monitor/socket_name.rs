@@ -27,7 +27,13 @@ impl SocketName {
         if is_socket && UnixStream::connect(path).is_err() {
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
+        let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => io::Error::new(
+                e.kind(),
+                "another process listens there, or a file of that name is no socket",
+            ),
+            _ => e,
+        })?;
         Ok((listener, SocketName(path.to_owned())))
     }
 }

@@ -242,7 +242,7 @@ fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
     assert_eq!(lab.dropped(DropReason::NdNoAnswer), 1);
     assert_eq!(
         socket.take_error().map(|error| error.dst),
-        Some(at6(PEER6, 9).into())
+        Some(at6(PEER6, 9))
     );
     lab.done();
 }

@@ -18,9 +18,13 @@
 //! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 6724, RFC 7217, RFC 7527, RFC 7559,
 //! RFC 4429.
 
+mod action;
 mod assigned;
 mod config;
+mod learnt;
+mod link;
 mod stable;
+mod tentative;
 
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
@@ -30,52 +34,24 @@ use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
 use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
 
 use super::IfAddr;
-use crate::faults::{StackFault, planted};
+pub(crate) use action::HostAction;
 use assigned::AssignedPrefixes;
 pub use config::Autoconf;
+use learnt::LearntAddr;
+use link::LinkRoutes;
+use tentative::{PROBE_INTERVAL, Tentative, TentativeAddrs};
 
 static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
 
-/// Between two probes, and after the last (RFC 4861 section 10, RETRANS_TIMER).
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Before the first probe and the first solicitation: at random, so that hosts do not speak all at once.
 const DELAY_MAX_MS: u64 = 1000;
 /// Learnt addresses, and prefixes, at most.
 const PREFIXES_MAX: usize = 16;
-/// Routers at most.
-const ROUTERS_MAX: usize = 8;
-/// Destinations for which a router named a better first hop, at most.
-const REDIRECTS_MAX: usize = 64;
 /// Stable addresses that are tried for a prefix (RFC 7217 section 6, IDGEN_RETRIES).
 const TRIES_MAX: u8 = 3;
-/// A router can't make a valid address invalid sooner (RFC 4862 section 5.5.3 e).
-const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 /// Between the first two solicitations of routers; doubles up to the longest (RFC 7559).
 const SOLICIT_FIRST: Duration = Duration::from_secs(4);
 const SOLICIT_LONGEST: Duration = Duration::from_secs(3600);
-
-/// The next thing to do for an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HostAction {
-    /// Ask whether another station has the address.
-    Probe(Ipv6Addr, [u8; 6]),
-    /// The address is the interface's.
-    Add(IfAddr<Ipv6Addr>),
-    /// It is not any more.
-    Remove(Ipv6Addr),
-    /// Packets to all other networks go to this router, or no more.
-    AddRouter(Ipv6Addr),
-    RemoveRouter(Ipv6Addr),
-    /// A network is on the link, or no more.
-    AddPrefix(IfAddr<Ipv6Addr>),
-    RemovePrefix(IfAddr<Ipv6Addr>),
-    /// Packets to this destination have no first hop of their own any more.
-    RemoveRedirect(Ipv6Addr),
-    /// Ask for routers.
-    Solicit,
-    /// Neighbours count as reachable for this long in the mean.
-    Reachable(Duration),
-}
 
 /// The interface.
 #[derive(Debug)]
@@ -94,41 +70,15 @@ pub(crate) struct Host6 {
 
 #[derive(Debug, Default)]
 struct HostState {
-    tentative: Vec<Tentative>,
+    tentative: TentativeAddrs,
     learnt: Vec<LearntAddr>,
-    routers: Vec<(Ipv6Addr, Time)>,
-    prefixes: Vec<(IfAddr<Ipv6Addr>, Time)>,
-    redirects: Vec<Ipv6Addr>,
+    routes: LinkRoutes,
     assigned: AssignedPrefixes,
     /// When to ask for routers next, and how long to wait then.
     solicit: Option<(Time, Duration)>,
     /// Another station has our link-local address, which is made of our Ethernet address: two stations have that one, and
     /// nothing would work.
     is_off: bool,
-}
-
-/// An address that is not the interface's yet.
-#[derive(Debug, Clone, Copy)]
-struct Tentative {
-    addr: IfAddr<Ipv6Addr>,
-    probes_left: u8,
-    next: Time,
-    nonce: [u8; 6],
-    learnt: Option<LearntAddr>,
-    /// It is used meanwhile.
-    is_optimistic: bool,
-}
-
-/// An address that was made of a router's prefix.
-#[derive(Debug, Clone, Copy)]
-struct LearntAddr {
-    addr: Ipv6Addr,
-    /// How often another station had it before.
-    tries: u8,
-    preferred: Time,
-    valid: Time,
-    /// `preferred` is over, and that was noted.
-    is_deprecated: bool,
 }
 
 impl Host6 {
@@ -181,16 +131,14 @@ impl Host6 {
         }
         let state = self.state.lock();
         let over = state.learnt.iter().filter(|learnt| learnt.is_deprecated);
-        let probed = state.tentative.iter().filter(|t| t.is_optimistic);
-        let probed = probed.map(|tentative| tentative.addr.addr);
-        over.map(|learnt| learnt.addr).chain(probed).collect()
+        let over = over.map(|learnt| learnt.addr);
+        over.chain(state.tentative.optimistic()).collect()
     }
 
     /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section 3.3).
     pub(crate) fn is_optimistic(&self, addr: Ipv6Addr) -> bool {
         let state = self.state.lock();
-        let mut probed = state.tentative.iter().filter(|t| t.is_optimistic);
-        probed.any(|tentative| tentative.addr.addr == addr)
+        state.tentative.optimistic().any(|known| known == addr)
     }
 
     /// The prefixes that a router advertises: packets that it is to send on come from them (RFC 6724 rule 5.5).
@@ -211,11 +159,11 @@ impl Host6 {
         let mut state = self.state.lock();
         let mut actions = Vec::new();
         for &addr in addrs {
-            if !state.is_off && !state.is_tentative(addr.addr) {
+            if !state.is_off && !state.tentative.has(addr.addr) {
                 self.try_address(&mut state, now, (addr, None), random, &mut actions);
             }
         }
-        if self.autoconf.accept_routers && state.solicit.is_none() && state.routers.is_empty() {
+        if self.autoconf.accept_routers && state.solicit.is_none() && !state.routes.has_router() {
             // Behind the probes of the link-local address, from which it asks.
             let probing = PROBE_INTERVAL * u32::from(self.autoconf.dad_transmits);
             let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
@@ -258,31 +206,26 @@ impl Host6 {
 
     /// The addresses that are being probed.
     pub(crate) fn tentative(&self) -> Vec<Ipv6Addr> {
-        let state = self.state.lock();
-        state.tentative.iter().map(|t| t.addr.addr).collect()
+        self.state.lock().tentative.addrs().collect()
     }
 
     /// Whether the address is being probed.
     pub(crate) fn is_tentative(&self, addr: Ipv6Addr) -> bool {
-        self.state.lock().is_tentative(addr)
+        self.state.lock().tentative.has(addr)
     }
 
     /// Whether an address that is being probed is looked for in this group.
     pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
         let state = self.state.lock();
-        let mut groups = state.tentative.iter();
-        groups.any(|tentative| wire::solicited_node(tentative.addr.addr) == group)
+        let mut groups = state.tentative.addrs().map(wire::solicited_node);
+        groups.any(|solicited| solicited == group)
     }
 
     /// The address is not wanted any more; whether it was being probed.
     pub(crate) fn forget(&self, addr: Ipv6Addr) -> bool {
         let mut state = self.state.lock();
         state.learnt.retain(|learnt| learnt.addr != addr);
-        let before = state.tentative.len();
-        state
-            .tentative
-            .retain(|tentative| tentative.addr.addr != addr);
-        state.tentative.len() < before
+        state.tentative.forget(addr)
     }
 
     /// Another station probes for, or, without a nonce, has an address that is probed for here; our own probe that comes
@@ -296,11 +239,9 @@ impl Host6 {
     ) -> Vec<HostAction> {
         let mut state = self.state.lock();
         let mut actions = Vec::new();
-        let found = state.tentative.iter().position(|t| t.addr.addr == addr);
-        let Some(at) = found.filter(|at| nonce != Some(&state.tentative[*at].nonce)) else {
+        let Some(taken) = state.tentative.take(addr, nonce) else {
             return actions;
         };
-        let taken = state.tentative.remove(at);
         if is_link_local6(addr) {
             actions = state.turn_off();
             self.has_deprecated.store(false, Ordering::Relaxed);
@@ -340,14 +281,14 @@ impl Host6 {
             let reachable = Duration::from_millis(u64::from(advert.reachable_ms));
             actions.push(HostAction::Reachable(reachable));
         }
-        state.take_router(now, router, advert.lifetime, &mut actions);
+        (state.routes).take_router(now, router, advert.lifetime, &mut actions);
         for prefix in prefixes.take(PREFIXES_MAX) {
             if is_link_local6(prefix.prefix) || prefix.prefix.is_multicast() {
                 continue;
             }
             // One of no bits would put all hosts there are on the link.
             if prefix.on_link && prefix.prefix_len > 0 {
-                state.take_prefix(now, &prefix, &mut actions);
+                state.routes.take_prefix(now, &prefix, &mut actions);
             }
             let usable = prefix.prefix_len == 64 && prefix.preferred_s <= prefix.valid_s;
             if prefix.autonomous && usable {
@@ -370,26 +311,17 @@ impl Host6 {
         actions: &mut Vec<HostAction>,
     ) {
         let (preferred, valid) = (end(now, prefix.preferred_s), end(now, prefix.valid_s));
-        let probed = state.tentative.iter_mut().filter_map(|t| t.learnt.as_mut());
-        let known = state.learnt.iter_mut().chain(probed);
-        let mut same = known.filter(|learnt| is_same_prefix(learnt.addr, prefix.prefix, 64));
-        if let Some(learnt) = same.next() {
-            learnt.preferred = preferred;
-            let soon = now + TWO_HOURS;
-            if valid > soon || valid > learnt.valid {
-                learnt.valid = valid;
-            } else if learnt.valid > soon {
-                learnt.valid = soon;
-            }
-            drop(same);
+        let HostState {
+            learnt, tentative, ..
+        } = &mut *state;
+        let mut known = learnt.iter_mut().chain(tentative.learnt());
+        if let Some(same) = known.find(|known| is_same_prefix(known.addr, prefix.prefix, 64)) {
+            same.renew(now, preferred, valid);
+            drop(known);
             return self.note_deprecated(state, now);
         }
-        drop(same);
-        let probed = state
-            .tentative
-            .iter()
-            .filter(|t| t.learnt.is_some())
-            .count();
+        drop(known);
+        let probed = state.tentative.learnt().count();
         if prefix.valid_s == 0 || state.learnt.len() + probed >= PREFIXES_MAX {
             return;
         }
@@ -411,27 +343,23 @@ impl Host6 {
             learnt.is_deprecated = learnt.preferred <= now;
         }
         let any = state.learnt.iter().any(|learnt| learnt.is_deprecated)
-            || state.tentative.iter().any(|t| t.is_optimistic);
+            || state.tentative.optimistic().next().is_some();
         self.has_deprecated.store(any, Ordering::Relaxed);
     }
 
     /// Whether one more destination may have a first hop of its own; the action makes room.
     pub(crate) fn redirected(&self, dst: Ipv6Addr) -> Option<HostAction> {
-        let mut state = self.state.lock();
-        let known = state.redirects.iter().position(|known| *known == dst);
-        let full = state.redirects.len() >= REDIRECTS_MAX;
-        let at = known.or(full.then_some(0));
-        let gone = at.map(|at| state.redirects.remove(at));
-        state.redirects.push(dst);
-        gone.map(HostAction::RemoveRedirect)
+        self.state.lock().routes.redirected(dst)
     }
 
     /// The actions that are due.
     pub(crate) fn run_timers(&self, now: Time) -> Vec<HostAction> {
         let mut state = self.state.lock();
         let mut actions = Vec::new();
-        state.run_probes(now, &mut actions);
-        state.expire(now, &mut actions);
+        let own = state.tentative.run(now, &mut actions);
+        state.learnt.extend(own);
+        learnt::expire(&mut state.learnt, now, &mut actions);
+        state.routes.expire(now, &mut actions);
         state.assigned.expire(now);
         if let Some((next, interval)) = &mut state.solicit
             && *next <= now
@@ -447,17 +375,10 @@ impl Host6 {
     /// When [`Host6::run_timers`] has something to do next.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let state = self.state.lock();
-        let probes = state.tentative.iter().map(|tentative| tentative.next);
-        let routers = state.routers.iter().map(|(_, until)| *until);
-        let prefixes = state.prefixes.iter().map(|(_, until)| *until);
-        let valid = state.learnt.iter().map(|learnt| learnt.valid);
-        let preferred = state.learnt.iter().filter(|learnt| !learnt.is_deprecated);
-        let preferred = preferred.map(|learnt| learnt.preferred);
+        let addrs = (state.tentative.deadlines()).chain(learnt::deadlines(&state.learnt));
+        let prefixes = (state.routes.deadlines()).chain(state.assigned.deadlines());
         let solicit = state.solicit.map(|(next, _)| next);
-        let all = probes.chain(routers).chain(prefixes).chain(valid);
-        let all = all.chain(state.assigned.deadlines());
-        all.chain(preferred)
-            .chain(solicit)
+        (addrs.chain(prefixes).chain(solicit))
             .filter(|at| *at < Time::MAX)
             .min()
     }
@@ -472,109 +393,7 @@ impl HostState {
         };
         let had = std::mem::replace(self, off);
         let learnt = had.learnt.iter().map(|l| HostAction::Remove(l.addr));
-        let routers = had.routers.iter();
-        let routers = routers.map(|(router, _)| HostAction::RemoveRouter(*router));
-        let prefixes = had.prefixes.iter();
-        let prefixes = prefixes.map(|(net, _)| HostAction::RemovePrefix(*net));
-        let redirects = had.redirects.iter();
-        let redirects = redirects.map(|dst| HostAction::RemoveRedirect(*dst));
-        learnt
-            .chain(routers)
-            .chain(prefixes)
-            .chain(redirects)
-            .collect()
-    }
-
-    fn is_tentative(&self, addr: Ipv6Addr) -> bool {
-        self.tentative
-            .iter()
-            .any(|tentative| tentative.addr.addr == addr)
-    }
-
-    fn take_router(
-        &mut self,
-        now: Time,
-        router: Ipv6Addr,
-        lifetime_s: u16,
-        actions: &mut Vec<HostAction>,
-    ) {
-        let at = self.routers.iter().position(|(known, _)| *known == router);
-        let until = now + Duration::from_secs(u64::from(lifetime_s));
-        match (at, lifetime_s) {
-            (Some(at), 0) => {
-                self.routers.remove(at);
-                actions.push(HostAction::RemoveRouter(router));
-            }
-            (Some(at), _) => self.routers[at].1 = until,
-            (None, 0) => {}
-            (None, _) if self.routers.len() < ROUTERS_MAX => {
-                self.routers.push((router, until));
-                actions.push(HostAction::AddRouter(router));
-            }
-            (None, _) => {}
-        }
-    }
-
-    fn take_prefix(&mut self, now: Time, prefix: &PrefixInfo, actions: &mut Vec<HostAction>) {
-        let given = IfAddr {
-            addr: prefix.prefix,
-            prefix_len: prefix.prefix_len,
-        };
-        let net = IfAddr {
-            addr: given.network(),
-            ..given
-        };
-        let at = self.prefixes.iter().position(|(known, _)| *known == net);
-        let until = end(now, prefix.valid_s);
-        match (at, prefix.valid_s) {
-            (Some(at), 0) => {
-                self.prefixes.remove(at);
-                actions.push(HostAction::RemovePrefix(net));
-            }
-            (Some(at), _) => self.prefixes[at].1 = until,
-            (None, 0) => {}
-            (None, _) if self.prefixes.len() < PREFIXES_MAX => {
-                self.prefixes.push((net, until));
-                actions.push(HostAction::AddPrefix(net));
-            }
-            (None, _) => {}
-        }
-    }
-
-    fn run_probes(&mut self, now: Time, actions: &mut Vec<HostAction>) {
-        let mut done = Vec::new();
-        for tentative in self.tentative.iter_mut().filter(|t| t.next <= now) {
-            if tentative.probes_left == 0 {
-                done.push(tentative.addr.addr);
-                self.learnt.extend(tentative.learnt);
-                actions.push(HostAction::Add(tentative.addr));
-                continue;
-            }
-            if !planted(StackFault::EndlessProbes) {
-                tentative.probes_left -= 1;
-            }
-            tentative.next = now + PROBE_INTERVAL;
-            actions.push(HostAction::Probe(tentative.addr.addr, tentative.nonce));
-        }
-        self.tentative.retain(|t| !done.contains(&t.addr.addr));
-    }
-
-    fn expire(&mut self, now: Time, actions: &mut Vec<HostAction>) {
-        self.learnt.retain(|learnt| {
-            let is_over = learnt.valid <= now;
-            actions.extend(is_over.then_some(HostAction::Remove(learnt.addr)));
-            !is_over
-        });
-        self.routers.retain(|(router, until)| {
-            let is_over = *until <= now;
-            actions.extend(is_over.then_some(HostAction::RemoveRouter(*router)));
-            !is_over
-        });
-        self.prefixes.retain(|(net, until)| {
-            let is_over = *until <= now;
-            actions.extend(is_over.then_some(HostAction::RemovePrefix(*net)));
-            !is_over
-        });
+        learnt.chain(had.routes.removals()).collect()
     }
 }
 

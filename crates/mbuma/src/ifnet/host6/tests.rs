@@ -149,14 +149,9 @@ fn a7_prefixes_routers_and_redirects_are_bounded() {
         host.redirected(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
     }
     let state = host.state.lock();
-    assert_eq!(
-        (state.tentative.len(), state.prefixes.len()),
-        (PREFIXES_MAX, PREFIXES_MAX)
-    );
-    assert_eq!(
-        (state.routers.len(), state.redirects.len()),
-        (ROUTERS_MAX, REDIRECTS_MAX)
-    );
+    assert_eq!(state.tentative.addrs().count(), PREFIXES_MAX, "addresses");
+    let bound = link::ROUTERS_MAX + PREFIXES_MAX + link::REDIRECTS_MAX;
+    assert_eq!(state.routes.removals().count(), bound);
 }
 
 #[test]
@@ -183,7 +178,7 @@ fn a3_a_stable_address_that_another_has_is_followed_by_three_others() {
     let mut tried = Vec::new();
     while let Some(addr) = {
         let state = host.state.lock();
-        state.tentative.first().map(|tentative| tentative.addr.addr)
+        state.tentative.addrs().next()
     } {
         assert!(!tried.contains(&addr));
         tried.push(addr);

@@ -1,0 +1,55 @@
+//! Addresses that were made of routers' prefixes, with their lifetimes.
+//!
+//! Locks: none here. Sources: RFC 4862 sections 5.5.3 and 5.5.4.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use kern::Time;
+
+use super::HostAction;
+
+/// A router can't make a valid address invalid sooner (RFC 4862 section 5.5.3 e).
+const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// An address that was made of a router's prefix.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LearntAddr {
+    pub(super) addr: Ipv6Addr,
+    /// How often another station had it before.
+    pub(super) tries: u8,
+    pub(super) preferred: Time,
+    pub(super) valid: Time,
+    /// `preferred` is over, and that was noted.
+    pub(super) is_deprecated: bool,
+}
+
+impl LearntAddr {
+    /// A router gives the prefix new lifetimes.
+    pub(super) fn renew(&mut self, now: Time, preferred: Time, valid: Time) {
+        self.preferred = preferred;
+        let soon = now + TWO_HOURS;
+        if valid > soon || valid > self.valid {
+            self.valid = valid;
+        } else if self.valid > soon {
+            self.valid = soon;
+        }
+    }
+}
+
+/// Removes those whose lifetime is over.
+pub(super) fn expire(learnt: &mut Vec<LearntAddr>, now: Time, actions: &mut Vec<HostAction>) {
+    learnt.retain(|learnt| {
+        let is_over = learnt.valid <= now;
+        actions.extend(is_over.then_some(HostAction::Remove(learnt.addr)));
+        !is_over
+    });
+}
+
+/// When each is deprecated or invalid.
+pub(super) fn deadlines(learnt: &[LearntAddr]) -> impl Iterator<Item = Time> {
+    let preferred = learnt.iter().filter(|learnt| !learnt.is_deprecated);
+    let preferred = preferred.map(|learnt| learnt.preferred);
+    let valid = learnt.iter().map(|learnt| learnt.valid);
+    valid.chain(preferred)
+}

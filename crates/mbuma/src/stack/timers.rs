@@ -22,6 +22,11 @@ impl Stack {
     /// one is: call again then at the latest, or earlier if anything else was called meanwhile.
     pub fn poll(&self) -> Option<Time> {
         run_all(&self.0);
+        let next = self.next_deadline();
+        // Mostly no timer is due: then the stack is not entered.
+        if next.is_none_or(|at| at > self.now()) {
+            return next;
+        }
         (0..self.0.tcp.wheels.cpus()).for_each(|cpu| self.run_timers(cpu));
         self.next_deadline()
     }

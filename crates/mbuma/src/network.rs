@@ -49,28 +49,28 @@ pub(crate) fn output(
 }
 
 /// The interface that leads to an address, and the source for packets to it.
-pub(crate) struct WayOut {
+pub(crate) struct Egress {
     pub(crate) ifp: Arc<Ifnet>,
     /// The address to send from unless the sender chose one; unspecified if the interface has none.
     pub(crate) src: IpAddr,
 }
 
-/// The way to `dst`, if there is one. The port does not matter.
-pub(crate) fn way_to(stack: &StackState, dst: SocketAddr) -> Option<WayOut> {
+/// The egress to `dst`, if a route leads there. The port does not matter.
+pub(crate) fn egress(stack: &StackState, dst: SocketAddr) -> Option<Egress> {
     match dst {
-        SocketAddr::V4(dst) => stack.routes.lookup(*dst.ip()).map(|route| WayOut {
+        SocketAddr::V4(dst) => stack.routes.lookup(*dst.ip()).map(|route| Egress {
             ifp: route.ifp,
             src: route.src.into(),
         }),
         SocketAddr::V6(dst) => {
             let route = ip6::output::route_to(stack, *dst.ip(), dst.scope_id())?;
             let (ifp, src) = (route.ifp, route.src.into());
-            Some(WayOut { ifp, src })
+            Some(Egress { ifp, src })
         }
     }
 }
 
-/// The address to send a datagram from to `dst`, which may be a group, if there is a way.
+/// The address to send a datagram from to `dst`, which may be a group, if a route leads there.
 pub(crate) fn source_to(stack: &StackState, dst: SocketAddr) -> Option<IpAddr> {
     match dst.ip() {
         IpAddr::V4(dst) if dst.is_broadcast() || dst.is_multicast() => {
@@ -78,15 +78,15 @@ pub(crate) fn source_to(stack: &StackState, dst: SocketAddr) -> Option<IpAddr> {
             route.map(|route| route.src.into())
         }
         IpAddr::V4(dst) => stack.routes.source_to(dst).map(IpAddr::from),
-        IpAddr::V6(_) => way_to(stack, dst).map(|way| way.src),
+        IpAddr::V6(_) => egress(stack, dst).map(|egress| egress.src),
     }
 }
 
-/// Whether the way to `dst` leads through this interface.
+/// Whether packets to `dst` leave through this interface.
 pub(crate) fn leads_through(stack: &StackState, index: IfIndex, dst: SocketAddr) -> bool {
     match dst {
         SocketAddr::V4(dst) => stack.routes.leads_through(index, *dst.ip()),
-        SocketAddr::V6(_) => way_to(stack, dst).is_some_and(|way| way.ifp.index == index),
+        SocketAddr::V6(_) => egress(stack, dst).is_some_and(|egress| egress.ifp.index == index),
     }
 }
 

@@ -376,7 +376,7 @@ impl<A: RouteAddr> Routes<A> {
 
     /// The same; where there is none, whether that is on purpose.
     pub(crate) fn find(&self, dst: A) -> Result<Route<A>, Option<RouteRefusal>> {
-        self.look(dst, |e| match e.refusal {
+        self.with_entry(dst, |e| match e.refusal {
             None => Ok(e.route_to(dst)),
             Some(why) => Err(Some(why)),
         })
@@ -385,17 +385,17 @@ impl<A: RouteAddr> Routes<A> {
 
     /// The address to send from to `dst`, if there is a way.
     pub(crate) fn source_to(&self, dst: A) -> Option<A> {
-        self.look(dst, |e| e.refusal.is_none().then_some(e.src))?
+        self.with_entry(dst, |e| e.refusal.is_none().then_some(e.src))?
     }
 
     /// Whether the way to `dst` leads through this interface.
     pub(crate) fn leads_through(&self, index: IfIndex, dst: A) -> bool {
-        self.look(dst, |e| e.refusal.is_none() && e.ifp.index == index)
+        self.with_entry(dst, |e| e.refusal.is_none() && e.ifp.index == index)
             .unwrap_or(false)
     }
 
-    /// The result of `f` for the most precise entry for `dst`.
-    fn look<R>(&self, dst: A, f: impl FnOnce(&Entry<A>) -> R) -> Option<R> {
+    /// Applies `f` to the most precise entry for `dst`.
+    fn with_entry<R>(&self, dst: A, f: impl FnOnce(&Entry<A>) -> R) -> Option<R> {
         let entries = self.entries.read();
         entries.iter().find(|e| dst.is_in(&e.net)).map(f)
     }

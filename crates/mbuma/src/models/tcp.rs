@@ -165,7 +165,7 @@ impl World {
 fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     let inner = &stack.0;
     let mut t = Tcb::new(&inner.tcp.config, State::FinWait2, ISS, 1460, stack.now());
-    (t.send.una, t.send.nxt, t.send.base) = (ISS + 2, ISS + 2, ISS + 1);
+    (t.send.una, t.send.nxt, t.send.buf_seq) = (ISS + 2, ISS + 2, ISS + 1);
     (t.send.fin_queued, t.conn.orphan) = (true, true);
     (t.recv.nxt, t.recv.adv) = (NEXT, NEXT + 1000);
     let pcb = Inpcb::new(ends(), 0, t);

@@ -91,7 +91,7 @@ impl<Q: Items> ProtocolQueues<Q> {
         if policy == Dispatch::Direct && mine.is_empty() && self.is_quiet() {
             return Disposition::Now;
         }
-        self.look(policy, me, mine, home())
+        self.decide(policy, me, mine, home())
     }
 
     /// All packets that were put are handled. Acquire: the caller sees the effects.
@@ -100,7 +100,13 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.active.load(Ordering::Acquire) == 0
     }
 
-    fn look(&self, policy: Dispatch, me: usize, mine: &BatchQueues<Q>, home: usize) -> Disposition {
+    fn decide(
+        &self,
+        policy: Dispatch,
+        me: usize,
+        mine: &BatchQueues<Q>,
+        home: usize,
+    ) -> Disposition {
         let workstream = &self.workstreams[home];
         let may = match policy {
             Dispatch::Direct => true,

@@ -38,7 +38,7 @@ struct BoundEcho {
 
 impl Drop for BoundEcho {
     fn drop(&mut self) {
-        let _giant = self.stack.0.look();
+        let _giant = self.stack.0.enter_giant();
         self.stack.0.icmp.release(&self.pcb);
         self.pcb.queue.close(self.stack.0.giant());
     }
@@ -55,7 +55,7 @@ impl Stack {
             return Err(BindError::NoInterface);
         }
         let pcb = Arc::new(EchoPcb::new(index));
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         if !self.0.icmp.intercept(&pcb) {
             return Err(BindError::AddrInUse);
         }

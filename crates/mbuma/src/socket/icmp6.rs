@@ -33,7 +33,7 @@ struct BoundIcmp6 {
 
 impl Drop for BoundIcmp6 {
     fn drop(&mut self) {
-        let _giant = self.stack.0.look();
+        let _giant = self.stack.0.enter_giant();
         self.stack.0.icmp6.sockets.remove(&self.pcb);
         self.pcb.queue.close(self.stack.0.giant());
     }
@@ -61,7 +61,7 @@ impl Stack {
             return Err(BindError::NoInterface);
         }
         let pcb = Arc::new(Icmp6Pcb::new(index, kinds));
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         if !self.0.icmp6.sockets.insert(&pcb) {
             return Err(BindError::AddrInUse);
         }

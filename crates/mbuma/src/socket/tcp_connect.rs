@@ -42,21 +42,21 @@ impl Stack {
     ) -> Result<TcpStream, SocketError> {
         let (mut local, peer) = (local.into(), peer.into());
         let stack = &self.0;
-        let giant = stack.look();
-        let way = network::way_to(stack, peer).ok_or(SocketError::Unreachable)?;
-        if !is_a_host(peer, &way.ifp) {
+        let giant = stack.enter_giant();
+        let egress = network::egress(stack, peer).ok_or(SocketError::Unreachable)?;
+        if !is_a_host(peer, &egress.ifp) {
             return Err(SocketError::Unreachable);
         }
         // 0.0.0.0 and :: both mean any address, of whichever version reaches the peer.
         if local.ip().is_unspecified() {
-            local = SocketAddr::new(way.src, local.port());
+            local = SocketAddr::new(egress.src, local.port());
         }
-        if !stack.owns(local.ip()) && !way.ifp.accept_any {
+        if !stack.owns(local.ip()) && !egress.ifp.accept_any {
             return Err(SocketError::AddrNotAvailable);
         }
         // An address of the other version is none to reach this peer from.
         let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
-        let pcb = open(stack, ends, &way.ifp, options)?;
+        let pcb = open(stack, ends, &egress.ifp, options)?;
         drop(giant);
         stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))

@@ -44,7 +44,7 @@ impl TcpListener {
 
     /// What connections are asked for.
     pub fn options(&self) -> TcpSocketOptions {
-        let _giant = self.stack.look();
+        let _giant = self.stack.enter_giant();
         self.queue.inherited().unwrap_or_default()
     }
 
@@ -118,7 +118,7 @@ impl fmt::Debug for TcpListener {
 }
 
 fn close(stack: &Arc<StackState>, queue: &Arc<AcceptQueue>) {
-    let giant = stack.look();
+    let giant = stack.enter_giant();
     stack.tcp.listeners.remove(queue);
     drop(giant);
     let orphans = queue.close(stack.giant());
@@ -336,7 +336,7 @@ impl Stack {
     ) -> Result<TcpListener, SocketError> {
         let addr = addr.into();
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let add = |addr: &SocketAddr| self.0.tcp.listeners.add(*addr, &queue);
         let added = match addr.port() {
             0 => self.free_ports(addr).find(add),
@@ -370,7 +370,7 @@ impl Stack {
         backlog: usize,
     ) -> Result<Interceptor, SocketError> {
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let queues = self.0.interface(index).map_or(1, |ifp| ifp.queues.len());
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {
             return Err(SocketError::AddrInUse);

@@ -276,7 +276,7 @@ impl TcpStream {
     /// As [`TcpStream::recv_chain`].
     #[doc(alias = "MSG_PEEK")]
     pub fn peek(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
-        self.look(buf, None)
+        self.peek_once(buf, None)
     }
 
     /// As [`TcpStream::peek`], waiting for something to come.
@@ -288,11 +288,11 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        self.blocking(Want::Read, timeout, |waiting| self.look(buf, waiting))
+        self.blocking(Want::Read, timeout, |waiting| self.peek_once(buf, waiting))
     }
 
     /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
-    fn look(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
+    fn peek_once(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         self.look_first(waiting)?;
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         if waiting.is_some() && t.is_too_little(buf.len()) {
@@ -412,7 +412,7 @@ impl TcpStream {
                 .buf
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
-            let end = t.data_end();
+            let end = t.write_seq();
             if let Some(options) = &mut t.conn.options
                 && behind == Behind::RecordEnd
                 && fits.len() == bytes.len()

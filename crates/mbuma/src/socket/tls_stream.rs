@@ -80,15 +80,15 @@ impl TlsStream {
 
     /// The version of TLS.
     pub fn version(&self) -> Option<TlsVersion> {
-        self.look(|tls| tls.version())
+        self.with_session(|tls| tls.version())
     }
 
     /// Counts of records and key changes; zeros once the connection is closed.
     pub fn counts(&self) -> TlsCounts {
-        self.look(|tls| tls.counts()).unwrap_or_default()
+        self.with_session(|tls| tls.counts()).unwrap_or_default()
     }
 
-    fn look<R>(&self, f: impl FnOnce(&TlsSession) -> R) -> Option<R> {
+    fn with_session<R>(&self, f: impl FnOnce(&TlsSession) -> R) -> Option<R> {
         self.tcp.peek_at(|t| t.conn.tls().map(f))
     }
 

@@ -53,7 +53,7 @@ struct Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        let giant = self.stack.0.look();
+        let giant = self.stack.0.enter_giant();
         self.stack.0.udp.table.remove(&self.pcb);
         drop(giant);
         self.pcb.queue.close(self.stack.0.giant());
@@ -69,7 +69,7 @@ impl Stack {
     /// The address is not of this stack, or is taken, or no port is free.
     pub fn udp_bind(&self, local: impl Into<SocketAddr>) -> Result<UdpSocket, BindError> {
         let (stack, local) = (&self.0, local.into());
-        let _giant = stack.look();
+        let _giant = stack.enter_giant();
         if !local.ip().is_unspecified() && !network::is_local(stack, local.ip()) {
             return Err(BindError::AddrNotAvailable);
         }
@@ -222,7 +222,7 @@ impl UdpSocket {
         src: SocketAddr,
         dst: SocketAddr,
     ) -> Result<(), SendError> {
-        let giant = self.0.stack.0.look();
+        let giant = self.0.stack.0.enter_giant();
         if !self.may_send_from(src, dst) {
             return Err(SendError::BadSource);
         }
@@ -259,7 +259,7 @@ impl UdpSocket {
     }
 
     fn source_to(&self, dst: SocketAddr) -> Result<IpAddr, SendError> {
-        let _giant = self.0.stack.0.look();
+        let _giant = self.0.stack.0.enter_giant();
         network::source_to(&self.0.stack.0, dst).ok_or(SendError::NoRoute)
     }
 

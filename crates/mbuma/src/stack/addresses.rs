@@ -70,7 +70,7 @@ impl Stack {
         addr: impl Into<IpAddr>,
         prefix_len: u8,
     ) -> Result<(), AddrError> {
-        let giant = self.0.look();
+        let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let addr = addr.into();
         match addr {
@@ -121,7 +121,7 @@ impl Stack {
     /// [`AddrError::NoInterface`], [`AddrError::NotFound`].
     #[doc(alias = "SIOCDIFADDR")]
     pub fn remove_address(&self, index: IfIndex, addr: impl Into<IpAddr>) -> Result<(), AddrError> {
-        let giant = self.0.look();
+        let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let is_removed = match addr.into() {
             IpAddr::V4(addr) => remove(&self.0.routes, &ifp, &ifp.addrs, addr),
@@ -147,7 +147,7 @@ impl Stack {
     /// interface.
     #[doc(alias = "SIOCGIFCONF")]
     pub fn addresses(&self, index: IfIndex) -> Vec<(IpAddr, u8)> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let Some(ifp) = self.0.interface(index) else {
             return Vec::new();
         };
@@ -167,7 +167,7 @@ impl Stack {
     /// hosts, [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
     pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
-        let giant = self.0.look();
+        let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let reach = group.octets()[1] & 0x0f;
         if !group.is_multicast() || reach < 2 {
@@ -196,7 +196,7 @@ pub struct Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let giant = self.stack.0.look();
+        let giant = self.stack.0.enter_giant();
         let is_last = self.ifp.groups.leave(self.group);
         drop(giant);
         if is_last {

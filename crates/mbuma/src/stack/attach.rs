@@ -39,7 +39,7 @@ impl Stack {
             .mac
             .or_else(|| devices[0].mac())
             .unwrap_or_else(|| self.random_mac());
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
         // An interface without IPv6 draws nothing.
@@ -74,7 +74,7 @@ impl Stack {
     /// dropped and counted. A thread that is inside of it now finishes without it.
     #[doc(alias = "if_detach")]
     pub fn detach(&self, index: IfIndex) {
-        let giant = self.0.look();
+        let giant = self.0.enter_giant();
         let mut interfaces = self.0.interfaces.write();
         let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else {
             return;

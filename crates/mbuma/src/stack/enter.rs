@@ -1,4 +1,4 @@
-//! Entries into a stack: a batch and its end, a look under Giant, a protocol's input.
+//! Entries into a stack: a batch and its end, Giant without a batch, a protocol's input.
 //!
 //! The end of a batch, in this order, until nothing is left: deferred work, packets that were queued, transmits; then,
 //! without Giant, CPUs and wakers.
@@ -31,9 +31,9 @@ impl StackState {
         result
     }
 
-    /// Looks at something without a batch: under Giant as long as the guard lives, if that is over the stack.
+    /// For a call that needs no batch: it is under Giant as long as the guard lives, if that is over the stack.
     #[track_caller]
-    pub(crate) fn look(&self) -> GiantGuard<'_> {
+    pub(crate) fn enter_giant(&self) -> GiantGuard<'_> {
         self.config.giant.enter()
     }
 

@@ -45,7 +45,7 @@ impl Stack {
         kind: RouteKind<A>,
         may_be_router: impl Fn(A, &Ifnet) -> bool,
     ) -> Result<(), RouteError> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         if net.prefix_len > A::BITS || A::network_of(&net) != net.addr {
             return Err(RouteError::BadNetwork);
         }
@@ -82,14 +82,14 @@ impl Stack {
     /// [`RouteError::NotFound`].
     #[doc(alias = "RTM_DELETE")]
     pub fn delete_route(&self, net: IfAddr) -> Result<(), RouteError> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         self.0.routes.unset(net)
     }
 
     /// Every route, longest prefix first.
     #[doc(alias = "netstat -r")]
     pub fn routes(&self) -> Vec<RouteEntry> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         self.0.routes.list()
     }
 
@@ -98,20 +98,20 @@ impl Stack {
     /// # Errors
     /// [`RouteError::NotFound`].
     pub fn delete_route6(&self, net: IfAddr<Ipv6Addr>) -> Result<(), RouteError> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         self.0.routes6.unset(net)
     }
 
     /// Every route of IPv6, longest prefix first.
     pub fn routes6(&self) -> Vec<RouteEntry<Ipv6Addr>> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         self.0.routes6.list()
     }
 
     /// Sends everything without a more precise route, of the gateway's version of IP, to `gateway`, which is on interface
     /// `index`.
     pub fn add_default_route(&self, index: IfIndex, gateway: impl Into<IpAddr>) {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         if let Some(ifp) = self.0.interface(index) {
             match gateway.into() {
                 IpAddr::V4(gateway) => self.0.routes.add_default(&ifp, gateway, false),

@@ -15,7 +15,7 @@ use crate::tcp::{TcpHistogram, TcpInfo, TcpStats};
 impl Stack {
     /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
     pub fn connections(&self) -> Vec<(SocketAddr, SocketAddr, TcpInfo)> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let all = self.0.tcp.table.all();
         all.iter()
             .map(|pcb| {
@@ -27,7 +27,7 @@ impl Stack {
 
     /// The counts so far.
     pub fn stats(&self) -> StackStats {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let interfaces = self.0.interfaces.read().clone();
         StackStats {
             received: self.0.received.get(),

@@ -102,7 +102,7 @@ impl Stack {
     /// # Panics
     /// If there is no such CPU.
     pub fn next_deadline_of(&self, cpu: usize) -> Option<Time> {
-        let _giant = self.0.look();
+        let _giant = self.0.enter_giant();
         let tcp = self.0.tcp.deadline(cpu);
         if cpu != SHARED_TIMERS_CPU {
             return tcp;

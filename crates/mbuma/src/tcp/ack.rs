@@ -138,9 +138,9 @@ pub(crate) fn syn_acked(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
     let new = seg.ack.after(t.send.una);
     // SYN and FIN are no data: they open no window.
-    let data_acked = seg.ack.min(t.data_end());
-    let bytes = if data_acked.after(t.send.base) {
-        data_acked.since(t.send.base)
+    let data_acked = seg.ack.min(t.write_seq());
+    let bytes = if data_acked.after(t.send.buf_seq) {
+        data_acked.since(t.send.buf_seq)
     } else {
         0
     };
@@ -245,7 +245,7 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
         pace::grow_send_buffer(t, &batch.stack.tcp.config);
     }
     t.send.buf.trim_front(bytes as usize);
-    t.send.base += bytes;
+    t.send.buf_seq += bytes;
     // A writer is woken when there is room worth a write, not at each acknowledgement.
     if t.is_worth_a_write(was_full) && !planted(StackFault::LostWakeup) {
         t.due |= Due::WAKE_WRITER;

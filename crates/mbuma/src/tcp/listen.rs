@@ -82,7 +82,7 @@ fn open(
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
     // No answer would reach its sender, and an interceptor would open a connection elsewhere for it.
-    if network::way_to(batch.stack, seg.ends.peer()).is_none() {
+    if network::egress(batch.stack, seg.ends.peer()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
     // The acknowledgement of a cookie would find the connection in TIME-WAIT, which is in the table still.
@@ -193,7 +193,7 @@ fn evict(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     let mut t = visit::begin(&pcb);
     // It may have been completed or ended meanwhile, and another connection may have its key.
     if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
-        tcp.counters.crowded_out.inc();
+        tcp.counters.syns_evicted.inc();
         t.close(None);
         visit::end_later(batch, &pcb, t);
     }

@@ -66,7 +66,7 @@ fn payload(
     t: &mut Tcb,
     plan: &mut Plan,
 ) -> Option<Payload> {
-    let off = plan.seq.since(t.send.base) as usize;
+    let off = plan.seq.since(t.send.buf_seq) as usize;
     if plan.len > 0 && t.send.buf.is_to_map(off + plan.len as usize) {
         map(batch, pcb, t, plan, off)?;
     }
@@ -266,7 +266,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
 
 /// Whether the window held data back decides whether it may grow.
 fn note_use(t: &mut Tcb) {
-    let waiting = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let waiting = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
     let in_flight = t.send.sent.in_flight();
     t.send.rate.after_output(in_flight, &t.send.window, waiting);
 }

@@ -19,7 +19,7 @@ use crate::sockbuf::StreamBuf;
 /// The maximum segment size of a peer that does not say (RFC 9293 3.7.1).
 pub(crate) const MSS_DEFAULT: u32 = 536;
 
-/// The send sequence space: `una <= nxt`; `base` is the first byte of the send buffer.
+/// The send sequence space: `una <= nxt`; `buf_seq` is that of the first byte in the send buffer.
 #[derive(Debug)]
 pub(crate) struct SendState {
     pub(crate) iss: SeqNum,
@@ -27,7 +27,7 @@ pub(crate) struct SendState {
     /// Behind all that was ever sent: a retransmission does not move it.
     #[doc(alias = "snd_max")]
     pub(crate) nxt: SeqNum,
-    pub(crate) base: SeqNum,
+    pub(crate) buf_seq: SeqNum,
     pub(crate) wnd: u32,
     /// The largest window the peer ever offered, for sender-side silly window avoidance.
     pub(crate) wnd_max: u32,
@@ -109,7 +109,7 @@ impl SendState {
             iss,
             una: iss,
             nxt: iss,
-            base: iss + 1,
+            buf_seq: iss + 1,
             wnd: 0,
             wnd_max: 0,
             wl1: SeqNum(0),

@@ -193,7 +193,7 @@ impl Tcb {
 
     /// Whether anything waits to be sent or acknowledged.
     pub(crate) fn waits(&self) -> bool {
-        self.flight() > 0 || self.data_end().after(self.send.nxt)
+        self.flight() > 0 || self.write_seq().after(self.send.nxt)
     }
 
     /// Bytes that the send buffer takes now: none while as many are unsent as the program allows.
@@ -207,20 +207,20 @@ impl Tcb {
 
     /// Bytes in the send buffer that were not sent yet.
     pub(crate) fn unsent(&self) -> usize {
-        match self.data_end().after(self.send.nxt) {
-            true => self.data_end().since(self.send.nxt) as usize,
+        match self.write_seq().after(self.send.nxt) {
+            true => self.write_seq().since(self.send.nxt) as usize,
             false => 0,
         }
     }
 
     /// The sequence number after the last byte in the send buffer: where our FIN goes.
-    pub(crate) fn data_end(&self) -> SeqNum {
-        self.send.base + self.send.buf.claimed() as u32
+    pub(crate) fn write_seq(&self) -> SeqNum {
+        self.send.buf_seq + self.send.buf.claimed() as u32
     }
 
     /// The sequence number after the last byte that may be sent now. Data behind it has its place and not its contents.
-    pub(crate) fn ready_end(&self) -> SeqNum {
-        self.send.base + self.send.buf.ready() as u32
+    pub(crate) fn ready_seq(&self) -> SeqNum {
+        self.send.buf_seq + self.send.buf.ready() as u32
     }
 
     /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
@@ -232,12 +232,12 @@ impl Tcb {
 
     /// Whether our FIN was sent at least once.
     pub(crate) fn fin_sent(&self) -> bool {
-        self.send.fin_queued && self.send.nxt.after(self.data_end())
+        self.send.fin_queued && self.send.nxt.after(self.write_seq())
     }
 
     /// Whether our FIN is acknowledged.
     pub(crate) fn fin_acked(&self) -> bool {
-        self.fin_sent() && self.send.una.after(self.data_end())
+        self.fin_sent() && self.send.una.after(self.write_seq())
     }
 
     /// Bytes that the peer may send from RCV.NXT on, as announced.
@@ -324,7 +324,7 @@ impl Tcb {
         if self.conn.state == State::Closed {
             return self.timers.earliest().is_none() && self.send.buf.is_empty();
         }
-        let end = self.data_end() + u32::from(self.send.fin_queued);
+        let end = self.write_seq() + u32::from(self.send.fin_queued);
         self.send.sent.covers(self.send.una, self.send.nxt) && self.send.nxt.at_or_before(end)
     }
 }

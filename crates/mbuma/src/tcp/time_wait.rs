@@ -103,7 +103,7 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     (t.send.una, t.send.nxt) = (old.snd_max, old.snd_max);
     t.send.sent = SentMap::default();
     // Our FIN was the last that was sent.
-    (t.send.base, t.send.fin_queued) = (old.snd_max - 1, true);
+    (t.send.buf_seq, t.send.fin_queued) = (old.snd_max - 1, true);
     (t.recv.nxt, t.recv.adv, t.recv.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
     t.conn.ts = old.ts;
     t.timers.stop_all();

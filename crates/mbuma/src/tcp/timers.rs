@@ -140,7 +140,7 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    let unsent_or_lost = t.ready_end().after(t.send.una);
+    let unsent_or_lost = t.ready_seq().after(t.send.una);
     if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
         // The peer closed its window over sent data: that is not a loss.
         t.send.sent.mark_all_lost();
@@ -291,7 +291,7 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// After each turn to send: a closed window with data waiting needs a probe in time, and the wheel's
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
-    let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let unsent = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !planted(StackFault::LostPersistTimer);
     // Pacing gives it another turn.
@@ -322,7 +322,7 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
 
 /// Whether a timer runs while anything waits to be acknowledged or sent.
 fn is_timed(t: &Tcb) -> bool {
-    let unsent = t.ready_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let unsent = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waits = t.flight() > 0 || (t.conn.state.sends_data() && unsent);
     let timers = [TcpTimer::Rexmit, TcpTimer::Persist, TcpTimer::Pace];
     !waits || t.conn.state == State::Closed || timers.iter().any(|timer| t.timers.is_set(*timer))

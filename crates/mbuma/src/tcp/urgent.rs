@@ -40,7 +40,7 @@ pub(crate) fn check(t: &mut Tcb, seg: &Segment) {
 
 /// The data in the send buffer now is urgent, up to its last byte.
 pub(crate) fn mark_sent(t: &mut Tcb) {
-    let end = t.data_end();
+    let end = t.write_seq();
     let urgent = t.urgent.get_or_insert_default();
     (urgent.sent_end, urgent.tell) = (Some(end), true);
 }

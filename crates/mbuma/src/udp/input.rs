@@ -135,10 +135,12 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let ends = &quoted.ends;
     let (src, dst) = (ends.local(), ends.peer());
-    let whose = match network::way_to(batch.stack, dst) {
+    let whose = match network::egress(batch.stack, dst) {
         // Sent from an address that the interface towards `dst` answers for.
-        Some(way) if !network::is_local(batch.stack, src.ip()) => Whose::Foreign(way.ifp.index),
-        Some(way) => Whose::Ours(way.ifp.index),
+        Some(egress) if !network::is_local(batch.stack, src.ip()) => {
+            Whose::Foreign(egress.ifp.index)
+        }
+        Some(egress) => Whose::Ours(egress.ifp.index),
         None => Whose::Many,
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {

@@ -83,7 +83,7 @@ fn a_flood_keeps_nobody_out_and_costs_nobody_an_option() {
         assert_eq!(!b.one().options.sack.is_empty(), options.sack_permitted);
         let stats = b.stack().stats().tcp;
         assert_eq!((stats.cookies_sent, stats.cookies_taken), (1, 1));
-        assert_eq!(stats.crowded_out, 0);
+        assert_eq!(stats.syns_evicted, 0);
         stream.abort();
         drop((stream, listener));
         b.finish();
@@ -260,7 +260,7 @@ fn without_cookies_the_oldest_makes_room() {
     b.say(&Hand::from_port(5000).segment(SYN));
     assert!(b.one().has(SYN));
     let stats = b.stack().stats().tcp;
-    assert_eq!((stats.cookies_sent, stats.crowded_out), (0, 1));
+    assert_eq!((stats.cookies_sent, stats.syns_evicted), (0, 1));
     drop(listener);
     b.finish();
 }

@@ -140,7 +140,7 @@ impl Link {
         if !self.one_stack && stacks.any(|stack| stack.config.giant.is_over_all()) {
             return Err(SpliceError::Giant);
         }
-        let giant = self.to.stack().look();
+        let giant = self.to.stack().enter_giant();
         let mut after = AfterTurn::default();
         let attached = self.take_places(&mut after);
         drop(giant);

@@ -208,7 +208,7 @@ impl fmt::Debug for TcpSide {
 
 /// Stops the splices that a connection is a side of: its program drops it.
 pub(in crate::socket) fn side_dropped(side: &TcpSide) {
-    let giant = side.stack.look();
+    let giant = side.stack.enter_giant();
     let t = visit::begin(&side.pcb);
     let layers = t.conn.attached.as_deref();
     let both = layers.map(|s| [s.as_source.clone(), s.as_sink.clone()]);

@@ -19,8 +19,8 @@ impl TcpStream {
     /// [`Incoming::accept`]: crate::socket::Incoming::accept
     #[doc(alias = "SO_INCOMING_CPU")]
     pub fn keep_to_this_cpu(&self) {
-        let _giant = self.stack.look();
-        if let Some(way) = network::way_to(&self.stack, self.pcb.ends().peer()) {
+        let _giant = self.stack.enter_giant();
+        if let Some(way) = network::egress(&self.stack, self.pcb.ends().peer()) {
             let cpu = self.stack.cpus.current();
             self.pcb.keep_to(way.ifp.queues.len(), cpu);
         }

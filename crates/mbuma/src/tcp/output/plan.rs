@@ -52,7 +52,7 @@ pub(super) enum PlanKind {
 /// sent, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
-        && t.send.nxt == t.ready_end()
+        && t.send.nxt == t.ready_seq()
         && !t.due.intersects(Due::SEGMENT)
         && !t.send.fin_queued
         && t.send.sent.lost() == 0
@@ -85,9 +85,9 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let enough = forced || window >= all.min(t.send.mss);
     // RFC 5682 3.1: after a timeout that may have been spurious, the acknowledgement of new data shows whether it was.
     let later = t.send.recovery.prefers_new_data()
-        && (t.ready_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
+        && (t.ready_seq().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
     // A FIN takes no room.
-    let in_window = range.start.before(t.send.una + t.send.wnd) || range.start == t.data_end();
+    let in_window = range.start.before(t.send.una + t.send.wnd) || range.start == t.write_seq();
     let held_back = !forced && (later || !pace.may_send());
     if !t.conn.state.sends_data() || !enough || held_back || !in_window {
         return None;
@@ -114,8 +114,8 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
 /// A segment of data that was sent before: `len` numbers from `seq` on. A small one is filled up with new data. A FIN behind
 /// the data goes along, unless the peer has it: it may have been sent apart (RFC 2018 5.1).
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
-    let end = t.data_end();
-    let ready = t.ready_end();
+    let end = t.write_seq();
+    let ready = t.ready_seq();
     let mut data = if (seq + len).after(end) { len - 1 } else { len };
     if seq + len == t.send.nxt && len < t.send.mss && !t.fin_sent() {
         let right = (t.send.una + t.send.wnd).min(ready);
@@ -148,7 +148,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
     if !t.due.contains(Due::TAIL_PROBE) || !t.conn.state.sends_data() {
         return None;
     }
-    let right = (t.send.una + t.send.wnd).min(t.ready_end());
+    let right = (t.send.una + t.send.wnd).min(t.ready_seq());
     if right.after(t.send.nxt) {
         let len = right.since(t.send.nxt).min(t.send.mss);
         let len = of_one_record(t, t.send.nxt, len);
@@ -167,13 +167,13 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
 /// answer with an acknowledgement (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
-    let data = t.ready_end() != t.send.base;
+    let data = t.ready_seq() != t.send.buf_seq;
     // With data to send and a window to send it into, that is the better probe.
     if !t.due.contains(Due::PROBE) || (data && t.send.wnd > 0) {
         return None;
     }
     Some(Plan {
-        seq: if data { t.send.base } else { t.send.una - 1 },
+        seq: if data { t.send.buf_seq } else { t.send.una - 1 },
         len: u32::from(data),
         flags: TcpFlags::ACK,
         kind: PlanKind::Probe,
@@ -196,7 +196,7 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
-    let end = t.ready_end();
+    let end = t.ready_seq();
     if !t.conn.state.sends_data() || t.send.nxt.after(end) {
         return None;
     }
@@ -240,7 +240,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     // Behind a claim that is not filled there is more to come.
     flags.set(
         TcpFlags::FIN,
-        last && t.send.fin_queued && end == t.data_end(),
+        last && t.send.fin_queued && end == t.write_seq(),
     );
     Some(Plan {
         seq: t.send.nxt,
@@ -303,7 +303,7 @@ fn waits_for_more(t: &Tcb, waiting: u32) -> bool {
 }
 
 fn plan_fin(t: &Tcb) -> Option<Plan> {
-    let due = t.send.fin_queued && t.conn.state.sends_data() && t.send.nxt == t.data_end();
+    let due = t.send.fin_queued && t.conn.state.sends_data() && t.send.nxt == t.write_seq();
     let flags = TcpFlags::FIN | TcpFlags::ACK;
     due.then_some(Plan {
         seq: t.send.nxt,

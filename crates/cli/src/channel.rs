@@ -3,11 +3,12 @@
 //! ```text
 //!   run:     child  UserNamespace ->        attach:  child  Ready + TAP ->
 //!            parent <- Mapped
-//!            child  Ready + TAP ->          run:     guard  Started + pidfd ->
-//!            parent <- Go                            guard  Conversation + the child's channel ->
-//!                                                    parent <- Hold + a descriptor
+//!            child  OwnFiles + mounts ->    run:     guard  Started + pidfd ->
+//!            child  Ready + TAP ->                   guard  Conversation + the child's channel ->
+//!            parent <- Go                            parent <- Hold + a descriptor
 //!            child  (execs, which closes             guard  Changed ->     (COMMAND stopped or ended)
 //!                    its end)                        parent <- End         (or its end closes)
+//!            helper ReplacedAgain + a mount ->
 //!   both:    gateway process  Up ->  (the stack answers)
 //!            monitor <- Ended        (the guest; deliver its last data)
 //!            monitor <- Stop         (at once; as if its end closes)
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::Publish;
 use crate::errors::Failure;
+use crate::file_watch::WatchedFile;
 use crate::guests::{GuestId, GuestSpec};
 use crate::network::message::NetworkMessage;
 use crate::ports::{OutwardSpec, PortSpec, PublishedId};
@@ -50,6 +52,10 @@ pub(crate) enum ChannelMessage {
     UserNamespace,
     /// The parent wrote them.
     Mapped,
+    /// These files of the host are replaced in the guest; a second mount of each comes along, which is mounted nowhere.
+    OwnFiles(Vec<WatchedFile>),
+    /// The one of this number was replaced again; the next second mount of it comes along.
+    ReplacedAgain(usize),
     /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
         /// The offloads that the kernel agreed to.

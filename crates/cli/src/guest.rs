@@ -8,6 +8,7 @@
 mod files;
 mod ip6;
 mod link;
+mod own_files;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -30,6 +31,7 @@ use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use link::GuestLink;
+pub(crate) use own_files::{OwnFile, OwnFiles, hand_over};
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
 /// of a guest that opens a thousand connections at once; the sender retries after a second. An entry is a pointer, and
@@ -274,11 +276,11 @@ fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
     NetdevSocket::open()?.mac(ifname)
 }
 
-/// Gives the guest the names that are asked for.
+/// Gives the guest the names that are asked for, and the file in which they are.
 ///
 /// # Errors
 /// It can't have them, and they were asked for.
-pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
+pub(crate) fn name(args: &RunArgs) -> Result<Option<OwnFile>, Failure> {
     if let Some(name) = &args.hostname {
         let named = namespace::unshare(NamespaceKind::Hostname);
         let named = named.and_then(|()| namespace::set_hostname(name));
@@ -287,8 +289,8 @@ pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
     files::own_hosts(args).map_err(Failure::at(SetupStep::Hosts))
 }
 
-/// Makes a namespace of our own as comfortable as the host, and reports each failure.
-pub(crate) fn furnish(args: &RunArgs) -> Vec<Failure> {
+/// Makes a namespace of our own as comfortable as the host; gives its resolv.conf, and each failure.
+pub(crate) fn furnish(args: &RunArgs) -> (Option<OwnFile>, Vec<Failure>) {
     let mut warnings = Vec::new();
     warnings.extend(
         loosen_sysctls()
@@ -296,11 +298,15 @@ pub(crate) fn furnish(args: &RunArgs) -> Vec<Failure> {
             .err(),
     );
     let resolves = files::own_resolv_conf(args);
-    warnings.extend(resolves.map_err(Failure::at(SetupStep::ResolvConf)).err());
+    let resolves = resolves.map_err(Failure::at(SetupStep::ResolvConf));
+    let resolv_conf = resolves.unwrap_or_else(|failure| {
+        warnings.push(failure);
+        None
+    });
     // A container's /sys may be read-only or masked. Then it goes on showing the host's interfaces,
     // as it does under most tools of our kind, and programs that matter ask the kernel instead.
     let _ = own_sys_class_net();
-    warnings
+    (resolv_conf, warnings)
 }
 
 /// Lets programs without privileges ping, and listen on ports below 1024: the network is theirs.

@@ -30,7 +30,7 @@ use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
-use crate::guest::{self, Guest, GuestEnd, GuestLink};
+use crate::guest::{self, Guest, GuestEnd, GuestLink, OwnFiles};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
@@ -43,19 +43,19 @@ use crate::sys::{fd, mount, tap};
 /// Runs COMMAND, with a gateway of its own, to its end and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let (guest, child) = start(args, &signals, inherited)?;
-    let mut lifecycle = CommandEnds::new(child, signals, &args.command);
+    let (guest, child, files) = start(args, &signals, inherited)?;
+    let mut lifecycle = CommandEnds::new(child, signals, &args.command, files);
     let failed = monitor::serve(guest, &args.net, &mut lifecycle)?;
     let status = lifecycle.end();
     Ok(if failed == 0 { status } else { failed })
 }
 
-/// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so.
+/// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so; gives the files to be kept as well.
 pub(crate) fn start(
     args: &RunArgs,
     signals: &SignalFd,
     inherited: Inherited,
-) -> Result<(Guest, Child), Error> {
+) -> Result<(Guest, Child, Option<OwnFiles>), Error> {
     // If the guard is killed, its children become ours.
     process::adopt_orphans().map_err(Failure::at(SetupStep::Child))?;
     let spared = descendants::children();
@@ -73,8 +73,9 @@ pub(crate) fn start(
         .channel()?
         .send(&ChannelMessage::Mapped, None)
         .map_err(failed)?;
+    let files = OwnFiles::receive(child.channel()?, child.pid())?;
     let guest = receive_guest(child.channel()?, &args.ifname, &args.net)?;
-    Ok((guest, child))
+    Ok((guest, child, files))
 }
 
 /// Waits until the child has its user namespace.
@@ -120,7 +121,7 @@ pub(crate) fn receive_guest(
 }
 
 /// The reason why the child's message is missing.
-fn not_ready(said: Option<ChannelMessage>) -> Error {
+pub(crate) fn not_ready(said: Option<ChannelMessage>) -> Error {
     match said {
         Some(ChannelMessage::Failed(failure)) => failure.into(),
         // It ended without a word, which only a signal makes it do.
@@ -157,11 +158,13 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     namespace::unshare(NamespaceKind::Net).map_err(Failure::at(SetupStep::NetNamespace))?;
     namespace::unshare(NamespaceKind::Mount).map_err(Failure::at(SetupStep::NetNamespace))?;
     mount::make_all_private().map_err(Failure::at(SetupStep::NetNamespace))?;
-    guest::name(args)?;
+    let hosts = guest::name(args)?;
     let interface = guest::make_interface(&args.ifname, &args.net)?;
     tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(SetupStep::MakeTap))?;
-    interface
-        .hand_over(channel, guest::furnish(args))
+    let (resolv_conf, warnings) = guest::furnish(args);
+    let files = hosts.into_iter().chain(resolv_conf).collect();
+    guest::hand_over(files, channel)
+        .and_then(|()| interface.hand_over(channel, warnings))
         .map_err(Failure::at(SetupStep::Child))?;
     // From here on the parent alone holds the TAP.
     drop(interface);
@@ -195,15 +198,22 @@ pub(crate) struct CommandEnds<'a> {
     child: Child,
     signals: SignalFd,
     command: &'a [OsString],
+    files: Option<OwnFiles>,
 }
 
 impl<'a> CommandEnds<'a> {
-    /// For the process that is to become `command`.
-    pub(crate) fn new(child: Child, signals: SignalFd, command: &'a [OsString]) -> Self {
+    /// For the process that is to become `command`, and the files that are its own.
+    pub(crate) fn new(
+        child: Child,
+        signals: SignalFd,
+        command: &'a [OsString],
+        files: Option<OwnFiles>,
+    ) -> Self {
         CommandEnds {
             child,
             signals,
             command,
+            files,
         }
     }
 
@@ -219,7 +229,10 @@ impl Lifecycle for CommandEnds<'_> {
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.child.as_fd(), self.signals.as_fd()]
+        let own = [self.child.as_fd(), self.signals.as_fd()];
+        own.into_iter()
+            .chain(self.files.as_ref().map(AsFd::as_fd))
+            .collect()
     }
 
     fn hold(&self, fd: BorrowedFd<'_>) {
@@ -227,6 +240,9 @@ impl Lifecycle for CommandEnds<'_> {
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
+        if let Some(files) = &mut self.files {
+            files.check();
+        }
         // Without COMMAND only mbuma can act on a signal. Signals come first here,
         // so that one which ended COMMAND is COMMAND's.
         let ended = self.child.status().is_some();

@@ -12,6 +12,7 @@ mod channel;
 mod child;
 mod descendants;
 mod errors;
+mod file_watch;
 mod files;
 mod gateway;
 mod guest;

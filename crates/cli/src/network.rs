@@ -45,13 +45,13 @@ pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
     let joined = JoinedNetwork::join(name, &args.net, args.hostname.as_deref())?;
     let args = in_network(args, &joined);
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let (guest, child) = launch::start(&args, &signals, inherited)?;
+    let (guest, child, files) = launch::start(&args, &signals, inherited)?;
     publish(&args.net, &joined)?;
     hand_over(guest, &joined)?;
     if !args.net.no_sandbox {
         sandbox::keep_only(Kept::Signals);
     }
-    let mut command = launch::CommandEnds::new(child, signals, &args.command);
+    let mut command = launch::CommandEnds::new(child, signals, &args.command, files);
     command.up()?;
     wait(&mut command, &joined)?;
     Ok(command.end())

@@ -1,6 +1,7 @@
 //! Files about names, as programs inside find them.
 //!
-//! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace.
+//! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace, and stay there
+//! ([`own_files`](super::own_files)).
 //! Locks: none.
 //! Sources: resolv.conf(5), hosts(5).
 
@@ -10,16 +11,18 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::Covered;
+use super::own_files::{OwnFile, second_mount};
 use crate::args::RunArgs;
+use crate::file_watch::WatchedFile;
 use crate::sys::mount;
 
 /// Puts our name server where programs look for one, and the hosts that are asked for.
-pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<()> {
+pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     let v6 = args.net.v6().and_then(|v6| v6.dns).map(IpAddr::from);
     let v4 = args.net.v4().map(|v4| v4.dns.into());
     // One: of several, some C libraries ask all at once, and others wait for each.
     let Some(dns) = v4.or(v6) else {
-        return Ok(());
+        return Ok(None);
     };
     own(Path::new("/etc/resolv.conf"), |host| {
         resolv_conf(dns, &args.search, host)
@@ -27,7 +30,7 @@ pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<()> {
 }
 
 /// Names the hosts that are asked for, and the guest itself if it has a name of its own.
-pub(super) fn own_hosts(args: &RunArgs) -> io::Result<()> {
+pub(super) fn own_hosts(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     let (v4, v6) = (args.net.v4(), args.net.v6());
     let addrs: [Option<IpAddr>; 2] = [v4.map(|v4| v4.guest.into()), v6.map(|v6| v6.guest.into())];
     let gateway = v4.map(|v4| v4.gateway.into());
@@ -45,7 +48,7 @@ pub(super) fn own_hosts(args: &RunArgs) -> io::Result<()> {
         named.extend(host.addr(gateway).map(|addr| (addr, host.name.as_str())));
     }
     match named.is_empty() {
-        true => Ok(()),
+        true => Ok(None),
         false => own(Path::new("/etc/hosts"), |host| hosts(&named, host)),
     }
 }
@@ -53,19 +56,24 @@ pub(super) fn own_hosts(args: &RunArgs) -> io::Result<()> {
 /// Mounts a text made of the host's over the file at `path`, which is left alone where there is none.
 ///
 /// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
-/// file, which is still reachable by descriptor, and takes the tmpfs away again.
-fn own(path: &Path, text: impl FnOnce(&str) -> String) -> io::Result<()> {
-    let path = match fs::canonicalize(path) {
+/// file, which is still reachable by descriptor, and takes the tmpfs away again. COMMAND does not run yet.
+///
+/// Gives the file to be kept there; nothing where the kernel has no mounts that are mounted nowhere (Linux 5.2).
+fn own(name: &Path, text: impl FnOnce(&str) -> String) -> io::Result<Option<OwnFile>> {
+    let path = match fs::canonicalize(name) {
         Ok(path) => path,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
+    let host = WatchedFile::of(name);
     let text = text(&fs::read_to_string(&path)?);
     let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
     let covered = Covered::hold(&[&path])?;
     mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=1m")?;
     let placed = fs::write(&path, text).and_then(|()| covered.rebind());
-    mount::detach(directory).and(placed)
+    mount::detach(directory).and(placed)?;
+    let kept = second_mount(&path).map(|mount| OwnFile { host, mount });
+    Ok(kept.ok())
 }
 
 /// Our name server, and the host's words about names; `search` takes the place of the host's domains.

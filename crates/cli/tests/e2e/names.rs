@@ -65,8 +65,65 @@ fn another_name_server_is_asked() {
     guest.wait_for("none");
     std::fs::write("/run/resolv.conf", "nameserver 127.0.0.1\n").expect("the island's");
     assert_eq!(guest.finish().good(), "none\nfound\n");
-    // The same, by the renaming of another file over it, as most programs replace it. The kernel takes away all that is mounted
-    // over a file that is replaced, the guest's own resolv.conf too: so the guest names the gateway's server.
+    // The same, by the renaming of another file over it, as most programs replace it.
+    have_own_etc();
+    let guest = Running::start(crate::common::mbuma(&[], &script));
+    guest.wait_for("none");
+    holds_no_watch(guest.gateway());
+    shell("echo nameserver 127.0.0.1 >/etc/new; mv /etc/new /etc/resolv.conf");
+    assert_eq!(guest.finish().good(), "none\nfound\n");
+}
+
+#[test]
+fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
+    // Breaks when the kernel takes a mount away with the file below it: the guest's programs would ask the host's resolvers, which
+    // they can't reach, and know no added host.
+    let used = ["setpriv", "getent"];
+    needs!(guests(), root(), an_island(), programs(&used));
+    on_an_island!();
+    needs!(make_tun("666"));
+    resolve_with("nameserver 127.0.0.9\n");
+    have_own_etc();
+    let changes = [
+        "echo nameserver 127.0.0.8 >/etc/new; mv /etc/new /etc/resolv.conf",
+        "echo nameserver 127.0.0.7 >/etc/new; mv /etc/new /etc/resolv.conf",
+        // A link to a file, that file, and a file again.
+        "echo nameserver 127.0.0.6 >/run/stub; ln -s /run/stub /etc/new; mv /etc/new /etc/resolv.conf",
+        "echo nameserver 127.0.0.5 >/run/new; mv /run/new /run/stub",
+        "echo nameserver 127.0.0.9 >/etc/new; mv /etc/new /etc/resolv.conf",
+        "cp /etc/hosts /etc/new; mv /etc/new /etc/hosts",
+    ];
+    let scratch = Scratch::new();
+    let copy = scratch.copy("mbuma", std::path::Path::new(MBUMA));
+    // The guest waits until it sees its own files, as often as the host replaces one.
+    let script = format!(
+        "echo written >>/etc/hosts
+         for i in $(seq {}); do
+             echo seen $i; read go
+             until grep -q 10.0.2.3 /etc/resolv.conf && getent hosts db; do sleep 0.05; done
+         done; cat /etc/resolv.conf; tail -n 1 /etc/hosts",
+        changes.len()
+    );
+    for before in [&[][..], &AS_NOBODY] {
+        let words = ["run", "-r", "--add-host", "db:192.0.2.7", "--", "sh", "-c"];
+        let words = [before, &[&*copy], &words, &[&*script]].concat();
+        let mut command = program(words[0]);
+        command.args(&words[1..]);
+        let mut guest = Running::start(command);
+        for (i, change) in changes.iter().enumerate() {
+            guest.wait_for(&format!("seen {}", i + 1));
+            shell(change);
+            guest.say("go");
+        }
+        let out = guest.finish().good();
+        assert!(out.ends_with("nameserver 10.0.2.3\nwritten\n"), "{out}");
+        let host = std::fs::read_to_string("/etc/resolv.conf");
+        assert_eq!(host.expect("the host's"), "nameserver 127.0.0.9\n");
+    }
+}
+
+/// Gives the island a directory /etc with few files, which may be replaced.
+fn have_own_etc() {
     shell(
         "umount $(readlink -f /etc/resolv.conf)
          mkdir /run/etc
@@ -74,12 +131,6 @@ fn another_name_server_is_asked() {
          mount --bind /run/etc /etc
          echo nameserver 127.0.0.9 >/etc/resolv.conf",
     );
-    let script = script.replace("dig", "dig @10.0.2.3");
-    let guest = Running::start(crate::common::mbuma(&[], &script));
-    guest.wait_for("none");
-    holds_no_watch(guest.gateway());
-    shell("echo nameserver 127.0.0.1 >/etc/new; mv /etc/new /etc/resolv.conf");
-    assert_eq!(guest.finish().good(), "none\nfound\n");
 }
 
 /// The process that reads what the guest sends has no watch of the host's files, from which it would learn their names.

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-use crate::args::{Proto, Publish, PublishRequest};
+use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
 use crate::sys::socket::{self, Kind};
 
 /// What tells one published port from others while mbuma runs. The first is 1; none is used again.
@@ -39,8 +39,7 @@ pub(crate) struct PublishedPort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OutwardSpec {
     pub(crate) id: PublishedId,
-    pub(crate) proto: Proto,
-    pub(crate) host_port: u16,
+    pub(crate) port: OutwardRequest,
 }
 
 /// The same, with its socket, which is one of the guest's namespace.

@@ -8,10 +8,11 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::args::PublishRequest;
 use crate::args::publish::{PublishArgs, PublishVerb};
+use crate::args::{OutwardRequest, PublishRequest};
 use crate::errors::Error;
 use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
@@ -67,6 +68,11 @@ fn add(request: &PublishRequest) -> Value {
 /// A line for each port.
 fn lines(list: &Value) -> String {
     let entries = list["entries"].as_array().into_iter().flatten();
+    let outward = list["outward"].as_array().into_iter().flatten();
+    let outward = outward.filter_map(|entry| {
+        let port = OutwardRequest::deserialize(entry).ok()?;
+        Some(format!("{}  {port}\n", entry["id"]))
+    });
     let line = |entry: &Value| {
         let word = |key: &str| entry[key].as_str().unwrap_or_default();
         // Before a port, IPv6 is in brackets.
@@ -84,7 +90,7 @@ fn lines(list: &Value) -> String {
             word("proto")
         )
     };
-    printable(&entries.map(line).collect::<String>())
+    printable(&entries.map(line).chain(outward).collect::<String>())
 }
 
 /// Asks the instance that is meant; gives what it returns.

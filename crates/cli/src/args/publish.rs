@@ -43,7 +43,7 @@ pub(crate) enum PublishVerb {
         #[arg(value_name = "ID", required = true)]
         ids: Vec<u32>,
     },
-    /// Print the published ports
+    /// Print the published ports, and those of the guest's loopback that lead to the host's
     List {
         /// As the API socket says it
         #[arg(long)]

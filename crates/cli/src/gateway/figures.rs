@@ -18,9 +18,9 @@ use mbuma::{GiantStats, StackStats, TcpHistogram, TcpStats};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::args::Publish;
+use crate::args::{OutwardRequest, Publish};
 use crate::guest::GuestEnd;
-use crate::ports::PortSpec;
+use crate::ports::{OutwardSpec, PortSpec};
 use crate::sandbox::Isolation;
 use crate::sys::tap::{Offloads, OffloadsInJson};
 
@@ -71,6 +71,8 @@ pub(super) struct Figures {
     pub(super) workers_asked: usize,
     /// Ports of the host that lead into the guest.
     pub(super) published: Vec<Publish>,
+    /// Ports of the guest's loopback that lead to the host's.
+    pub(super) outward: Vec<OutwardRequest>,
     /// The rights that the process gave up before it read the first packet.
     pub(super) isolation: Isolation,
     /// Each worker that there is: one a queue of the TAP.
@@ -141,6 +143,7 @@ pub(super) struct Fixed {
     pub(super) offloads: Offloads,
     pub(super) workers_asked: usize,
     pub(super) published: Vec<PortSpec>,
+    pub(super) outward: Vec<OutwardSpec>,
     /// Servers on the guest's 127.0.0.1 are reached through published ports.
     pub(super) loopback: bool,
     /// The bad link before the guest, if one was asked for.
@@ -171,6 +174,7 @@ impl Figures {
             gauges,
             workers_asked: fixed.workers_asked,
             published: fixed.published.iter().map(|port| port.publish).collect(),
+            outward: fixed.outward.iter().map(|port| port.port).collect(),
             isolation: fixed.isolation.clone(),
             workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,

@@ -230,14 +230,21 @@ impl Services {
     /// Opens a port of the guest's loopback.
     fn open_outward(&mut self, shared: &Shared, port: OutwardPort) -> io::Result<()> {
         let OutwardPort { spec, socket } = port;
-        let (socket, to) = ((spec.id, socket), spec.host_port);
-        match spec.proto {
-            Proto::Tcp => self.listen(shared, socket, ListenerTarget::HostLoopback(to)),
+        let (socket, to) = ((spec.id, socket), spec.port.host_port);
+        match spec.port.proto {
+            Proto::Tcp => self.listen(shared, socket, ListenerTarget::HostLoopback(to))?,
             Proto::Udp => {
                 let target = InletTarget::HostLoopback(to);
-                self.flows.publish(shared, socket, target)
+                self.flows.publish(shared, socket, target)?
             }
         }
+        self.fixed.change(|fixed| {
+            // A socket of each version of IP.
+            if !fixed.outward.contains(&spec) {
+                fixed.outward.push(spec);
+            }
+        });
+        Ok(())
     }
 
     /// Where the server of a port may be: at one address if one is given, else at the guest's own, those of the client's
@@ -284,8 +291,10 @@ impl Services {
         let is_it = |place: &Option<Listener>| place.as_ref().is_some_and(|l| l.id() == id);
         let found = self.listeners.iter_mut().filter(|place| is_it(place));
         found.for_each(|place| *place = None);
-        self.fixed
-            .change(|fixed| fixed.published.retain(|port| port.id != id));
+        self.fixed.change(|fixed| {
+            fixed.published.retain(|port| port.id != id);
+            fixed.outward.retain(|port| port.id != id);
+        });
     }
 
     /// How many UDP flows there are.

@@ -110,6 +110,7 @@ pub(super) fn start(
         offloads: guest.offloads,
         workers_asked: opts.workers(),
         published: Vec::new(),
+        outward: Vec::new(),
         loopback: guest.loopback,
         link: None,
         isolation: Isolation::default(),

@@ -41,6 +41,7 @@ pub(super) fn shared_of(stack: Stack, clock: &Arc<dyn Clock>) -> Shared {
 pub(super) fn fixed() -> Fixed {
     Fixed {
         published: Vec::new(),
+        outward: Vec::new(),
         loopback: false,
         isolation: Isolation::default(),
         link: None,

@@ -5,6 +5,7 @@
 //!   < {"return":{"id":1}}
 //!   > {"execute":"list_hostfwd"}
 //!   < {"return":{"entries":[{"id":1,"proto":"tcp","host_addr":"0.0.0.0",...}]}}
+//!                                  ...,"outward":[{"id":2,...}]}}  if ports of the guest's loopback are open
 //!   > {"execute":"remove_hostfwd","arguments":{"id":1}}
 //!   < {"return":{}}
 //!   < {"error":{"desc":"..."}}                                     instead
@@ -30,9 +31,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ports::Ports;
-use crate::args::{Proto, Publish, PublishRequest};
+use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
 use crate::channel::Channel;
-use crate::ports::PortSpec;
+use crate::ports::{OutwardSpec, PortSpec};
 
 /// Clients at once.
 const CLIENTS_MAX: usize = 16;
@@ -233,7 +234,12 @@ fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<
         }
         "list_hostfwd" => {
             let entries: Vec<_> = ports.list().iter().map(entry).collect();
-            Ok(json!({ "entries": entries }))
+            let outward: Vec<_> = ports.outward().iter().map(outward_entry).collect();
+            Ok(match outward.is_empty() {
+                true => json!({ "entries": entries }),
+                // A word of ours, beside those that engines read.
+                false => json!({ "entries": entries, "outward": outward }),
+            })
         }
         _ => Err("bad request: unknown execute".to_owned()),
     }
@@ -284,6 +290,15 @@ fn entry(spec: &PortSpec) -> Value {
         "guest_addr": guest_addr.unwrap_or_default(),
         "guest_port": guest_port,
     })
+}
+
+fn outward_entry(spec: &OutwardSpec) -> Value {
+    let OutwardRequest {
+        proto,
+        guest_port,
+        host_port,
+    } = spec.port;
+    json!({ "id": spec.id, "proto": proto, "guest_port": guest_port, "host_port": host_port })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::listening::{ListeningPorts, ProtoPort};
 use crate::namespace_agent::NamespaceAgent;
-use crate::ports::{OutwardPort, OutwardSpec, PublishedId};
+use crate::ports::{OutwardPort, PublishedId};
 use crate::say;
 use crate::sys::timerfd::Ticks;
 
@@ -131,7 +131,7 @@ impl FollowedPorts {
         let (gone, new) = changes(&self.outward, &listening);
         for port in gone {
             if let Some(id) = self.outward.remove(&port) {
-                let _ = gateway.send(&ChannelMessage::Unpublish(id), None);
+                ports.remove_outward(id, gateway);
             }
         }
         for (proto, number) in new {
@@ -177,11 +177,7 @@ fn outward_ports(
     ports: &mut Ports,
 ) -> io::Result<Vec<OutwardPort>> {
     let sockets = agent.bind(asked)?;
-    let spec = OutwardSpec {
-        id: ports.next_id(),
-        proto: asked.proto,
-        host_port: asked.host_port,
-    };
+    let spec = ports.add_outward(*asked);
     let port = |socket| OutwardPort { spec, socket };
     Ok(sockets.into_iter().map(port).collect())
 }

@@ -7,10 +7,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::args::{Publish, PublishRequest};
+use crate::args::{OutwardRequest, Publish, PublishRequest};
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::ports::{self, PortSpec, PublishedId, PublishedPort};
+use crate::ports::{self, OutwardSpec, PortSpec, PublishedId, PublishedPort};
 
 /// Ports at most: each is a descriptor.
 const PORTS_MAX: usize = 4096;
@@ -19,6 +19,7 @@ const PORTS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     list: Vec<PortSpec>,
+    outward: Vec<OutwardSpec>,
     last: PublishedId,
 }
 
@@ -58,9 +59,24 @@ impl Ports {
     }
 
     /// A number that no port has had.
-    pub(super) fn next_id(&mut self) -> PublishedId {
+    fn next_id(&mut self) -> PublishedId {
         self.last += 1;
         self.last
+    }
+
+    /// A port of the guest's loopback is open.
+    pub(super) fn add_outward(&mut self, port: OutwardRequest) -> OutwardSpec {
+        let id = self.next_id();
+        let spec = OutwardSpec { id, port };
+        self.outward.push(spec);
+        spec
+    }
+
+    /// It is to be closed.
+    pub(super) fn remove_outward(&mut self, id: PublishedId, gateway: &Channel) {
+        self.outward.retain(|port| port.id != id);
+        // A process that is gone is noticed by its silence.
+        let _ = gateway.send(&ChannelMessage::Unpublish(id), None);
     }
 
     /// Gives the sockets of a port their number.
@@ -138,8 +154,13 @@ impl Ports {
         Ok(true)
     }
 
-    /// All of them.
+    /// All that are published.
     pub(super) fn list(&self) -> &[PortSpec] {
         &self.list
+    }
+
+    /// The open ports of the guest's loopback.
+    pub(super) fn outward(&self) -> &[OutwardSpec] {
+        &self.outward
     }
 }

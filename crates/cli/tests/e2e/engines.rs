@@ -334,6 +334,21 @@ fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
     }
     let answered = start(&format!("{inside} python3 -I {ask} 5001")).finish();
     assert_eq!(answered.good(), "one\ntwo\n");
+    // Both verbs list the ports of the loopback, each once.
+    let mbuma = scratch.copy("mbuma", Path::new(MBUMA));
+    let ports =
+        [(5001, echo, "udp"), (page.port(), page.port(), "tcp")].map(|(guest, host, proto)| {
+            format!("guest's loopback:{guest} -> host's loopback:{host}/{proto}\n")
+        });
+    let listed = |verb: &str| {
+        let listed = start(&format!("{as_user} {mbuma} {verb}")).finish().good();
+        assert!(
+            ports.iter().all(|port| listed.matches(port).count() == 1),
+            "{listed}"
+        );
+    };
+    listed(&format!("publish list --pid {}", running.id()));
+    listed(&format!("netstat {}", running.id()));
     let port = closed_port();
     assert!(connect(port).is_err(), "no server yet");
     let server = start(&format!(

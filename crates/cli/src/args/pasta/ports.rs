@@ -10,7 +10,10 @@
 //! Locks: none.
 //! Sources: passt(1).
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
 
 use super::super::{Proto, Publish, PublishRange, PublishRequest};
 
@@ -26,11 +29,26 @@ pub(crate) struct LoopbackOpts {
 }
 
 /// A port of the guest's loopback, and the port of the host's that it leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OutwardRequest {
     pub(crate) proto: Proto,
     pub(crate) guest_port: u16,
     pub(crate) host_port: u16,
+}
+
+impl fmt::Display for OutwardRequest {
+    /// `guest's loopback:5001 -> host's loopback:7/udp`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (guest, host) = (self.guest_port, self.host_port);
+        let proto = match self.proto {
+            Proto::Tcp => "tcp",
+            Proto::Udp => "udp",
+        };
+        write!(
+            f,
+            "guest's loopback:{guest} -> host's loopback:{host}/{proto}"
+        )
+    }
 }
 
 /// The ports that one option names.

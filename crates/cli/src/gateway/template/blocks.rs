@@ -54,7 +54,10 @@ fn zone_row(z: &ZoneFigures) -> String {
 
 fn published_lines(figures: &Figures) -> String {
     let ports = figures.published.iter();
-    ports.map(|port| format!("published: {port}\n")).collect()
+    let published = ports.map(|port| format!("published: {port}\n"));
+    let outward = figures.outward.iter();
+    let outward = outward.map(|port| format!("outward: {port}\n"));
+    published.chain(outward).collect()
 }
 
 /// The settings of the bad link before the guest, and its figures.

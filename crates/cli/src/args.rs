@@ -410,6 +410,8 @@ pub(crate) struct NetOpts {
     pub(crate) giant: bool,
 
     /// Print which thread holds which lock when nothing has moved for N seconds though there is work; 0: never
+    ///
+    /// A request to end is waited for as long, and then the process that serves the guest is killed.
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
     pub(crate) watchdog: u32,
 

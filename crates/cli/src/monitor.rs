@@ -24,7 +24,7 @@ mod socket_name;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
@@ -93,12 +93,19 @@ pub(crate) fn serve(
     }
     let mut monitor = Monitor::new(gateway, lifecycle, ports, resolv_conf, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;
+    monitor.stop_max = stop_max(net);
     if let Some((followed, begun)) = followed {
         let started = monitor.follow(followed, begun);
         started.map_err(Error::io("handing over the ports of the guest's loopback"))?;
     }
     // The names go last: other programs ask as long as there is an answer.
     monitor.run()
+}
+
+/// How long the gateway process may take to stop. It waits for its responses if it serves files.
+fn stop_max(net: &NetOpts) -> Option<Duration> {
+    let waits = net.serve.dir.is_some() || net.serve.alone.is_some();
+    (net.watchdog > 0 && !waits).then(|| Duration::from_secs(net.watchdog.into()))
 }
 
 /// A listener in the file system.
@@ -181,6 +188,10 @@ struct Monitor<'a> {
     set: Poller,
     /// The last message to the gateway process.
     told: GuestState,
+    /// How long it may take to stop.
+    stop_max: Option<Duration>,
+    /// When a gateway process that was told to stop must have answered.
+    stop_by: Option<Instant>,
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
     ports: Ports,
@@ -216,6 +227,8 @@ impl<'a> Monitor<'a> {
             show_locks,
             set,
             told: GuestState::Running,
+            stop_max: None,
+            stop_by: None,
             done: None,
             ports,
             resolv_conf,
@@ -243,7 +256,13 @@ impl<'a> Monitor<'a> {
                 self.gateway.wait_for_end();
                 return Ok(code);
             }
-            let waited = self.set.wait(&mut events, None);
+            let left = self.stop_by.map(|by| by - Instant::now());
+            if left.is_some_and(|left| left.is_zero()) {
+                let hangs = io::Error::other("it does not answer: killed");
+                let doing = "stopping the process that serves the guest";
+                return Err(Error::io(doing)(hangs));
+            }
+            let waited = self.set.wait(&mut events, left);
             waited.map_err(Error::io("waiting for events"))?;
             for (number, _) in events.iter() {
                 match number {
@@ -278,7 +297,10 @@ impl<'a> Monitor<'a> {
         let message = match state {
             GuestState::Running => return Ok(()),
             GuestState::Ended => ChannelMessage::Ended,
-            GuestState::StopRequested => ChannelMessage::Stop,
+            GuestState::StopRequested => {
+                self.stop_by = self.stop_max.map(|within| Instant::now() + within);
+                ChannelMessage::Stop
+            }
         };
         // One that is gone is noticed by its silence.
         let _ = self.gateway.channel.send(&message, None);

@@ -207,6 +207,22 @@ fn a_hostile_machine_harms_itself_alone() {
 }
 
 #[test]
+fn a_gateway_that_hangs_is_ended_nevertheless() {
+    // Breaks when a machine that holds its gateway process up (by memory that it shares, for example) makes mbuma deaf to
+    // SIGTERM.
+    let scratch = Scratch::new();
+    let vm = vm(&scratch, &["--watchdog", "1"]);
+    vm.signal_gateway("STOP");
+    vm.signal("TERM");
+    let ended = vm.finish();
+    assert!(
+        ended.err.contains("it does not answer: killed"),
+        "{ended:#?}"
+    );
+    assert!(ended.code.is_some_and(|code| code != 0), "{ended:#?}");
+}
+
+#[test]
 fn an_ordinary_user_serves_a_machine_without_rights() {
     // Breaks when `mbuma vm` needs root, or its gateway process keeps rights.
     needs!(programs(&["setpriv"]), crate::common::needs::root());

@@ -28,13 +28,15 @@
 //! | sends a part of a message | the rest is waited for; no thread is |
 //! | passes descriptors that are not eventfds | they are watched, never read, and set not to block before they are written |
 //! | reads no replies | the connection ends |
+//! | fills the count of an eventfd that it passed, and clears the flag again by which a write does not wait | this process waits |
 //! | shortens memory that it shared, or lets an access to it wait (a file system of its own) | this process ends, or waits |
 //!
-//! The last is the price of shared memory, and the front-end's alone to pay: nothing but its machine is served by this process.
+//! The last two are the price of shared files, and the front-end's alone to pay: nothing but its machine is served by this
+//! process. No system call writes an eventfd without waiting whatever its flag says (`pwritev2` takes RWF_NOWAIT for reads of one only).
 //! Memory that is sealed against it can't be shortened (QEMU's memory-backend-memfd is), but not demanded: cloud-hypervisor's
 //! and files in hugetlbfs cannot be sealed.
 //!
-//! Invariants: nothing blocks. Locks: `state` (IFQUEUE), during a copy, a call and a message.
+//! Invariants: nothing else blocks. Locks: `state` (IFQUEUE), during a copy, a call and a message.
 //! Sources: virtio 1.2 sections 2.7 and 5.1; QEMU's docs/interop/vhost-user.rst.
 
 use std::io;
@@ -162,7 +164,9 @@ impl VhostUser {
             };
             match front_end.handle_next() {
                 Ok(Handled::Message) => {}
-                Ok(Handled::Restart) => state.output.clear(),
+                Ok(Handled::Restart) => {
+                    state.output.clear();
+                }
                 Ok(Handled::Nothing) => return,
                 Err(end) => {
                     if end == MessageEnd::Bad {
@@ -230,19 +234,18 @@ impl VhostUser {
             }
         }
     }
-
-    /// What may be left to the driver, if there is one.
-    fn left_to_driver(&self) -> Option<Capabilities> {
-        let mut state = self.state.lock();
-        let front_end = state.front_end.as_mut()?;
-        let features = front_end.features;
-        let ring = &mut front_end.rings[TO_MACHINE];
-        ring.live(&front_end.memory, features)?;
-        Some(features.left_to_driver(self.mtu))
-    }
 }
 
 impl CardState {
+    /// What may be left to the driver, if there is one.
+    fn left_to_driver(&mut self, mtu: u16) -> Option<Capabilities> {
+        let front_end = self.front_end.as_mut()?;
+        let features = front_end.features;
+        let ring = &mut front_end.rings[TO_MACHINE];
+        ring.live(&front_end.memory, features)?;
+        Some(features.left_to_driver(mtu))
+    }
+
     /// The front-end is gone, and with it memory, rings, and frames for them.
     fn part(&mut self) {
         self.front_end = None;
@@ -261,8 +264,9 @@ impl CardState {
         let flushed = self.output.flush(mapped, ring, features.header());
         if flushed.and_then(|()| setup.call(memory)).is_err() {
             setup.break_down();
-            self.output.clear();
-            drops.count(DropReason::BadDescriptors);
+            // A ring with which no frame is lost is told of as well.
+            let lost = self.output.clear().max(1);
+            drops.add(DropReason::BadDescriptors, lost as u64);
         }
     }
 
@@ -291,6 +295,10 @@ fn prepare(tx: &mut Mbufq, caps: Capabilities, pool: &MbufPool) -> usize {
 
 impl VhostDrops {
     fn count(&self, reason: DropReason) {
+        self.add(reason, 1);
+    }
+
+    fn add(&self, reason: DropReason, frames: u64) {
         let counter = match reason {
             DropReason::NoBufs => &self.no_bufs,
             DropReason::BadVnetHeader => &self.bad_vnet,
@@ -298,7 +306,7 @@ impl VhostDrops {
             DropReason::BadFrontEndMessage => &self.bad_message,
             _ => &self.bad_descriptors,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(frames, Ordering::Relaxed);
     }
 }
 
@@ -331,12 +339,13 @@ impl Device for VhostUser {
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
-        let Some(caps) = self.left_to_driver() else {
+        let Some(caps) = self.state.lock().left_to_driver(self.mtu) else {
             return Ok(0);
         };
         let unfit = prepare(tx, caps, &self.pool);
         let mut state = self.state.lock();
-        if state.front_end.is_some() {
+        // Another driver meanwhile may take less: the frames wait to be prepared for it.
+        if state.left_to_driver(self.mtu) == Some(caps) {
             state.output.add(tx);
         }
         state.flush(&self.drops);

@@ -70,13 +70,17 @@ impl FrameOutput {
         header: FrameHeader,
     ) -> Result<(), RingBroken> {
         while let Some(frame) = self.frames.pop_front() {
-            match self.write(&frame, memory, ring, header)? {
-                BufferRoom::Enough => self.finish(frame),
-                BufferRoom::Never => {
+            match self.write(&frame, memory, ring, header) {
+                Err(RingBroken) => {
+                    self.frames.push_front(frame);
+                    return Err(RingBroken);
+                }
+                Ok(BufferRoom::Enough) => self.finish(frame),
+                Ok(BufferRoom::Never) => {
                     self.refused += 1;
                     self.finish(frame);
                 }
-                BufferRoom::TooLittle(seen) => {
+                Ok(BufferRoom::TooLittle(seen)) => {
                     self.frames.push_front(frame);
                     if !ring.await_kick(memory, seen)? {
                         return Ok(());
@@ -153,11 +157,13 @@ impl FrameOutput {
         Ok(BufferRoom::Enough)
     }
 
-    /// Nothing is to be sent any more.
-    pub(super) fn clear(&mut self) {
+    /// Nothing is to be sent any more; gives the number of frames that waited.
+    pub(super) fn clear(&mut self) -> usize {
         self.bytes = 0;
+        let waited = self.frames.len();
         let frames = self.frames.drain(..);
         frames.for_each(|frame| self.done.enqueue(frame));
+        waited
     }
 
     /// Frames that were sent, or lost their driver.

@@ -1,7 +1,7 @@
 //! A ring of the front-end's: what it said of it so far, and the ring itself while it is started.
 //!
 //! Descriptors of the front-end are not trusted: the kick is watched and never read, and what a call is written to does not
-//! block.
+//! block, unless the front-end has it block again.
 //!
 //! Invariants: the kick is in the device's set as long as it is here.
 //! Locks: none.

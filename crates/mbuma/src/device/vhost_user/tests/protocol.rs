@@ -504,6 +504,23 @@ fn a_broken_ring_rests_until_it_is_set_up_anew() {
     card.end();
 }
 
+/// Breaks if frames that wait for a ring are lost uncounted when it is broken.
+#[test]
+fn each_frame_for_a_broken_ring_is_counted() {
+    let card = Card::new("lost");
+    let mut machine = card.machine();
+    assert!(card.received().is_empty());
+    let mut tx = Mbufq::new();
+    (0..3).for_each(|_| tx.enqueue(packet(&card.pool, &[0; 100])));
+    assert_eq!(card.device.transmit(&mut tx).unwrap(), 0);
+    assert!(tx.is_empty() && card.device.take_drops().is_empty());
+    machine.driver.set_available(TO_MACHINE, SIZE + 1);
+    machine.kick(TO_MACHINE);
+    assert!(card.received().is_empty());
+    assert_eq!(card.device.take_drops(), [(DropReason::BadDescriptors, 3)]);
+    card.end();
+}
+
 /// Breaks if descriptors of another kind than they should be hold a thread up, or are read.
 #[test]
 fn strange_descriptors_do_no_harm() {

@@ -233,6 +233,10 @@ impl Cubic {
         // The bytes in flight, if they were fewer: a window that was not filled has proved nothing.
         let used = event.flight.min(w.cwnd);
         w.ssthresh = part(used, beta).max(w.floor());
+        if event.why == Why::Timeout {
+            // The plateau is where slow start ends (RFC 9438 4.8): so much was lost that the path may be another one.
+            self.w_max = 0;
+        }
     }
 
     fn before(&self, w: &Window) -> Before {

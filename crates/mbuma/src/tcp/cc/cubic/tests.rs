@@ -280,6 +280,21 @@ fn undo_restores_the_epoch() {
     }
 }
 
+/// Breaks when the window after a timeout climbs towards the plateau of before it (RFC 9438 4.8: K is 0).
+#[test]
+fn no_plateau_after_a_timeout() {
+    let mut flow = Flow::after_loss(500, 100);
+    flow.congestion(Why::Timeout);
+    let ssthresh = flow.w.ssthresh;
+    while flow.w.in_slow_start() {
+        flow.ack();
+    }
+    flow.run(1_000);
+    let grown = flow.segments() - f64::from(ssthresh / MSS);
+    // Reno's 0.53 segments in each of ten round trips; from the old plateau's curve it would be tens.
+    assert!((0.0..8.0).contains(&grown), "{grown}");
+}
+
 /// Breaks when slow start that ended without a loss is followed by a wait for a plateau that never was (RFC 9438 4.10).
 #[test]
 fn no_plateau_after_slow_start() {

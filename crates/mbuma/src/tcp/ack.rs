@@ -252,7 +252,7 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
     }
 }
 
-/// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge what it said to have may have dropped it: that is judged
+/// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge data which it reported may have dropped it: that is judged
 /// sooner.
 fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
     const RENEGED_MIN: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Data that arrived before its turn, kept until the gap is filled, and what the receiver reports of it.
+//! Data that arrived before its turn, kept until the gap is filled, and the receiver's report of it.
 //!
 //! 1. Ranges are sorted, with a gap between any two, and all after `RCV.NXT`.
 //! 2. Where an arriving segment overlaps a range, the bytes that arrived first are kept.
@@ -49,7 +49,7 @@ impl QueuedRange {
         self.start + self.data.len() as u32
     }
 
-    /// The arrival of this number brought some of it; true if what the peer knows of it was up to date before.
+    /// The arrival of this number brought some of it; true if the last report of it was up to date before.
     fn touch(&mut self, arrival: u32) -> bool {
         self.arrival = arrival;
         !std::mem::replace(&mut self.changed, true)
@@ -71,7 +71,7 @@ pub(crate) enum Inserted {
     Kept,
     /// All of it was there before.
     Duplicate,
-    /// There were too many ranges; it was dropped.
+    /// There were too many ranges, or no memory: it was dropped.
     Full,
 }
 
@@ -107,7 +107,7 @@ impl Reassembly {
         queue.insert(pool, seq, data, max)
     }
 
-    /// Takes the first range if it begins at or before `next`, without what came before `next`.
+    /// Takes the first range if it begins at or before `next`, without its bytes before `next`.
     pub(crate) fn pop(&mut self, next: SeqNum) -> Option<Chain> {
         self.0.as_mut()?.pop(next)
     }
@@ -177,15 +177,12 @@ impl GapQueue {
                 Some(range) => range.start.since(start) as usize,
                 None => data.len(),
             };
-            let Ok(piece) = data.take_front(gap) else {
-                return outcome;
-            };
-            let len = piece.len() as u32;
-            if !self.put(pool, at, start, piece, max) {
-                return if outcome == Inserted::Kept {
-                    outcome
-                } else {
-                    Inserted::Full
+            let len = gap.min(data.len()) as u32;
+            let piece = data.take_front(gap);
+            if !piece.is_ok_and(|piece| self.put(pool, at, start, piece, max)) {
+                return match outcome {
+                    Inserted::Kept => outcome,
+                    _ => Inserted::Full,
                 };
             }
             outcome = Inserted::Kept;

@@ -97,7 +97,8 @@ pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     t.timers.set(TcpTimer::Probe, at);
 }
 
-/// Whether the loss of all that is in flight would be told by nothing but the retransmission timer, which F-RTO then judges.
+/// Whether nothing but the retransmission timer would tell of the loss of all that is in flight. After a timeout it does, and F-RTO
+/// judges that.
 fn is_probe_useful(s: &SendState) -> bool {
     match s.recovery.phase() {
         RecoveryPhase::Open | RecoveryPhase::Marked => s.sent.sacked() == 0 && s.sent.lost() == 0,

@@ -81,7 +81,11 @@ fn a_repair_is_repeated_once_without_a_measured_round_trip() {
     b.run(ms(1100));
     let again = b.seen();
     assert!(again.iter().all(|s| s.seq == seen[0].seq));
-    assert_eq!(times_ms(&again, start), [100, 350, 850], "the timer's second time is twice its first");
+    assert_eq!(
+        times_ms(&again, start),
+        [100, 350, 850],
+        "the timer's second time is twice its first"
+    );
     assert_eq!(b.stack().stats().tcp.timeouts, 2);
     b.abort_and_finish(stream);
 }

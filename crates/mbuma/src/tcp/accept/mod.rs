@@ -29,7 +29,7 @@ use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
-use syn_queue::{Embryos, Ticket};
+use syn_queue::{SynQueue, Ticket};
 #[cfg(all(test, shuttle))]
 #[path = "../../models/accept.rs"]
 mod models;
@@ -51,9 +51,9 @@ pub(crate) struct AcceptQueue {
 #[derive(Debug, Default)]
 struct AcceptEntries {
     ready: VecDeque<Arc<Inpcb>>,
-    syn_queue: Embryos,
+    syn_queue: SynQueue,
     acceptors: WaiterSet,
-    /// What the connections inherit.
+    /// The options that connections inherit.
     inherited: Option<Box<TcpSocketOptions>>,
     closed: bool,
 }
@@ -107,7 +107,7 @@ pub(crate) struct CrowdedOut {
 }
 
 impl AcceptQueue {
-    /// A row of `backlog` ready connections and `half_open_max` others.
+    /// A queue for `backlog` ready connections and `half_open_max` others.
     pub(crate) fn new(backlog: usize, half_open_max: usize) -> Arc<Self> {
         let queue = Guarded::new(&QUEUE, AcceptEntries::default());
         Arc::new(Self {
@@ -117,8 +117,8 @@ impl AcceptQueue {
         })
     }
 
-    /// Takes a place for a connection to come, and says whose it was if there was none left; nothing if the backlog
-    /// is full.
+    /// Takes a place for a connection to come. If there was none left, the oldest half-open connection has to make room. Nothing if
+    /// the backlog is full.
     pub(crate) fn reserve(self: &Arc<Self>, ends: Ends) -> Option<(Place, Option<CrowdedOut>)> {
         let mut q = self.queue.lock_inside();
         if q.closed || q.ready.len() >= self.backlog {
@@ -140,12 +140,12 @@ impl AcceptQueue {
         Some((place, oldest))
     }
 
-    /// What the connections to come are asked for from their first segment on.
+    /// Sets the options that connections inherit, from their first segment on.
     pub(crate) fn set_inherited(&self, giant: &Giant, options: TcpSocketOptions) {
         self.queue.lock(giant).inherited = Some(Box::new(options));
     }
 
-    /// What was set so.
+    /// The options that were set so.
     pub(crate) fn inherited(&self) -> Option<TcpSocketOptions> {
         self.queue.lock_inside().inherited.as_deref().copied()
     }
@@ -226,7 +226,7 @@ fn any_of(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(all, addr.port())
 }
 
-/// Which user listens where.
+/// The queues by address and by interface.
 struct ListenerTables {
     by_addr: ByAddr,
     /// At most one an interface.
@@ -288,7 +288,7 @@ impl Listeners {
         free
     }
 
-    /// Removes what `queue` was added for.
+    /// Removes the addresses and interfaces that `queue` was added for.
     pub(crate) fn remove(&self, queue: &Arc<AcceptQueue>) {
         let mut tables = self.tables.write();
         tables.by_addr.retain(|_, q| !Arc::ptr_eq(q, queue));

@@ -18,12 +18,12 @@ pub(crate) struct Ticket(u64);
 /// Half-open connections, by age.
 #[doc(alias = "syncache")]
 #[derive(Debug, Default)]
-pub(super) struct Embryos {
+pub(super) struct SynQueue {
     by_age: BTreeMap<Ticket, Ends>,
     next: u64,
 }
 
-impl Embryos {
+impl SynQueue {
     pub(super) fn len(&self) -> usize {
         self.by_age.len()
     }

@@ -149,3 +149,23 @@ fn what_is_dropped_is_not_reported_and_what_was_reported_stays() {
     drop(reass);
     assert_eq!(pool.live(), Live::NONE);
 }
+
+/// Breaks if data for which there is no memory counts as a duplicate, and so as delivered.
+#[test]
+fn data_that_does_not_fit_into_memory_is_dropped() {
+    let config = PoolConfig {
+        mbufs_max: 100,
+        ..PoolConfig::default()
+    };
+    let pool = MbufPool::new(config).expect("address space");
+    let mut reass = GapQueue::default();
+    let later = chain(&pool, 100);
+    assert_eq!(reass.insert(&pool, BASE + 100, later, 4), Inserted::Kept);
+    // The half of it that is new takes an mbuf of its own.
+    let data = chain(&pool, 200);
+    let others: Vec<_> = std::iter::from_fn(|| Chain::from_slice(&pool, &[7]).ok()).collect();
+    assert_eq!(reass.insert(&pool, BASE, data, 4), Inserted::Full);
+    assert_eq!(reass.len(), 100);
+    drop((reass, others));
+    assert_eq!(pool.live(), Live::NONE);
+}

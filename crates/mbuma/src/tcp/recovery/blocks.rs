@@ -19,9 +19,13 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Sorts out blocks that make no sense: of data that was never sent, or is acknowledged, and duplicates of data that was never sent again.
+    /// Leaves out blocks that make no sense: of data that was never sent, or is acknowledged, and duplicates of data that was never
+    /// sent again.
     pub(super) fn of(a: &Acknowledgement<'_>, send: &SendState) -> Self {
         let mut blocks = Self::default();
+        if a.blocks.is_empty() {
+            return blocks;
+        }
         let una = send.una.max(a.ack);
         for (at, block) in a.blocks.iter().enumerate() {
             let range = block.left..block.right;

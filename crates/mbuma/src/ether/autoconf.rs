@@ -136,6 +136,16 @@ pub(super) fn redirected(
     Ok(true)
 }
 
+/// A station says that it is no router: if it was one, nothing goes by it any more (RFC 4861 section 7.2.5).
+pub(super) fn router_left(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
+    let host = ifp.host6.as_ref().filter(|_| listening(batch, ifp));
+    let actions = host.map(|host| host.router_left(batch.now, addr));
+    if let Some(actions) = actions.filter(|actions| !actions.is_empty()) {
+        run(batch, ifp, actions);
+        batch.stack.routes6.neighbour_lost(ifp.index, addr);
+    }
+}
+
 fn add_route(
     batch: &Batch<'_>,
     ifp: &Arc<Ifnet>,

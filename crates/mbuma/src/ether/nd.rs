@@ -83,14 +83,14 @@ pub(crate) fn input(
     let taken = match message {
         NdpMessage::NeighborSolicit { target, options } => solicited(batch, from, target, options),
         NdpMessage::NeighborAdvert {
+            router,
             solicited,
             overrides,
             target,
             options,
-            ..
         } => {
             let flags = AdvertFlags {
-                router: false,
+                router,
                 solicited,
                 overrides,
             };
@@ -211,6 +211,9 @@ fn advertised(
     let told = ifp.neighbours6.advertised(batch.now, target, mac, flags);
     if let Some((mac, waiting)) = told {
         send_all(batch, ifp, waiting, mac);
+        if !flags.router {
+            autoconf::router_left(batch, ifp, target);
+        }
     }
     Ok(())
 }

@@ -347,6 +347,14 @@ impl Host6 {
         self.has_deprecated.store(any, Ordering::Relaxed);
     }
 
+    /// A router is none any more, and did not advertise that.
+    pub(crate) fn router_left(&self, now: Time, router: Ipv6Addr) -> Vec<HostAction> {
+        let mut actions = Vec::new();
+        let mut state = self.state.lock();
+        (state.routes).take_router(now, router, 0, &mut actions);
+        actions
+    }
+
     /// Whether one more destination may have a first hop of its own; the action makes room.
     pub(crate) fn redirected(&self, dst: Ipv6Addr) -> Option<HostAction> {
         self.state.lock().routes.redirected(dst)

@@ -41,7 +41,7 @@ impl Neighbours<Ipv6Addr> {
     }
 
     /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns the packets that
-    /// waited for that, and their address. A station for which no packet waits is not worth an entry.
+    /// waited for that, and their address; `None` if it does not count. A station that is not in the table is not worth an entry.
     pub(crate) fn advertised(
         &self,
         now: Time,
@@ -60,7 +60,7 @@ impl Neighbours<Ipv6Addr> {
                 return None;
             }
             (_, true) => now + self.lifetime(),
-            (Some(known), false) if known == mac => return None,
+            (Some(known), false) if known == mac => return Some((mac, Mbufq::new())),
             (_, false) => now,
         };
         self.changes();

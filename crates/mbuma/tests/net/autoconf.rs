@@ -505,6 +505,37 @@ fn n10_the_first_hop_alone_may_redirect() {
 }
 
 #[test]
+fn n9_a_router_that_becomes_a_host_gets_no_packets() {
+    // Breaks if packets still go by a station that said that it is no router (RFC 4861 section 7.2.5), or if one that is not
+    // believed can say so.
+    let lab = host(given());
+    after(&lab, 5000);
+    lab.give(&advert(1800, 5000, 5000));
+    let has_router = || {
+        let routes = lab.stack.routes6();
+        routes.iter().any(|route| route.net.prefix_len == 0)
+    };
+    let says = |mac, overrides| {
+        let flags = AdvertFlags {
+            router: false,
+            solicited: false,
+            overrides,
+        };
+        lab.give(&nd_frame(
+            router(),
+            ALL_NODES,
+            &NeighborMessage::advert(router(), mac, flags),
+        ));
+    };
+    says(PEER_MAC, false);
+    assert!(has_router());
+    says(ROUTER_MAC, false);
+    assert!(!has_router());
+    after(&lab, 2000);
+    lab.done();
+}
+
+#[test]
 fn r6_a_router_that_does_not_answer_gives_way_to_another() {
     // Breaks if packets are lost at a dead router for the rest of its lifetime (RFC 4861 section 6.3.6).
     let lab = host(Vec::new());

@@ -109,16 +109,17 @@ pub(crate) enum Verb {
         SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
     )]
     Attach(AttachArgs),
-    /// Look into a running `mbuma run` or `mbuma attach`: connections, buffers, counters, locks
+    /// Look into a running `mbuma run`, `attach`, `serve` or `vm`: connections, buffers, counters, locks
     #[command(
-        long_about = "Look into a running `mbuma run` or `mbuma attach`, of the same user; root may look into any.\n\n\
+        long_about = "Look into a running `mbuma run`, `attach`, `serve` or `vm` of the same user; root may look into \
+        any.\n\n\
         Without an option it gives an overview; with several, one section after the other. PID is needed only \
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
     /// List, look at and remove the networks that `mbuma run --network` makes
     Network(network::NetworkArgs),
-    /// Publish ports of a running `mbuma run` or `mbuma attach`, or no more
+    /// Publish ports of a running `mbuma run`, `attach` or `vm`, or no more
     Publish(publish::PublishArgs),
     /// Serve the files below a directory, by an interface of its own in a namespace or on this host
     #[command(

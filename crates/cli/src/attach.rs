@@ -1,4 +1,4 @@
-//! `mbuma attach`: a network for a namespace that someone else made.
+//! `mbuma attach`: a network for a namespace that another program made.
 //!
 //! A forked helper enters the namespaces, makes and configures the interface there, hands the TAP
 //! back and ends, unless there are ports of the guest's loopback to be opened; mbuma itself never leaves the host's namespaces, where its sockets belong.

@@ -286,9 +286,10 @@ impl Failure {
             (SetupStep::MakeHostTap, libc::EBUSY) => lines(&[
                 "another program uses an interface of that name: choose another with --tap, or tap= of `relay`",
             ]),
-            (SetupStep::MakeTap, libc::EBUSY) => {
-                lines(&["an interface of that name is there already: choose another with --ifname"])
-            }
+            (SetupStep::MakeTap, libc::EBUSY) => lines(&[
+                "an interface of that name is there already: choose another with --ifname,",
+                "--tap of `serve`, or tap= of `relay`",
+            ]),
             (SetupStep::Route, libc::EEXIST) => {
                 lines(&["the namespace has a default route already: is something else serving it?"])
             }

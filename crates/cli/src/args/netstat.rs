@@ -20,7 +20,7 @@ Exit status:
   0, with -w also when that mbuma has ended; 1 if no mbuma runs, or it does not answer; 2 if several
   run and no PID was given, or for a mistake in the options.")]
 pub(crate) struct NetstatArgs {
-    /// Process number of the `mbuma run` or `mbuma attach` to look into
+    /// Process number of the mbuma to look into
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Option<i32>,
 

@@ -75,6 +75,8 @@ pub(super) struct Figures {
     pub(super) outward: Vec<OutwardRequest>,
     /// The rights that the process gave up before it read the first packet.
     pub(super) isolation: Isolation,
+    /// Names are answered at the name server's address.
+    pub(super) answers_names: bool,
     /// Each worker that there is: one a queue of the TAP.
     pub(super) workers: Vec<Load>,
     /// Packets that the stack took in, and those of them that reached their receiver.
@@ -150,6 +152,8 @@ pub(super) struct Fixed {
     pub(super) link: Option<Arc<ImpairedLink>>,
     /// The rights that this process gave up.
     pub(super) isolation: Isolation,
+    /// Names are answered at the name server's address.
+    pub(super) answers_names: bool,
 }
 
 impl Figures {
@@ -176,6 +180,7 @@ impl Figures {
             published: fixed.published.iter().map(|port| port.publish).collect(),
             outward: fixed.outward.iter().map(|port| port.port).collect(),
             isolation: fixed.isolation.clone(),
+            answers_names: fixed.answers_names,
             workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,
             packets_delivered: stack.delivered,

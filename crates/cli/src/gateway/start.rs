@@ -114,6 +114,7 @@ pub(super) fn start(
         loopback: guest.loopback,
         link: None,
         isolation: Isolation::default(),
+        answers_names: !opts.no_dns,
     };
     let network = devices.network();
     let watched = (0..pool.len()).map(|queue| devices.fd(queue).try_clone_to_owned());

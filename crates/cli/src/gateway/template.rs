@@ -67,7 +67,10 @@ impl<'a> Filler<'a> {
             "guest" => guest.to_string(),
             "ifname" => guest.ifname.to_string(),
             "gateway" => guest.each(|v4| v4.gateway, |v6| Some(v6.gateway)),
-            "dns" => guest.each(|v4| v4.dns, |v6| v6.dns),
+            "name_server" if figures.answers_names => {
+                format!(", name server {}", guest.each(|v4| v4.dns, |v6| v6.dns))
+            }
+            "name_server" => String::new(),
             "isolation" => figures.isolation.to_string(),
             "mtu" => figures.mtu.to_string(),
             "pid" => instances::own_pid().to_string(),

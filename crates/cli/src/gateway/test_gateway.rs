@@ -44,6 +44,7 @@ pub(super) fn fixed() -> Fixed {
         outward: Vec::new(),
         loopback: false,
         isolation: Isolation::default(),
+        answers_names: true,
         link: None,
         guest: GuestEnd::usual(),
         mtu: 1500,

@@ -1,8 +1,9 @@
 //! Checks beyond lints: crates use only those above them, `unsafe` stays where ARCHITECTURE allows it, texts hold no
-//! leftovers and state the figures that the code has, and the tool links no more packages than it should.
+//! leftovers, state the figures that the code has and link to files that are there, and the tool links no more packages than it should.
 
 mod fields;
 mod figures;
+mod links;
 mod modules;
 mod packages;
 mod types;
@@ -84,6 +85,7 @@ pub(crate) fn run() -> bool {
     types::check(&mut complaints, &files);
     fields::check(&mut complaints, &files);
     figures::check(&mut complaints, &TEXTS);
+    links::check(&mut complaints, Path::new(""), &TEXTS);
     packages::check(&mut complaints);
     files.extend(TEXTS.map(PathBuf::from));
     words::check(&mut complaints, &files);

@@ -17,7 +17,7 @@ use crate::tcp::{State, TcpSocketOptions};
 impl Stack {
     /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
     /// established. A port of 0 means any free one; an unspecified address the one of the interface
-    /// that the route uses. On an `accept_any` interface the address may be anyone's.
+    /// that the route uses. On an `accept_any` interface the address may be another host's.
     ///
     /// # Errors
     /// No route, no free port, or the address pair is in use. [`SocketError::Unreachable`] also for an address that is no host's

@@ -188,7 +188,7 @@ impl TcpState {
     }
 
     /// Takes this very connection out of the table, which may have a successor with its key by now; false if
-    /// somebody else did.
+    /// another thread did.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
         let by_key = planted(StackFault::LostSuccessor);
         (self.table).remove_if(&pcb.ends(), |found| by_key || Arc::ptr_eq(found, pcb))

@@ -53,7 +53,7 @@ impl Rtt {
         self.variance
     }
 
-    /// The handshake needed more than one try: nobody knows the round trip (RFC 6298 (5.7)).
+    /// The handshake needed more than one try: the round trip is not known (RFC 6298 (5.7)).
     pub(crate) fn handshake_repeated(&mut self) {
         self.backoff = 0;
         self.handshake_repeated = true;

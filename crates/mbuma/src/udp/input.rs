@@ -129,8 +129,8 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
     }
 }
 
-/// An ICMP error about a datagram between these ends, of which the local one should be ours. RFC 1122 4.1.3.3 asks
-/// that whoever sent it can hear of it.
+/// An ICMP error about a datagram between these ends, of which the local one should be ours. The program that sent
+/// it may ask for the error (RFC 1122 4.1.3.3).
 #[doc(alias = "udp_ctlinput")]
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let ends = &quoted.ends;

@@ -387,6 +387,7 @@ impl Ifnet {
     }
 
     /// Whether `addr` is a broadcast on this interface.
+    #[inline]
     pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
         addr.is_broadcast() || self.addrs.is_broadcast(addr)
     }

@@ -36,10 +36,7 @@ pub(crate) fn output(
                 dst: pair.peer,
                 service,
             };
-            match route {
-                Some(route) => ip4::output::run_cached(batch, packet, &to, route),
-                None => ip4::output::run(batch, packet, &to),
-            }
+            ip4::output::run(batch, packet, &to, route)
         }
         Ends::V6(pair, zone) => {
             let to = Send6::of_flow(batch.stack, pair, *zone, service);

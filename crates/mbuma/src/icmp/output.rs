@@ -213,7 +213,7 @@ pub(crate) fn send(
 ) {
     match build(batch, message, payload) {
         Ok(packet) => {
-            let _counted: Result<(), DropReason> = ip4::output::run(batch, packet, to);
+            let _counted: Result<(), DropReason> = ip4::output::run(batch, packet, to, None);
         }
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
     }

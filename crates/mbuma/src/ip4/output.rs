@@ -22,7 +22,8 @@ use crate::route::{Route, RouteCache};
 /// The TTL of a packet whose sender chose none (RFC 1700; Linux and BSD do the same).
 const TTL_DEFAULT: u8 = 64;
 
-/// Sends a packet that begins with the header of the protocol above.
+/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's route, if it has one destination
+/// and keeps the route to it.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -31,23 +32,10 @@ pub(crate) fn run(
     batch: &mut Batch<'_>,
     packet: Packet,
     to: &Send<Ipv4Addr>,
+    cache: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
-    match find_route(batch, to) {
-        Some(mut route) => through(batch, packet, to, &mut route),
-        None => refuse(batch, packet, DropReason::IpNoRoute),
-    }
-}
-
-/// As [`run`], for a sender that has one destination and keeps the route to it in `cache`.
-///
-/// # Errors
-/// The packet was dropped, and counted, for this reason.
-pub(crate) fn run_cached(
-    batch: &mut Batch<'_>,
-    packet: Packet,
-    to: &Send<Ipv4Addr>,
-    cache: &mut RouteCache,
-) -> Result<(), DropReason> {
+    let mut once = RouteCache::default();
+    let cache = cache.unwrap_or(&mut once);
     let routes = &batch.stack.routes;
     match cache.v4(routes, || find_route(batch, to)) {
         Some(route) => through(batch, packet, to, route),

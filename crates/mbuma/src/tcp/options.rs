@@ -56,16 +56,20 @@ pub(crate) struct SynOptions {
 impl SegmentOptions {
     #[inline]
     pub(crate) fn of(view: &TcpView<'_>) -> Self {
-        match view.option_bytes() {
-            [] => Self::default(),
-            _ => Self::sorted(view.options(), view.flags().contains(TcpFlags::SYN)),
+        let alone = TcpOptions::timestamps_alone(view.option_bytes());
+        if alone.is_some() || view.option_bytes().is_empty() {
+            return Self {
+                ts: alone.map(Timestamps::of_option),
+                ..Self::default()
+            };
         }
+        Self::sorted(view.options(), view.flags().contains(TcpFlags::SYN))
     }
 
     /// Options that only a SYN may have count only in a SYN, and SACK blocks only elsewhere.
     fn sorted(all: TcpOptions, is_syn: bool) -> Self {
         let mut options = Self {
-            ts: (all.timestamps).map(|(value, echo)| Timestamps { value, echo }),
+            ts: all.timestamps.map(Timestamps::of_option),
             ..Self::default()
         };
         if is_syn {

@@ -97,6 +97,7 @@ impl Segment {
 }
 
 /// Reads the header behind `ip_len` bytes of IP's; returns the bytes of both too.
+#[inline]
 fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptions, usize)> {
     let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?.get(ip_len..)?;
     // The data offset decides how much must be contiguous; parse only looks once it is.

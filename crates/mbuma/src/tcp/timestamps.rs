@@ -30,6 +30,14 @@ pub(crate) struct Timestamps {
     pub(crate) echo: u32,
 }
 
+impl Timestamps {
+    /// Those of an option.
+    #[inline]
+    pub(super) fn of_option((value, echo): (u32, u32)) -> Self {
+        Self { value, echo }
+    }
+}
+
 /// The part that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimestampClock {

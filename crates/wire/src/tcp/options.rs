@@ -44,18 +44,26 @@ impl TcpOptions {
     /// options before it stay. Of an option that comes twice the last one counts.
     #[inline]
     pub fn parse(bytes: &[u8]) -> TcpOptions {
-        // Nearly every segment of an established connection: no options, or timestamps alone in the
-        // layout that RFC 7323 appendix A recommends.
-        match bytes {
-            [] => TcpOptions::default(),
-            [NOP, NOP, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] => TcpOptions {
-                timestamps: Some((
-                    u32::from_be_bytes([*a, *b, *c, *d]),
-                    u32::from_be_bytes([*e, *f, *g, *h]),
-                )),
+        let timestamps = TcpOptions::timestamps_alone(bytes);
+        if timestamps.is_some() || bytes.is_empty() {
+            return TcpOptions {
+                timestamps,
                 ..TcpOptions::default()
-            },
-            _ => TcpOptions::parse_list(bytes),
+            };
+        }
+        TcpOptions::parse_list(bytes)
+    }
+
+    /// Timestamp value and echo reply of a header that has no other option, and this one in the layout that RFC 7323
+    /// appendix A recommends: so has nearly each segment of an established connection.
+    #[inline]
+    pub fn timestamps_alone(bytes: &[u8]) -> Option<(u32, u32)> {
+        match bytes {
+            [NOP, NOP, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] => Some((
+                u32::from_be_bytes([*a, *b, *c, *d]),
+                u32::from_be_bytes([*e, *f, *g, *h]),
+            )),
+            _ => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The list of contestants: the work of a proxy on the data that it receives.
 
 use super::case::{Case, Traffic};
+use super::ends::joined;
 use super::proxy::Work;
 use super::{flow, kernel};
 use crate::harness::choice::{Absent, Kind};
@@ -80,7 +81,7 @@ impl Entry {
         child: &[OsString],
     ) -> Result<Figures, Absent> {
         match self.how {
-            How::Ours(work) => Ok(flow::run(case, work, cpus, time)),
+            How::Ours(work) => Ok(ours(case, work, cpus, time)),
             How::Smoltcp => smoltcp(case, cpus, time),
             How::Kernel(_) if case.traffic == Traffic::RoundTrips => Err(Absent(
                 "its programs sleep between round trips, ours do not".to_owned(),
@@ -97,7 +98,7 @@ impl Entry {
         time: Duration,
     ) -> Result<Figures, Absent> {
         match self.how {
-            How::Ours(work) => Ok(flow::run(case, work, cpus, time)),
+            How::Ours(work) => Ok(ours(case, work, cpus, time)),
             How::Smoltcp => smoltcp(case, cpus, time),
             How::Kernel(work) => {
                 kernel::run(case, work, cpus, time).map_err(|error| Absent(error.to_string()))
@@ -106,9 +107,14 @@ impl Entry {
     }
 }
 
+fn ours(case: &Case, work: Work, cpus: (usize, usize), time: Duration) -> Figures {
+    flow::run(case, joined(case.streams(), work), cpus, time)
+}
+
 #[cfg(feature = "peers")]
 fn smoltcp(case: &Case, cpus: (usize, usize), time: Duration) -> Result<Figures, Absent> {
-    Ok(super::smoltcp::run(case, cpus, time))
+    let joined = super::smoltcp::joined(case);
+    Ok(flow::run(case, joined, cpus, time))
 }
 
 #[cfg(not(feature = "peers"))]

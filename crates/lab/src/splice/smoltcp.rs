@@ -7,8 +7,7 @@
 //! Two queues make a direction: packets, and their empty storage on its way back. Memory is touched by one thread at a time.
 
 use super::case::{Case, Traffic};
-use crate::harness::{pinned, sys};
-use crate::stream::figures::Figures;
+use super::flow::{ClientAndServer, Middle, TrafficEnd};
 use crossbeam_queue::ArrayQueue;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -16,34 +15,7 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant as StackTime;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Runs one for so long; the proxy's CPU is the second.
-pub(crate) fn run(case: &Case, cpus: (usize, usize), time: Duration) -> Figures {
-    let (mut ends, mut proxy) = joined(case);
-    if !case.own_cpu {
-        return pinned::run(cpus.0, || load(&mut ends, case, time, || proxy.turn()));
-    }
-    let stop = AtomicBool::new(false);
-    let (ends, proxy, stop) = (&mut ends, &mut proxy, &stop);
-    let client = move || {
-        let figures = load(ends, case, time, || ());
-        // Relaxed: it says only when to stop; the thread is joined.
-        stop.store(true, Ordering::Relaxed);
-        Some(figures)
-    };
-    let middle = move || {
-        while !stop.load(Ordering::Relaxed) {
-            proxy.turn();
-        }
-        None
-    };
-    type Side<'a> = Box<dyn FnOnce() -> Option<Figures> + Send + 'a>;
-    let sides: [(usize, Side<'_>); 2] = [(cpus.0, Box::new(client)), (cpus.1, Box::new(middle))];
-    let figures = pinned::all(sides).into_iter().flatten().next();
-    figures.expect("the client's thread has them")
-}
+use std::time::Instant;
 
 /// A direction of a cable.
 struct Lane {
@@ -208,19 +180,20 @@ impl Node {
 }
 
 /// The client and the server.
-struct Ends {
+pub(crate) struct Ends {
     client: Node,
     server: Node,
 }
 
 /// The proxy: an interface on each side.
-struct Proxy {
+pub(crate) struct Proxy {
     front: Node,
     back: Node,
     buf: Box<[u8]>,
 }
 
-fn joined(case: &Case) -> (Ends, Proxy) {
+/// All three, with the case's connections.
+pub(crate) fn joined(case: &Case) -> (Ends, Proxy) {
     let buffer = match (case.traffic, case.own_cpu) {
         (Traffic::RoundTrips, _) => 64 << 10,
         (_, false) => 256 << 10,
@@ -255,8 +228,7 @@ fn joined(case: &Case) -> (Ends, Proxy) {
     (ends, proxy)
 }
 
-impl Proxy {
-    /// Takes in the packets that arrived, and hands the data on.
+impl Middle for Proxy {
     fn turn(&mut self) {
         self.front.turn();
         self.back.turn();
@@ -279,60 +251,44 @@ fn copy(from: &mut Socket<'_>, to: &mut Socket<'_>, buf: &mut [u8]) {
     assert_eq!(sent, Ok(n), "there was room");
 }
 
-/// The work of the client and the server; `between` runs the proxy where it has no thread of its own.
-fn load(ends: &mut Ends, case: &Case, time: Duration, between: impl FnMut()) -> Figures {
-    match case.traffic {
-        Traffic::Streams(_) => stream(ends, time, between),
-        Traffic::RoundTrips => round_trips(ends, time, between),
-    }
-}
-
-fn stream(ends: &mut Ends, time: Duration, mut between: impl FnMut()) -> Figures {
-    let (cpu, begin, mut bytes) = (sys::process_time(), Instant::now(), 0);
-    while begin.elapsed() < time {
-        for _ in 0..BURST {
-            for at in 0..ends.client.handles.len() {
-                // The bytes that are there already.
-                let _ = ends.client.socket(at).send(|room| (room.len(), ()));
-            }
-            ends.client.turn();
-            ends.server.turn();
-            for at in 0..ends.server.handles.len() {
-                while let Ok(n @ 1..) = ends.server.socket(at).recv(|data| (data.len(), data.len()))
-                {
-                    bytes += n as u64;
-                }
-            }
-            between();
+impl ClientAndServer for Ends {
+    fn stream(&mut self) -> u64 {
+        for at in 0..self.client.handles.len() {
+            // The bytes that are there already.
+            let _ = self.client.socket(at).send(|room| (room.len(), ()));
         }
+        self.client.turn();
+        self.server.turn();
+        let mut bytes = 0;
+        for at in 0..self.server.handles.len() {
+            while let Ok(n @ 1..) = self.server.socket(at).recv(|data| (data.len(), data.len())) {
+                bytes += n as u64;
+            }
+        }
+        bytes
     }
-    Figures::of_stream(bytes, begin.elapsed(), sys::process_time() - cpu)
+
+    fn send(&mut self, from: TrafficEnd, message: &[u8]) -> usize {
+        self.node(from).socket(0).send_slice(message).unwrap_or(0)
+    }
+
+    fn transmit(&mut self, from: TrafficEnd) {
+        self.node(from).turn();
+    }
+
+    fn recv(&mut self, to: TrafficEnd, buf: &mut [u8]) -> usize {
+        let node = self.node(to);
+        node.turn();
+        node.socket(0).recv_slice(buf).unwrap_or(0)
+    }
 }
 
-fn round_trips(ends: &mut Ends, time: Duration, mut between: impl FnMut()) -> Figures {
-    let mut ns = Vec::with_capacity(1 << 20);
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        let sent = Instant::now();
-        let Ends { client, server } = &mut *ends;
-        pass(client, server, &mut between);
-        pass(server, client, &mut between);
-        ns.push(u32::try_from(sent.elapsed().as_nanos()).unwrap_or(u32::MAX));
-    }
-    Figures::of_rr(ns, begin.elapsed())
-}
-
-/// Sends a message, and waits for it.
-fn pass(from: &mut Node, to: &mut Node, between: &mut dyn FnMut()) {
-    let mut buf = [1; MESSAGE];
-    let sent = from.socket(0).send_slice(&buf);
-    assert_eq!(sent, Ok(MESSAGE), "the buffer is empty");
-    let mut got = 0;
-    while got < MESSAGE {
-        from.turn();
-        between();
-        to.turn();
-        got += to.socket(0).recv_slice(&mut buf).unwrap_or(0);
+impl Ends {
+    fn node(&mut self, side: TrafficEnd) -> &mut Node {
+        match side {
+            TrafficEnd::Client => &mut self.client,
+            TrafficEnd::Server => &mut self.server,
+        }
     }
 }
 
@@ -343,10 +299,7 @@ const SLOTS: usize = 64;
 const PORT: u16 = 80;
 /// Bytes that a program reads at once.
 const CHUNK: usize = 64 << 10;
-/// Bytes of a request and of its response.
-const MESSAGE: usize = 64;
-/// Turns between two looks whether it is time to stop, and between two looks at the clock for the stack.
-const BURST: u32 = 16;
+/// Turns between two looks at the clock for the stack.
 const TURNS_A_TICK: u32 = 16;
 
 #[cfg(test)]

@@ -201,6 +201,14 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 31 + n / 251) as u8).collect()
 }
 
+/// Runs a test on a client, a proxy and a server, on wires without losses.
+fn on_chain(test: impl FnOnce(&mut Bench, Chain)) {
+    let mut b = Bench::new(1, 0.0);
+    let chain = b.chain(PROXY);
+    test(&mut b, chain);
+    b.done();
+}
+
 fn splice_of(chain: &Chain, options: SpliceOptions) -> Splice {
     splice(&chain.source, &chain.sink, options).expect("both are free")
 }
@@ -240,16 +248,14 @@ fn every_byte_is_moved_and_no_program_is_woken_for_it() {
 #[test]
 fn what_was_received_before_is_moved_too() {
     // Breaks when a splice waits for news although data is there (OpenBSD moves it first).
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    chain.client.send(b"early").expect("room");
-    b.run(10);
-    let splice = splice_of(&chain, PLAIN);
-    b.run(10);
-    assert_eq!(b.read(&chain.server), b"early");
-    assert_eq!((splice.moved(), splice.outcome()), (5, None));
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        chain.client.send(b"early").expect("room");
+        b.run(10);
+        let splice = splice_of(&chain, PLAIN);
+        b.run(10);
+        assert_eq!(b.read(&chain.server), b"early");
+        assert_eq!((splice.moved(), splice.outcome()), (5, None));
+    });
 }
 
 #[test]
@@ -343,160 +349,144 @@ fn the_maximum_is_exact() {
 #[test]
 fn the_idle_time_begins_anew_at_each_move() {
     // Breaks when it is a lifetime (as in FreeBSD's first version), or never ends.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let options = SpliceOptions {
-        idle: Some(Duration::from_millis(500)),
-        ..PLAIN
-    };
-    let splice = splice_of(&chain, options);
-    for _ in 0..5 {
+    on_chain(|b, chain| {
+        let options = SpliceOptions {
+            idle: Some(Duration::from_millis(500)),
+            ..PLAIN
+        };
+        let splice = splice_of(&chain, options);
+        for _ in 0..5 {
+            b.run(400);
+            chain.client.send(b"x").expect("room");
+        }
         b.run(400);
-        chain.client.send(b"x").expect("room");
-    }
-    b.run(400);
-    assert_eq!((splice.moved(), splice.outcome()), (5, None));
-    b.run(200);
-    assert_eq!(outcome(&splice), (5, SpliceEnd::Idle));
-    drop((splice, chain));
-    b.done();
+        assert_eq!((splice.moved(), splice.outcome()), (5, None));
+        b.run(200);
+        assert_eq!(outcome(&splice), (5, SpliceEnd::Idle));
+    });
 }
 
 #[test]
 fn a_server_that_does_not_read_stops_the_client() {
     // Breaks when the proxy takes in what it can't send on: backpressure must reach the sender.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    for stream in [&chain.client, &chain.source, &chain.sink, &chain.server] {
-        stream.set_buffers(256 << 10, 256 << 10);
-    }
-    let splice = splice_of(&chain, PLAIN);
-    let sent = pattern(8 << 20);
-    let mut accepted = 0;
-    for _ in 0..2000 {
-        accepted += chain.client.send(&sent[accepted..]).unwrap_or(0);
-        b.run(2);
-    }
-    // Four buffers: of the client, of the proxy in and out, of the server.
-    assert!(accepted <= 5 * (256 << 10), "{accepted} were accepted");
-    let rest = sent[accepted..].to_vec();
-    let received = b.transfer(&chain.client, &chain.server, &rest);
-    assert!(received == sent, "it goes on when the server reads");
-    assert_eq!(outcome(&splice), (8 << 20, SpliceEnd::Eof));
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        for stream in [&chain.client, &chain.source, &chain.sink, &chain.server] {
+            stream.set_buffers(256 << 10, 256 << 10);
+        }
+        let splice = splice_of(&chain, PLAIN);
+        let sent = pattern(8 << 20);
+        let mut accepted = 0;
+        for _ in 0..2000 {
+            accepted += chain.client.send(&sent[accepted..]).unwrap_or(0);
+            b.run(2);
+        }
+        // Four buffers: of the client, of the proxy in and out, of the server.
+        assert!(accepted <= 5 * (256 << 10), "{accepted} were accepted");
+        let rest = sent[accepted..].to_vec();
+        let received = b.transfer(&chain.client, &chain.server, &rest);
+        assert!(received == sent, "it goes on when the server reads");
+        assert_eq!(outcome(&splice), (8 << 20, SpliceEnd::Eof));
+    });
 }
 
 #[test]
 fn nothing_moves_after_stop() {
     // Breaks when a turn that was under way moves more than the count says.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
-    chain.client.send(b"before").expect("room");
-    b.run(10);
-    assert_eq!(chain.source.recv(&mut [0; 9]), Err(SocketError::WouldBlock));
-    assert_eq!(chain.sink.send(b"no"), Err(SocketError::WouldBlock));
-    let stopped = splice.stop();
-    assert_eq!((stopped.bytes, stopped.end), (6, SpliceEnd::Stopped));
-    chain.client.send(b"after").expect("room");
-    b.run(10);
-    assert_eq!(b.read(&chain.server), b"before");
-    assert_eq!(b.read(&chain.source), b"after");
-    assert_eq!(chain.sink.send(b"yes"), Ok(3));
-    b.run(10);
-    assert_eq!(b.read(&chain.server), b"yes");
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        let splice = splice_of(&chain, PLAIN);
+        chain.client.send(b"before").expect("room");
+        b.run(10);
+        assert_eq!(chain.source.recv(&mut [0; 9]), Err(SocketError::WouldBlock));
+        assert_eq!(chain.sink.send(b"no"), Err(SocketError::WouldBlock));
+        let stopped = splice.stop();
+        assert_eq!((stopped.bytes, stopped.end), (6, SpliceEnd::Stopped));
+        chain.client.send(b"after").expect("room");
+        b.run(10);
+        assert_eq!(b.read(&chain.server), b"before");
+        assert_eq!(b.read(&chain.source), b"after");
+        assert_eq!(chain.sink.send(b"yes"), Ok(3));
+        b.run(10);
+        assert_eq!(b.read(&chain.server), b"yes");
+    });
 }
 
 #[test]
 fn the_program_keeps_the_end_unless_it_is_passed_on() {
     // Breaks when a splice of one request closes a connection that is to carry more.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let options = SpliceOptions {
-        pass_end: false,
-        ..PLAIN
-    };
-    let splice = splice_of(&chain, options);
-    chain.client.send(b"all").expect("room");
-    chain.client.shutdown(Shutdown::Write);
-    b.run(20);
-    assert_eq!(outcome(&splice), (3, SpliceEnd::Eof));
-    assert_eq!(chain.sink.send(b", and more"), Ok(10));
-    b.run(20);
-    assert_eq!(b.read(&chain.server), b"all, and more");
-    assert_eq!(chain.source.recv(&mut [0; 9]), Ok(0), "the end of file");
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        let options = SpliceOptions {
+            pass_end: false,
+            ..PLAIN
+        };
+        let splice = splice_of(&chain, options);
+        chain.client.send(b"all").expect("room");
+        chain.client.shutdown(Shutdown::Write);
+        b.run(20);
+        assert_eq!(outcome(&splice), (3, SpliceEnd::Eof));
+        assert_eq!(chain.sink.send(b", and more"), Ok(10));
+        b.run(20);
+        assert_eq!(b.read(&chain.server), b"all, and more");
+        assert_eq!(chain.source.recv(&mut [0; 9]), Ok(0), "the end of file");
+    });
 }
 
 #[test]
 fn a_reset_is_passed_on_as_a_reset() {
     // Breaks when the server takes a broken transfer for a whole one.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
-    chain.client.send(b"half").expect("room");
-    b.run(20);
-    chain.client.abort();
-    b.run(20);
-    let end = SpliceEnd::Source(SocketError::Reset);
-    assert_eq!(outcome(&splice), (4, end));
-    assert_eq!(b.read(&chain.server), b"half");
-    assert_eq!(chain.server.error(), Some(SocketError::Reset));
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        let splice = splice_of(&chain, PLAIN);
+        chain.client.send(b"half").expect("room");
+        b.run(20);
+        chain.client.abort();
+        b.run(20);
+        let end = SpliceEnd::Source(SocketError::Reset);
+        assert_eq!(outcome(&splice), (4, end));
+        assert_eq!(b.read(&chain.server), b"half");
+        assert_eq!(chain.server.error(), Some(SocketError::Reset));
+    });
 }
 
 #[test]
 fn a_sink_that_fails_ends_the_splice() {
     // Breaks when data goes on into a dead connection, or the program does not learn of it.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
-    chain.server.abort();
-    b.run(20);
-    let end = SpliceEnd::Sink(SocketError::Reset);
-    assert_eq!(outcome(&splice), (0, end));
-    chain.client.send(b"still there").expect("room");
-    b.run(20);
-    assert_eq!(b.read(&chain.source), b"still there");
-    drop((splice, chain));
-    b.done();
+    on_chain(|b, chain| {
+        let splice = splice_of(&chain, PLAIN);
+        chain.server.abort();
+        b.run(20);
+        let end = SpliceEnd::Sink(SocketError::Reset);
+        assert_eq!(outcome(&splice), (0, end));
+        chain.client.send(b"still there").expect("room");
+        b.run(20);
+        assert_eq!(b.read(&chain.source), b"still there");
+    });
 }
 
 #[test]
 fn a_dropped_end_stops_the_splice() {
     // Breaks when a connection that its program has dropped lives on in a splice.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
-    drop(chain.source);
-    assert_eq!(outcome(&splice), (0, SpliceEnd::Stopped));
-    assert_eq!(chain.sink.send(b"mine again"), Ok(10));
-    b.run(20);
-    assert_eq!(b.read(&chain.server), b"mine again");
-    drop((splice, chain.client, chain.sink, chain.server));
-    b.done();
+    on_chain(|b, chain| {
+        let splice = splice_of(&chain, PLAIN);
+        drop(chain.source);
+        assert_eq!(outcome(&splice), (0, SpliceEnd::Stopped));
+        assert_eq!(chain.sink.send(b"mine again"), Ok(10));
+        b.run(20);
+        assert_eq!(b.read(&chain.server), b"mine again");
+    });
 }
 
 #[test]
 fn a_direction_is_spliced_once() {
     // Breaks when two splices take from one connection, each a part of the stream.
-    let mut b = Bench::new(1, 0.0);
-    let chain = b.chain(PROXY);
-    let there = splice_of(&chain, PLAIN);
-    let again = splice(&chain.source, &chain.sink, PLAIN);
-    assert_eq!(again.err(), Some(SpliceError::Busy));
-    let into_itself = splice(&chain.source, &chain.source, PLAIN);
-    assert_eq!(into_itself.err(), Some(SpliceError::Busy));
-    let back = splice(&chain.sink, &chain.source, PLAIN).expect("the other direction is free");
-    drop((there, back));
-    let again = splice_of(&chain, PLAIN);
-    drop((again, chain));
-    b.done();
+    on_chain(|_, chain| {
+        let there = splice_of(&chain, PLAIN);
+        let again = splice(&chain.source, &chain.sink, PLAIN);
+        assert_eq!(again.err(), Some(SpliceError::Busy));
+        let into_itself = splice(&chain.source, &chain.source, PLAIN);
+        assert_eq!(into_itself.err(), Some(SpliceError::Busy));
+        let back = splice(&chain.sink, &chain.source, PLAIN).expect("the other direction is free");
+        drop((there, back));
+        drop(splice_of(&chain, PLAIN));
+    });
 }
 
 #[test]

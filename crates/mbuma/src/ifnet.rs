@@ -27,7 +27,7 @@ use groups::Groups;
 use host6::Host6;
 use mld::Mld;
 
-pub use host6::Autoconf;
+pub use host6::{Autoconf, TemporaryPolicy};
 
 use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
@@ -378,7 +378,10 @@ impl Ifnet {
         let host = self.host6.as_ref();
         let deprecated = host.map_or_else(Vec::new, Host6::deprecated);
         let assigned = host.map_or_else(Vec::new, |host| host.assigned_by(next_hop));
+        let temporary = host.map_or_else(Vec::new, Host6::temporary);
+        let prefers = host.is_some_and(Host6::prefers_temporary);
         let standing = |addr| Standing {
+            favoured: temporary.contains(&addr) == prefers,
             deprecated: deprecated.contains(&addr),
             assigned: assigned.iter().any(|net| is_same_prefix(addr, *net, 64)),
         };

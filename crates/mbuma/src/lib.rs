@@ -165,7 +165,7 @@ pub use error::{Error, Result, SocketError};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use faults::StackFault;
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
-pub use ifnet::{Autoconf, IfAddr, IfConfig, IfIndex, IfStats};
+pub use ifnet::{Autoconf, IfAddr, IfConfig, IfIndex, IfStats, TemporaryPolicy};
 pub use ip::IcmpError;
 pub use netisr::WorkStats;
 pub use route::{RouteEntry, RouteError, RouteKind};

@@ -37,7 +37,8 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv
 #[doc(alias = "nd6_timer")]
 pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     if let Some(host) = &ifp.host6 {
-        let actions = host.run_timers(batch.now);
+        let random = || batch.stack.random(Random::fork);
+        let actions = host.run_timers(batch.now, random);
         run(batch, ifp, actions);
     }
 }

@@ -9,6 +9,7 @@
 //! | a tentative address | each probe is sent and a second over | it is the interface's; or, claimed by another station, gone |
 //! | an optimistic address, which is the interface's already | the same | it is like the others; or gone |
 //! | a learnt address | its lifetimes | it is deprecated, later removed |
+//! | a temporary address | it is nearly deprecated | there is [another](temporary) beside it |
 //! | a router, a prefix of the link | its lifetime | its route is removed |
 //!
 //! Invariants: a tentative address that is not optimistic is not among the interface's own, so it takes in and sends nothing.
@@ -16,7 +17,7 @@
 //! and what is beyond it is ignored: a station that invents routers or prefixes evicts none that is in use.
 //! Locks: `state` (IFADDR), under which nothing is called.
 //! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 6724, RFC 7217, RFC 7527, RFC 7559,
-//! RFC 4429.
+//! RFC 4429, RFC 8981.
 
 mod action;
 mod assigned;
@@ -24,6 +25,7 @@ mod config;
 mod learnt;
 mod link;
 mod stable;
+mod temporary;
 mod tentative;
 
 use std::net::Ipv6Addr;
@@ -31,13 +33,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::time::Duration;
 
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
-use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6, is_same_prefix};
+use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6};
 
 use super::IfAddr;
 pub(crate) use action::HostAction;
 use assigned::AssignedPrefixes;
-pub use config::Autoconf;
-use learnt::LearntAddr;
+pub use config::{Autoconf, TemporaryPolicy};
+use learnt::{AddrKind, LearntAddr};
 use link::LinkRoutes;
 use tentative::{PROBE_INTERVAL, Tentative, TentativeAddrs};
 
@@ -45,9 +47,10 @@ static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
 
 /// Before the first probe and the first solicitation: at random, so that hosts do not speak all at once.
 const DELAY_MAX_MS: u64 = 1000;
-/// Learnt addresses, and prefixes, at most.
+/// Stable addresses, and prefixes, at most.
 const PREFIXES_MAX: usize = 16;
-/// Stable addresses that are tried for a prefix (RFC 7217 section 6, IDGEN_RETRIES).
+/// Addresses that are tried for a prefix after the first (RFC 7217 section 6, IDGEN_RETRIES; RFC 8981 section 3.8,
+/// TEMP_IDGEN_RETRIES).
 const TRIES_MAX: u8 = 3;
 /// Between the first two solicitations of routers; doubles up to the longest (RFC 7559).
 const SOLICIT_FIRST: Duration = Duration::from_secs(4);
@@ -133,6 +136,21 @@ impl Host6 {
         let over = state.learnt.iter().filter(|learnt| learnt.is_deprecated);
         let over = over.map(|learnt| learnt.addr);
         over.chain(state.tentative.optimistic()).collect()
+    }
+
+    /// The addresses that change, if the interface has any.
+    pub(crate) fn temporary(&self) -> Vec<Ipv6Addr> {
+        if self.autoconf.temporary.is_none() {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let temporary = state.learnt.iter().filter(|learnt| learnt.is_temporary());
+        temporary.map(|learnt| learnt.addr).collect()
+    }
+
+    /// Whether new connections begin from those.
+    pub(crate) fn prefers_temporary(&self) -> bool {
+        self.autoconf.temporary.is_some_and(|policy| policy.prefer)
     }
 
     /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section 3.3).
@@ -248,15 +266,36 @@ impl Host6 {
             return actions;
         }
         actions.extend(taken.is_optimistic.then_some(HostAction::Remove(addr)));
-        if let Some(learnt) = taken.learnt.filter(|learnt| learnt.tries < TRIES_MAX) {
-            let next = LearntAddr {
-                addr: stable::address(&self.secret, addr, learnt.tries + 1),
-                tries: learnt.tries + 1,
-                ..learnt
-            };
-            let addr = host(next.addr);
-            self.try_address(&mut state, now, (addr, Some(next)), random, &mut actions);
+        let Some(learnt) = taken.learnt else {
+            return actions;
+        };
+        let tries = learnt.tries + 1;
+        if tries > TRIES_MAX {
+            if learnt.is_temporary() {
+                state.leave_alone(addr);
+            }
+            return actions;
         }
+        let addr = match learnt.kind {
+            AddrKind::Stable { .. } => stable::address(&self.secret, addr, tries),
+            AddrKind::Temporary(_) => {
+                let known = state.known();
+                let used = |addr| known.iter().any(|known| known.addr == addr);
+                temporary::address(addr, random, used)
+            }
+        };
+        let next = LearntAddr {
+            addr,
+            tries,
+            ..learnt
+        };
+        self.try_address(
+            &mut state,
+            now,
+            (host(addr), Some(next)),
+            random,
+            &mut actions,
+        );
         actions
     }
 
@@ -314,27 +353,52 @@ impl Host6 {
         let HostState {
             learnt, tentative, ..
         } = &mut *state;
-        let mut known = learnt.iter_mut().chain(tentative.learnt());
-        if let Some(same) = known.find(|known| is_same_prefix(known.addr, prefix.prefix, 64)) {
-            same.renew(now, preferred, valid);
-            drop(known);
-            return self.note_deprecated(state, now);
+        let (mut stable, mut has_own) = (0, false);
+        for known in learnt.iter_mut().chain(tentative.learnt()) {
+            let is_own = known.is_beside(prefix.prefix);
+            if is_own {
+                known.renew(now, preferred, valid);
+            }
+            stable += usize::from(!known.is_temporary());
+            has_own |= is_own && !known.is_temporary();
         }
-        drop(known);
-        let probed = state.tentative.learnt().count();
-        if prefix.valid_s == 0 || state.learnt.len() + probed >= PREFIXES_MAX {
+        if !has_own && prefix.valid_s != 0 && stable < PREFIXES_MAX {
+            let learnt = LearntAddr {
+                addr: stable::address(&self.secret, prefix.prefix, 0),
+                tries: 0,
+                preferred,
+                valid,
+                is_deprecated: false,
+                kind: AddrKind::Stable { is_alone: false },
+            };
+            let addr = host(learnt.addr);
+            self.try_address(state, now, (addr, Some(learnt)), random, actions);
+        }
+        self.make_temporary(state, now, prefix.prefix, random, actions);
+        self.note_deprecated(state, now);
+    }
+
+    /// Makes a temporary address in the network of `beside`, if it is time for one.
+    fn make_temporary(
+        &self,
+        state: &mut HostState,
+        now: Time,
+        beside: Ipv6Addr,
+        random: &mut Random,
+        actions: &mut Vec<HostAction>,
+    ) {
+        if self.autoconf.temporary.is_none() {
             return;
         }
-        let learnt = LearntAddr {
-            addr: stable::address(&self.secret, prefix.prefix, 0),
-            tries: 0,
-            preferred,
-            valid,
-            is_deprecated: false,
-        };
-        let addr = host(learnt.addr);
-        self.try_address(state, now, (addr, Some(learnt)), random, actions);
-        self.note_deprecated(state, now);
+        let known = state.known();
+        let may = |known: &&LearntAddr| matches!(known.kind, AddrKind::Stable { is_alone: false });
+        let mut own = known.iter().filter(|known| known.is_beside(beside));
+        let next = own
+            .find(may)
+            .and_then(|stable| temporary::next(&self.autoconf, &known, now, stable, random));
+        if let Some(next) = next {
+            self.try_address(state, now, (host(next.addr), Some(next)), random, actions);
+        }
     }
 
     /// Notes which addresses are deprecated now.
@@ -360,13 +424,21 @@ impl Host6 {
         self.state.lock().routes.redirected(dst)
     }
 
-    /// The actions that are due.
-    pub(crate) fn run_timers(&self, now: Time) -> Vec<HostAction> {
+    /// The actions that are due. `random` is asked for where a new address is.
+    pub(crate) fn run_timers(&self, now: Time, random: impl FnOnce() -> Random) -> Vec<HostAction> {
         let mut state = self.state.lock();
         let mut actions = Vec::new();
         let own = state.tentative.run(now, &mut actions);
         state.learnt.extend(own);
         learnt::expire(&mut state.learnt, now, &mut actions);
+        let advance = temporary::regen_advance(&self.autoconf);
+        let due = temporary::take_due(&mut state.learnt, now, advance);
+        if !due.is_empty() {
+            let mut random = random();
+            for addr in due {
+                self.make_temporary(&mut state, now, addr, &mut random, &mut actions);
+            }
+        }
         state.routes.expire(now, &mut actions);
         state.assigned.expire(now);
         if let Some((next, interval)) = &mut state.solicit
@@ -386,6 +458,8 @@ impl Host6 {
         let addrs = (state.tentative.deadlines()).chain(learnt::deadlines(&state.learnt));
         let prefixes = (state.routes.deadlines()).chain(state.assigned.deadlines());
         let solicit = state.solicit.map(|(next, _)| next);
+        let advance = temporary::regen_advance(&self.autoconf);
+        let addrs = addrs.chain(temporary::deadlines(&state.learnt, advance));
         (addrs.chain(prefixes).chain(solicit))
             .filter(|at| *at < Time::MAX)
             .min()
@@ -393,6 +467,24 @@ impl Host6 {
 }
 
 impl HostState {
+    /// All learnt addresses, those that are being probed too.
+    fn known(&mut self) -> Vec<LearntAddr> {
+        let learnt = self.learnt.iter().copied();
+        learnt
+            .chain(self.tentative.learnt().map(|known| *known))
+            .collect()
+    }
+
+    /// The stable address beside this one gets no temporary ones any more.
+    fn leave_alone(&mut self, addr: Ipv6Addr) {
+        let all = self.learnt.iter_mut().chain(self.tentative.learnt());
+        for known in all.filter(|known| known.is_beside(addr)) {
+            if let AddrKind::Stable { is_alone } = &mut known.kind {
+                *is_alone = true;
+            }
+        }
+    }
+
     /// Forgets all that it has, and takes no more.
     fn turn_off(&mut self) -> Vec<HostAction> {
         let off = HostState {

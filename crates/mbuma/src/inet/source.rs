@@ -14,6 +14,8 @@ pub(crate) struct Standing {
     pub(crate) deprecated: bool,
     /// The next hop advertises its prefix.
     pub(crate) assigned: bool,
+    /// It is of the kind from which the interface begins connections: temporary ones, or the others.
+    pub(crate) favoured: bool,
 }
 
 /// The best of `own` to send from to `dst`, if there is one.
@@ -64,6 +66,10 @@ fn is_better(
     let same_label = |addr| label(addr) == label(dst);
     if same_label(a) != same_label(b) {
         return same_label(a);
+    }
+    // Rule 7: a temporary one, or, where that is wanted, another one.
+    if of_a.favoured != of_b.favoured {
+        return of_a.favoured;
     }
     // Rule 8: the longest prefix in common.
     common_prefix(a, dst) > common_prefix(b, dst)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::ip6::{PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
-use mbuma::{Autoconf, DropReason, IfAddr, RouteKind};
+use mbuma::{Autoconf, DropReason, IfAddr, RouteKind, TemporaryPolicy};
 use wire::{
     ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,
     link_local_of, solicited_node,
@@ -111,6 +111,50 @@ fn advert_of(mac: MacAddr, hop_limit: u8, lifetime: u16, options: &[u8]) -> Vec<
     body.extend(mac.0);
     body.extend(options);
     icmp6_frame(link_local_of(mac), ALL_NODES, 255, message, &body)
+}
+
+#[test]
+fn s7_new_connections_begin_from_a_temporary_address_unless_told_otherwise() {
+    // A9 and S7: breaks if peers can follow a host by its stable address, if that can't be turned off, or if the host does not
+    // answer for both addresses.
+    for prefer in [true, false] {
+        let mut policy = TemporaryPolicy::default();
+        policy.prefer = prefer;
+        let lab = Lab::new(Setup {
+            addrs6: Vec::new(),
+            autoconf: Some(Autoconf {
+                dad_transmits: 0,
+                secret: [7; 16],
+                temporary: Some(policy),
+                ..Autoconf::default()
+            }),
+            ..Setup::default()
+        });
+        lab.give(&advert(1800, 10_000, 20_000));
+        let all = lab.stack.addresses(lab.iface);
+        let in_prefix = |addr: &Ipv6Addr| addr.segments()[..4] == PREFIX.segments()[..4];
+        let learnt = all.iter().filter_map(|(own, _)| match own {
+            IpAddr::V6(own) => Some(*own).filter(in_prefix),
+            IpAddr::V4(_) => None,
+        });
+        let [stable, temporary] = learnt.collect::<Vec<_>>()[..] else {
+            panic!("{all:?}")
+        };
+        drop(lab.frames());
+        let any = at6(Ipv6Addr::UNSPECIFIED, 7);
+        let socket = lab.stack.udp_bind(any).unwrap();
+        let far = at6("2001:db8:9::1".parse().unwrap(), 9);
+        socket.send_to(lab.chain(b"to a stranger"), far).unwrap();
+        let expected = if prefer { temporary } else { stable };
+        assert_eq!(parse6(&lab.frame()).src, expected);
+        for own in [stable, temporary] {
+            let question = NeighborMessage::solicit(own, Some(ROUTER_MAC), None);
+            lab.give(&nd_frame(router(), solicited_node(own), &question));
+            assert_eq!(parse6(&lab.frame()).src, own);
+        }
+        drop(socket);
+        lab.done();
+    }
 }
 
 #[test]

@@ -16,12 +16,13 @@
 //! | N5: hints from above | [`neighbours6`] | |
 //! | N6, N7, N12, N13: discovery | [`points6`] | |
 //! | N10: redirects | [`autoconf`] | |
+//! | N11: delay of anycast | | not applicable: a stack has no anycast addresses, which nothing else would use |
 //! | A1: before the first probe | [`mld`](self::mld) | |
 //! | A2 to A4: duplicates, optimistic addresses | [`autoconf`] | |
-//! | A5 to A8: learnt addresses | `ifnet/host6/tests.rs`, [`autoconf`] | temporary addresses (A9) |
+//! | A5 to A9: learnt addresses, temporary ones | `ifnet/host6/tests.rs`, `ifnet/host6/tests/temporary.rs`, [`autoconf`] | |
 //! | A10, A11: groups | [`points6`] | |
 //! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `wire` | sources of a group |
-//! | S1, S2, S3, S5, S6, S8: source addresses | `inet/source/tests.rs`, `ifnet/host6/tests.rs`, [`autoconf`] | S7: there are no temporary addresses |
+//! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, `ifnet/host6/tests.rs`, [`autoconf`] | |
 //! | S9: zones | [`ip6`] | |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |

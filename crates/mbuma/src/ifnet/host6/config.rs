@@ -1,8 +1,9 @@
 //! How a program wants an interface to configure itself.
 //!
-//! Locks: none. Sources: RFC 4862 section 5.4, RFC 4429, RFC 7217.
+//! Locks: none. Sources: RFC 4862 section 5.4, RFC 4429, RFC 7217, RFC 8981.
 
 use std::fmt;
+use std::time::Duration;
 
 /// How an interface configures itself as a host of IPv6 ([`IfConfig::autoconf`](crate::IfConfig::autoconf)).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,34 @@ pub struct Autoconf {
     /// Stable addresses are made with it (RFC 7217): the same for the same prefix, and not to be guessed. Keep it over
     /// restarts, and keep it secret. Default all zero: the stack draws one.
     pub secret: [u8; 16],
+    /// Makes temporary addresses as well, so that peers can't follow the host by its address (RFC 8981). Default: none, since
+    /// programs that serve others need an address that stays.
+    pub temporary: Option<TemporaryPolicy>,
+}
+
+/// Temporary addresses of an interface ([`Autoconf::temporary`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TemporaryPolicy {
+    /// How long an address is used for new connections: up to two fifths less, at random. If that is not longer than the probes
+    /// for duplicates take, there are none. Default: a day (RFC 8981 section 3.8, TEMP_PREFERRED_LIFETIME).
+    pub preferred: Duration,
+    /// How long it stays for connections that began from it. Default: two days (TEMP_VALID_LIFETIME).
+    pub valid: Duration,
+    /// Connections begin from temporary addresses rather than from stable ones; false: the other way round, and programs that
+    /// want one bind to it (RFC 6724 section 5, rule 7). Default true.
+    pub prefer: bool,
+}
+
+impl Default for TemporaryPolicy {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            preferred: DAY,
+            valid: DAY * 2,
+            prefer: true,
+        }
+    }
 }
 
 /// Hides the secret.
@@ -27,6 +56,7 @@ impl fmt::Debug for Autoconf {
             .field("dad_transmits", &self.dad_transmits)
             .field("optimistic", &self.optimistic)
             .field("accept_routers", &self.accept_routers)
+            .field("temporary", &self.temporary)
             .finish_non_exhaustive()
     }
 }
@@ -38,6 +68,7 @@ impl Default for Autoconf {
             optimistic: false,
             accept_routers: true,
             secret: [0; 16],
+            temporary: None,
         }
     }
 }

@@ -6,8 +6,10 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use kern::Time;
+use wire::is_same_prefix;
 
 use super::HostAction;
+use super::temporary::TemporaryTerm;
 
 /// A router can't make a valid address invalid sooner (RFC 4862 section 5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
@@ -22,6 +24,19 @@ pub(super) struct LearntAddr {
     pub(super) valid: Time,
     /// `preferred` is over, and that was noted.
     pub(super) is_deprecated: bool,
+    pub(super) kind: AddrKind,
+}
+
+/// How its identifier was made.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AddrKind {
+    /// With the secret.
+    Stable {
+        /// Other stations had its temporary addresses too often: it gets no more.
+        is_alone: bool,
+    },
+    /// At random.
+    Temporary(TemporaryTerm),
 }
 
 impl LearntAddr {
@@ -34,6 +49,21 @@ impl LearntAddr {
         } else if self.valid > soon {
             self.valid = soon;
         }
+        if let AddrKind::Temporary(term) = &mut self.kind {
+            self.preferred = self.preferred.min(term.preferred_max);
+            self.valid = self.valid.min(term.valid_max);
+            term.is_succeeded = false;
+        }
+    }
+
+    /// Whether its identifier is random.
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(self.kind, AddrKind::Temporary(_))
+    }
+
+    /// Whether it was made of the prefix that `addr` is in.
+    pub(super) fn is_beside(&self, addr: Ipv6Addr) -> bool {
+        is_same_prefix(self.addr, addr, 64)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Tests of the decisions of a host, each named after the point that it stands for.
 
+use wire::is_same_prefix;
+
 use super::*;
+
+mod temporary;
 
 const NOW: Time = Time::from_secs(1000);
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
@@ -11,6 +15,7 @@ fn host_with(dad_transmits: u8, secret: u8) -> Host6 {
         optimistic: false,
         accept_routers: true,
         secret: [secret; 16],
+        temporary: None,
     })
 }
 
@@ -39,6 +44,11 @@ fn advert(lifetime: u16) -> RouterAdvert {
 fn hears(host: &Host6, now: Time, prefixes: &[PrefixInfo]) -> Vec<HostAction> {
     let random = &mut Random::from_seed(1);
     host.advertised(now, ROUTER, &advert(1800), prefixes.iter().copied(), random)
+}
+
+/// No new address is to be made.
+fn no_random() -> Random {
+    panic!("an address is made")
 }
 
 fn added(actions: &[HostAction]) -> Vec<Ipv6Addr> {
@@ -98,7 +108,7 @@ fn a5_a_router_can_not_end_an_address_within_two_hours() {
     let later = NOW + secs(7199);
     assert!(
         !host
-            .run_timers(later)
+            .run_timers(later, no_random)
             .iter()
             .any(|a| matches!(a, HostAction::Remove(_)))
     );
@@ -107,11 +117,11 @@ fn a5_a_router_can_not_end_an_address_within_two_hours() {
     hears(&host, later, &[prefix(1, 100, 300)]);
     assert!(
         !host
-            .run_timers(later + secs(299))
+            .run_timers(later + secs(299), no_random)
             .iter()
             .any(|a| matches!(a, HostAction::Remove(_)))
     );
-    let over = host.run_timers(later + secs(300));
+    let over = host.run_timers(later + secs(300), no_random);
     assert!(
         over.iter().any(|a| matches!(a, HostAction::Remove(_))),
         "{over:?}"
@@ -125,7 +135,7 @@ fn a6_an_address_is_deprecated_before_it_goes() {
     let addr = added(&hears(&host, NOW, &[prefix(1, 100, 10_000)]))[0];
     assert!(host.deprecated().is_empty());
     assert_eq!(host.deadline(), Some(NOW + secs(100)));
-    host.run_timers(NOW + secs(100));
+    host.run_timers(NOW + secs(100), no_random);
     assert_eq!(host.deprecated(), [addr]);
     assert_ne!(host.deadline(), Some(NOW + secs(100)));
     hears(&host, NOW + secs(200), &[prefix(1, 100, 10_000)]);
@@ -233,7 +243,7 @@ fn routers_are_asked_less_and_less_often_until_one_answers() {
         let next = host.deadline().unwrap();
         waits.push((next - now).as_secs());
         now = next;
-        assert_eq!(host.run_timers(now), [HostAction::Solicit]);
+        assert_eq!(host.run_timers(now, no_random), [HostAction::Solicit]);
     }
     assert_eq!(waits[1..5], [4, 8, 16, 32]);
     assert_eq!(waits.last(), Some(&3600));

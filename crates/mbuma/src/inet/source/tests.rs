@@ -52,3 +52,27 @@ fn s_the_rules_choose_as_rfc_6724_says() {
         }
     }
 }
+
+#[test]
+fn s7_a_temporary_address_is_better_if_the_interface_prefers_those() {
+    // Breaks if the rule is missing, comes in another place, or can't be turned round (RFC 6724 section 5).
+    let addr = |text: &str| -> Ipv6Addr { text.parse().expect("an address") };
+    let [stable, temporary] = ["2001:db8:1::1", "2001:db8:2::2"].map(addr);
+    let dst = addr("2001:db8:1::9");
+    for prefers in [true, false] {
+        let favoured = |addr| (addr == temporary) == prefers;
+        let choose = |deprecated: Option<Ipv6Addr>| {
+            let standing = |addr| Standing {
+                deprecated: deprecated == Some(addr),
+                favoured: favoured(addr),
+                ..Standing::default()
+            };
+            select([stable, temporary].into_iter(), dst, standing)
+        };
+        // Before rule 8, by which the stable one is better.
+        let best = if prefers { temporary } else { stable };
+        assert_eq!(choose(None), Some(best));
+        // Behind rule 3.
+        assert_ne!(choose(Some(best)), Some(best));
+    }
+}

@@ -175,11 +175,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 
-    /// Memory for copies of files that are asked for again, from which connections send without copying; K, M and G may follow
-    /// [default: 64M]
+    /// Memory for the bytes of files that are asked for again; K, M and G may follow [default: 64M]
     ///
-    /// A file takes a quarter of it at most. Files that change have no copy. A program that writes to a file by a mapping
-    /// (mmap) may leave its times as they are: then clients get the copy of the earlier state. 0: no copies.
+    /// Connections send files of more than 16 KiB from there without copying them. A file takes a quarter of it at most. Files
+    /// that were changed in the last two seconds are read at each request. A program that writes to a file by a mapping
+    /// (mmap) may leave its times as they are: then clients get the bytes of the earlier state. 0: none are kept.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     cache: Option<u64>,
 

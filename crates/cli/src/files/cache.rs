@@ -1,162 +1,275 @@
-//! Files in memory: copies in sealed memfds, whose pages connections send without copying them.
+//! Files that were asked for a moment ago: open, and with their bytes in memory.
 //!
-//! ```text
-//!   request --> key of the open file --> there: its pages are lent
-//!                                    '-> not:   the file is read as ever; at the second request in a while a reader's
-//!                                               thread makes a copy
-//! ```
+//! | an entry, one for each path, has | from | for |
+//! |---|---|---|
+//! | the open file | the first request | a request then costs one fstat(2), or none if another one of the round made it |
+//! | the bytes: up to [`SMALL_MAX`] in a buffer, others in a sealed memfd, whose pages connections send without copying them | the second request | no read |
 //!
-//! The key says device, inode, length and both times of change, so a file that was changed or replaced has another key. A
-//! file that was changed a moment ago is not copied: it could change again without another time.
+//! No client gets a state of the tree that is over, within these bounds:
+//!
+//! | change | is seen |
+//! |---|---|
+//! | of the file: written, cut, renamed, replaced, removed, other rights | in the next round of the worker's loop: the open file tells another state ([`FileKey`]) |
+//! | of the way to it: another directory, link or mount, other rights | after [`VALID`]: then the path is looked up as at first |
+//! | by a mapping of another program | with its time of change, which the kernel does not set at each store |
+//!
+//! A file that was changed a moment ago is read at each request: it could change again without another time.
 //!
 //! | bound | how |
 //! |---|---|
-//! | bytes | a copy is charged before it is made, until its last page is acknowledged by the last client; without room for it there is none |
-//! | copies | [`COPIES_MAX`], since the kernel bounds the mappings of a process |
+//! | bytes | those of a file are charged before they are read, until the last client has acknowledged them; without room for them there are none |
+//! | files | as many as [`FileCache::new`] is told, [`FILES_MAX`] at most: each has a descriptor, and may have a mapping |
 //! | one file | a [`FILE_SHARE`]th of all bytes |
+//! | time | an entry that no request used for [`IDLE`] goes, so that no removed file keeps its place on the disk |
 //!
-//! For room, the copy goes that was not used since the last time that one had to go (CLOCK).
+//! For room, the entry goes that was not used since the last time that one had to go (CLOCK).
 //!
-//! Invariants: the charges are never more than the bound; a copy has all bytes of the file with its key.
-//! Locks: `state` (TASKQUEUE): no file is read, and no copy dropped, under it.
+//! Invariants: the charges are never more than the bound; the bytes of an entry are those of its file's state. `entries` and
+//! `clock` have the same paths.
+//! Locks: `state` (TASKQUEUE): no file is opened, read or closed, and no bytes are dropped, under it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kern::{LockClass, Mutex, order};
+use kern::{LockClass, Mutex, Time, order};
 use mbuf::MemfdPages;
-use mbuma::socket::SealedFile;
-use rustix::fs::{MemfdFlags, SealFlags, Stat};
+use mbuma::socket::{SealedFile, SendFile};
+use rustix::fs::{MemfdFlags, SealFlags};
 
+use super::contents::{BytesCharge, FileContents};
 use super::readers::FileReaders;
+use super::served_file::{FileKey, FileRound, ServedFile};
+use super::{FoundEntry, NotInMemory, ServedTree};
+use crate::http::range::ByteRange;
 
 static STATE: LockClass = LockClass::new("file cache", order::TASKQUEUE);
 
-/// Copies at most.
-const COPIES_MAX: usize = 16 << 10;
-/// A file takes one part in so many at most.
+/// Entries at most: the kernel bounds the mappings of a process.
+const FILES_MAX: usize = 16 << 10;
+/// How long the way to a file is taken for the same.
+const VALID: Duration = Duration::from_secs(1);
+/// How long an entry stays that no request uses.
+pub(crate) const IDLE: Duration = Duration::from_secs(30);
+/// A file takes one part in so many of the bytes at most.
 const FILE_SHARE: u64 = 4;
-/// Shorter files are read: that costs less than a mapping.
-const LEN_MIN: u64 = 16 << 10;
-/// Keys of files that were asked for once.
-const SEEN_MAX: usize = 4096;
-/// Copies being made at once, at most.
+/// Bytes of a small file at most: copying them costs less than a mapping.
+const SMALL_MAX: u64 = 16 << 10;
+/// Memfds being filled at once, at most.
 const FILLING_MAX: usize = 16;
-/// Seconds without a change that make a file one to copy.
+/// See [`SharedCache::quiet`].
 const QUIET: i64 = 2;
 /// Bytes of a read.
 const PIECE: usize = 256 << 10;
-/// Copies take whole pages.
+/// Memfds take whole pages.
 const PAGE: u64 = 4096;
+/// Entries that a worker lets go at most for the room of one file.
+const EVICT_MAX: usize = 16;
+/// Entries that are looked at for one that goes.
+const LOOK_MAX: usize = 64;
+/// Entries that are looked at under the lock at once.
+const SWEEP_PIECE: usize = 256;
 
-/// A state of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FileKey {
-    pub(super) device: u64,
-    inode: u64,
-    len: u64,
-    modified: (i64, u64),
-    changed: (i64, u64),
-}
-
-impl FileKey {
-    pub(super) fn of(stat: &Stat) -> FileKey {
-        FileKey {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            len: stat.st_size.unsigned_abs(),
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
-        }
-    }
-
-    /// Whether its last change is some time ago, or its times are no times of this clock.
-    fn is_quiet(&self, now: i64) -> bool {
-        let last = self.modified.0.max(self.changed.0);
-        last + QUIET <= now
-    }
-}
-
-/// The copies: clone the handle freely.
+/// The files: clone the handle freely.
 #[derive(Clone)]
 pub(crate) struct FileCache(Arc<SharedCache>);
 
 struct SharedCache {
-    /// Bytes of all copies at most.
-    max: u64,
-    /// Those that are charged. AcqRel: the thread that finds room sees that the pages of others are gone.
+    files_max: usize,
+    /// Bytes of all files at most.
+    bytes_max: u64,
+    /// Those that are charged. AcqRel: the thread that finds room sees that the bytes of others are gone.
     charged: Arc<AtomicU64>,
     readers: FileReaders,
+    filling: AtomicUsize,
+    /// Seconds without a change that make a file one to keep the bytes of.
+    quiet: i64,
+    /// Rounds of all workers so far.
+    rounds: AtomicU64,
     state: Mutex<CacheState>,
 }
 
 #[derive(Default)]
 struct CacheState {
-    copies: HashMap<FileKey, FileCopy>,
+    entries: HashMap<Arc<[u8]>, CacheEntry>,
     /// The hand of the clock is at the front.
-    clock: VecDeque<FileKey>,
-    filling: HashSet<FileKey>,
-    seen: HashSet<FileKey>,
-    /// The same in their order.
-    order: VecDeque<FileKey>,
+    clock: VecDeque<Arc<[u8]>>,
 }
 
-struct FileCopy {
-    file: Arc<SealedFile>,
+struct CacheEntry {
+    /// None if the file has gone.
+    file: Option<ServedFile>,
+    /// When the path was last looked up.
+    found: Time,
     used: bool,
 }
 
-/// The charge of a copy.
-#[derive(Debug)]
-struct CopyCharge {
-    bytes: u64,
-    charged: Arc<AtomicU64>,
-}
-
-impl Drop for CopyCharge {
-    fn drop(&mut self) {
-        self.charged.fetch_sub(self.bytes, Ordering::AcqRel);
-    }
-}
-
 impl FileCache {
-    /// Of `max` bytes; of none, there are no copies.
-    pub(crate) fn new(max: u64, readers: FileReaders) -> FileCache {
+    /// Of `files` entries at most, and of `bytes`.
+    pub(crate) fn new(files: usize, bytes: u64, readers: FileReaders) -> FileCache {
+        FileCache::with_quiet(files, bytes, readers, QUIET)
+    }
+
+    fn with_quiet(files: usize, bytes: u64, readers: FileReaders, quiet: i64) -> FileCache {
         FileCache(Arc::new(SharedCache {
-            max,
+            files_max: files.min(FILES_MAX),
+            bytes_max: bytes,
             charged: Arc::default(),
             readers,
+            filling: AtomicUsize::new(0),
+            quiet,
+            rounds: AtomicU64::new(0),
             state: Mutex::new(&STATE, CacheState::default()),
         }))
     }
 
-    /// The copy of a file, if there is one. If there should be one, a thread begins to make it.
-    pub(super) fn find(&self, file: &Arc<File>, key: &FileKey) -> Option<Arc<SealedFile>> {
-        if key.len < LEN_MIN || key.len > self.0.max / FILE_SHARE {
+    /// A round begins: what was found in earlier ones is asked for its state again.
+    pub(crate) fn round(&self, now: Time) -> FileRound {
+        // AcqRel: with the greater number goes all that was there when the earlier round began.
+        let number = self.0.rounds.fetch_add(1, Ordering::AcqRel) + 1;
+        FileRound { number, now }
+    }
+
+    /// The entry at `path` without waiting for a disk.
+    ///
+    /// # Errors
+    /// Those of [`ServedTree::find_in_memory`].
+    pub(crate) fn find_in_memory(
+        &self,
+        tree: &ServedTree,
+        path: &[u8],
+        round: FileRound,
+    ) -> Result<io::Result<FoundEntry>, NotInMemory> {
+        if let Some(file) = self.kept(path, round)
+            && file.is_unchanged(round)
+        {
+            return Ok(Ok(FoundEntry::File(file)));
+        }
+        let found = tree.find_in_memory(path)?;
+        Ok(self.note(path, found, round))
+    }
+
+    /// The same for a thread that may wait: it looks the path up in any case.
+    ///
+    /// # Errors
+    /// Those of [`ServedTree::find`].
+    pub(crate) fn find_waiting(
+        &self,
+        tree: &ServedTree,
+        path: &[u8],
+        round: FileRound,
+    ) -> io::Result<FoundEntry> {
+        self.note(path, tree.find(path), round)
+    }
+
+    /// The file at `path` that was found a moment ago, if a worker may ask for its state.
+    fn kept(&self, path: &[u8], FileRound { now, .. }: FileRound) -> Option<ServedFile> {
+        let mut state = self.0.state.lock();
+        let entry = state.entries.get_mut(path)?;
+        if now >= entry.found + VALID {
             return None;
         }
-        let mut state = self.0.state.lock();
-        if let Some(copy) = state.copies.get_mut(key) {
-            copy.used = true;
-            return Some(Arc::clone(&copy.file));
+        entry.used = true;
+        let file = entry.file.as_ref()?;
+        file.tells_at_once().then(|| file.clone())
+    }
+
+    /// Keeps a file that was found. If it is the one that there is, in the same state, its bytes stay.
+    fn note(
+        &self,
+        path: &[u8],
+        found: io::Result<FoundEntry>,
+        round: FileRound,
+    ) -> io::Result<FoundEntry> {
+        let Ok(FoundEntry::File(file)) = found else {
+            let gone = self.forget(path);
+            drop(gone);
+            return found;
+        };
+        let (file, out) = self.0.put(path, file, round);
+        drop(out);
+        Ok(FoundEntry::File(file))
+    }
+
+    fn forget(&self, path: &[u8]) -> Option<ServedFile> {
+        self.0.state.lock().entries.get_mut(path)?.file.take()
+    }
+
+    /// `range` of a small file whose bytes are kept.
+    pub(crate) fn bytes<'a>(&self, file: &'a ServedFile, range: ByteRange) -> Option<&'a [u8]> {
+        let FileContents::Bytes(bytes, _) = self.contents(file)? else {
+            return None;
+        };
+        let start = usize::try_from(range.start).ok()?;
+        let len = usize::try_from(range.len).ok()?;
+        bytes.get(start..start.checked_add(len)?)
+    }
+
+    /// The job that sends `range` of a file: by reference, if its bytes are kept, else what is in memory.
+    pub(crate) fn send(&self, file: &ServedFile, range: ByteRange) -> SendFile {
+        let range = range.start..range.start.saturating_add(range.len);
+        if let Some(FileContents::Sealed(copy)) = self.contents(file) {
+            return SendFile::sealed(Arc::clone(copy), range);
         }
-        if state.wants(key) {
-            drop(state);
-            let (cache, file, key) = (Arc::clone(&self.0), Arc::clone(file), *key);
-            self.0
-                .readers
-                .run(key.device, move || cache.fill(&file, &key));
+        let mut job = SendFile::new(Arc::clone(file.file()), range);
+        job.set_resident_only(true);
+        job
+    }
+
+    /// The bytes of a file, if they are kept. If they should be, they are read: those of a small file now, as far as they are in
+    /// memory, and of another one by a thread.
+    fn contents<'a>(&self, file: &'a ServedFile) -> Option<&'a FileContents> {
+        if let Some(contents) = file.contents() {
+            return Some(contents);
         }
+        let (len, quiet) = (file.len(), self.0.quiet);
+        if !self.0.fits(len) || !file.is_asked_again() || !file.key().is_quiet(seconds(), quiet) {
+            return None;
+        }
+        if len <= SMALL_MAX {
+            let charge = self.0.charge(len, EVICT_MAX)?;
+            let bytes = file.read_resident()?;
+            return file.keep(FileContents::Bytes(bytes, charge));
+        }
+        self.fill_later(file);
         None
     }
 
-    /// Bytes that the copies take.
+    /// Has a thread read a file.
+    fn fill_later(&self, file: &ServedFile) {
+        let filling = &self.0.filling;
+        if !file.begin_fill() {
+            return;
+        }
+        // A bound for fairness, under which nothing is published.
+        if filling.fetch_add(1, Ordering::Relaxed) >= FILLING_MAX {
+            filling.fetch_sub(1, Ordering::Relaxed);
+            return file.end_fill();
+        }
+        let (cache, file) = (Arc::clone(&self.0), file.clone());
+        self.0.readers.run(file.device(), move || {
+            cache.fill(&file);
+            cache.filling.fetch_sub(1, Ordering::Relaxed);
+            file.end_fill();
+        });
+    }
+
+    /// Lets entries go that were not used for a while, in another thread. False if there are none at all.
+    pub(crate) fn sweep_later(&self, now: Time) -> bool {
+        if self.0.state.lock().entries.is_empty() {
+            return false;
+        }
+        let cache = Arc::clone(&self.0);
+        self.0.readers.run(0, move || cache.sweep(now));
+        true
+    }
+
+    /// Bytes that the files take.
     #[cfg(test)]
     fn charged(&self) -> u64 {
         self.0.charged.load(Ordering::Acquire)
@@ -164,86 +277,129 @@ impl FileCache {
 }
 
 impl CacheState {
-    /// Whether the file was asked for a moment ago, too.
-    fn wants(&mut self, key: &FileKey) -> bool {
-        if self.seen.insert(*key) {
-            self.order.push_back(*key);
-            if self.order.len() > SEEN_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.seen.remove(&oldest);
-            }
-            return false;
-        }
-        key.is_quiet(now()) && self.filling.len() < FILLING_MAX && self.filling.insert(*key)
-    }
-
-    /// Takes out the copy that was not used for the longest time, about.
-    fn evict(&mut self) -> Option<FileCopy> {
-        // After one round all marks are gone.
-        for _ in 0..=2 * self.clock.len() {
-            let key = self.clock.pop_front()?;
-            match self.copies.get_mut(&key) {
-                Some(copy) if copy.used => {
-                    copy.used = false;
-                    self.clock.push_back(key);
+    /// Takes out the entry that was not used for the longest time, about.
+    fn evict(&mut self) -> Option<CacheEntry> {
+        for looked in 1..=LOOK_MAX {
+            let path = self.clock.pop_front()?;
+            match self.entries.get_mut(&path) {
+                Some(entry) if entry.used && looked < LOOK_MAX => {
+                    entry.used = false;
+                    self.clock.push_back(path);
                 }
-                _ => return self.copies.remove(&key),
+                _ => return self.entries.remove(&path),
             }
         }
         None
     }
+
+    /// Takes out those of the next few entries that were last found before `since`.
+    fn take_idle(&mut self, count: usize, since: Time) -> Vec<CacheEntry> {
+        let mut out = Vec::new();
+        for _ in 0..count.min(self.clock.len()) {
+            let Some(path) = self.clock.pop_front() else {
+                break;
+            };
+            match self.entries.get(&path) {
+                Some(entry) if entry.found >= since => self.clock.push_back(path),
+                _ => out.extend(self.entries.remove(&path)),
+            }
+        }
+        out
+    }
 }
 
 impl SharedCache {
-    /// Makes a copy. Without one the file is read at each request.
-    fn fill(&self, file: &File, key: &FileKey) {
-        let copy = self.charge(key.len.next_multiple_of(PAGE));
-        let copy = copy.and_then(|charge| copy_of(file, key, charge).ok());
+    /// Whether a file of `len` bytes may have them kept.
+    fn fits(&self, len: u64) -> bool {
+        len > 0 && len <= self.bytes_max / FILE_SHARE
+    }
+
+    /// Puts a file in the place of the one at this path, unless that is the same; gives the one that is there, and those that
+    /// go.
+    fn put(
+        &self,
+        path: &[u8],
+        file: ServedFile,
+        round: FileRound,
+    ) -> (ServedFile, [Option<ServedFile>; 2]) {
+        file.note_unchanged(round);
         let mut state = self.state.lock();
-        state.filling.remove(key);
-        if let Some(file) = copy {
-            let file = Arc::new(file);
-            state.copies.insert(*key, FileCopy { file, used: false });
-            state.clock.push_back(*key);
+        if let Some(entry) = state.entries.get_mut(path) {
+            (entry.found, entry.used) = (round.now, true);
+            if let Some(old) = &entry.file
+                && old.is_same(&file)
+            {
+                let old = old.clone();
+                old.note_unchanged(round);
+                return (old, [Some(file), None]);
+            }
+            let old = entry.file.replace(file.clone());
+            return (file, [old, None]);
+        }
+        if self.files_max == 0 {
+            return (file, [None, None]);
+        }
+        let full = state.entries.len() >= self.files_max;
+        let evicted = full.then(|| state.evict()).flatten();
+        let path = Arc::<[u8]>::from(path);
+        state.clock.push_back(Arc::clone(&path));
+        let entry = CacheEntry {
+            file: Some(file.clone()),
+            found: round.now,
+            used: false,
+        };
+        state.entries.insert(path, entry);
+        (file, [evicted.and_then(|entry| entry.file), None])
+    }
+
+    /// Reads a file to a memfd. Without one it is read at each request.
+    fn fill(&self, file: &ServedFile) {
+        let charge = self.charge(file.len().next_multiple_of(PAGE), usize::MAX);
+        if let Some(copy) = charge.and_then(|charge| copy_of(file, charge).ok()) {
+            file.keep(FileContents::Sealed(Arc::new(copy)));
         }
     }
 
-    /// Makes room; none if others need what there is.
-    fn charge(&self, bytes: u64) -> Option<CopyCharge> {
-        loop {
-            let mut state = self.state.lock();
-            let room = state.copies.len() < COPIES_MAX;
-            let max = self.max.checked_sub(bytes).filter(|_| room);
-            let charged = max.and_then(|max| {
-                let add = |charged| (charged <= max).then_some(charged + bytes);
-                let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-                self.charged.fetch_update(set, fetch, add).ok()
-            });
-            if charged.is_some() {
-                return Some(CopyCharge {
-                    bytes,
-                    charged: Arc::clone(&self.charged),
-                });
+    /// Makes room by letting so many entries go at most; none if others need what there is.
+    fn charge(&self, bytes: u64, evict_max: usize) -> Option<BytesCharge> {
+        let max = self.bytes_max.checked_sub(bytes)?;
+        for _ in 0..=evict_max {
+            let add = |charged| (charged <= max).then_some(charged + bytes);
+            let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+            if self.charged.fetch_update(set, fetch, add).is_ok() {
+                let charged = Arc::clone(&self.charged);
+                return Some(BytesCharge { bytes, charged });
             }
-            let evicted = state.evict();
-            drop(state);
+            let evicted = self.state.lock().evict();
             // Its charge goes here, unless a connection still sends it.
             evicted?;
+        }
+        None
+    }
+
+    /// Lets entries go that no request used in the last [`IDLE`] before `now`.
+    fn sweep(&self, now: Time) {
+        let since = Time::from_nanos(now.as_nanos().saturating_sub(IDLE.as_nanos() as u64));
+        let mut left = self.state.lock().clock.len();
+        while left > 0 {
+            let piece = left.min(SWEEP_PIECE);
+            left -= piece;
+            let idle = self.state.lock().take_idle(piece, since);
+            drop(idle);
         }
     }
 }
 
-/// A copy of a file in the state that `key` names.
-fn copy_of(file: &File, key: &FileKey, charge: CopyCharge) -> io::Result<SealedFile> {
+/// A copy of a file in the state that it was opened in.
+fn copy_of(file: &ServedFile, charge: BytesCharge) -> io::Result<SealedFile> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut copy = File::from(rustix::fs::memfd_create("mbuma-file", flags)?);
-    let mut piece = vec![0; PIECE.min(usize::try_from(key.len).unwrap_or(PIECE))];
+    let mut piece = vec![0; PIECE.min(usize::try_from(file.len()).unwrap_or(PIECE))];
     let mut at = 0;
-    while at < key.len {
-        let wanted = usize::try_from(key.len - at).map_or(PIECE, |left| left.min(PIECE));
+    while at < file.len() {
+        let wanted = usize::try_from(file.len() - at).map_or(PIECE, |left| left.min(PIECE));
         let room = piece.get_mut(..wanted).unwrap_or_default();
-        let n = match file.read_at(room, at) {
+        let n = match file.file().read_at(room, at) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
             other => other?,
@@ -251,7 +407,7 @@ fn copy_of(file: &File, key: &FileKey, charge: CopyCharge) -> io::Result<SealedF
         copy.write_all(room.get(..n).unwrap_or_default())?;
         at += n as u64;
     }
-    if FileKey::of(&rustix::fs::fstat(file)?) != *key {
+    if !file.has_state() {
         return Err(ErrorKind::StaleNetworkFileHandle.into());
     }
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
@@ -261,9 +417,16 @@ fn copy_of(file: &File, key: &FileKey, charge: CopyCharge) -> io::Result<SealedF
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+fn seconds() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+}
+
+impl FileKey {
+    /// Whether its last change is some time ago, or its times are no times of this clock.
+    fn is_quiet(&self, now: i64, quiet: i64) -> bool {
+        self.last_change().saturating_add(quiet) <= now
+    }
 }
 
 #[cfg(test)]

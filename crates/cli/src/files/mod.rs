@@ -12,8 +12,8 @@
 //! Sources: openat2(2), statfs(2).
 
 mod cache;
+mod contents;
 mod names;
-mod opened;
 mod readers;
 mod served_file;
 
@@ -22,14 +22,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
 use rustix::io::Errno;
 
-pub(crate) use cache::FileCache;
+pub(crate) use cache::{FileCache, IDLE};
 pub(crate) use names::DirectoryNames;
-pub(crate) use opened::OpenedFiles;
 pub(crate) use readers::{FileReaders, ReadId};
-pub(crate) use served_file::ServedFile;
+pub(crate) use served_file::{FileRound, ServedFile};
 
 /// The kernel asks again when a directory was renamed under it: so often at most.
 const ATTEMPTS_MAX: usize = 8;
@@ -103,7 +102,10 @@ impl ServedTree {
     /// # Errors
     /// Those of openat2(2): EXDEV for a path that leads out of the directory.
     pub(crate) fn find(&self, path: &[u8]) -> io::Result<FoundEntry> {
-        entry(self.open_below(path, ENTRY)?)
+        let fd = self.open_below(path, ENTRY)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        let tells_at_once = self.opens_at_once && stat.st_dev == self.device;
+        Ok(entry(fd, &stat, tells_at_once))
     }
 
     /// The same without waiting for a disk.
@@ -126,7 +128,10 @@ impl ServedTree {
                 device: number_of_first(path),
             }),
             Err(e) => Ok(Err(e.into())),
-            Ok(fd) => Ok(entry(fd)),
+            Ok(fd) => {
+                let stat = rustix::fs::fstat(&fd).map_err(io::Error::from);
+                Ok(stat.map(|stat| entry(fd, &stat, true)))
+            }
         }
     }
 
@@ -156,13 +161,12 @@ fn number_of_first(path: &[u8]) -> u64 {
 }
 
 /// The entry that was opened.
-fn entry(fd: OwnedFd) -> io::Result<FoundEntry> {
-    let stat = rustix::fs::fstat(&fd)?;
-    Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => FoundEntry::File(ServedFile::new(fd, &stat)),
+fn entry(fd: OwnedFd, stat: &Stat, tells_at_once: bool) -> FoundEntry {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FoundEntry::File(ServedFile::new(fd, stat, tells_at_once)),
         FileType::Directory => FoundEntry::Directory(fd),
         _ => FoundEntry::Other,
-    })
+    }
 }
 
 impl AsFd for ServedTree {

@@ -1,106 +1,199 @@
-//! A file that is being sent.
+//! A file that is served: open, with the state that it was opened in.
 //!
-//! Invariants: its length is that of the moment when it was opened. A worker reads only what is in memory.
+//! Invariants: its length is that of the moment when it was opened; bytes that are kept are those of that state. A worker
+//! asks for its state, and reads, only what is in memory.
 //! Locks: none.
 
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mbuma::socket::SendFile;
+use kern::Time;
 use rustix::fs::Stat;
 use rustix::io::ReadWriteFlags;
 
-use super::cache::{FileCache, FileKey};
-use crate::http::range::ByteRange;
+use super::contents::FileContents;
+use crate::http::representation::Representation;
 
-/// Bytes of a file at most whose contents requests share: copying them costs less than a read.
-const CONTENTS_MAX: u64 = 16 << 10;
-
-/// An open file.
-#[derive(Clone, Debug)]
-pub(crate) struct ServedFile {
-    file: Arc<File>,
-    key: FileKey,
+/// A state of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileKey {
+    device: u64,
+    inode: u64,
     len: u64,
-    modified: SystemTime,
-    /// Other requests have the same file.
-    is_shared: bool,
-    /// All bytes of a small file, once a request has read them for the others; none if it could not.
-    contents: Arc<OnceLock<Option<Vec<u8>>>>,
+    modified: (i64, u64),
+    changed: (i64, u64),
 }
 
-impl ServedFile {
-    pub(super) fn new(fd: OwnedFd, stat: &Stat) -> ServedFile {
-        let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
-        let nanos = Duration::from_nanos(stat.st_mtime_nsec);
-        let modified = match stat.st_mtime < 0 {
-            true => UNIX_EPOCH.checked_sub(seconds),
-            false => UNIX_EPOCH.checked_add(seconds),
-        };
-        ServedFile {
-            file: Arc::new(File::from(fd)),
-            key: FileKey::of(stat),
+/// An open file: clone the handle freely.
+#[derive(Clone, Debug)]
+pub(crate) struct ServedFile(Arc<OpenFile>);
+
+#[derive(Debug)]
+struct OpenFile {
+    file: Arc<File>,
+    key: FileKey,
+    modified: SystemTime,
+    /// The kernel tells its state without waiting for a disk or a server.
+    tells_at_once: bool,
+    /// The last round in which it was in this state. AcqRel: that it was so is known with the number.
+    unchanged: AtomicU64,
+    contents: OnceLock<FileContents>,
+    /// As answers show it under its own name.
+    shown: OnceLock<Representation>,
+    /// A request has asked for its bytes. Relaxed: nothing is published under it.
+    is_asked: AtomicBool,
+    /// A thread reads its bytes. Relaxed: they are published by `contents`.
+    is_filled: AtomicBool,
+}
+
+/// A round of a worker's loop in which requests are answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileRound {
+    /// Greater than that of each round that began before.
+    pub(super) number: u64,
+    pub(super) now: Time,
+}
+
+impl FileKey {
+    pub(super) fn of(stat: &Stat) -> FileKey {
+        FileKey {
+            device: stat.st_dev,
+            inode: stat.st_ino,
             len: stat.st_size.unsigned_abs(),
-            modified: modified.unwrap_or(UNIX_EPOCH) + nanos,
-            is_shared: false,
-            contents: Arc::default(),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
 
-    /// The same for one more request.
-    pub(super) fn share(&self) -> ServedFile {
-        ServedFile {
-            is_shared: true,
-            ..self.clone()
-        }
+    /// When it became this state, in seconds since 1970.
+    pub(super) fn last_change(&self) -> i64 {
+        self.modified.0.max(self.changed.0)
+    }
+
+    fn modified(&self) -> SystemTime {
+        let (seconds, nanos) = self.modified;
+        let since = Duration::from_secs(seconds.unsigned_abs());
+        let modified = match seconds < 0 {
+            true => UNIX_EPOCH.checked_sub(since),
+            false => UNIX_EPOCH.checked_add(since),
+        };
+        modified.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(nanos)
+    }
+}
+
+impl ServedFile {
+    /// A file that was opened, and tells its state at once or not.
+    pub(super) fn new(fd: OwnedFd, stat: &Stat, tells_at_once: bool) -> ServedFile {
+        let key = FileKey::of(stat);
+        ServedFile(Arc::new(OpenFile {
+            file: Arc::new(File::from(fd)),
+            modified: key.modified(),
+            key,
+            tells_at_once,
+            unchanged: AtomicU64::new(0),
+            contents: OnceLock::new(),
+            shown: OnceLock::new(),
+            is_asked: AtomicBool::new(false),
+            is_filled: AtomicBool::new(false),
+        }))
     }
 
     /// Bytes of it.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.0.key.len
     }
 
     /// When it was last changed.
     pub(crate) fn modified(&self) -> SystemTime {
-        self.modified
+        self.0.modified
     }
 
     /// The number of its file system.
     pub(crate) fn device(&self) -> u64 {
-        self.key.device
+        self.0.key.device
     }
 
-    /// `range` of a small file that several requests ask for, without another read, if all of it is in memory.
-    pub(crate) fn contents(&self, range: ByteRange) -> Option<&[u8]> {
-        if !self.is_shared || self.len > CONTENTS_MAX {
-            return None;
+    /// The file as answers show it that is asked for by its own name; the first one makes that.
+    pub(crate) fn shown_as(&self, make: impl FnOnce() -> Representation) -> &Representation {
+        self.0.shown.get_or_init(make)
+    }
+
+    pub(super) fn key(&self) -> &FileKey {
+        &self.0.key
+    }
+
+    pub(super) fn file(&self) -> &Arc<File> {
+        &self.0.file
+    }
+
+    pub(super) fn tells_at_once(&self) -> bool {
+        self.0.tells_at_once
+    }
+
+    /// Whether `other` is the same file in the same state, and of no more use.
+    pub(super) fn is_same(&self, other: &ServedFile) -> bool {
+        self.0.key == other.0.key && self.0.tells_at_once >= other.0.tells_at_once
+    }
+
+    /// Whether the file is there, and in the state that it was opened in; the kernel is asked once a round.
+    pub(super) fn is_unchanged(&self, round: FileRound) -> bool {
+        if self.0.unchanged.load(Ordering::Acquire) >= round.number {
+            return true;
         }
-        let contents = self.contents.get_or_init(|| self.read_resident());
-        let start = usize::try_from(range.start).ok()?;
-        let len = usize::try_from(range.len).ok()?;
-        contents.as_ref()?.get(start..start.checked_add(len)?)
-    }
-
-    fn read_resident(&self) -> Option<Vec<u8>> {
-        let mut contents = vec![0; usize::try_from(self.len).ok()?];
-        let mut room = [IoSliceMut::new(&mut contents)];
-        let read = rustix::io::preadv2(&self.file, &mut room, 0, ReadWriteFlags::NOWAIT);
-        (read == Ok(contents.len())).then_some(contents)
-    }
-
-    /// The job that sends `range` of it: from a copy, if there is one, else what is in memory.
-    pub(crate) fn send(&self, range: ByteRange, cache: &FileCache) -> SendFile {
-        let range = range.start..range.start.saturating_add(range.len);
-        match cache.find(&self.file, &self.key) {
-            Some(copy) => SendFile::sealed(copy, range),
-            None => {
-                let mut job = SendFile::new(Arc::clone(&self.file), range);
-                job.set_resident_only(true);
-                job
-            }
+        let same = self.has_state();
+        if same {
+            self.note_unchanged(round);
         }
+        same
+    }
+
+    /// It was seen in this state in the round.
+    pub(super) fn note_unchanged(&self, round: FileRound) {
+        self.0.unchanged.fetch_max(round.number, Ordering::AcqRel);
+    }
+
+    /// Whether the file is in the state that it was opened in. Its name is part of that: to be removed, or to give its name to
+    /// another file, changes it.
+    pub(super) fn has_state(&self) -> bool {
+        let stat = rustix::fs::fstat(self.file());
+        stat.is_ok_and(|stat| stat.st_nlink > 0 && FileKey::of(&stat) == self.0.key)
+    }
+
+    /// Its bytes, if they are kept.
+    pub(super) fn contents(&self) -> Option<&FileContents> {
+        self.0.contents.get()
+    }
+
+    /// Keeps its bytes.
+    pub(super) fn keep(&self, contents: FileContents) -> Option<&FileContents> {
+        // Another thread may have read them as well.
+        let _ = self.0.contents.set(contents);
+        self.contents()
+    }
+
+    /// Whether its bytes were asked for before.
+    pub(super) fn is_asked_again(&self) -> bool {
+        self.0.is_asked.swap(true, Ordering::Relaxed)
+    }
+
+    /// False if a thread reads its bytes already.
+    pub(super) fn begin_fill(&self) -> bool {
+        !self.0.is_filled.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn end_fill(&self) {
+        self.0.is_filled.store(false, Ordering::Relaxed);
+    }
+
+    /// All bytes of it, if all are in memory and it is in its state.
+    pub(super) fn read_resident(&self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.len()).ok()?];
+        let mut room = [IoSliceMut::new(&mut bytes)];
+        let read = rustix::io::preadv2(self.file(), &mut room, 0, ReadWriteFlags::NOWAIT);
+        (read == Ok(bytes.len()) && self.has_state()).then_some(bytes)
     }
 }

@@ -2,9 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use crate::http::range::ByteRange;
-
-use super::{DirectoryNames, FoundEntry, OpenedFiles, ServedTree};
+use super::{DirectoryNames, FoundEntry, ServedTree};
 
 /// A directory with a served one inside, which goes away.
 struct Place(PathBuf);
@@ -95,43 +93,6 @@ fn a_way_that_may_wait_for_a_disk_is_not_gone() {
         tree.find_in_memory(b"below/file").err(),
         Some(super::NotInMemory { device })
     );
-}
-
-#[test]
-fn opened_files_are_those_of_their_paths_and_are_forgotten() {
-    // Breaks when a request gets another file, or one of an earlier round, or a round keeps descriptors without bound.
-    let place = Place::new("opened");
-    let tree = place.tree();
-    let Ok(FoundEntry::File(file)) = tree.find(b"below/file") else {
-        panic!("no file");
-    };
-    let mut opened = OpenedFiles::default();
-    opened.add(b"below/file", &file);
-    assert_eq!(opened.find(b"below/file").map(|file| file.len()), Some(10));
-    assert!(opened.find(b"below/fil").is_none());
-    let range = |start, len| ByteRange { start, len };
-    assert_eq!(file.contents(range(0, 10)), None, "the first one reads");
-    let second = opened.find(b"below/file").expect("it was added");
-    // A file system that can't tell what is in memory may be below the temporary directory.
-    if let Some(contents) = second.contents(range(2, 3)) {
-        assert_eq!(contents, b"234");
-        assert_eq!(second.contents(range(8, 3)), None);
-        fs::write(place.0.join("served/below/file"), "x").expect("our file");
-        let third = opened.find(b"below/file").expect("it was added");
-        assert_eq!(third.contents(range(0, 10)), Some(&b"0123456789"[..]));
-        let Ok(FoundEntry::File(short)) = tree.find(b"below/file") else {
-            panic!("no file");
-        };
-        fs::write(place.0.join("served/below/file"), "").expect("our file");
-        assert_eq!(short.share().contents(range(0, 1)), None, "it is shorter");
-    }
-    for n in 0..100 {
-        opened.add(format!("{n}").as_bytes(), &file);
-    }
-    let kept = (0..100).filter(|n| opened.find(format!("{n}").as_bytes()).is_some());
-    assert_eq!(kept.count(), 15);
-    opened.forget();
-    assert!(opened.find(b"below/file").is_none());
 }
 
 #[test]

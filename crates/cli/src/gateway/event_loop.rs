@@ -276,7 +276,10 @@ impl LocalTasks for Worker {
         let token = Token::from_number(key);
         match (token.kind(), &mut self.services) {
             (Some(SourceKind::Connection), _) => self.connections.wake(token),
-            (Some(SourceKind::HttpConnection | SourceKind::TlsHandshake), _) => {
+            (
+                Some(SourceKind::HttpConnection | SourceKind::TlsHandshake | SourceKind::FileSweep),
+                _,
+            ) => {
                 if let Some(web) = &mut self.web {
                     web.timer(&mut self.shared, token);
                 }

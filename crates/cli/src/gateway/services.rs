@@ -86,6 +86,7 @@ impl Services {
             | SourceKind::HttpListener
             | SourceKind::HttpConnection
             | SourceKind::TlsHandshake
+            | SourceKind::FileSweep
             | SourceKind::Datagrams
             | SourceKind::Echoes
             | SourceKind::Dhcp4
@@ -122,6 +123,7 @@ impl Services {
             | SourceKind::HttpListener
             | SourceKind::HttpConnection
             | SourceKind::TlsHandshake
+            | SourceKind::FileSweep
             | SourceKind::Datagrams
             | SourceKind::Inlet
             | SourceKind::Echoes
@@ -170,6 +172,7 @@ impl Services {
             | SourceKind::HttpListener
             | SourceKind::HttpConnection
             | SourceKind::TlsHandshake
+            | SourceKind::FileSweep
             | SourceKind::Flow
             | SourceKind::Inlet
             | SourceKind::Ping

@@ -54,6 +54,8 @@ const PAGES_PREFIX: &str = "/.mbuma";
 const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections at most.
 const CONNECTIONS_MAX: usize = 1 << 18;
+/// One descriptor in so many may be a served file that is kept open.
+const SERVED_FILES_SHARE: usize = 8;
 /// Connections to that port that wait at most.
 const HTTP_BACKLOG: usize = 1024;
 /// Datagrams of the guest that wait for their turn at most: as many as there may be flows, so that a burst of new flows
@@ -222,11 +224,14 @@ fn site(
         alone,
         ..
     } = &opts.serve;
+    let bytes = if dir.is_some() { opts.serve.cache() } else { 0 };
+    let storage = FileStorage::new(served_files_max(), bytes);
     let files = |dir: &PathBuf| {
         let doing = format!("opening {} to serve it", dir.display());
         let tree = ServedTree::open(dir).map_err(Error::io(&doing))?;
         Ok::<_, Error>(SiteFiles {
             tree,
+            cache: storage.cache.clone(),
             prefix: if alone.is_some() { "" } else { FILES_PREFIX },
             listing: !no_listing,
         })
@@ -250,11 +255,16 @@ fn site(
         listeners,
         responder: Responder::new(fixed.clone(), pages, files),
         tls: tls.transpose()?,
-        storage: FileStorage::new(if dir.is_some() { opts.serve.cache() } else { 0 }),
+        storage,
         log,
         connections_max: (opts.serve.connections_max() / workers).max(1),
         drains: alone.is_some(),
     }))
+}
+
+/// Files that are kept open at most.
+fn served_files_max() -> usize {
+    limits::descriptors().unwrap_or(0) / SERVED_FILES_SHARE
 }
 
 /// The configuration of TLS. Says the fingerprint of a certificate that no file has.

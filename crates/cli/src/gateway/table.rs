@@ -25,6 +25,8 @@ pub(super) enum SourceKind {
     HttpConnection,
     /// A TLS handshake of a client of served files.
     TlsHandshake,
+    /// The files that no request uses.
+    FileSweep,
     /// A connection between guest and host.
     Connection,
     /// A published TCP port.
@@ -60,12 +62,13 @@ pub(super) enum SourceKind {
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [SourceKind; 21] = [
+const KINDS: [SourceKind; 22] = [
     SourceKind::Lifecycle,
     SourceKind::Interceptor,
     SourceKind::HttpListener,
     SourceKind::HttpConnection,
     SourceKind::TlsHandshake,
+    SourceKind::FileSweep,
     SourceKind::Connection,
     SourceKind::Listener,
     SourceKind::Datagrams,

@@ -16,6 +16,7 @@
 //! Locks: `fixed` (STATS), with nothing called under it.
 
 mod connection;
+mod due_table;
 mod handshakes;
 mod log_file;
 mod reading;
@@ -34,9 +35,10 @@ use rustls::ServerConfig;
 
 use super::figures::{Fixed, Gauges};
 use super::shared::Shared;
-use super::table::{SourceKind, Table, Token};
-use crate::files::{FileCache, FileReaders, OpenedFiles};
+use super::table::{SourceKind, Token};
+use crate::files::{self, FileCache, FileReaders, FileRound};
 use connection::{WebConnection, WebNext};
+use due_table::DueTable;
 use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
 use log_file::LogLines;
@@ -78,11 +80,11 @@ pub(super) struct FileStorage {
 }
 
 impl FileStorage {
-    /// With copies of `cache_max` bytes at most.
-    pub(super) fn new(cache_max: u64) -> FileStorage {
+    /// With `files` open at most, and so many bytes of them.
+    pub(super) fn new(files: usize, bytes: u64) -> FileStorage {
         let readers = FileReaders::default();
         FileStorage {
-            cache: FileCache::new(cache_max, readers.clone()),
+            cache: FileCache::new(files, bytes, readers.clone()),
             readers,
         }
     }
@@ -107,11 +109,13 @@ pub(super) struct WebSite {
 pub(super) struct Web {
     site: Arc<WebSite>,
     wake: Arc<TaskWaker>,
-    connections: Table<WebConnection>,
+    connections: DueTable<WebConnection>,
     handshakes: Option<Handshakes>,
     log: LogLines,
-    /// Those of this round.
-    opened: OpenedFiles,
+    /// This round, once there was a request in it.
+    round: Option<FileRound>,
+    /// The timer is set that lets files go which no request uses.
+    sweeps: bool,
     /// The server ends: no connection and no request is taken any more.
     drains: bool,
 }
@@ -125,9 +129,10 @@ impl Web {
             handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),
             wake: shared.wake_for(Token::only(SourceKind::HttpListener)),
-            connections: Table::new(SourceKind::HttpConnection),
+            connections: DueTable::new(SourceKind::HttpConnection),
             log: LogLines::default(),
-            opened: OpenedFiles::default(),
+            round: None,
+            sweeps: false,
             drains: false,
         }
     }
@@ -163,7 +168,7 @@ impl Web {
     /// Begins to serve.
     fn begin(&mut self, shared: &mut Shared, stream: WebStream) {
         if self.connections.len() >= self.site.connections_max {
-            self.end_most_due(shared);
+            self.end_first_due(shared);
         }
         let token = self.connections.next_token();
         let logs = self.site.log.is_some();
@@ -190,20 +195,27 @@ impl Web {
         let Some(connection) = self.connections.find(token) else {
             return;
         };
-        match connection.turn(shared, &self.site, &mut self.opened, gauges) {
+        let begin = || self.site.storage.cache.round(shared.now());
+        let round = *self.round.get_or_insert_with(begin);
+        match connection.turn(shared, &self.site, round, gauges) {
             Ok(WebNext::Wait) => {}
             Ok(WebNext::Again) => connection.wake(),
             Ok(WebNext::Close) => drop(self.remove(shared, token)),
             Err(e) => self.end(shared, token, e),
         }
+        self.connections.note(token);
         self.collect_log(token);
     }
 
     /// A connection's timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
-        if token.kind() == Some(SourceKind::TlsHandshake) {
-            let handshakes = self.handshakes.iter_mut();
-            return handshakes.for_each(|handshakes| handshakes.timer(shared, token));
+        match token.kind() {
+            Some(SourceKind::TlsHandshake) => {
+                let handshakes = self.handshakes.iter_mut();
+                return handshakes.for_each(|handshakes| handshakes.timer(shared, token));
+            }
+            Some(SourceKind::FileSweep) => return self.sweep(shared),
+            _ => {}
         }
         let Some(connection) = self.connections.find(token) else {
             return;
@@ -214,12 +226,24 @@ impl Web {
             Ok(WebNext::Close) => drop(self.remove(shared, token)),
             Err(e) => self.end(shared, token, e),
         }
+        self.connections.note(token);
     }
 
-    /// A round of the loop ends: writes the lines of the log, and forgets the files that were opened in it.
+    /// A round of the loop ends: writes the lines of the log. The next one asks files for their state again.
     pub(super) fn end_round(&mut self, shared: &mut Shared) {
-        self.opened.forget();
+        if self.round.take().is_some() && !self.sweeps {
+            self.sweeps = true;
+            shared.after(files::IDLE, Token::only(SourceKind::FileSweep));
+        }
         self.flush_log(shared);
+    }
+
+    /// Lets files go that no request uses, and again later, until there are none.
+    fn sweep(&mut self, shared: &mut Shared) {
+        self.sweeps = self.site.storage.cache.sweep_later(shared.now());
+        if self.sweeps {
+            shared.after(files::IDLE, Token::only(SourceKind::FileSweep));
+        }
     }
 
     fn flush_log(&mut self, shared: &mut Shared) {
@@ -257,10 +281,8 @@ impl Web {
     }
 
     /// Ends the connection whose patience ends first; one that sends only if all do.
-    fn end_most_due(&mut self, shared: &mut Shared) {
-        let connections = self.connections.iter();
-        let most_due = connections.min_by_key(|(_, connection)| connection.due());
-        if let Some((token, _)) = most_due {
+    fn end_first_due(&mut self, shared: &mut Shared) {
+        if let Some(token) = self.connections.first_due() {
             self.abort(shared, token);
         }
     }
@@ -271,8 +293,7 @@ impl Web {
         if self.site.drains && !self.drains {
             self.drains = true;
             self.handshakes.iter_mut().for_each(Handshakes::close);
-            let all = self.connections.iter().map(|(token, _)| token);
-            for token in all.collect::<Vec<_>>() {
+            for token in self.connections.tokens() {
                 if self
                     .connections
                     .find(token)

@@ -16,6 +16,7 @@
 //! | [`validators`] | does the client have it already? |
 //! | [`range`] | which bytes of it? |
 //! | [`coding`] | in which coding may it be sent? |
+//! | [`representation`] | how is a file shown: its length, type and marks? |
 //! | [`plan`] | which head and which body answer it? |
 //! | [`listing`] | how does a directory look? |
 //! | [`access_log`] | which line does the log get? |
@@ -31,6 +32,7 @@ pub(crate) mod date;
 pub(crate) mod listing;
 pub(crate) mod plan;
 pub(crate) mod range;
+pub(crate) mod representation;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod target;

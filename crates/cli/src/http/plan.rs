@@ -5,21 +5,17 @@
 //! Sources: RFC 9110 sections 8.3, 14.4 to 14.6, 15.3.7, 15.4.5; RFC 9112 sections 6 and 7.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::time::SystemTime;
 
-use super::coding::Coding;
 use super::date;
 use super::range::{self, ByteRange, RangeChoice};
+use super::representation::Representation;
 use super::request::HttpRequest;
 use super::status::HttpStatus;
-use super::target::FilePath;
 use super::validators::{Condition, Validators};
 
 /// The line between the parts of several ranges. Parts have lengths, so that it need not be absent from the file.
 const BOUNDARY: &str = "mbuma-61c8e9f0d2b74a35";
-/// The type of a file whose name tells none.
-const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// A part of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,19 +41,6 @@ pub(crate) struct ResponsePlan {
     pub(crate) head_len: usize,
     /// The connection ends after it.
     pub(crate) last: bool,
-}
-
-/// Facts about a file before a byte of it is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Representation<'a> {
-    /// The path that was asked for: its name tells the type.
-    pub(crate) path: &'a FilePath,
-    /// Bytes of the file that is sent.
-    pub(crate) len: u64,
-    /// When that file was last changed.
-    pub(crate) modified: SystemTime,
-    /// The file that is sent is the compressed one.
-    pub(crate) coding: Option<Coding>,
 }
 
 /// Facts about a request that each answer needs.
@@ -97,11 +80,11 @@ impl Terms {
 /// The response with a file, or why the client gets less.
 pub(crate) fn file(
     request: &HttpRequest<'_>,
-    file: &Representation<'_>,
+    file: &Representation,
     now: SystemTime,
 ) -> ResponsePlan {
     let terms = Terms::of(request, now);
-    let validators = Validators::of(file.len, file.modified, file.coding, now);
+    let validators = file.validators(now);
     match validators.judge(request) {
         Condition::Failed => return error(HttpStatus::PreconditionFailed, &terms),
         Condition::NotModified => {
@@ -125,35 +108,34 @@ pub(crate) fn file(
     }
 }
 
-fn whole(terms: &Terms, validators: &Validators, file: &Representation<'_>) -> ResponsePlan {
-    let head = HeadWriter::begin(HttpStatus::Ok, terms)
-        .state(validators, file)
-        .field("Accept-Ranges", "bytes")
-        .field("Content-Type", &type_of(file.path));
-    let body = (file.len > 0).then(|| BodyPart::File(ByteRange::whole(file.len)));
-    head.with_body(terms, file.len, body.into_iter().collect())
+fn whole(terms: &Terms, validators: &Validators<'_>, file: &Representation) -> ResponsePlan {
+    let mut head = HeadWriter::begin(HttpStatus::Ok, terms).state(validators, file);
+    head.text.push_str(&file.whole);
+    let sends = file.len > 0 && !terms.head_only;
+    let body = sends.then(|| BodyPart::File(ByteRange::whole(file.len)));
+    head.end(terms, body.into_iter().collect())
 }
 
 fn one_part(
     terms: &Terms,
-    validators: &Validators,
-    file: &Representation<'_>,
+    validators: &Validators<'_>,
+    file: &Representation,
     part: ByteRange,
 ) -> ResponsePlan {
     let head = HeadWriter::begin(HttpStatus::PartialContent, terms)
         .state(validators, file)
-        .field("Content-Type", &type_of(file.path))
+        .field("Content-Type", &file.kind)
         .field("Content-Range", &part.content_range(file.len));
     head.with_body(terms, part.len, vec![BodyPart::File(part)])
 }
 
 fn several_parts(
     terms: &Terms,
-    validators: &Validators,
-    file: &Representation<'_>,
+    validators: &Validators<'_>,
+    file: &Representation,
     parts: &[ByteRange],
 ) -> ResponsePlan {
-    let kind = type_of(file.path);
+    let kind = &file.kind;
     let mut body = Vec::new();
     let mut len = 0;
     let mut bytes = |body: &mut Vec<BodyPart>, text: String| {
@@ -227,16 +209,6 @@ pub(crate) fn page(kind: &str, body: String, terms: &Terms) -> ResponsePlan {
     head.with_body(terms, len, vec![BodyPart::Bytes(body.into_bytes())])
 }
 
-/// The type that a file's name tells.
-fn type_of(path: &FilePath) -> String {
-    let name = path.display();
-    let guess = mime_guess::from_path(Path::new(&*name)).first_raw();
-    match guess.unwrap_or(UNKNOWN_TYPE) {
-        text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
-        other => other.to_owned(),
-    }
-}
-
 /// A head that is being written.
 struct HeadWriter {
     status: HttpStatus,
@@ -247,34 +219,29 @@ impl HeadWriter {
     fn begin(status: HttpStatus, terms: &Terms) -> HeadWriter {
         let mut text = String::with_capacity(384);
         // Writing to a string can't fail, here and below.
-        let _ = write!(
-            text,
-            "HTTP/1.1 {} {}\r\nServer: mbuma\r\nDate: {}\r\n",
-            status.code(),
-            status.reason(),
-            date::text(terms.now)
-        );
+        let _ = match status {
+            HttpStatus::Ok => write!(text, "HTTP/1.1 200 OK"),
+            _ => write!(text, "HTTP/1.1 {} {}", status.code(), status.reason()),
+        };
+        text.push_str("\r\nServer: mbuma\r\nDate: ");
+        date::push_now(terms.now, &mut text);
+        text.push_str("\r\n");
         HeadWriter { status, text }
     }
 
     /// `value` has no end of line: it is ours, or was made of escaped bytes.
     fn field(mut self, name: &str, value: &str) -> HeadWriter {
         debug_assert!(!value.contains(['\r', '\n']));
-        let _ = write!(self.text, "{name}: {value}\r\n");
+        for text in [name, ": ", value, "\r\n"] {
+            self.text.push_str(text);
+        }
         self
     }
 
     /// The fields that tell the state of the file.
-    fn state(self, validators: &Validators, file: &Representation<'_>) -> HeadWriter {
-        let head = self
-            .field("ETag", &validators.etag())
-            .field("Last-Modified", &validators.last_modified());
-        match file.coding {
-            Some(coding) => head
-                .field("Content-Encoding", coding.name())
-                .field("Vary", "Accept-Encoding"),
-            None => head,
-        }
+    fn state(mut self, validators: &Validators<'_>, file: &Representation) -> HeadWriter {
+        file.push_state(validators, &mut self.text);
+        self
     }
 
     /// The status in words, for people.

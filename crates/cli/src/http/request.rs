@@ -6,6 +6,8 @@
 //! Locks: none.
 //! Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
 
+use std::mem::MaybeUninit;
+
 use super::status::HttpStatus;
 
 /// Bytes of a request line with its fields at most.
@@ -44,9 +46,9 @@ pub(crate) struct HttpRequest<'a> {
 /// # Errors
 /// The status to answer with before the connection ends.
 pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut head = httparse::Request::new(&mut fields);
-    let len = match head.parse(bytes) {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    let len = match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(httparse::Status::Complete(len)) => len,
         Err(httparse::Error::TooManyHeaders) => return Err(HttpStatus::HeaderFieldsTooLarge),
         Ok(httparse::Status::Partial) | Err(_) => return Err(HttpStatus::BadRequest),

@@ -7,6 +7,7 @@
 //! Locks: none.
 //! Sources: RFC 9110 sections 8.8, 13.1 and 13.2.2.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::coding::Coding;
@@ -17,10 +18,10 @@ use super::request::HttpRequest;
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Marks that tell one state of a file from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Validators {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validators<'a> {
     /// In quotes, without the mark of a weak one.
-    opaque: String,
+    opaque: &'a str,
     weak: bool,
     /// In whole seconds.
     modified: SystemTime,
@@ -37,29 +38,31 @@ pub(crate) enum Condition {
     Failed,
 }
 
-impl Validators {
-    /// Of a file, or of its compressed form, at the time `now`.
-    pub(crate) fn of(
-        len: u64,
-        modified: SystemTime,
-        coding: Option<Coding>,
-        now: SystemTime,
-    ) -> Validators {
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let suffix = coding.map_or("", Coding::suffix).trim_start_matches('.');
+/// The entity tag of a file, or of its compressed form, in quotes and without the mark of a weak one.
+pub(crate) fn opaque_tag(len: u64, modified: SystemTime, coding: Option<Coding>) -> String {
+    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let suffix = coding.map_or("", Coding::suffix).trim_start_matches('.');
+    format!("\"{:x}-{len:x}{suffix}\"", since.as_nanos())
+}
+
+impl Validators<'_> {
+    /// Of a file with this tag that was last changed at `modified`, at the time `now`.
+    pub(crate) fn of(opaque: &str, modified: SystemTime, now: SystemTime) -> Validators<'_> {
         // A time in the future is not settled either.
         let age = now.duration_since(modified).unwrap_or_default();
         Validators {
-            opaque: format!("\"{:x}-{len:x}{suffix}\"", since.as_nanos()),
+            opaque,
             weak: age < SETTLED,
             modified: date::whole(modified),
         }
     }
 
     /// The tag as a field has it.
-    pub(crate) fn etag(&self) -> String {
-        let mark = if self.weak { "W/" } else { "" };
-        format!("{mark}{}", self.opaque)
+    pub(crate) fn etag(&self) -> Cow<'_, str> {
+        match self.weak {
+            true => Cow::from(format!("W/{}", self.opaque)),
+            false => Cow::from(self.opaque),
+        }
     }
 
     /// The date as a field has it.

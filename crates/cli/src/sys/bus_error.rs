@@ -15,9 +15,6 @@ use super::cvt;
 
 const MESSAGE: &[u8] = b"mbuma: a machine shared memory, and it was taken away (SIGBUS)\n";
 
-/// The type of a handler that is told the cause.
-type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-
 /// Has the process say why it ends.
 ///
 /// # Errors
@@ -25,7 +22,7 @@ type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_voi
 pub(crate) fn report() -> io::Result<()> {
     // SAFETY: zero is a value for each of its fields.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    let handler: Handler = say;
+    let handler: extern "C" fn(_, _, _) = say;
     action.sa_sigaction = handler as usize;
     action.sa_flags = libc::SA_RESETHAND | libc::SA_SIGINFO;
     // SAFETY: the action is whole, and its handler is safe at any time: see `say`.

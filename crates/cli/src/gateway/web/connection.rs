@@ -23,13 +23,14 @@ use mbuma::runtime::TaskWaker;
 use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
+use super::due_table::{EndKey, HasDue};
 use super::log_file::LogLines;
 use super::reading::DiskWait;
 use super::respond::{self, FileSearch, RequestAnswer, Source};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
 use super::{FileStorage, WebSite};
-use crate::files::OpenedFiles;
+use crate::files::FileRound;
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
 use crate::gateway::host::READ_MAX;
@@ -81,6 +82,16 @@ pub(super) struct WebConnection {
     /// The request that is answered, for the log; and lines that are not collected yet.
     logged: Option<LoggedRequest>,
     lines: Vec<String>,
+}
+
+/// When there are too many, first those end that wait, by when their patience ends.
+impl HasDue for WebConnection {
+    fn due(&self) -> EndKey {
+        EndKey {
+            sends: self.phase == WebPhase::Sends,
+            at: self.deadline,
+        }
+    }
 }
 
 /// How far it is.
@@ -139,11 +150,6 @@ impl WebConnection {
         self.wake.wake();
     }
 
-    /// The key by which one ends when there are too many: first those that wait, by when their patience ends.
-    pub(super) fn due(&self) -> (bool, Time) {
-        (self.phase == WebPhase::Sends, self.deadline)
-    }
-
     /// Has it end after the response under way. True if there is none: then it ends now.
     pub(super) fn drain(&mut self) -> bool {
         self.conversation.close();
@@ -174,10 +180,10 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
-        opened: &mut OpenedFiles,
+        round: FileRound,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
-        match self.advance(shared, site, opened, gauges) {
+        match self.advance(shared, site, round, gauges) {
             Err(TlsError::Socket(SocketError::NoBufs)) => {
                 shared.after(NO_BUFS_WAIT, self.token);
                 Ok(WebNext::Wait)
@@ -190,7 +196,7 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
-        opened: &mut OpenedFiles,
+        round: FileRound,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
         self.fit(shared);
@@ -210,7 +216,7 @@ impl WebConnection {
             if self.phase == WebPhase::Ends {
                 continue;
             }
-            if let Some(next) = self.ask(shared, site, opened, gauges)? {
+            if let Some(next) = self.ask(shared, site, round, gauges)? {
                 return Ok(next);
             }
         }
@@ -280,13 +286,13 @@ impl WebConnection {
         &mut self,
         shared: &mut Shared,
         site: &WebSite,
-        opened: &mut OpenedFiles,
+        round: FileRound,
         gauges: Gauges,
     ) -> Result<Option<WebNext>, TlsError> {
         loop {
             let response = match self.conversation.front() {
                 Front::Request(request) => {
-                    let answer = site.responder.respond(shared, &request, opened, gauges);
+                    let answer = site.responder.respond(shared, &request, round, gauges);
                     self.logged = self.logs.then(|| LoggedRequest::of(&request));
                     let len = request.len;
                     match answer {

@@ -8,7 +8,7 @@
 //! A client that was refused may have more to say: its bytes are read and forgotten, because a reset for them would overtake
 //! the alert.
 //!
-//! Invariants: there are as many as the worker may have, at most: for one too many the oldest ends. One holds a record
+//! Invariants: there are as many as the worker may have, at most: for one too many, the one ends that is due first. One holds a record
 //! and rustls' state at most.
 //! Locks: none.
 
@@ -22,8 +22,9 @@ use mbuma::runtime::TaskWaker;
 use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
 use rustls::ServerConfig;
 
+use super::due_table::{DueTable, EndKey, HasDue};
 use crate::gateway::shared::Shared;
-use crate::gateway::table::{SourceKind, Table, Token};
+use crate::gateway::table::{SourceKind, Token};
 
 /// How long a handshake may take.
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Those of a worker.
 pub(super) struct Handshakes {
     config: Arc<ServerConfig>,
-    table: Table<Handshake>,
+    table: DueTable<Handshake>,
     max: usize,
 }
 
@@ -64,7 +65,7 @@ impl Handshakes {
     pub(super) fn new(config: &Arc<ServerConfig>, max: usize) -> Handshakes {
         Handshakes {
             config: Arc::clone(config),
-            table: Table::new(SourceKind::TlsHandshake),
+            table: DueTable::new(SourceKind::TlsHandshake),
             max,
         }
     }
@@ -77,10 +78,10 @@ impl Handshakes {
     /// Begins one; its turn comes.
     pub(super) fn begin(&mut self, shared: &mut Shared, tcp: TcpStream) {
         if self.table.len() >= self.max {
-            let oldest = self.table.iter().min_by_key(|(_, one)| one.deadline);
-            if let Some((token, _)) = oldest {
-                self.reset(shared, token);
-            }
+            let first = self.table.first_due();
+            first
+                .into_iter()
+                .for_each(|token| self.reset(shared, token));
         }
         let token = self.table.next_token();
         let wake = shared.wake_for(token);
@@ -104,11 +105,12 @@ impl Handshakes {
 
     /// Goes on with one; gives the stream once it is done.
     pub(super) fn turn(&mut self, shared: &mut Shared, token: Token) -> Option<TlsStream> {
-        let one = self.table.find(token)?;
-        match one.advance(shared, token) {
+        let next = self.table.find(token)?.advance(shared, token);
+        match next {
             HandshakeNext::Wait => None,
             HandshakeNext::Again => {
-                one.wake.wake();
+                self.table.note(token);
+                self.table.find(token)?.wake.wake();
                 None
             }
             HandshakeNext::Done => {
@@ -158,6 +160,15 @@ impl Handshakes {
     /// Ends all.
     pub(super) fn close(&mut self) {
         self.table.drain().for_each(|one| one.tls.tcp().abort());
+    }
+}
+
+impl HasDue for Handshake {
+    fn due(&self) -> EndKey {
+        EndKey {
+            sends: false,
+            at: self.deadline,
+        }
     }
 }
 

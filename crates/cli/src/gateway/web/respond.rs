@@ -12,11 +12,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::SharedFixed;
-use crate::files::{DirectoryNames, FoundEntry, NotInMemory, OpenedFiles, ServedFile, ServedTree};
+use crate::files::{
+    DirectoryNames, FileCache, FileRound, FoundEntry, NotInMemory, ServedFile, ServedTree,
+};
 use crate::gateway::figures::{Figures, Gauges};
 use crate::gateway::shared::Shared;
 use crate::http::coding;
-use crate::http::plan::{self, Representation, ResponsePlan, Terms};
+use crate::http::plan::{self, ResponsePlan, Terms};
+use crate::http::representation::Representation;
 use crate::http::request::{self, HttpRequest};
 use crate::http::status::HttpStatus;
 use crate::http::target::FilePath;
@@ -31,6 +34,8 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The files of a site.
 pub(in super::super) struct SiteFiles {
     pub(in super::super) tree: ServedTree,
+    /// Those that were asked for a moment ago.
+    pub(in super::super) cache: FileCache,
     /// The path in front of theirs, without a slash at its end.
     pub(in super::super) prefix: &'static str,
     /// Directories without an index show their names.
@@ -60,6 +65,8 @@ pub(super) enum RequestAnswer {
 /// The search for an answer that may wait for a disk.
 pub(super) struct FileSearch {
     files: Arc<SiteFiles>,
+    /// The round in which the request came.
+    round: FileRound,
     /// The number of the file system that is waited for.
     pub(super) device: u64,
 }
@@ -74,8 +81,8 @@ impl FileSearch {
         };
         let path = self.files.path_of(request.path);
         let found = path.map(|path| {
-            let mut lookup = Lookup::Waiting;
-            self.files.respond(&request, path, now, &mut lookup)
+            let lookup = Lookup::Waiting(self.round);
+            self.files.respond(&request, path, now, lookup)
         });
         match found {
             Some(Ok(response)) => response,
@@ -84,12 +91,13 @@ impl FileSearch {
     }
 }
 
-/// How files are looked for.
-enum Lookup<'a> {
-    /// By a worker, first among those of its round.
-    InMemory(&'a mut OpenedFiles),
+/// How files are looked for, for a request of a round.
+#[derive(Clone, Copy)]
+enum Lookup {
+    /// By a worker.
+    InMemory(FileRound),
     /// By a thread that may wait.
-    Waiting,
+    Waiting(FileRound),
 }
 
 /// Answers the site's requests.
@@ -123,7 +131,7 @@ impl Responder {
         &self,
         shared: &mut Shared,
         request: &HttpRequest<'_>,
-        opened: &mut OpenedFiles,
+        round: FileRound,
         gauges: Gauges,
     ) -> RequestAnswer {
         let now = SystemTime::now();
@@ -133,10 +141,11 @@ impl Responder {
             && let Some(path) = files.path_of(request.path)
         {
             shared.counters.file_requests += 1;
-            return match files.respond(request, path, now, &mut Lookup::InMemory(opened)) {
+            return match files.respond(request, path, now, Lookup::InMemory(round)) {
                 Ok(response) => RequestAnswer::Response(response),
                 Err(NotInMemory { device }) => RequestAnswer::Search(FileSearch {
                     files: Arc::clone(files),
+                    round,
                     device,
                 }),
             };
@@ -186,7 +195,7 @@ impl SiteFiles {
         request: &HttpRequest<'_>,
         path: &str,
         now: SystemTime,
-        lookup: &mut Lookup<'_>,
+        lookup: Lookup,
     ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
         let path = match FilePath::parse(path) {
@@ -209,22 +218,11 @@ impl SiteFiles {
         })
     }
 
-    fn find(
-        &self,
-        path: &[u8],
-        lookup: &mut Lookup<'_>,
-    ) -> Result<io::Result<FoundEntry>, NotInMemory> {
-        let Lookup::InMemory(opened) = lookup else {
-            return Ok(self.tree.find(path));
-        };
-        if let Some(file) = opened.find(path) {
-            return Ok(Ok(FoundEntry::File(file)));
+    fn find(&self, path: &[u8], lookup: Lookup) -> Result<io::Result<FoundEntry>, NotInMemory> {
+        match lookup {
+            Lookup::InMemory(round) => self.cache.find_in_memory(&self.tree, path, round),
+            Lookup::Waiting(round) => Ok(self.cache.find_waiting(&self.tree, path, round)),
         }
-        let found = self.tree.find_in_memory(path)?;
-        if let Ok(FoundEntry::File(file)) = &found {
-            opened.add(path, file);
-        }
-        Ok(found)
     }
 
     fn moved(&self, path: &FilePath, terms: &Terms) -> Response {
@@ -239,7 +237,7 @@ impl SiteFiles {
         path: &FilePath,
         file: ServedFile,
         now: SystemTime,
-        lookup: &mut Lookup<'_>,
+        lookup: Lookup,
     ) -> Result<Response, NotInMemory> {
         let mut compressed = None;
         for coding in coding::accepted(request.accept_encoding) {
@@ -253,13 +251,11 @@ impl SiteFiles {
             }
         }
         let (coding, file) = compressed.unwrap_or((None, file));
-        let representation = Representation {
-            path,
-            len: file.len(),
-            modified: file.modified(),
-            coding,
+        let shown = |coding| Representation::of(path, file.len(), file.modified(), coding);
+        let plan = match coding {
+            None => plan::file(request, file.shown_as(|| shown(None)), now),
+            coding => plan::file(request, &shown(coding), now),
         };
-        let plan = plan::file(request, &representation, now);
         Ok((plan, Source::File(file)))
     }
 
@@ -270,7 +266,7 @@ impl SiteFiles {
         path: FilePath,
         directory: OwnedFd,
         now: SystemTime,
-        lookup: &mut Lookup<'_>,
+        lookup: Lookup,
     ) -> Result<Response, NotInMemory> {
         let terms = Terms::of(request, now);
         let index = path.child(INDEX);

@@ -131,7 +131,7 @@ impl Sending {
                 return Ok(SendProgress::Part);
             }
             if self.job.is_none() {
-                self.take_contents();
+                self.take_contents(&storage.cache);
                 self.job = self.next_file(&storage.cache)?;
                 let copies = self.job.iter().filter(|job| job.is_by_reference());
                 shared.counters.files_from_copies += copies.count() as u64;
@@ -181,12 +181,12 @@ impl Sending {
         Ok(false)
     }
 
-    /// Puts the bytes of a small file that other requests have read behind those before it.
-    fn take_contents(&mut self) {
+    /// Puts the bytes of a small file that are kept behind those before it.
+    fn take_contents(&mut self, cache: &FileCache) {
         if let (Some(BodyPart::Bytes(bytes)), Source::File(file)) =
             (self.parts.front(), &self.source)
             && let Some(BodyPart::File(range)) = self.parts.get(1)
-            && let Some(contents) = file.contents(*range)
+            && let Some(contents) = cache.bytes(file, *range)
         {
             let all = [bytes, contents].concat();
             self.parts.drain(..2);
@@ -205,7 +205,7 @@ impl Sending {
         let Source::File(file) = &self.source else {
             return Err(Failed::File);
         };
-        let mut job = file.send(range, cache);
+        let mut job = cache.send(file, range);
         if let Some(BodyPart::Bytes(bytes)) = self.parts.drain(..count).next() {
             job = job.with_header(bytes);
         }

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::http::access_log::LoggedRequest;
 use crate::http::coding::Coding;
-use crate::http::plan::{self, BodyPart, Representation, ResponsePlan, Terms};
+use crate::http::plan::{self, BodyPart, ResponsePlan, Terms};
+use crate::http::representation::Representation;
 use crate::http::request::{self, HttpRequest};
 use crate::http::status::HttpStatus;
 use crate::http::target::FilePath;
@@ -29,12 +30,7 @@ fn ask(fields: &str) -> ResponsePlan {
 fn ask_for(fields: &str, modified: SystemTime, coding: Option<Coding>) -> ResponsePlan {
     let head = format!("GET /a.html HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
     let path = FilePath::parse("/a.html").expect("a path");
-    let file = Representation {
-        path: &path,
-        len: 1000,
-        modified,
-        coding,
-    };
+    let file = Representation::of(&path, 1000, modified, coding);
     plan::file(&request(&head), &file, at(THEN + 100))
 }
 

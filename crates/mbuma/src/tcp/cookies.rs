@@ -87,7 +87,8 @@ struct Redeemed {
 impl Redeemed {
     /// Remembers a cookie in this slot; false if it was known.
     fn add(&mut self, cookie: u64, slot: u64) -> bool {
-        if slot != self.slot {
+        // A thread whose batch began in the slot before must not take the list back to that.
+        if slot > self.slot {
             let now = std::mem::take(&mut self.now);
             self.before = if slot == self.slot + 1 {
                 now

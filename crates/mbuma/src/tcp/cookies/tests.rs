@@ -94,8 +94,8 @@ fn a_cookie_grows_old() {
 
 #[test]
 fn a_cookie_is_good_once() {
-    // Breaks if a cookie is taken a second time while it is good, or if what was taken is remembered for longer, or
-    // without bound.
+    // Breaks if a cookie is taken a second time while it is good, also where threads disagree about the slot, or if what was
+    // taken is remembered for longer, or without bound.
     let cookies = cookies();
     let opened = |port, at| {
         let now = Time::from_secs(at);
@@ -105,12 +105,16 @@ fn a_cookie_is_good_once() {
             .expect("ours")
     };
     let late = 2 * SLOT - 1;
-    let (first, second) = (opened(1, late), opened(2, late));
+    let [first, second, third] = [1, 2, 3].map(|port| opened(port, late));
     for (cookie, at, taken) in [
         (first, late, true),
         (first, late, false),
         (first, late + 1, false),
         (second, late + 1, true),
+        // By a thread whose batch began a moment before.
+        (third, late, true),
+        (first, late + 1, false),
+        (second, late + 1, false),
         (first, late + SLOT, false),
         (second, late + SLOT, false),
     ] {

@@ -379,14 +379,31 @@ pub(crate) fn send_blocking(
     while !job.is_done() {
         let timeout = || timeout.or_else(|| sink.timeout());
         let sent = retry_within(timeout, |waker| {
-            match send(sink, job, waker.map(WaitBy::Once)) {
-                Err(e) if e.is_would_block() => Poll::Pending,
-                other => Poll::Ready(other),
-            }
+            send_or_wait(sink, job, waker.map(WaitBy::Once))
         });
         sent.unwrap_or(Err(SocketError::TimedOut.into()))?;
     }
     Ok(job.accepted - begin)
+}
+
+/// Moves as much of it as there is room for; the task is woken when there is room.
+pub(crate) fn poll_send(
+    sink: &impl FileSink,
+    cx: &mut Context<'_>,
+    job: &mut SendFile,
+) -> Poll<Result<u64, SendFileError>> {
+    send_or_wait(sink, job, Some(WaitBy::Polled(&PollingTask::new(cx))))
+}
+
+fn send_or_wait(
+    sink: &impl FileSink,
+    job: &mut SendFile,
+    waiting: Option<WaitBy<'_>>,
+) -> Poll<Result<u64, SendFileError>> {
+    match send(sink, job, waiting) {
+        Err(e) if e.is_would_block() => Poll::Pending,
+        other => Poll::Ready(other),
+    }
 }
 
 impl TcpStream {
@@ -419,10 +436,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         job: &mut SendFile,
     ) -> Poll<Result<u64, SendFileError>> {
-        match send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
-            Err(e) if e.is_would_block() => Poll::Pending,
-            other => Poll::Ready(other),
-        }
+        poll_send(self, cx, job)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
-use crate::waiters::{PollingTask, WaitBy, Want};
+use crate::waiters::{WaitBy, Want};
 
 #[cfg(feature = "tls")]
 mod handshake;
@@ -203,10 +203,7 @@ impl TlsStream {
         cx: &mut Context<'_>,
         job: &mut SendFile,
     ) -> Poll<Result<u64, SendFileError>> {
-        match send_file::send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
-            Err(e) if e.is_would_block() => Poll::Pending,
-            other => Poll::Ready(other),
-        }
+        send_file::poll_send(self, cx, job)
     }
 
     /// Changes the key to send with, behind what is in the send buffer; if `request` says so, the peer is asked to change its own

@@ -15,7 +15,7 @@ use crate::park::Wait;
 use crate::socket::SocketError;
 use crate::socket::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use crate::unix::{Message, UnixError};
-use crate::waiters::{PollingTask, WaitBy};
+use crate::waiters::WaitBy;
 
 impl UnixStream {
     /// Moves as much of a file to the peer as its buffer takes; returns how many bytes of the job that were. Other data must not
@@ -48,10 +48,7 @@ impl UnixStream {
         cx: &mut Context<'_>,
         job: &mut SendFile,
     ) -> Poll<Result<u64, SendFileError>> {
-        match send_file::send(self, job, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
-            Err(e) if e.is_would_block() => Poll::Pending,
-            other => Poll::Ready(other),
-        }
+        send_file::poll_send(self, cx, job)
     }
 }
 

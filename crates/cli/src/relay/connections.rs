@@ -28,7 +28,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use mbuma::socket::{HandshakeError, RelayEnd, SocketError, TcpRelay, TlsHandshake};
+use mbuma::socket::{HandshakeError, RelayEnd, SocketError, StreamRelay, TlsHandshake};
 use mbuma::{Stack, State, TcpListener, TcpStream};
 use rustls::ServerConfig;
 
@@ -98,7 +98,7 @@ enum RelayState {
         client: RelayEnd,
         server: Box<TlsHandshake>,
     },
-    Spliced(TcpRelay),
+    Spliced(StreamRelay<RelayEnd>),
 }
 
 /// Names a connection to the thread, once until the thread has heard it.

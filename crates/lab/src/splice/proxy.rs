@@ -9,7 +9,7 @@
 //! The program polls, so it is not charged for wakeups, which a program that sleeps would need.
 
 use crate::harness::inlet::Inlet;
-use mbuma::socket::TcpRelay;
+use mbuma::socket::StreamRelay;
 use mbuma::{Stack, TcpStream};
 
 /// The work of the proxy.
@@ -31,7 +31,7 @@ pub(crate) struct Proxy {
 /// The connections, and how data gets from one to the other.
 enum Job {
     // They only have to live.
-    Splice(#[cfg_attr(not(test), expect(dead_code))] Vec<TcpRelay>),
+    Splice(#[cfg_attr(not(test), expect(dead_code))] Vec<StreamRelay<TcpStream>>),
     HandOn(Vec<[TcpStream; 2]>),
     Copy(Vec<[TcpStream; 2]>, Box<[u8]>),
 }

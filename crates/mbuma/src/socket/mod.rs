@@ -39,7 +39,7 @@ pub use icmp6::{Icmp6Datagram, Icmp6Socket};
 pub use send_file::{SealedFile, SendFile, SendFileError};
 pub use splice::{
     RelayEnd, Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome,
-    TcpRelay, splice,
+    StreamRelay, relay, splice,
 };
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};

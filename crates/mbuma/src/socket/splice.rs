@@ -49,7 +49,7 @@ mod relay;
 pub(crate) mod side;
 mod tcp_side;
 
-pub use relay::{RelayEnd, TcpRelay};
+pub use relay::{RelayEnd, StreamRelay, relay};
 pub(super) use tcp_side::{TcpSide, side_dropped};
 
 /// How a splice works, and when it ends by itself.

@@ -11,7 +11,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use mbuf::{Chain as Mbufs, Live};
-use mbuma::socket::{Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, splice};
+use mbuma::socket::{Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, relay, splice};
 use mbuma::unix::{Message, UnixError};
 use mbuma::{SocketError, TcpStream, UnixStream};
 
@@ -91,6 +91,12 @@ impl Stream {
             Tcp(tcp) => tcp.into(),
             Unix(unix) => unix.into(),
         }
+    }
+}
+
+impl<'a> From<&'a Stream> for SpliceEndpoint<'a> {
+    fn from(stream: &'a Stream) -> Self {
+        stream.endpoint()
     }
 }
 
@@ -371,6 +377,62 @@ fn rights_end_the_splice_and_stay_for_the_program() {
         drop((splice, received, row, kept));
         b.done();
     }
+}
+
+#[test]
+fn a_relay_moves_both_ways() {
+    // Breaks when one call does not join both directions of sockets of either kind, or an end is not passed on.
+    for kind in KINDS {
+        let mut b = Bench::new(1, 0.0);
+        let Row {
+            writer,
+            source,
+            sink,
+            reader,
+        } = Row::new(&mut b, kind);
+        let relay = relay(source, sink, None).expect("both are free");
+        for (from, to) in [(&writer, &reader), (&reader, &writer)] {
+            assert_eq!(from.send(b"through"), 7);
+            b.run(20);
+            assert_eq!(to.read().as_deref(), Some(&b"through"[..]), "{kind:?}");
+            from.shutdown(Shutdown::Write);
+            b.run(20);
+            assert_eq!(to.read(), None, "the end is passed on");
+        }
+        assert_eq!(relay.moved(), [7; 2]);
+        let ends = relay.wait_blocking(Some(Duration::ZERO));
+        let ends = ends.expect("both have ended").map(|o| o.end);
+        assert_eq!(ends, [SpliceEnd::Eof; 2]);
+        drop((relay, writer, reader));
+        // A TCP connection that has ended waits once more.
+        b.run(1000);
+        b.done();
+    }
+}
+
+#[test]
+fn rights_end_a_relay_and_the_program_gets_them() {
+    // Breaks when rights stop one direction of a relay for ever, or go down with its connections.
+    let b = Bench::new(1, 0.0);
+    let stack = b.net.at(b.nodes[PROXY]);
+    let (pair, other) = (stack.unix().pair(), stack.unix().pair());
+    let relay = relay(pair.1, other.0, None).expect("both are free");
+    let bytes = Mbufs::from_slice(stack.pool(), b"with").expect("buffers");
+    let (passed, kept) = stack.unix().pair();
+    let message = Message::new(bytes).with(passed);
+    pair.0.send_with(message).expect("room");
+    let ends = relay.wait_blocking(Some(Duration::ZERO));
+    let ends = ends.expect("it has ended").map(|o| o.end);
+    assert_eq!(ends, [SpliceEnd::Rights, SpliceEnd::Stopped]);
+    let (source, sink) = relay.into_ends();
+    let received = source.recv_with(100).expect("it is there");
+    let received = received.expect("it is not the end");
+    assert_eq!(
+        (received.data.to_vec(), received.rights.len()),
+        (b"with".to_vec(), 1)
+    );
+    drop((received, source, sink, pair.0, other.1, kept));
+    b.done();
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use crate::common::island::{ip, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{an_island, guests, ip6, programs, root};
 use crate::common::{MBUMA, PATIENCE, Running, Scratch, Stats, program, wait_until};
 
 /// A script that udhcpc and dhclient call with what they were given; each has other names for it.
@@ -185,4 +185,100 @@ fn systemd_networkd_gets_its_lease() {
     place.end(2);
     daemon.signal("TERM");
     daemon.finish();
+}
+
+const BUS_CONFIG: &str = "<busconfig><type>system</type>
+<listen>unix:path=/run/dbus/system_bus_socket</listen>
+<policy context='default'>
+<allow own='*'/><allow send_destination='*'/><allow receive_sender='*'/><allow user='*'/>
+</policy>
+</busconfig>";
+const MANAGER_CONFIG: &str = "[main]
+plugins=keyfile
+dhcp=internal
+dns=none
+rc-manager=unmanaged
+auth-polkit=false
+systemd-resolved=false
+firewall-backend=none
+[keyfile]
+path=/run/nm/connections
+[device]
+match-device=interface-name:tap0
+managed=1
+";
+const MANAGER_CONNECTION: &str = "[connection]
+id=tap0
+uuid=1b3c8b5e-6ae9-4b6c-9a5a-0a8b9b6f0a11
+type=tun
+interface-name=tap0
+[tun]
+mode=2
+vnet-hdr=true
+multi-queue=true
+[ipv4]
+method=auto
+[ipv6]
+method=auto
+";
+
+/// Starts NetworkManager in the namespace, beside a bus of its own.
+fn start_network_manager() -> [Running; 2] {
+    shell(
+        "mkdir -p /run/dbus /run/NetworkManager /run/nm/empty
+         mkdir -m 700 /run/nm/connections
+         mount -t sysfs -o ro none /sys",
+    );
+    let write = |name: &str, text: &str| {
+        std::fs::write(format!("/run/nm/{name}"), text).expect("the island's /run");
+    };
+    write("bus.conf", BUS_CONFIG);
+    write("nm.conf", MANAGER_CONFIG);
+    write("connections/tap0.nmconnection", MANAGER_CONNECTION);
+    shell("chmod 600 /run/nm/connections/*");
+    let mut bus = program("dbus-daemon");
+    bus.args(["--config-file=/run/nm/bus.conf", "--nofork", "--nopidfile"]);
+    let bus = Running::start(bus);
+    wait_until("the bus", || {
+        std::path::Path::new("/run/dbus/system_bus_socket").exists()
+    });
+    let mut manager = program("nsenter");
+    manager.args(["--net=/run/netns/blue", "NetworkManager", "--debug"]);
+    manager.args(["--config=/run/nm/nm.conf", "--config-dir=/run/nm/empty"]);
+    manager.args([
+        "--system-config-dir=/run/nm/empty",
+        "--pid-file=/run/nm/pid",
+    ]);
+    manager.args([
+        "--intern-config=/run/nm/intern.conf",
+        "--state-file=/run/nm/state",
+    ]);
+    [bus, Running::start(manager)]
+}
+
+#[test]
+fn network_manager_gets_its_lease() {
+    // Breaks when NetworkManager, which drops a reply that lacks what it wants, takes no lease, or no address from the router's
+    // advertisement.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["NetworkManager", "dbus-daemon", "nsenter", "ping"])
+    );
+    on_an_island!();
+    let place = Place::new();
+    let [bus, manager] = start_network_manager();
+    wait_until("a lease", || {
+        place.run("ip -4 route").contains("default via 10.0.2.2")
+    });
+    wait_until("an address of IPv6", || {
+        ip6().is_err() || place.run("ip -6 addr show tap0").contains("inet6 fd00::")
+    });
+    // It takes the first reply (rapid commit).
+    place.end(1);
+    for daemon in [manager, bus] {
+        daemon.signal("TERM");
+        daemon.finish();
+    }
 }

@@ -247,7 +247,9 @@ impl TlsHandshake {
 
     fn step(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
         loop {
-            self.flush(waiting)?;
+            if self.failed.is_some() {
+                self.flush(waiting)?;
+            }
             if let Some(e) = self.failed.take() {
                 return Err(e.into());
             }
@@ -269,7 +271,11 @@ impl TlsHandshake {
             match next {
                 Ok(NextStep::Again) => {}
                 Ok(NextStep::Done) => return self.flush(waiting),
-                Ok(NextStep::Record) => self.read_record(waiting)?,
+                // All that rustls has to say goes out at once: the peer gets a flight in one segment, and wakes up once.
+                Ok(NextStep::Record) => {
+                    self.flush(waiting)?;
+                    self.read_record(waiting)?;
+                }
                 Err(e) => self.fail(e),
             }
         }
@@ -350,7 +356,7 @@ fn react<D>(
             outgoing.truncate(at + len);
             NextStep::Again
         }
-        // It goes out before anything else: it is in `outgoing`.
+        // It goes out before the next record is waited for: it is in `outgoing`.
         ConnectionState::TransmitTlsData(data) => {
             data.done();
             NextStep::Again

@@ -145,6 +145,41 @@ fn every_suite_of_both_versions_carries_data_both_ways() {
 }
 
 #[test]
+fn a_servers_flight_is_one_segment() {
+    // Breaks when records of a flight go out one by one: the client is woken, and answers, for each of them.
+    use aws_lc_rs::cipher_suite;
+    let tls13 = cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let tls12 = cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+    for suite in [tls13, tls12] {
+        let mut wire = Wire::new();
+        let mut server_side = server_config();
+        server_side.send_tls13_tickets = 0;
+        let name = "server.test".try_into().expect("a name");
+        let (tcp, client) = (wire.client.take(), client_config(&[suite]));
+        let client = TlsHandshake::client(tcp.expect("a connection"), Arc::new(client), name);
+        let mut client = client.expect("a client");
+        let tcp = wire.server.take().expect("a connection");
+        // Nagle's algorithm would hold the others back.
+        tcp.set_nodelay(true);
+        let mut server = TlsHandshake::server(tcp, Arc::new(server_side)).expect("a server");
+        assert!(
+            matches!(client.advance(), Ok(false)),
+            "the server has not answered"
+        );
+        wire.poll();
+        let sent = || wire.stacks[1].stats().tcp.segments_out;
+        let before = sent();
+        assert!(
+            matches!(server.advance(), Ok(false)),
+            "the client has not answered"
+        );
+        assert_eq!(sent() - before, 1, "{suite:?}");
+        drop((client, server));
+        wire.done();
+    }
+}
+
+#[test]
 fn both_sides_change_their_keys() {
     // Breaks if a change is at another place of the stream for the two sides.
     let mut wire = Wire::new();

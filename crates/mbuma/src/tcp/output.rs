@@ -232,7 +232,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);
     }
-    if !again || t.send.recovery.phase().is_repair() {
+    if !again {
         timers::rearm_probe(batch, t);
     }
 }

@@ -40,7 +40,7 @@ use super::rack::Patience;
 use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
 use blocks::Blocks;
-use delivery::{Delivery, PriorFlight};
+use delivery::PriorFlight;
 use state::{Episode, Frto};
 pub(crate) use state::{Recovery, RecoveryPhase};
 
@@ -135,7 +135,6 @@ impl SendState {
         sample.lost = self.look_for_losses(a, &mut outcome);
         sample.flight = self.sent.in_flight();
         self.judge_probe(a, blocks.duplicate.is_some());
-        self.judge_repeated_repair(a, &d, &before, blocks.duplicate.is_some());
         if self.is_undone(a, &d, advanced, blocks.duplicate.is_some()) {
             self.undo(a.now);
             outcome.undone = true;
@@ -198,22 +197,6 @@ impl SendState {
         {
             self.congested(Why::Loss, a.now, self.sent.in_flight(), false);
             self.cc.on_recovered(&mut self.window);
-        }
-    }
-
-    /// A repair that was lost is a further sign of congestion (RFC 5681 4.3). It was not lost if the acknowledgement echoes a time
-    /// from before it was repeated, or reports a duplicate.
-    fn judge_repeated_repair(
-        &mut self,
-        a: &Acknowledgement<'_>,
-        d: &Delivery,
-        before: &PriorFlight,
-        dsack: bool,
-    ) {
-        let acked = self.recovery.is_repeated_repair_acked(a.ack);
-        if acked && d.late.is_none() && !dsack && self.recovery.phase == RecoveryPhase::Fast {
-            self.congested(Why::Loss, a.now, self.nxt.since(before.una), false);
-            self.restart_reduction(before.outstanding);
         }
     }
 
@@ -327,7 +310,6 @@ impl SendState {
             cwnd: self.window.cwnd,
             timer_lost: 0,
             partial_acks: 0,
-            repeated: None,
         }));
     }
 

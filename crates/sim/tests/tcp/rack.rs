@@ -2,9 +2,6 @@
 
 use crate::common::*;
 use crate::sack::{span, under_way, with_blocks};
-use mbuma::TcpStream;
-use sim::Segment;
-use wire::TcpOptions;
 
 #[test]
 fn what_one_segment_overtook_is_lost_after_a_quarter_of_a_round_trip() {
@@ -40,118 +37,6 @@ fn a_repair_that_is_lost_is_repaired() {
     assert_eq!(second[0].seq, seen[0].seq);
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
     b.abort_and_finish(stream);
-}
-
-/// The station has reported that the first segment is missing, and the only repair of it is under way.
-fn with_one_repair(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
-    let (hand, stream, seen) = under_way(b, 10, 0);
-    b.say(&with_blocks(&hand, &[span(&seen, 1, 10)]));
-    assert_eq!(b.one().seq, seen[0].seq);
-    (hand, stream, seen)
-}
-
-#[test]
-fn a_repair_that_is_lost_with_all_behind_it_is_repeated_after_two_round_trips() {
-    // RFC 8985 1, RFC 5681 4.3: breaks when a repair behind which nothing arrives waits for the timer, or when its loss costs no
-    // window.
-    let mut b = Bench::new();
-    let (mut hand, stream, seen) = with_one_repair(&mut b);
-    let before = stream.info().ssthresh;
-    let start = b.net.now();
-    b.run(ms(150));
-    let again = b.one();
-    assert_eq!(again.seq, seen[0].seq);
-    assert_eq!(times_ms(&[again], start), [100], "after two round trips");
-    assert_eq!(stream.info().ssthresh, before, "it may have been late");
-    b.say(&hand.ack(&seen[9]));
-    let info = stream.info();
-    assert!(info.ssthresh < before && !info.in_recovery, "{info:?}");
-    let stats = b.stack().stats().tcp;
-    assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
-}
-
-#[test]
-fn a_repair_is_repeated_once_without_a_measured_round_trip() {
-    // RFC 6298 5: breaks when a sender whose peer is gone repeats a repair at the rate of round trips.
-    let mut b = Bench::new();
-    let (_, stream, seen) = with_one_repair(&mut b);
-    let start = b.net.now();
-    b.run(ms(1100));
-    let again = b.seen();
-    assert!(again.iter().all(|s| s.seq == seen[0].seq));
-    assert_eq!(
-        times_ms(&again, start),
-        [100, 350, 850],
-        "the timer's second time is twice its first"
-    );
-    assert_eq!(b.stack().stats().tcp.timeouts, 2);
-    b.abort_and_finish(stream);
-}
-
-#[test]
-fn the_repeated_repair_tells_of_the_others() {
-    // RFC 8985 6.2: breaks when each of several lost repairs waits for a probe or a timer of its own.
-    let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
-    b.say(&with_blocks(&hand, &[span(&seen, 2, 10)]));
-    let repairs: Vec<_> = b.seen().iter().map(|s| s.seq).collect();
-    assert_eq!(repairs, [seen[0].seq, seen[1].seq]);
-    b.run(ms(150));
-    assert_eq!(b.one().seq, seen[0].seq);
-    hand.rcv = seen[1].seq;
-    b.say(&with_blocks(&hand, &[span(&seen, 2, 10)]));
-    assert_eq!(b.one().seq, seen[1].seq);
-    b.say(&hand.ack(&seen[9]));
-    let stats = b.stack().stats().tcp;
-    assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
-}
-
-#[test]
-fn a_repair_that_was_late_costs_no_window() {
-    // RFC 3522 3.2: breaks when a repair that was repeated too early counts as lost, though the echo says that it arrived.
-    let mut b = Bench::new();
-    let stream = b.connect();
-    let syn = b.one();
-    let mut hand = Hand::answering(&syn);
-    let ours = syn.options.timestamps.expect("offered").0;
-    b.run(ms(50));
-    let options = TcpOptions {
-        mss: Some(MSS as u16),
-        sack_permitted: true,
-        timestamps: Some((1, ours)),
-        ..TcpOptions::default()
-    };
-    b.say(&Segment {
-        options,
-        ..hand.segment(SYN | ACK)
-    });
-    hand.snd += 1;
-    b.one();
-    stream.set_nodelay(true);
-    stream.send(&bytes(5 * MSS)).expect("room");
-    b.run(ms(0));
-    let seen = b.seen();
-    let sent_at = |s: &Segment| s.options.timestamps.expect("agreed on").0;
-    b.run(ms(50));
-    let mut report = with_blocks(&hand, &[span(&seen, 1, seen.len())]);
-    report.options.timestamps = Some((60, sent_at(&seen[1])));
-    b.say(&report);
-    let repair = b.one();
-    let before = stream.info().ssthresh;
-    b.run(ms(110));
-    let again = b.one();
-    assert_eq!((repair.seq, again.seq), (seen[0].seq, seen[0].seq));
-    hand.ts = Some((170, sent_at(&repair)));
-    b.say(&hand.ack(&seen[seen.len() - 1]));
-    let info = stream.info();
-    assert_eq!((info.ssthresh, info.in_recovery), (before, false));
-    assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    drop(stream);
-    b.finish();
 }
 
 #[test]

@@ -87,8 +87,6 @@ pub(super) struct Episode {
     pub(super) timer_lost: u32,
     /// Acknowledgements of a part of what was in flight, without SACK.
     pub(super) partial_acks: u32,
-    /// The end of the repair that the probe timer repeated, until it is acknowledged.
-    pub(super) repeated: Option<SeqNum>,
 }
 
 impl Recovery {
@@ -144,13 +142,6 @@ impl Recovery {
             episode.resent += u64::from(range.end.since(range.start));
             episode.first_resent_ms.get_or_insert(now.as_millis());
         }
-    }
-
-    /// Whether `ack` is the first acknowledgement of a repair that the probe timer repeated.
-    pub(super) fn is_repeated_repair_acked(&mut self, ack: SeqNum) -> bool {
-        let episode = self.episode.as_mut();
-        let acked = episode.and_then(|e| e.repeated.take_if(|end| ack.at_or_after(*end)));
-        acked.is_some()
     }
 
     /// Bytes that the reorder timer found lost since the last acknowledgement.

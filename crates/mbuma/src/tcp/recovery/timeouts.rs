@@ -1,6 +1,6 @@
 //! What the timers of a connection say of losses.
 //!
-//! Sources: RFC 6298 5, RFC 8985 6.3 and 7, RFC 2018 8, RFC 5682 3.
+//! Sources: RFC 6298 5, RFC 8985 6.3, RFC 2018 8, RFC 5682 3.
 
 use kern::Time;
 
@@ -34,17 +34,6 @@ impl SendState {
             self.reduce(0, false);
         }
         outcome
-    }
-
-    /// The probe timer expired in a recovery: sends the repair of the first hole once more. Only its acknowledgement shows whether
-    /// it was lost.
-    pub(crate) fn on_probe_timer(&mut self) {
-        self.probe.on_repair_repeated();
-        let end = self.una + self.sent.first_len().min(self.mss);
-        if let Some(episode) = &mut self.recovery.episode {
-            episode.repeated = Some(end);
-        }
-        self.repair_first();
     }
 
     /// The retransmission timer expired: `first` for this segment, or again. True if the receiver has dropped what it had said

@@ -103,10 +103,7 @@ impl Recorder {
         *self.seen.lock().unwrap()
     }
 
-    fn note(&self, packet: &Packet) {
-        let Some(front) = Front::of(packet) else {
-            return;
-        };
+    fn note(&self, packet: &Packet, front: &Front) {
         let mut seen = self.seen.lock().unwrap();
         seen.strayed += self.known.strayed(packet.segments_from(front.headers_len));
         seen.passed += packet.len() - front.headers_len;
@@ -162,8 +159,13 @@ impl Device for Recorder {
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         let mut out = Mbufq::new();
         while let Some(packet) = tx.dequeue() {
-            self.note(&packet);
-            if !self.is_lost() {
+            let front = Front::of(&packet);
+            if let Some(front) = &front {
+                self.note(&packet, front);
+            }
+            // The wire loses no ARP frame: a sender whose host does not answer is sent an ICMP error, whose
+            // quotation is copied.
+            if front.is_none() || !self.is_lost() {
                 out.enqueue(packet);
             }
         }

@@ -24,8 +24,8 @@ pub(crate) use slots::held as numbers_held;
 #[doc(alias = "counter_u64_add")]
 #[derive(Default)]
 pub struct Counter {
-    /// The number of CPU 0; those of the others follow at a fixed distance. Null until the first
-    /// event, and for ever where there are no sections.
+    /// CPU 0's number; the numbers of the other CPUs follow at a fixed distance. Null until the first event, and always
+    /// null on machines without restartable sections.
     slot: AtomicPtr<AtomicU64>,
     /// Events that were counted outside of sections. Relaxed: no data depends on the number.
     rest: AtomicU64,

@@ -53,8 +53,8 @@ pub fn usable() -> usize {
     count()
 }
 
-/// The kernel's number of this CPU; 0 where the system does not tell it. Every reader of a read-mostly lock asks, so
-/// it is read where the C library reads it, without calling that.
+/// The kernel's number of this CPU; 0 where the system does not tell it. Every reader of a read-mostly lock needs the
+/// number, so this reads the rseq area directly and saves the call into the C library.
 #[inline]
 fn raw_current() -> usize {
     if let Some(cpu) = rseq::cpu() {
@@ -71,8 +71,8 @@ fn raw_current() -> usize {
     0
 }
 
-/// Brings the id of a CPU into range. The branch is there because it is always predicted, and a
-/// division is not free on the allocator's fast path.
+/// Brings the id of a CPU into range. A branch that is always predicted costs less on the allocator's fast path than a
+/// division.
 #[inline]
 fn fold(cpu: usize, count: usize) -> usize {
     if cpu < count { cpu } else { cpu % count }

@@ -1,4 +1,4 @@
-//! The CPUs of a stack: how many there are, and which of them the caller is.
+//! The CPUs of a stack: their number, and the one that the calling thread works for.
 //!
 //! A stack's CPU is a worker, not a piece of the machine: it has timers of its own, a queue of packets of its own, and
 //! a thread that serves both. The stack's owner says which thread is which worker, as it says the time: the threads of
@@ -21,7 +21,7 @@ pub trait Cpus: Send + Sync + fmt::Debug {
     #[doc(alias = "mp_ncpus")]
     fn count(&self) -> usize;
 
-    /// Which one the calling thread is, or works for.
+    /// The CPU that the calling thread is, or works for.
     #[doc(alias = "curcpu")]
     fn current(&self) -> Cpu;
 }
@@ -45,7 +45,7 @@ impl Cpus for OneCpu {
         1
     }
 
-    /// Not its own: the caller may be another thread than the one that drives the stack.
+    /// `is_own` is false: the calling thread may not be the one that drives the stack.
     fn current(&self) -> Cpu {
         Cpu {
             index: 0,
@@ -76,7 +76,7 @@ pub struct Workers {
 }
 
 std::thread_local! {
-    /// Of which runtime this thread is a worker, and which; id 0 for none.
+    /// The runtime's id and this thread's index among its workers; id 0 if the thread is no worker.
     static BOUND: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
@@ -87,7 +87,7 @@ impl Workers {
         static LAST_ID: AtomicUsize = AtomicUsize::new(0);
         Self {
             count: count.max(1),
-            // Relaxed: only that it is another number each time.
+            // Relaxed: the numbers only have to differ.
             id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1,
         }
     }
@@ -123,11 +123,11 @@ impl Cpus for Workers {
     }
 }
 
-/// As long as it lives, its thread is a worker.
+/// The calling thread is a worker until this is dropped.
 #[derive(Debug)]
 pub struct WorkerBinding {
     before: (usize, usize),
-    /// It speaks of this thread.
+    /// Not Send: it stands for the thread that made it.
     _not_send: core::marker::PhantomData<*const ()>,
 }
 
@@ -137,7 +137,7 @@ impl Drop for WorkerBinding {
     }
 }
 
-/// CPUs that one thread plays in turn, as a simulator says.
+/// CPUs that one thread plays in turn; a simulator chooses which.
 #[derive(Debug)]
 pub struct VirtualCpus {
     count: usize,

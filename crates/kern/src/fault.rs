@@ -1,9 +1,9 @@
-//! Faults that tests plant: the one way to make code do the wrong thing, so that a check is known to find it.
+//! Faults that tests plant: the one way to make code do the wrong thing, to prove that a check finds it.
 //!
 //! A model or a simulation that passes shows little unless it is known to fail. So the code at a critical step asks
-//! [`is_planted`] whether to make a mistake. Each crate lists its own in an enum, in `faults.rs`. A test plants one (`plant`), and the
-//! check must then find it. One is planted at a time, for the calling thread: the threads of a model or of a simulation are steps of
-//! the test's own thread.
+//! [`is_planted`] whether to make a mistake. Each crate lists its own in an enum, in `faults.rs`. A test plants one
+//! (`plant`), and the check must then find it. Only one fault is planted at a time, and only the calling thread makes
+//! it: the threads of a model or of a simulation all run on the test's own thread.
 //!
 //! Only schedule checkers and the feature `faults` build it. In every other build the answer is a constant, and nothing of the
 //! mistakes is left in the code.
@@ -37,7 +37,7 @@ mod on {
         })
     }
 
-    /// Has this thread make a mistake, and no other, until the guard is dropped.
+    /// Makes the calling thread, and no other thread, make this mistake until the guard is dropped.
     #[must_use = "the fault goes with the guard"]
     pub fn plant<F: Copy + PartialEq + 'static>(fault: F) -> Planted {
         PLANTED.set(Some(Box::new(fault)));

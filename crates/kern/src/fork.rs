@@ -42,15 +42,15 @@ struct LocksHeld {
     _numbers: percpu_words::FreeHeld<AtomicU64>,
 }
 
-/// Has `prepare` called before each fork from now on, `parent` and `child` after it. Every lock of this
-/// crate may be used in all three. To be called once for a set of handlers.
+/// Registers three handlers: libc calls `prepare` before each fork, and `parent` and `child` after it, each in its
+/// process. A handler may use every lock of this crate. Register a set of handlers once.
 pub fn on_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
-    // Handlers that are registered later prepare earlier, and end later.
+    // libc calls the `prepare` of handlers that were registered later first, and their `parent` and `child` last.
     install();
     register(prepare, parent, child);
 }
 
-/// Sees to this crate's own locks.
+/// Registers the handlers of this crate's own locks.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| register(prepare, parent, child));

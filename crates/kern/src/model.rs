@@ -1,10 +1,11 @@
-//! [`Model`]: a scenario of threads, run by a schedule checker in many orders, and how many there were.
+//! [`Model`]: runs a scenario of threads in many orders under a schedule checker, and counts the orders.
 //!
-//! Built for the checkers only. Under loom it is every order within the bound of preemptions; under shuttle a number
-//! of random ones, half of them with a switch anywhere, half with few, at places that matter the more for it.
+//! Built for the checkers only. loom runs every order within the bound of preemptions. shuttle runs random orders: in
+//! one half a switch may come anywhere; in the other half there are few switches, so the checker tries more places for
+//! each.
 //!
-//! Under loom `MODEL_MORE_SWITCHES` is added to each bound, for a search that has the time: each one more takes some
-//! ten times as long. Under shuttle `MODEL_MORE_RUNS` multiplies each number of orders, and `MODEL_SEED` is the seed;
+//! Under loom `MODEL_MORE_SWITCHES` is added to each bound, for a longer search: each additional switch takes about ten
+//! times as long. Under shuttle `MODEL_MORE_RUNS` multiplies each number of orders, and `MODEL_SEED` is the seed;
 //! without it each model has its own, always the same. A failure prints the seed and its schedule. The number of orders
 //! is written to standard error directly, because the test harness hides the output of tests: so a run of all models
 //! shows how much it checked.
@@ -35,14 +36,14 @@ impl Model {
         }
     }
 
-    /// How often threads are switched in one run, beside where they wait or end.
+    /// How often one run preempts a thread. Switches where a thread waits or ends do not count.
     #[must_use]
     pub fn switches(mut self, switches: usize) -> Self {
         self.switches = Some(switches);
         self
     }
 
-    /// However often threads are switched. Under shuttle: anywhere, in all runs.
+    /// No bound on preemptions. Under shuttle: a switch may come anywhere, in all runs.
     #[must_use]
     pub fn any_switches(mut self) -> Self {
         self.switches = None;

@@ -24,11 +24,11 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-/// Sections that were aborted, in the whole process. It is here for the abort paths of the
-/// sections, which are assembly and need the symbol; read it with [`aborts`].
+/// Sections that were aborted, in the whole process. The abort paths of the sections are assembly and need the symbol;
+/// other code reads it with [`aborts`].
 pub static ABORTS: AtomicU64 = AtomicU64::new(0);
 
-/// How per-CPU data should be worked on in this process.
+/// The method by which this process accesses per-CPU data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PercpuMethod {
     /// By restartable sequences.
@@ -92,7 +92,7 @@ pub fn choose() -> PercpuMethod {
     choice().0
 }
 
-/// Why [`choose`] answers as it does, for the eyes of a user.
+/// The reason for the answer of [`choose`], as a text for the user.
 #[must_use]
 pub fn reason() -> &'static str {
     choice().1
@@ -178,8 +178,8 @@ mod sys {
         (cpu_id >= 0).then_some(offset)
     }
 
-    /// Keeps this code where it is, if it came by dlopen(3): sections are not disarmed, and a thread whose area names
-    /// a descriptor that was unloaded is killed by the kernel.
+    /// Prevents this code from being unloaded, if dlopen(3) loaded it. Sections are not disarmed, and the kernel kills
+    /// a thread whose area names an unloaded descriptor.
     fn stay_loaded() {
         let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
         let here: fn() = stay_loaded;
@@ -195,8 +195,8 @@ mod sys {
         }
     }
 
-    /// Where libc keeps a variable that it may not have: linking to it would tie the whole
-    /// program to glibc 2.35.
+    /// The address of a libc variable that older versions lack. Linking to the variable would make the whole program
+    /// need glibc 2.35.
     fn variable<T>(name: &CStr) -> Option<*const T> {
         // SAFETY: dlsym reads a C string, which a CStr is; the default handle is always valid.
         let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

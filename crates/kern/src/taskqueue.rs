@@ -13,8 +13,8 @@
 //! | Running | More: a mark for the runner | | Idle |
 //! | More | stays | | Scheduled, and the runner pushes it |
 //!
-//! The claim: a run of the task that begins after [`Taskqueue::enqueue`] sees all that the enqueuing thread wrote
-//! before it. The argument:
+//! The claim: after each [`Taskqueue::enqueue`] a run of the task begins that sees all earlier writes of the enqueuing
+//! thread. The argument:
 //!
 //! - Every transition is a read-modify-write with acquire and release, *also those that leave the
 //!   state as it is*: the enqueuer's step releases its writes, and the runner's begin acquires them.
@@ -113,7 +113,8 @@ pub enum EnqueueOutcome {
 pub struct Ran {
     /// How many tasks ran.
     pub tasks: usize,
-    /// Whether the queue still held some; the caller must come back, as no wakeup will tell it to.
+    /// Whether tasks are left in the queue. If so the caller must run the queue again, because no wakeup will come for
+    /// them.
     pub more: bool,
 }
 
@@ -128,9 +129,9 @@ impl Taskqueue {
         }
     }
 
-    /// Makes sure that `task` runs after this call. From any thread, with locks held or not.
+    /// Makes sure that `task` runs after this call. Any thread may call it, also with locks held.
     ///
-    /// A task that is running off another queue goes on there.
+    /// A task that another queue runs at the moment stays with that queue.
     #[doc(alias = "taskqueue_enqueue")]
     pub fn enqueue(&self, task: &Arc<Task>) -> EnqueueOutcome {
         match task.state.step(WorkEvent::Put) {

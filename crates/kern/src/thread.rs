@@ -1,13 +1,13 @@
-//! The calling thread, as locks see it: a token to write into a lock's word, a countdown to the
-//! next acquisition that is counted, and a record in which others can read what it waits for.
+//! The calling thread, as locks see it: a token for a lock's word, a countdown to the next acquisition that is counted,
+//! and a record that tells other threads which lock it waits for.
 //!
 //! A thread gets them with the first lock it takes, and gives them back when it ends; records and
 //! tokens are used again. Locks that its last destructors take after that have [`LATE`] as their
 //! owner.
 //!
-//! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have the same one. Only
-//! its own thread changes a record, so it reads it as it left it.
-//! Locks: the list of records, then one record; both innermost, both of std, since ours come here.
+//! Invariants: the token is in 1..=[`OWNER`], and no two living threads with a record have the same token. A record is
+//! changed only by its own thread, which therefore finds it as it left it. Locks: the list of records, then one record;
+//! both innermost, both of std, since ours come here.
 
 use core::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -132,7 +132,8 @@ impl Me {
     fn sample(&self, class: &'static LockClass) {
         let first = self.token.get() == 0;
         if first {
-            // Until there is a record, and where making one panics: this one excludes as well as any.
+            // The token of a thread without a record, also if making one panics: it excludes other threads as well as
+            // any token.
             self.token.set(LATE);
             self.countdown.set(SAMPLE);
             self.enter();
@@ -189,7 +190,7 @@ impl Me {
         drop(records);
         self.token.set(record.token);
         self.draws.set(record.token.wrapping_mul(0x9e37_79b9) | 1);
-        // A thread that is ending already would never give it back.
+        // A thread that runs its last destructors would never give the record back.
         match LEAVE.try_with(|_| ()) {
             Ok(()) => self.record.set(Some(record)),
             Err(_) => self.leave(record),

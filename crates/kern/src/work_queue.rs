@@ -61,7 +61,7 @@ pub trait Items: Default {
 pub struct WorkQueue<Q> {
     /// Written under the lock of `queue`.
     state: AtomicWorkState,
-    /// How many queues, of those that share this count, are not idle. Written under the lock of `queue`.
+    /// The number of queues that are not idle, among those that share this count. Written under the lock of `queue`.
     busy: Option<Arc<AtomicUsize>>,
     queue: Mutex<Queued<Q>>,
 }
@@ -105,7 +105,7 @@ pub enum PutOutcome {
     Closed,
 }
 
-/// The items that an owner leaves behind.
+/// The state of the queue that an owner leaves.
 #[must_use = "the receiver must be told of items that wait"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -141,8 +141,8 @@ impl<Q: Items> WorkQueue<Q> {
         Self::with(class, max, WorkState::Away, None)
     }
 
-    /// An empty queue of at most `max` items, those that the owner has in hand included, for a receiver that the caller of
-    /// [`WorkQueue::put`] wakes. `busy` counts those of the queues that share it which are not idle.
+    /// An empty queue for a receiver that the caller of [`WorkQueue::put`] wakes. `max` bounds the items, including
+    /// those that the owner has taken and not handled yet. `busy` counts the queues that share it and are not idle.
     pub fn fixed(class: &'static LockClass, max: usize, busy: Arc<AtomicUsize>) -> Self {
         Self::with(class, max, WorkState::Idle, Some(busy))
     }
@@ -173,12 +173,13 @@ impl<Q: Items> WorkQueue<Q> {
         self.state.load(Ordering::Acquire) == WorkState::Idle
     }
 
-    /// Whether the receiver must begin. Relaxed: a thread that must not miss it was woken, or has put the items itself.
+    /// Whether the receiver must begin. Relaxed: a thread that must not miss this was woken, or has put the items
+    /// itself.
     pub fn is_scheduled(&self) -> bool {
         self.state.load(Ordering::Relaxed) == WorkState::Scheduled
     }
 
-    /// Whether items wait behind the owner, which asks: those that were put before the call.
+    /// Whether items wait that were put after the owner's last take. Only the owner calls this.
     pub fn has_more(&self) -> bool {
         self.state.load(Ordering::Acquire) == WorkState::More
     }
@@ -246,7 +247,7 @@ impl<Q: Items> WorkQueue<Q> {
         queue.stats.handled += handled;
         queue.put_back(others);
         if !queue.items.is_empty() {
-            // The caller's own, if none came meanwhile: the owner need not be told.
+            // If no item came meanwhile, the items are the caller's own, and the owner needs no message.
             let _ = self.step(WorkEvent::Put);
         }
         match self.step(WorkEvent::End) {
@@ -265,7 +266,7 @@ impl<Q: Items> WorkQueue<Q> {
         self.queue.lock().stats
     }
 
-    /// Whether queue and state agree: items wait in those states only in which a thread will find them.
+    /// Whether queue and state agree: items wait only in states in which a thread will find them.
     pub fn is_valid(&self) -> bool {
         let queue = self.queue.lock();
         let some_wait = !queue.items.is_empty();

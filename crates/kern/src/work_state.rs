@@ -12,11 +12,11 @@
 //! | Away | refused | refused | refused | refused | - | - |
 //! | Closed | refused | refused | refused | own | own | - |
 //!
-//! A dash: the state stays, and no step follows. Receivers come and go: `open` leads to Idle and `leave` to Away, unless the
-//! state is Closed, which `close` makes for ever. A new waker turns More into Scheduled, and is told where something waits.
+//! A dash: the state stays, and no step follows. Receivers come and go: `open` leads to Idle and `leave` to Away,
+//! unless the state is Closed, which is final. A new waker turns More into Scheduled, and is called if work waits.
 //!
-//! The claims, which `tests.rs` checks in every reachable combination of state, items, wakeups and owners, and each of which a
-//! changed row breaks:
+//! The claims are below. `tests.rs` checks them in every reachable combination of state, items, wakeups and owners, and
+//! a change of any row of the table breaks one of them.
 //!
 //! - Work waits in Scheduled and More only, or in Closed.
 //! - While work waits, the receiver was woken and has not begun since, or an owner will ask again.

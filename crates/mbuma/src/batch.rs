@@ -1,17 +1,17 @@
-//! One entry into the stack: when it began, the connections and interfaces it touched, the wakers to call.
+//! One entry into the stack: its time, the connections and interfaces that it touched, the wakers to call.
 //!
 //! Every public operation and every batch of frames runs inside of a [`Batch`]. It collects
 //! work that would hold a lock over a call outwards, and does it at the end, without any lock but Giant:
 //!
 //! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that one
 //!    acknowledgement answers a batch of segments;
-//! 2. the batch hands packets for other CPUs over, and handles packets to ourselves, if no other thread
+//! 2. the batch hands over packets for other CPUs, and handles packets from this stack to itself, unless another thread
 //!    does;
 //! 3. interfaces with queued frames transmit;
 //! 4. the batch wakes CPUs that it gave work to, and calls the wakers of sockets that became ready.
 //!
-//! `StackState::enter` makes a batch and ends it. Locks: Giant, if that is over the stack, which it has from before the
-//! beginning to step 4, but for MP-safe devices.
+//! `StackState::enter` makes a batch and ends it. Locks: if Giant is over the stack, the batch holds it from its
+//! beginning until step 4, except while it calls MP-safe devices.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) trait Deferred: Send + Sync {
 /// The work of one entry into the stack.
 pub(crate) struct Batch<'s> {
     pub(crate) stack: &'s StackState,
-    /// The time of the entry. Segments are timed by their arrival, not by when their turn comes.
+    /// The time of the entry. A segment has the time of its arrival, not the time of its connection's turn.
     pub(crate) now: Time,
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
@@ -44,7 +44,7 @@ pub(crate) struct Batch<'s> {
     pub(crate) wakes: OneOrMany<Wakes>,
     /// CPUs that this batch gave work to, and that are not the caller.
     pub(crate) kicks: Vec<usize>,
-    /// Packets for other CPUs, and works that this batch owns.
+    /// Packets for other CPUs, and workstreams that this batch owns.
     pub(crate) netisr: netisr::BatchQueues<Mbufq>,
 }
 

@@ -1,4 +1,4 @@
-//! Which protocol a received packet goes to, when, and on which CPU: the part of netisr that has a batch.
+//! Decides to which protocol a received packet goes, when, and on which CPU: the part of netisr that has a batch.
 //!
 //! ```text
 //!   ether::input --+                 +-- now ------------------------------------------> protosw::link_input
@@ -9,8 +9,8 @@
 //!
 //! The queues and the rules are in [`netisr`](crate::netisr).
 //!
-//! Packets to ourselves are always queued, since they are sent under their connection's lock. With direct
-//! dispatch the thread that queued the first waiting one handles them, at the end of its batch.
+//! Packets from this stack to itself are always queued, because they are sent under their connection's lock. With
+//! direct dispatch the thread that queued the first of them handles them all at the end of its batch.
 //!
 //! Invariants: each packet is handled once or dropped and counted; a batch leaves neither packets that it
 //! collected nor workstreams that it owns.
@@ -59,8 +59,8 @@ pub(crate) fn dispatch(
     }
 }
 
-/// A reassembled datagram belongs to another flow than its fragments: it may have another CPU. The caller gets
-/// it back if it must handle it at once.
+/// Dispatches a reassembled datagram. Its flow is not that of its fragments, so it may belong to another CPU. Returns
+/// the datagram if the caller must handle it at once.
 pub(crate) fn redispatch(
     batch: &mut Batch<'_>,
     protocol: Protocol,
@@ -75,7 +75,7 @@ pub(crate) fn redispatch(
     here(batch, protocol, packet, arrival)
 }
 
-/// Says whether a packet is to be handled here and now, and collects it if not.
+/// Whether the caller must handle a packet at once; if not, the packet is collected for its CPU.
 fn here(
     batch: &mut Batch<'_>,
     protocol: Protocol,
@@ -127,7 +127,7 @@ fn refuse(batch: &Batch<'_>, packets: Mbufq) {
     packets.for_each(|packet| batch.drop(packet, DropReason::NetisrQueueFull));
 }
 
-/// Queues an IP packet to ourselves, which has its interface; gives it back if there is no room.
+/// Queues an IP packet from this stack to itself; its interface is set. Returns the packet if there is no room.
 pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(), Packet> {
     const PROTOCOL: Protocol = Protocol::Loopback;
     packet.header_mut().arrival = Arrival::Loopback as u8;
@@ -149,8 +149,8 @@ pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(),
     packets.dequeue().map_or(Ok(()), Err)
 }
 
-/// A batch's dispatch before it transmits, and again after each round of output: hands over the packets that
-/// it collected, and handles or lets go of the workstreams that it owns. Says whether packets were handled.
+/// Runs before a batch transmits, and again after each round of output: hands over the packets that the batch
+/// collected, and handles or releases the workstreams that it owns. Returns whether it handled packets.
 pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
     if batch.netisr.is_empty() {
         return false;
@@ -168,8 +168,8 @@ pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
     packets.is_some()
 }
 
-/// Handles the packets that wait for a CPU, within the budget. The caller asks whether more wait once the batch
-/// has ended, and may have queued more.
+/// Handles the packets that wait for a CPU, within the budget. After the end of the batch, which may queue more
+/// packets, the caller checks whether some wait.
 #[doc(alias = "swi_net")]
 pub(crate) fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
     for protocol in Protocol::ALL {
@@ -189,8 +189,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
     }
 }
 
-/// Handles packets from the front of a queue, at least one, until the budget is used up. Says how many bytes
-/// they had.
+/// Handles packets from the front of a queue, at least one, until the budget is used up. Returns their bytes.
 fn handle_all(
     batch: &mut Batch<'_>,
     protocol: Protocol,
@@ -209,7 +208,7 @@ fn handle_all(
     bytes
 }
 
-/// Handles a packet from a queue, if its interface is still there. `last` is the interface of the packet before.
+/// Handles a packet from a queue, if its interface is still attached. `last` is the interface of the previous packet.
 fn handle_queued(
     batch: &mut Batch<'_>,
     protocol: Protocol,

@@ -1,9 +1,9 @@
-//! Where packets end: each one that comes in is delivered, or dropped for a reason with a name and a
-//! counter. `in = delivered + dropped + forwarded` is itself a test.
+//! The ends of packets: each packet that comes in is delivered, forwarded, or dropped for a reason with a name and a
+//! counter. A test checks `in = delivered + forwarded + dropped`.
 
 use kern::Counter;
 
-/// Which way a packet was going when it was dropped.
+/// The direction of a packet when it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// It came in: `received = delivered + forwarded + dropped inward`.
@@ -12,7 +12,7 @@ enum Direction {
     Outward,
 }
 
-/// Declares [`DropReason`] with its direction and its text, so that a reason can't lack one.
+/// Declares [`DropReason`]: each reason has its direction and its text.
 macro_rules! drop_reasons {
     ($($direction:ident $name:ident => $text:literal,)*) => {
         /// Why a packet was dropped.

@@ -1,4 +1,4 @@
-//! Why a socket does not work, and the number and kind that std has for it; why a stack can't be set up.
+//! Errors of sockets, with std's number and kind for each, and errors of setting up a stack.
 
 use std::fmt;
 use std::io;
@@ -7,20 +7,20 @@ use std::net::Ipv4Addr;
 use rustix::io::Errno;
 use uma::ZoneError;
 
-/// Why a connection does not work, or works no more.
+/// The error of a socket or a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SocketError {
-    /// The peer, or a host on the way, said that no socket is there.
+    /// The peer, or a router on the path, reported that no socket is there.
     Refused,
-    /// There is no way to the peer.
+    /// The peer is unreachable.
     Unreachable,
-    /// The peer ended the connection at once.
+    /// The peer reset the connection.
     Reset,
     /// The peer stayed silent for too long, or the time that a call may take is over.
     TimedOut,
-    /// This side closed it, or the direction.
+    /// This side has closed the connection, or this direction of it.
     Closed,
-    /// There is no room, or nothing to read: wait for the waker.
+    /// There is no room, or nothing to read: the caller must wait for the waker.
     WouldBlock,
     /// The address is in use, or no port is free.
     AddrInUse,
@@ -28,7 +28,8 @@ pub enum SocketError {
     AddrNotAvailable,
     /// Out of buffers.
     NoBufs,
-    /// Data to be sent could not be read, or not be sealed. The connection has ended, because its peer waits for it.
+    /// Data to be sent could not be read or sealed. The connection has ended, because its peer would wait for that
+    /// data.
     Io,
 }
 
@@ -86,14 +87,14 @@ impl From<SocketError> for Errno {
     }
 }
 
-/// An error with the number that the kernel's sockets have for it, as programs ask for.
+/// An error with the errno that the kernel's sockets use for it, because programs compare it.
 impl From<SocketError> for io::Error {
     fn from(e: SocketError) -> Self {
         Errno::from(e).into()
     }
 }
 
-/// Why a stack could not be set up, or a socket not opened.
+/// The error of setting up a stack or opening a socket.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -106,9 +107,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// No network of the interface has this router.
+    /// The router is in none of the interface's networks.
     Gateway(Ipv4Addr),
-    /// The stack was not made by a runtime, so no thread takes in what its devices receive.
+    /// The stack was not made by a runtime, so no thread would take in the frames of its devices.
     NoRuntime,
     /// The buffers' address space could not be reserved.
     Memory(ZoneError),

@@ -1,8 +1,8 @@
 //! Faults that tests plant in the stack ([`kern::fault`]): the checks of the simulator, or a model, must find each of them, or
 //! they check nothing.
 //!
-//! Some races are too rare for the simulator; the models find those. Without the feature `planted-bugs`, and outside of the
-//! schedule checker, nothing of them is left in the code.
+//! Some races are too rare for the simulator; the models find those. Builds without the feature `planted-bugs` and
+//! without a schedule checker contain none of the faults.
 //!
 //! Locks: none.
 
@@ -19,39 +19,39 @@ pub enum StackFault {
     LostTimeWaitTimer,
     /// A writer is not called when there is room again.
     LostWakeup,
-    /// The first byte of what waited for a gap to be filled is skipped.
+    /// The first byte behind a gap is skipped when the gap is filled.
     SkippedByte,
-    /// The checksum of a segment is not looked at.
+    /// The checksum of a segment is not verified.
     UncheckedSum,
     /// Data that was received before is never freed.
     LeakedMbuf,
-    /// A segment without a use is not counted.
+    /// A dropped segment is not counted.
     UncountedDrop,
     /// The thread that removes a connection removes its successor too.
     LostSuccessor,
-    /// An entry that fired passes for the one that was made after it.
+    /// An entry that fired is taken for its successor.
     ForgottenEntry,
-    /// A CPU is given something to do, and its neighbour is woken.
+    /// Work is queued for one CPU, and another CPU is woken.
     WrongCpuWoken,
-    /// A connection's timer is set on another CPU, which does not know of it.
+    /// A connection's timer is set on another CPU without waking that CPU.
     StrayTimer,
-    /// A packet is handled at once without a look at what waits of its flow.
+    /// A packet is handled at once although packets of its flow wait.
     BlindDirect,
-    /// An interface is detached without saying so: `stack/attach.rs`, `detach`.
+    /// A detached interface is not marked as gone: `stack/attach.rs`, `detach`.
     Unmarked,
     /// Packets that wait for a neighbour are dropped before the interface is marked as gone: the same.
     FlushedEarly,
     /// The transmitter stops without another check of the queue: `ifnet.rs`, `transmit`.
     OneLook,
-    /// A plug that is out keeps packets that did not fit the budget: `device/epair/plug.rs`, `keep`.
+    /// A detached plug keeps packets that did not fit the budget: `device/epair/plug.rs`, `keep`.
     KeptOutside,
-    /// Another station is asked once, and never again: `neighbour/entry.rs`, `retry`.
+    /// A solicitation is sent once and never repeated: `neighbour/entry.rs`, `retry`.
     LostQuestion,
-    /// A neighbour that does not answer a check is asked for ever: the same.
+    /// A neighbour that does not answer is solicited for ever: the same.
     EndlessCheck,
-    /// An address is probed for ever: `ifnet/host6.rs`, `run_timers`.
+    /// Probes for an address never end: `ifnet/host6.rs`, `run_timers`.
     EndlessProbes,
-    /// A multicast router's question is not answered: `ifnet/mld.rs`, `queried`.
+    /// A multicast router's query is not answered: `ifnet/mld.rs`, `queried`.
     UnansweredQuery,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.
     SleepsUnchecked,

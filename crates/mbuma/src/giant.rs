@@ -1,4 +1,4 @@
-//! Giant in a stack: which components run under it, and how that is set.
+//! Giant in a stack: the components that run under it, and their settings.
 //!
 //! | component | where it is told | how it is called |
 //! |---|---|---|
@@ -7,12 +7,12 @@
 //! | a protocol | [`Stack::set_mp_safe`](crate::Stack::set_mp_safe) | its input runs under Giant if it is not MP-safe, or Giant is over all |
 //! | a callback | [`Stack::giant_waker`](crate::Stack::giant_waker) | under Giant |
 //!
-//! An entry is a [`Batch`](crate::batch::Batch), or a look at one socket. It ends before anything outside of
-//! the stack is called: wakers and MP-safe devices run without Giant, so that two stacks, each with a Giant of
-//! its own, may call each other by an epair and never wait for each other. A device that is not MP-safe and
-//! leads into another stack is the exception: give both stacks the same Giant, or WITNESS complains of two.
-//! The stack called in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
-//! port of it that is not MP-safe is put [under Giant](crate::device::under_giant) by itself.
+//! An entry is a [`Batch`](crate::batch::Batch), or a call that reads one socket. It releases Giant before the stack
+//! calls anything outside of itself. Wakers and MP-safe devices therefore run without Giant, and two stacks with a
+//! Giant each may call each other by an epair and never wait for each other. A device that is not MP-safe and leads
+//! into another stack is the exception: both stacks must have the same Giant, or WITNESS reports two. The stack that
+//! such a device calls releases Giant for its own calls outwards, as it would for a sleep. A bridge is outside of all
+//! stacks, so a port that is not MP-safe is wrapped [under Giant](crate::device::under_giant).
 //!
 //! Locks: `callbacks` (PARKER), with nothing taken inside.
 //! Source: seed 002, debug.mpsafenet, NETISR_MPSAFE, IFF_NEEDSGIANT.
@@ -101,7 +101,7 @@ pub struct ComponentStats {
     pub kind: ComponentKind,
     /// Its name.
     pub name: String,
-    /// Whether it runs without Giant where that is not over all.
+    /// Whether it runs without Giant, unless Giant is over the whole stack.
     pub mp_safe: bool,
     /// How often it was entered under Giant.
     pub entered: u64,
@@ -130,7 +130,7 @@ impl ComponentStats {
     }
 }
 
-/// Which components run under a stack's Giant.
+/// The components that run under a stack's Giant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GiantStats {
     /// The whole stack does.
@@ -141,7 +141,7 @@ pub struct GiantStats {
 }
 
 impl GiantStats {
-    /// Whether anything runs under it.
+    /// Whether any component runs under it.
     pub fn is_used(&self) -> bool {
         self.over_all || self.components.iter().any(|c| !c.mp_safe || c.entered > 0)
     }

@@ -6,8 +6,8 @@
 //! So frames leave in the order in which they were queued, and no thread waits for a device's system
 //! call while holding a lock.
 //!
-//! A device of several queues is as many devices: each has a transmit queue of its own, and a flow keeps
-//! to one of them, so that its frames stay in order.
+//! A device with several queues counts as several devices: each has a transmit queue of its own, and a flow stays on
+//! one of them, so that its frames stay in order.
 //!
 //! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)), the lists of its addresses and
 //! groups (class IFADDR).
@@ -67,7 +67,7 @@ impl IfIndex {
 pub struct IfAddr<A = Ipv4Addr> {
     /// The address.
     pub addr: A,
-    /// Bits of the network part, 0 to 32, or to 128.
+    /// Bits of the network part: 0 to 32 for IPv4, 0 to 128 for IPv6.
     pub prefix_len: u8,
 }
 
@@ -103,7 +103,7 @@ impl IfAddr<Ipv6Addr> {
         is_same_prefix(self.addr, other, self.prefix_len)
     }
 
-    /// The network itself: the address without the bits behind the prefix.
+    /// The network: the address with all bits after the prefix cleared.
     pub fn network(&self) -> Ipv6Addr {
         let host = u128::MAX
             .checked_shr(u32::from(self.prefix_len))
@@ -121,7 +121,7 @@ impl IfAddr {
         (u32::from(self.addr) ^ u32::from(other)) & mask == 0
     }
 
-    /// The network itself: the address without the bits behind the prefix.
+    /// The network: the address with all bits after the prefix cleared.
     pub fn network(&self) -> Ipv4Addr {
         let host = u32::MAX
             .checked_shr(u32::from(self.prefix_len))
@@ -141,27 +141,28 @@ impl IfAddr {
 /// How an interface is set up.
 #[derive(Debug, Clone)]
 pub struct IfConfig {
-    /// A name for people, such as `tap0`.
+    /// A name to show, such as `tap0`.
     pub name: String,
     /// Its Ethernet address. Without one here or in the device, the stack draws one at random.
     pub mac: Option<MacAddr>,
     /// Its addresses of IPv4.
     pub addrs: Vec<IfAddr>,
-    /// Its addresses of IPv6. If there are none, it takes in no IPv6; else it also has a link-local one, made of its
-    /// Ethernet address unless one is given. They are good at once: no other station is asked whether it has them, unless
-    /// `autoconf` says so.
+    /// Its IPv6 addresses. Without any, it takes in no IPv6. With some, it also has a link-local one, which is made of
+    /// its Ethernet address unless the list has one. The interface uses them at once, without probes for duplicates,
+    /// unless `autoconf` is set.
     pub addrs6: Vec<IfAddr<Ipv6Addr>>,
-    /// It configures itself as a host of IPv6: it probes for its addresses before it uses them, takes more from routers, and
-    /// has a link-local one in any case; and it reports the groups that it is in (RFC 9777). None: it has the addresses that it was given, and asks no other station.
+    /// The interface configures itself as an IPv6 host: it probes for duplicates of its addresses before it uses them,
+    /// takes more addresses from routers, always has a link-local one, and reports its groups (RFC 9777). None: it has
+    /// only the configured addresses, and sends no probes or solicitations to routers.
     pub autoconf: Option<Autoconf>,
-    /// Answer for every address, not only our own, as a gateway does that ends connections itself.
+    /// Answer for every address and not only for our own, as a gateway does that terminates connections.
     pub accept_any: bool,
-    /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
-    /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it
-    /// elsewhere.)
+    /// Routes may lead through this interface to addresses of 127/8, and packets from such addresses may come in: they
+    /// are the neighbour's own. The program must know that there is one neighbour on the link. (RFC 1122 3.2.1.3
+    /// forbids it elsewhere.)
     pub route_localnet: bool,
-    /// Several threads may call the device at once. If not, it receives and transmits under the
-    /// stack's Giant, one thread at a time, which also keeps out all else that needs Giant.
+    /// Several threads may call the device at once. If false, it receives and transmits under the stack's Giant, one
+    /// thread at a time, which also excludes all other components that need Giant.
     #[doc(alias = "IFF_NEEDSGIANT")]
     #[doc(alias = "INTR_MPSAFE")]
     pub mp_safe: bool,
@@ -223,10 +224,10 @@ pub struct IfStats {
     pub output: SizeCounts,
 }
 
-/// The result for a frame that was to be queued. A frame that [`Enqueued::Transmit`] tells of has no transmitter else.
+/// The result of queueing a frame. After [`Enqueued::Transmit`] the caller must transmit: no other thread will.
 #[must_use]
 pub(crate) enum Enqueued {
-    /// The thread that transmits now takes it along.
+    /// The present transmitter sends it.
     Queued,
     /// The caller is the transmitter of this queue.
     Transmit(usize),
@@ -247,12 +248,12 @@ impl Queue {
         self.device.next_deadline().is_some_and(|at| at <= now)
     }
 
-    /// Makes the caller the transmitter; false if there is one.
+    /// Makes the caller the transmitter; false if another thread is.
     pub(crate) fn begin(&self) -> bool {
         !std::mem::replace(&mut self.tx.lock().running, true)
     }
 
-    /// Takes all frames that wait. None wait: the caller is the transmitter no more, unless it `goes_on` anyway.
+    /// Takes all frames that wait. If none wait, the caller stops being the transmitter, unless it `goes_on` anyway.
     pub(crate) fn next(&self, goes_on: bool) -> Option<Mbufq> {
         let mut queue = self.tx.lock();
         if queue.waiting.is_empty() && !goes_on {
@@ -262,13 +263,13 @@ impl Queue {
         Some(queue.waiting.take_all())
     }
 
-    /// A mistake: the transmitter stops without another check of the queue.
+    /// Planted fault: the transmitter stops without another check of the queue.
     pub(crate) fn planted_stop(&self) {
         self.tx.lock().running = false;
     }
 }
 
-/// Whether a deadline comes before the one that there was: then the CPU that runs it sleeps too long.
+/// Whether the new deadline is earlier than the old one: then the CPU that runs it must be woken.
 pub(crate) fn is_earlier(deadline: Option<Time>, before: Option<Time>) -> bool {
     deadline.is_some_and(|at| before.is_none_or(|before| at < before))
 }
@@ -276,7 +277,7 @@ pub(crate) fn is_earlier(deadline: Option<Time>, before: Option<Time>) -> bool {
 #[derive(Debug, Default)]
 struct TxQueue {
     waiting: Mbufq,
-    /// A thread transmits now, and will check the queue again before it stops.
+    /// A thread transmits, and will check the queue again before it stops.
     running: bool,
 }
 
@@ -292,7 +293,7 @@ pub(crate) struct Ifnet {
     pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
     pub(crate) groups: Groups,
     pub(crate) host6: Option<Host6>,
-    /// One that configures itself says in which groups it is.
+    /// The reports of its groups, if the interface configures itself.
     pub(crate) mld: Option<Mld>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
@@ -329,7 +330,7 @@ impl Ifnet {
             medium,
             addrs: OwnAddrs::new(config.addrs),
             addrs6: OwnAddrs::new(match config.autoconf {
-                // They are its own when it has probed for them.
+                // They become its own when the probes are over.
                 Some(_) => Vec::new(),
                 None => with_link_local(config.addrs6, mac),
             }),
@@ -347,7 +348,7 @@ impl Ifnet {
         }
     }
 
-    /// It is how a stack talks to itself: no packet leaves through it, and none from outside comes in.
+    /// The stack's packets to itself use it: no packet leaves through it, and none from outside comes in.
     #[doc(alias = "IFF_LOOPBACK")]
     pub(crate) fn is_loopback(&self) -> bool {
         self.index == IfIndex::LOOPBACK
@@ -358,7 +359,7 @@ impl Ifnet {
         self.addrs.has(addr)
     }
 
-    /// Whether it takes part in IPv6.
+    /// Whether IPv6 is on.
     pub(crate) fn has_ip6(&self) -> bool {
         !self.addrs6.is_empty() || self.host6.as_ref().is_some_and(Host6::is_on)
     }
@@ -409,13 +410,13 @@ impl Ifnet {
         usize::from(self.caps.mtu)
     }
 
-    /// The largest packet of IPv6 that leaves here: a router of the link may have said that it is smaller.
+    /// The largest IPv6 packet that leaves here: a router of the link may have advertised a smaller MTU.
     pub(crate) fn mtu6(&self) -> usize {
         let advertised = self.host6.as_ref().and_then(Host6::mtu);
         advertised.map_or(self.mtu(), |mtu| self.mtu().min(usize::from(mtu)))
     }
 
-    /// Queues a complete frame, which a thread of CPU `cpu` sends.
+    /// Queues a complete frame that a thread of CPU `cpu` sends.
     pub(crate) fn enqueue(&self, cpu: usize, frame: Packet) -> Enqueued {
         let number = self.queue_of(cpu, &frame);
         let mut queue = self.queues[number].tx.lock();
@@ -429,7 +430,7 @@ impl Ifnet {
         }
     }
 
-    /// A flow keeps to one of the device's queues; a packet without a flow takes that of the CPU that sends it.
+    /// A flow stays on one of the device's queues; a packet without a flow takes the queue of the sending CPU.
     fn queue_of(&self, cpu: usize, frame: &Packet) -> usize {
         match (self.queues.len(), frame.header().flow) {
             (1, _) => 0,
@@ -445,7 +446,7 @@ impl Ifnet {
         due.map(|(number, _)| number)
     }
 
-    /// When a neighbour or a device of it is due.
+    /// When a timer of its neighbours or its devices is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let device = self.device_deadline();
         let neighbours = self.neighbours.deadline().into_iter();
@@ -455,16 +456,16 @@ impl Ifnet {
         both.chain(groups).chain(device).min()
     }
 
-    /// When a device of it is due; never, once it is gone.
+    /// When one of its devices is due; never, once the interface is gone.
     pub(crate) fn device_deadline(&self) -> Option<Time> {
         let devices = self.queues.iter().map(|queue| &queue.device);
         let all = devices.filter_map(|device| device.next_deadline());
         all.min().filter(|_| !self.is_gone())
     }
 
-    /// The device failed for good, or the stack let go of it. Relaxed: a late reader only sends one
-    /// frame too many. Code that must not be late (routes, neighbours) reads it under the lock that the
-    /// detaching thread takes after it set this.
+    /// The device failed for good, or the interface was detached. Relaxed: a late reader only sends one frame too many.
+    /// Code that must not be late (routes, neighbours) reads this under the lock that the detaching thread takes after
+    /// the store.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
@@ -473,8 +474,8 @@ impl Ifnet {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// The stack let go of it: frames that come in on it now have no receiver. Relaxed: frames that are
-    /// already past this are as if they had come before.
+    /// The interface was detached: frames that come in on it now have no receiver. Relaxed: a frame that has passed
+    /// this check counts as one that came before.
     pub(crate) fn is_detached(&self) -> bool {
         self.detached.load(Ordering::Relaxed)
     }
@@ -495,7 +496,7 @@ impl Ifnet {
     }
 }
 
-/// The addresses, and a link-local one if there is none among them.
+/// The addresses, plus a link-local one if they contain none.
 fn with_link_local(mut addrs: Vec<IfAddr<Ipv6Addr>>, mac: MacAddr) -> Vec<IfAddr<Ipv6Addr>> {
     if !addrs.is_empty() {
         addrs.extend(missing_link_local(&addrs, mac));

@@ -1,7 +1,7 @@
-//! The two ends of a flow, of whichever version of IP: the key of a connection, and the addresses of a datagram.
+//! The two ends of a flow, in either version of IP: the key of a connection, and the addresses of a datagram.
 //!
-//! Plain data. Layers between IP and the sockets pass [`Ends`] on and match on the version at one place each; a table
-//! has one version's [`Pair`] for its key.
+//! Plain data. The layers between IP and the sockets pass [`Ends`] on, and each matches on the version at one place;
+//! the key of a table is the [`Pair`] of one version.
 //!
 //! Invariant: both ends are of one version.
 //! Sources: RFC 9293 section 3.3.1 (a connection is named by its two ends).
@@ -40,7 +40,8 @@ impl Pair<Ipv4Addr> {
     /// The pair as bytes, for keyed hashes.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; 12] {
-        // Put together in registers: small stores would have to reach the cache before a hash could load words.
+        // Composed in registers: with small stores to memory the hash would have to wait for them before it could load
+        // words.
         let end = |addr: Ipv4Addr, port: u16| u128::from(addr.to_bits()) << 16 | u128::from(port);
         let both = end(self.local, self.local_port) << 48 | end(self.peer, self.peer_port);
         let mut out = [0; 12];
@@ -69,7 +70,7 @@ impl Pair<Ipv6Addr> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     V4(Pair<Ipv4Addr>),
-    /// With the number of the interface that a link-local address needs to be named; else 0.
+    /// With the zone: the number of the interface if an address is link-local, else 0.
     V6(Pair<Ipv6Addr>, u32),
 }
 
@@ -163,7 +164,7 @@ impl Ends {
     }
 }
 
-/// The zone of an address that needs one, if it says one.
+/// The zone of an address, if it needs and has one.
 fn zone_of(addr: &SocketAddrV6) -> Option<u32> {
     (needs_zone(*addr.ip()) && addr.scope_id() != 0).then_some(addr.scope_id())
 }

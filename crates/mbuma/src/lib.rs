@@ -22,8 +22,8 @@
 //! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel, and the
 //! halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to try it.
 //!
-//! Tasks wait for the same sockets by `poll_..` and `.._async`, on any runtime. With the feature `tokio` connections have its
-//! `AsyncRead` and `AsyncWrite`.
+//! Tasks use the same sockets with the methods `poll_..` and `.._async`, on any runtime. With the feature `tokio`
+//! connections implement its `AsyncRead` and `AsyncWrite`.
 //!
 //! # Layers
 //! ```text
@@ -89,8 +89,8 @@
 //! [bridge](device::bridge), or by a stack between that [forwards](Stack::set_forwarding). Each can talk to
 //! itself at 127.0.0.1 from birth. `cargo run -p mbuma --example jails` shows them.
 //!
-//! A program that wants no loop of its own has a [`runtime::Runtime`] drive its stacks: N threads, which
-//! sleep when there is nothing to do.
+//! A program without a loop of its own lets a [`runtime::Runtime`] drive its stacks: N threads, which sleep when there
+//! is nothing to do.
 //!
 //! Threads of one program talk through the same buffers without a network: [`unix`].
 //!

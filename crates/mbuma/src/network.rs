@@ -1,4 +1,4 @@
-//! Packets that leave: the one place where output forks by the version of IP.
+//! Outgoing packets: the one place where output branches on the version of IP.
 //!
 //! Locks: none held here; the caller may hold a connection's.
 
@@ -18,7 +18,7 @@ use crate::ip6::{self, output::Send6};
 use crate::route::RouteCache;
 use crate::state::StackState;
 
-/// Sends a packet that begins with the header of the protocol above. `route` is the sender's, if it keeps one.
+/// Sends a packet that begins with the header of the protocol above. `route` is the sender's kept route, if it has one.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -52,7 +52,7 @@ pub(crate) struct Egress {
     pub(crate) src: IpAddr,
 }
 
-/// The egress to `dst`, if a route leads there. The port does not matter.
+/// The egress to `dst`, if a route leads there. The port is ignored.
 pub(crate) fn egress(stack: &StackState, dst: SocketAddr) -> Option<Egress> {
     match dst {
         SocketAddr::V4(dst) => stack.routes.lookup(*dst.ip()).map(|route| Egress {
@@ -95,8 +95,8 @@ pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
     }
 }
 
-/// The MTU of the path to the peer, if a router has reported that it is smaller than the link's. Over IPv4 there is no such
-/// table: each connection finds its path's MTU by itself.
+/// The MTU of the path to the peer, if a router has reported one smaller than the link's. There is no such table for
+/// IPv4: each connection finds its path's MTU by itself.
 pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
     match ends {
         Ends::V4(_) => None,

@@ -1,4 +1,4 @@
-//! A list that mostly has one element: that one lies in the list itself, and takes no allocation.
+//! A list that mostly has one element, which lies in the list itself and needs no allocation.
 //!
 //! Locks: none.
 //!

@@ -49,8 +49,9 @@ pub(crate) enum Wait {
     Yes(Option<Duration>),
 }
 
-/// Calls `attempt` until it is ready, and sleeps in between if `wait` allows that. An attempt that is not ready must leave
-/// the waker that it gets where the event will find it. Returns `None` on a timeout, or if it is not ready and must not block.
+/// Calls `attempt` until it is ready, and sleeps in between if `wait` allows that. An attempt that is not ready must
+/// register the waker that it gets, so that the event calls it. Returns `None` on a timeout, or if it is not ready and
+/// must not block.
 pub(crate) fn retry<T>(
     wait: Wait,
     mut attempt: impl FnMut(Option<&Waker>) -> Poll<T>,
@@ -64,7 +65,7 @@ pub(crate) fn retry<T>(
     }
 }
 
-/// The same, for as long as `timeout` says, which is asked only if there is something to wait for.
+/// The same with a timeout, which `timeout` computes only if the call must wait.
 pub(crate) fn retry_within<T>(
     timeout: impl FnOnce() -> Option<Duration>,
     attempt: impl FnMut(Option<&Waker>) -> Poll<T>,

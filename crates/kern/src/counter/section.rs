@@ -139,7 +139,7 @@ mod sys {
     }
 }
 
-/// Where there are no sections there are no columns either.
+/// A machine without sections has no columns either.
 #[cfg(not(all(
     target_os = "linux",
     target_env = "gnu",

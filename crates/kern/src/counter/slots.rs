@@ -17,7 +17,7 @@ pub(super) fn take() -> Option<*mut AtomicU64> {
     Some(NUMBERS.take().as_ptr())
 }
 
-/// Gives a column back in which no thread counts any more.
+/// Gives back a column that no thread uses any more.
 pub(super) fn give(slot: *mut AtomicU64) {
     if let Some(column) = column(slot) {
         (column.each()).for_each(|number| number.store(0, Ordering::Relaxed));

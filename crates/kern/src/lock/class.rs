@@ -42,7 +42,7 @@ pub(crate) struct ClassCounters {
     pub(crate) sleeps: AtomicU64,
     /// How often a lock was handed to a thread that had been overtaken too often.
     pub(crate) handoffs: AtomicU64,
-    /// How often a single wait was overtaken, at most.
+    /// How often a thread was overtaken in its worst wait.
     pub(crate) overtaken_max: AtomicU64,
     /// Nanoseconds waited, spinning and asleep.
     pub(crate) waited: AtomicU64,

@@ -45,7 +45,7 @@ impl Offloads {
         uso: true,
     };
 
-    /// Reads the bits of TUNSETOFFLOAD back into names.
+    /// The names of the bits of TUNSETOFFLOAD.
     const fn from_bits(bits: libc::c_uint) -> Self {
         Self {
             vnet_hdr: true,
@@ -86,12 +86,12 @@ pub fn open() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Makes a device called `name`, whose other end is `tap`, with `queues` queues, and gives the other end of
-/// each; with fewer, where the kernel or a limit allows no more (several came with Linux 3.8).
+/// Makes a device called `name`, whose other end is `tap`, with `queues` queues, and returns the other end of each
+/// queue. There are fewer queues if the kernel or a limit allows no more (Linux has several since 3.8).
 ///
-/// The kernel hashes each flow, the same in both directions, and remembers on which queue we last wrote
-/// of it: packets that the kernel sends of that flow come out of the same queue. A flow that we have not written
-/// of within three seconds comes by its hash alone (drivers/net/tun.c, `tun_automq_select_queue`).
+/// The kernel hashes each flow, the same in both directions, and remembers the queue by which we last wrote a packet of
+/// that flow: the kernel sends packets of that flow by the same queue. If we wrote none for three seconds, the hash
+/// alone selects the queue (drivers/net/tun.c, `tun_automq_select_queue`).
 ///
 /// # Errors
 /// EBUSY when the namespace has an interface of that name, EINVAL for an impossible name.
@@ -99,7 +99,7 @@ pub fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd
     if queues > 1 {
         match attach(&tap, name, libc::IFF_MULTI_QUEUE | libc::IFF_TUN_EXCL) {
             Ok(()) => return Ok(add_queues(tap, name, queues)),
-            // If it is the name that is wrong, one queue finds that out as well.
+            // If the name is wrong, the attempt with one queue fails for the same reason.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
             Err(e) => return Err(e),
         }
@@ -108,8 +108,8 @@ pub fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd
     Ok(vec![tap])
 }
 
-/// Takes the device called `name` that is there and has no other end: with one queue if it was made for one, else with up to
-/// `queues`.
+/// Opens the existing device called `name`, which must have no other end yet: with one queue if it was made for one,
+/// otherwise with up to `queues`.
 ///
 /// # Errors
 /// EPERM if the device, or making one, is not the program's; EBUSY if it has another end; EINVAL for an impossible name.
@@ -124,7 +124,7 @@ pub fn adopt(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>
     }
 }
 
-/// Each queue is a descriptor of its own, attached to the same device by name. As many as there can be.
+/// Opens as many queues as there can be: each is a descriptor of its own, attached to the same device by name.
 fn add_queues(first: OwnedFd, name: &str, queues: usize) -> Vec<OwnedFd> {
     let mut taps = vec![first];
     while taps.len() < queues {
@@ -148,7 +148,7 @@ fn attach(tap: &impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the device live as long as its namespace, instead of as long as `tap` and its other queues.
+/// Makes the device live as long as its namespace, and no longer only as long as `tap` and its other queues.
 ///
 /// Taking a device down makes the closing process wait until every CPU has let go of it, some tens
 /// of milliseconds; a namespace that ends is taken down by the kernel in its own time.
@@ -167,8 +167,8 @@ pub fn leave_to_namespace(tap: &impl AsFd) -> io::Result<()> {
     cvt(ret).map(|_| ())
 }
 
-/// Asks for as many offloads as the kernel knows, or, where they are not wanted, for none, which a new device has. Says to which
-/// the kernel agreed: for the device, with all its queues.
+/// Asks for as many offloads as the kernel knows, or for none if they are not wanted. Returns those that the kernel
+/// agreed to, for all queues of the device.
 pub fn set_offloads(tap: &impl AsFd, wanted: bool) -> Offloads {
     let wishes = if wanted { &WISHES[..] } else { &[] };
     let agreed = wishes.iter().find(|wish| {

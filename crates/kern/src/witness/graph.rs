@@ -59,8 +59,8 @@ pub(super) struct OrderStep {
     pub(super) seen: Option<Seen>,
 }
 
-/// Learns that `inner` is taken while `outer` is held; or, if the opposite is known already, says
-/// how.
+/// Learns that `inner` is taken while `outer` is held. If the opposite order is known already, returns the path that
+/// shows it.
 pub(super) fn learn(
     outer: &Acquisition,
     inner: &Acquisition,
@@ -89,7 +89,7 @@ pub(super) fn learn(
     Ok(())
 }
 
-/// How it is known that `inner` comes somewhere after `outer`.
+/// The path that shows that `inner` comes after `outer`; none if that is not known.
 pub(super) fn path(outer: &'static LockClass, inner: &'static LockClass) -> Option<Vec<OrderStep>> {
     search(&lock(), outer, inner)
 }

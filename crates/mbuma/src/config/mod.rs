@@ -1,4 +1,5 @@
-//! The settings of a Stack at birth: tunables, as sysctls are elsewhere, each with its range and default.
+//! The settings with which a Stack is made: its tunables, like the sysctls of other systems, each with its range and
+//! default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +17,17 @@ pub use credentials::Credentials;
 pub use netisr::{Dispatch, NetisrConfig, Protocol};
 pub use unix::UnixConfig;
 
-/// Everything a [`Stack`](crate::Stack) takes from outside.
+/// Everything that a [`Stack`](crate::Stack) gets from outside.
 #[derive(Debug)]
 pub struct Config {
     /// Time. The stack never looks at a clock of its own.
     pub clock: Arc<dyn Clock>,
     /// Entropy: sequence numbers, ports, identifiers and hash keys are drawn from it.
     pub random: Random,
-    /// How many CPUs, that is workers, drive the stack, and which of them a caller is. Default one.
+    /// The CPUs of the stack, that is its workers: their number, and which of them the calling thread is. Default one.
     pub cpus: Arc<dyn Cpus>,
-    /// The one lock over the whole stack, or only over what is not MP-safe, which is the default. Stacks may
-    /// share one.
+    /// The one lock over the whole stack, or (the default) only over components that are not MP-safe. Stacks may share
+    /// one.
     #[doc(alias = "debug.mpsafenet")]
     pub giant: Arc<Giant>,
     /// Buffers.
@@ -37,14 +38,14 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// UNIX-domain sockets.
     pub unix: UnixConfig,
-    /// Be a router: send packets for other hosts on (RFC 1812). Default false (RFC 1122 3.3.1.1).
+    /// Be a router: forward packets for other hosts (RFC 1812). Default false (RFC 1122 3.3.1.1).
     #[doc(alias = "net.inet.ip.forwarding")]
     pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
     /// Fragmented datagrams in reassembly at most. Default 256.
     pub reass_datagrams_max: usize,
-    /// Runs of fragments without a gap, in one fragmented datagram, at most. Default 64.
+    /// Runs of contiguous fragments in one fragmented datagram at most. Default 64.
     pub reass_runs_max: usize,
     /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of IPv6 is
     /// kept for 60 s (RFC 8200 section 4.5).
@@ -91,20 +92,22 @@ pub struct TcpConfig {
     /// Receive buffer in bytes; its window is announced scaled (RFC 7323). Default 1 MiB.
     #[doc(alias = "net.inet.tcp.recvspace")]
     pub recv_buffer: usize,
-    /// Bytes up to which a receive buffer grows, if its peer is a millisecond or more away and its user reads what
-    /// comes. Not more than `recv_buffer`: it does not grow. Default 6 MiB, which is 1 Gbit/s over 50 ms.
+    /// The size up to which a receive buffer grows, if the round trip to its peer takes a millisecond or more and its
+    /// user keeps reading. With a value of `recv_buffer` or less it does not grow. Default 6 MiB, which is 1 Gbit/s
+    /// over 50 ms.
     #[doc(alias = "net.inet.tcp.recvbuf_max")]
     #[doc(alias = "net.ipv4.tcp_rmem")]
     pub recv_buffer_max: usize,
     /// Send buffer in bytes. Default 1 MiB.
     #[doc(alias = "net.inet.tcp.sendspace")]
     pub send_buffer: usize,
-    /// Bytes up to which a send buffer grows, if its peer is a millisecond or more away and the window needs it. Not more
-    /// than `send_buffer`: it does not grow. Default 6 MiB.
+    /// The size up to which a send buffer grows, if the round trip to its peer takes a millisecond or more and the
+    /// window needs it. With a value of `send_buffer` or less it does not grow. Default 6 MiB.
     #[doc(alias = "net.inet.tcp.sendbuf_max")]
     #[doc(alias = "net.ipv4.tcp_wmem")]
     pub send_buffer_max: usize,
-    /// Data leaves at the rate that the window stands for, if the peer is a millisecond or more away. Default true.
+    /// Pacing: data leaves at the rate that the window allows for each round trip, if that takes a millisecond or more.
+    /// Default true.
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing: bool,
     /// Initial congestion window in segments (RFC 6928). Default 10.
@@ -143,16 +146,17 @@ pub struct TcpConfig {
     /// false: the attempt goes on, and the error is reported when it is given up (RFC 9293 3.9.2.2, MUST-56). A
     /// gateway that passes the answer on wants true.
     pub soft_errors_abort: bool,
-    /// How long a path MTU that an ICMP error reported is believed. Then the stack tries the interface's again (RFC
-    /// 1191 6.3). Default 10 minutes.
+    /// How long the stack uses a path MTU that an ICMP error reported. After that it tries the interface's MTU again
+    /// (RFC 1191 6.3). Default 10 minutes.
     #[doc(alias = "net.ipv4.route.mtu_expires")]
     pub path_mtu_timeout: Duration,
-    /// Where the path carries less than the interface, single larger segments are sent to find how much (RFC 8899): after a
-    /// path that drops without a report, and when [`path_mtu_timeout`](Self::path_mtu_timeout) is over. Needs SACK. Default true.
+    /// Search for the path MTU: where the path carries less than the interface, the connection sends single larger
+    /// segments as probes (RFC 8899). The search begins when a path drops large segments without a report, and when
+    /// [`path_mtu_timeout`](Self::path_mtu_timeout) is over. Needs SACK. Default true.
     #[doc(alias = "net.ipv4.tcp_mtu_probing")]
     #[doc(alias = "net.inet.tcp.pmtud_blackhole_detection")]
     pub path_mtu_search: bool,
-    /// Idle time before the first keepalive probe where the socket asks for them. Default 2 h.
+    /// Idle time before the first keepalive probe, on sockets that ask for keepalives. Default 2 h.
     #[doc(alias = "net.inet.tcp.keepidle")]
     pub keepalive_idle: Duration,
     /// Time between keepalive probes. Default 75 s.
@@ -171,7 +175,8 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.syncookies")]
     #[doc(alias = "net.ipv4.tcp_syncookies")]
     pub syn_cookies: bool,
-    /// Connections, listeners and embryos together at most. It bounds, and reserves nothing. Default 262,144.
+    /// Connections, listeners and half-open connections together at most. This is a bound; no memory is reserved for
+    /// it. Default 262,144.
     pub connections_max: usize,
     /// Selective acknowledgements are offered, and answered where the peer offers them (RFC 2018). Default true.
     #[doc(alias = "net.inet.tcp.sack.enable")]
@@ -190,18 +195,19 @@ pub struct TcpConfig {
     pub reass_ranges_max: usize,
 }
 
-/// The use that a stack makes of explicit congestion notification.
+/// How a stack uses explicit congestion notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EcnMode {
     /// It is neither offered nor accepted.
     Off,
-    /// It is accepted where the peer offers it: as RFC 3168 has it, or as AccECN (RFC 9768).
+    /// The stack accepts it if the peer offers it: in the form of RFC 3168, or as AccECN (RFC 9768).
     #[default]
     Accept,
-    /// RFC 3168's is offered too. Some middleboxes drop a SYN that offers it; then it goes again without, after a second.
+    /// The stack also offers RFC 3168's form. Some middleboxes drop a SYN that offers it; then the stack repeats the
+    /// SYN without it, after a second.
     Offer,
-    /// AccECN is offered, with which ends count marks (RFC 9768); a peer that knows RFC 3168 alone takes that. The third SYN goes
-    /// without.
+    /// The stack offers AccECN, with which both ends count marks (RFC 9768); a peer that knows only RFC 3168 uses that
+    /// form. The third SYN goes without it.
     OfferAccurate,
 }
 

@@ -1,4 +1,4 @@
-//! The settings of netisr: which protocols there are, when their packets are handled, how many may wait.
+//! The settings of netisr: its protocols, when their packets are handled, and how many may wait.
 
 /// The protocols that netisr tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,8 +84,9 @@ pub struct NetisrConfig {
     /// Default [`Dispatch::Direct`].
     #[doc(alias = "net.isr.dispatch")]
     pub dispatch: Dispatch,
-    /// Packets of one protocol that wait for one CPU, or were taken by it at once, at most. A connection's whole
-    /// window to ourselves should find room: at 1448 bytes a segment, 1 MiB are 725 packets. Default 4096.
+    /// Packets of one protocol at most that wait for one CPU or that it has taken in one step. There should be room for
+    /// the whole window of a connection from this stack to itself: at 1448 bytes a segment, 1 MiB are 725 packets.
+    /// Default 4096.
     #[doc(alias = "net.isr.defaultqlimit")]
     pub queue_max: usize,
 }

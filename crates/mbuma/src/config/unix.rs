@@ -5,8 +5,9 @@ use super::Credentials;
 /// Tunables of UNIX-domain sockets.
 #[derive(Debug, Clone)]
 pub struct UnixConfig {
-    /// Bytes that wait in a socket before its senders must, beside the last message. What data pins
-    /// counts at a quarter, each message and each thing that goes with it as 256 bytes. Default 256 KiB.
+    /// Bytes in a socket's receive buffer, beside the last message, from which on its senders wait. Memory that data
+    /// pins counts at a quarter; each message, and each socket or object that goes with it, counts as 256 bytes.
+    /// Default 256 KiB.
     #[doc(alias = "net.local.stream.recvspace")]
     pub recv_buffer: usize,
     /// Bytes in a datagram or a record at most. Default 64 KiB.

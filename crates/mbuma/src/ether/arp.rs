@@ -1,7 +1,7 @@
-//! ARP: asks which Ethernet address has an IPv4 address on a link, and answers such questions.
+//! ARP: asks for the Ethernet address of an IPv4 address on a link, and answers such requests.
 //!
 //! The table of [`neighbour`](crate::neighbour) keeps answers to our requests, and the senders of requests to us, for a
-//! time. Any other ARP packet only corrects an entry that is there, so that a link full of strangers can't fill the table.
+//! time. Any other ARP packet only corrects an existing entry, so other stations' traffic can't fill the table.
 //!
 //! Locks: none held here.
 //! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 1812 section 3.3.2 (no answer), RFC 5227 (probes and announcements).
@@ -21,8 +21,8 @@ use crate::neighbour::{Hop, Resolution};
 use crate::protosw;
 use crate::state::SHARED_TIMERS_CPU;
 
-/// Finds the Ethernet address for a packet to `addr`, for the sender to keep in `hop`; else the packet waits for an answer, or
-/// was dropped.
+/// Finds the Ethernet address for a packet to `addr`, which the sender keeps in `hop`. Without one, the packet waits
+/// for an answer, or is dropped.
 pub(super) fn resolve(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -53,7 +53,8 @@ pub(super) fn resolve(
     None
 }
 
-/// Notes a neighbour's claim about itself. `is_new_wanted`: it speaks to us, so it is worth an entry.
+/// Records a neighbour's claim about its own address. `is_new_wanted`: the neighbour addressed us, so it gets an entry
+/// if it has none.
 fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, is_new_wanted: bool) {
     let (addr, mac) = (arp.sender_ip, arp.sender_mac);
     let learnt = ifp.neighbours.learn(batch.now, addr, mac, is_new_wanted);
@@ -85,15 +86,15 @@ fn drop_all(batch: &Batch<'_>, packets: Mbufq, reason: DropReason) {
     packets.for_each(|packet| batch.drop(packet, reason));
 }
 
-/// Asks for the station that has `addr`: all stations, or the one that has had it.
+/// Sends a request for `addr`: to all stations, or to the one that had the address last.
 #[doc(alias = "arprequest")]
 fn request(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAddr>) {
     let arp = ArpPacket::request(ifp.mac, ifp.source_for(addr), addr);
     send(batch, ifp, &arp, of.unwrap_or(MacAddr::BROADCAST));
 }
 
-/// Announces an address of ours to all stations on the link: a station that knew it elsewhere learns of it. Once,
-/// not twice as RFC 5227 2.3 has it: if it is lost, the next question makes up for it.
+/// Announces an address of ours to all stations on the link, so that they correct old entries for it. Sent once, not
+/// twice as in RFC 5227 2.3: if the announcement is lost, the next request corrects the entry.
 #[doc(alias = "arp_ifinit")]
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr) {
     let arp = ArpPacket::gratuitous(ifp.mac, addr);
@@ -103,7 +104,7 @@ pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr) 
 fn send(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, to: MacAddr) {
     let mut bytes = [0; ArpPacket::LEN];
     arp.emit(&mut bytes);
-    // Room for the Ethernet header, and the data stays aligned.
+    // Room for the Ethernet header that keeps the data aligned.
     match Packet::from_slice(&batch.stack.pool, &bytes, 16) {
         Ok(packet) => output::frame(batch, ifp, packet, to, EtherType::ARP),
         Err(_) => batch.stack.drops.count(DropReason::TxNoBufs),
@@ -117,8 +118,8 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
         Ok(arp) => arp,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // Another station claims an address of ours: counted for the administrator, and not defended against (RFC 5227 2.4).
-    // Our own announcement, which may come back over a bridge, is no such claim.
+    // Another station claims an address of ours: the conflict is counted for the administrator, and we do not defend
+    // the address (RFC 5227 2.4). Our own announcement, which may come back over a bridge, is no such claim.
     if ifp.owns(arp.sender_ip) && arp.sender_mac != ifp.mac {
         return batch.drop(packet, DropReason::ArpDuplicateAddress);
     }

@@ -1,4 +1,5 @@
-//! An interface that configures itself as a host of IPv6: probes for its addresses, asks routers and believes them.
+//! An interface that configures itself as an IPv6 host: it probes for duplicates of its addresses, solicits routers,
+//! and applies their advertisements.
 //!
 //! Locks: none held here. Sources: RFC 4861 sections 6.3 and 8.3, RFC 4862 section 5.4.
 
@@ -26,14 +27,14 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv
     if let Some(host) = &ifp.host6 {
         let mut random = batch.stack.random(Random::fork);
         let actions = host.begin(batch.now, addrs, &mut random);
-        // Its groups are said before its probes.
+        // The reports of its groups go before its probes.
         run(batch, ifp, actions);
         mld::groups_changed(batch, ifp);
         batch.kick(SHARED_TIMERS_CPU);
     }
 }
 
-/// Probes, solicitations and ends of lifetimes that are due.
+/// Sends the probes and solicitations, and handles the ends of lifetimes, that are due.
 #[doc(alias = "nd6_timer")]
 pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     if let Some(host) = &ifp.host6 {
@@ -49,7 +50,7 @@ fn listening(batch: &Batch<'_>, ifp: &Ifnet) -> bool {
     ifp.host6.as_ref().is_some_and(accepts) && !batch.stack.is_router_on(ifp)
 }
 
-/// A router tells of itself; false if this interface does not listen to routers.
+/// Applies a router advertisement; false if this interface does not listen to routers.
 #[doc(alias = "nd6_ra_input")]
 pub(super) fn advertised(
     batch: &mut Batch<'_>,
@@ -77,8 +78,8 @@ pub(super) fn advertised(
     Ok(true)
 }
 
-/// Another station probes for, or, without a nonce, has an address; whether it was being probed here. If it is the one of
-/// the link, IPv6 is off from now on (RFC 4862 section 5.4.5).
+/// Another station probes for an address or, if there is no nonce, has it. Returns whether we were probing for it. If
+/// it is our link-local address, IPv6 is off on the interface from now on (RFC 4862 section 5.4.5).
 pub(super) fn claimed(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -104,8 +105,8 @@ pub(super) fn claimed(
     true
 }
 
-/// A router names a better first hop; false if this interface does not listen to routers. Only the first hop that a packet to
-/// `dst` takes now may (RFC 4861 section 8.1).
+/// Applies a redirect to a better first hop; false if this interface does not listen to routers. Accepted only from the
+/// present first hop to `dst` (RFC 4861 section 8.1).
 #[doc(alias = "icmp6_redirect_input")]
 pub(super) fn redirected(
     batch: &mut Batch<'_>,
@@ -137,7 +138,8 @@ pub(super) fn redirected(
     Ok(true)
 }
 
-/// A station says that it is no router: if it was one, nothing goes by it any more (RFC 4861 section 7.2.5).
+/// A station advertises that it is no router: if it was one, no route leads through it any more (RFC 4861 section
+/// 7.2.5).
 pub(super) fn router_left(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let host = ifp.host6.as_ref().filter(|_| listening(batch, ifp));
     let actions = host.map(|host| host.router_left(batch.now, addr));
@@ -167,7 +169,7 @@ fn add_route(
     });
 }
 
-/// Carries them out, in their order.
+/// Carries out the actions in their order.
 fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
     let stack = batch.stack;
     let routes = &stack.routes6;
@@ -214,7 +216,7 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
             }
         }
     }
-    // An interface may have been detached, and its routes removed, before these came.
+    // The interface may have been detached, and its routes removed, before these routes were added.
     if ifp.is_gone() {
         routes.remove_interface(ifp.index);
     }

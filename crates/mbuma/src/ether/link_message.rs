@@ -17,7 +17,7 @@ pub(super) struct LinkMessage<'a> {
     /// The header of hop-by-hop options before the message, in whole words of 8 bytes; empty for none.
     pub(super) hop_by_hop: &'a [u8],
     pub(super) message: Icmp6Message,
-    /// All behind the ICMP header.
+    /// The bytes after the ICMP header.
     pub(super) body: &'a [u8],
 }
 

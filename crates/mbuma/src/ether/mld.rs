@@ -1,5 +1,5 @@
-//! Multicast listener discovery: an interface that configures itself reports its groups, so that switches and routers lead
-//! packets to them here.
+//! Multicast listener discovery: an interface that configures itself reports its groups, so that switches and routers
+//! send it the packets to these groups.
 //!
 //! The decisions are in [`ifnet::mld`](crate::ifnet::mld).
 //!
@@ -27,7 +27,7 @@ use crate::state::SHARED_TIMERS_CPU;
 
 /// Messages stay on the link.
 const HOP_LIMIT: u8 = 1;
-/// The header before each message, which has routers look at it: one option and its padding (RFC 2711).
+/// The header before each message that makes routers examine it: one option and its padding (RFC 2711).
 const ALERT: [u8; 8] = [
     IpProto::ICMPV6.0,
     0,
@@ -39,7 +39,7 @@ const ALERT: [u8; 8] = [
     0,
 ];
 
-/// The interface's addresses or joined groups have changed: says so.
+/// Reports a change of the interface's addresses or joined groups.
 pub(crate) fn groups_changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     if let Some(mld) = &ifp.mld {
         mld.set_groups(batch.now, &groups(batch, ifp));
@@ -48,14 +48,14 @@ pub(crate) fn groups_changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// It has its address of the link from now on.
+/// The interface has its link-local address from now on.
 pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
     if let Some(mld) = &ifp.mld {
         mld.begin_anew(batch.now);
     }
 }
 
-/// The groups that it is in, but for those that no router has to know of (RFC 9777 section 6).
+/// The groups that it is in, without those that are never reported (RFC 9777 section 6).
 fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<Ipv6Addr> {
     let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
     let probed = ifp.host6.as_ref().map(|host| host.tentative());
@@ -102,7 +102,8 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// Takes in a message of type `header`; `packet` begins with its IP headers. A message that is none of ours comes back.
+/// Handles a message of type `header`; `packet` begins with its IP headers. Returns a message that is not of this
+/// protocol.
 pub(crate) fn input(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -137,7 +138,7 @@ pub(crate) fn input(
     None
 }
 
-/// Whether an IP header is followed by hop-by-hop options that have routers look at the packet.
+/// Whether an IP header is followed by hop-by-hop options with a router alert.
 fn has_alert(headers: &[u8]) -> bool {
     let Ok(ip) = Ipv6Header::parse(headers) else {
         return false;
@@ -153,7 +154,7 @@ fn has_alert(headers: &[u8]) -> bool {
             .any(|option| option.kind == Ipv6Option::ROUTER_ALERT && option.data == [0, 0])
 }
 
-/// Sends a message, from our address of the link or, as long as there is none, from no address.
+/// Sends a message from our link-local address, or from the unspecified address while there is none.
 fn send(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,

@@ -1,11 +1,11 @@
-//! Neighbour discovery: asks which Ethernet address has an IPv6 address on a link, and answers such questions.
+//! Neighbour discovery: asks for the Ethernet address of an IPv6 address on a link, and answers such solicitations.
 //!
 //! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. `icmp6` has checked the checksum and hands the
 //! messages in.
 //!
-//! Invariants: a message is accepted only from the link itself (hop limit 255), and whole: one bad option voids it. The
-//! stack answers for its own addresses only.
-//! Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2 (resolution), 7.3 (unreachability).
+//! Invariants: a message is accepted only from the link itself (hop limit 255), and only if all its options are valid.
+//! The stack answers for its own addresses only. Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2
+//! (resolution), 7.3 (unreachability).
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::neighbour::{Hop, Resolution};
 use crate::protosw;
 use crate::state::SHARED_TIMERS_CPU;
 
-/// The hop limit of each message: a router on the way would have taken one away (RFC 4861 section 3.1).
+/// The hop limit of each message: it shows that no router forwarded the message (RFC 4861 section 3.1).
 const HOP_LIMIT: u8 = 255;
-/// The longest body of a message that is looked at: an advertisement with many options.
+/// The longest body of a message that is parsed: an advertisement with many options.
 const BODY_MAX: usize = 1280;
 
-/// Finds the Ethernet address for a packet to `addr`, for the sender to keep in `hop`; else the packet waits for an answer, or
-/// was dropped.
+/// Finds the Ethernet address for a packet to `addr`, which the sender keeps in `hop`. Without one, the packet waits
+/// for an answer, or is dropped.
 pub(super) fn resolve(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -46,7 +46,7 @@ pub(super) fn resolve(
     match table.resolve(batch.now, is_gone, addr, packet, hop) {
         Resolution::Known(mac, packet) => return Some((mac, packet)),
         Resolution::Probe(mac, packet) => {
-            // The first question comes after a delay: an answer that TCP hears meanwhile saves it.
+            // The first check is delayed: if TCP hears an answer meanwhile, it is not needed.
             batch.kick(SHARED_TIMERS_CPU);
             return Some((mac, packet));
         }
@@ -62,8 +62,8 @@ pub(super) fn resolve(
     None
 }
 
-/// Takes in a message whose ICMP header was `header`; `packet` begins behind it. Gives back a valid message for which this
-/// host has no use.
+/// Handles a message whose ICMP header was `header`; `packet` begins behind it. Returns a valid message that is for a
+/// router or a program.
 #[doc(alias = "nd6_ns_input")]
 pub(crate) fn input(
     batch: &mut Batch<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn input(
             router_solicited(batch, from, options);
             return Some(packet);
         }
-        // A host with the addresses and routes that it was given asks no router.
+        // An interface with a fixed configuration ignores routers.
         NdpMessage::RouterAdvert(advert, options) => {
             match autoconf::advertised(batch, from, &advert, options) {
                 Ok(false) => return Some(packet),
@@ -126,7 +126,7 @@ pub(crate) fn input(
     None
 }
 
-/// Another station asks for `target`.
+/// Handles a solicitation: another station asks for `target`.
 fn solicited(
     batch: &mut Batch<'_>,
     from: &Addressed<'_, Ipv6Addr>,
@@ -135,7 +135,8 @@ fn solicited(
 ) -> Result<(), DropReason> {
     let (ifp, source) = (from.ip.ifp, options.source());
     let probe = from.src.is_unspecified();
-    // A station that probes for a duplicate has no address yet: it asks the group, and can't be answered directly.
+    // A station that probes for a duplicate has no address yet: it asks the group, and the answer can't go to it
+    // directly.
     let bad_probe = probe && (source.is_some() || from.dst != solicited_node(target));
     if target.is_multicast() || bad_probe {
         return Err(DropReason::BadNd);
@@ -143,7 +144,8 @@ fn solicited(
     let host = ifp.host6.as_ref();
     let is_optimistic = is_optimistic(ifp, target);
     if host.is_some_and(|host| host.is_tentative(target)) && (probe || !is_optimistic) {
-        // A question for it is no claim, and can't be answered yet (RFC 4862 section 5.4.3).
+        // A solicitation for a tentative address claims nothing, and we must not answer it yet (RFC 4862 section
+        // 5.4.3).
         if probe {
             autoconf::claimed(batch, ifp, target, options.nonce());
         }
@@ -156,7 +158,8 @@ fn solicited(
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
         solicited: !probe,
-        // If another station has the address too, the others keep that one in their tables (RFC 4429 section 3.3).
+        // Without the override flag, the others keep their entry if another station has the address too (RFC 4429
+        // section 3.3).
         overrides: !is_optimistic,
     };
     let to = if probe { ALL_NODES } else { from.src };
@@ -183,7 +186,7 @@ fn router_solicited(
     }
 }
 
-/// A station tells its Ethernet address, or another one's; that station is not known to hear us.
+/// Records the Ethernet address that a message contains. That says nothing about whether the station hears us.
 pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac: Option<MacAddr>) {
     if let Some(mac) = mac.filter(|mac| mac.is_unicast()) {
         let learnt = ifp.neighbours6.solicited_by(batch.now, addr, mac);
@@ -192,7 +195,7 @@ pub(super) fn learn(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, mac
     }
 }
 
-/// Another station tells the Ethernet address of `target`.
+/// Handles an advertisement: the Ethernet address of `target`.
 fn advertised(
     batch: &mut Batch<'_>,
     from: &Addressed<'_, Ipv6Addr>,
@@ -218,8 +221,8 @@ fn advertised(
     Ok(())
 }
 
-/// Announces an address of ours to all stations on the link: those that had it elsewhere correct that (RFC 4861 section
-/// 7.2.6). Once: a station that does not hear it finds out by its next probe.
+/// Announces an address of ours to all stations on the link, so that they correct old entries for it (RFC 4861 section
+/// 7.2.6). Sent once: a station that misses it finds out by its next probe.
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
@@ -252,10 +255,10 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// Asks for the station that has `addr`: the stations in its group, or the one that has had it.
+/// Sends a solicitation for `addr`: to the stations in its group, or to the one that had the address last.
 #[doc(alias = "nd6_ns_output")]
 fn solicit(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr, of: Option<MacAddr>) {
-    // From an optimistic address no station is asked: the packets wait until the probes are over (RFC 4429 section 3.3).
+    // An optimistic address must not solicit: the packets wait until the probes are over (RFC 4429 section 3.3).
     let Some(src) = ifp
         .source_for6(addr)
         .filter(|src| !is_optimistic(ifp, *src))

@@ -18,8 +18,8 @@ use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
 use crate::neighbour::Hop;
 
-/// Sends an IPv4 packet to `next_hop` on this link, now or once its Ethernet address is known. `hop` is where the sender
-/// keeps that address.
+/// Sends an IPv4 packet to `next_hop` on this link, now or once its Ethernet address is known. The sender keeps that
+/// address in `hop`.
 #[doc(alias = "ether_output")]
 pub(crate) fn run4(
     batch: &mut Batch<'_>,

@@ -16,7 +16,7 @@ use crate::faults::{StackFault, planted};
 use crate::ifnet::{Ifnet, is_earlier};
 use crate::state::SHARED_TIMERS_CPU;
 
-/// Transmits until a queue is empty. Only its transmitter comes here.
+/// Transmits until a queue is empty. Only the queue's transmitter calls this.
 #[doc(alias = "if_start")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
     let queue = &ifp.queues[number];
@@ -33,14 +33,14 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
 /// Transmits on the queues whose devices have frames of their own that are due.
 pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for (number, queue) in ifp.queues.iter().enumerate() {
-        // A thread that transmits now takes them along.
+        // A thread that transmits at the moment sends them too.
         if queue.is_due(batch.now) && queue.begin() {
             batch.transmit_later(ifp, number);
         }
     }
 }
 
-/// Does the offloads that the device lacks, and hands the frames over.
+/// Does the offloads that the device lacks, and gives it the frames.
 fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mbufq) {
     let mut ready = Mbufq::new();
     while let Some(frame) = frames.dequeue() {
@@ -58,7 +58,7 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
         batch.kick(SHARED_TIMERS_CPU);
     }
     let left = match sent {
-        // Frames that a full device leaves are lost, as on a wire: TCP sends them again.
+        // Frames that a full device does not take are lost, as on a wire: TCP retransmits them.
         Ok(refused) => {
             let drops = &batch.stack.drops;
             drops.add(DropReason::DeviceError, refused as u64);

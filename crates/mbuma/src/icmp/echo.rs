@@ -1,5 +1,5 @@
-//! Pings to foreign addresses on an interface that answers for every address: handed to a program that
-//! knows whether the host behind the address is there.
+//! Pings to foreign addresses on an interface that answers for every address. A program gets them, and decides whether
+//! the host is there.
 //!
 //! Locks: the queue (UDP).
 
@@ -20,19 +20,19 @@ const QUEUE_MAX: usize = 256;
 pub struct Echo {
     /// The sender of the ping.
     pub src: IpAddr,
-    /// The address that is pinged.
+    /// The address that the ping was sent to.
     pub dst: IpAddr,
-    /// Commonly one per pinging process.
+    /// The identifier; usually one for each pinging process.
     pub id: u16,
     /// Counts the pings.
     pub seq: u16,
-    /// The bytes that are to come back.
+    /// The bytes that the answer must repeat.
     pub payload: Chain,
-    /// Hops that it had left.
+    /// Its remaining hops.
     pub ttl: u8,
 }
 
-/// The fields that belong to a ping's bytes while they wait.
+/// The fields of a ping while it waits, beside its bytes.
 #[derive(Debug)]
 pub(crate) struct Asked {
     src: IpAddr,

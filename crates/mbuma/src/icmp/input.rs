@@ -1,8 +1,8 @@
 //! ICMP messages that arrived.
 //!
-//! Invariants: each message ends delivered or dropped. An error is only handed on with what it
-//! quotes; whether it is believed is for the protocol to say (RFC 5927).
-//! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.
+//! Invariants: each message ends delivered or dropped. An error goes to the protocol of the packet that it quotes; that
+//! protocol decides whether it is credible (RFC 5927). Locks: none held over a call. Sources: RFC 792, RFC 1122 section
+//! 3.2.2.
 
 use std::net::Ipv4Addr;
 
@@ -50,8 +50,8 @@ fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReas
     Ok(header.message())
 }
 
-/// A ping: to us, or to a foreign address that a socket here answers for. One to many gets no answer
-/// (RFC 1122 3.2.2.6 leaves it open, and it would help an attacker).
+/// A ping: to us, or to a foreign address that a socket here answers for. A ping to a broadcast or group gets no answer
+/// (RFC 1122 3.2.2.6 leaves it open, and an answer would help an attacker).
 fn echo_request(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -86,7 +86,7 @@ fn echo_request(
     pcb.deliver(batch, echo);
 }
 
-/// Back the way it came, with the type of service it asked for (RFC 1122 3.2.2.6).
+/// The answer goes back to the sender, with the type of service of the request (RFC 1122 3.2.2.6).
 fn answer_to(from: &Addressed<'_, Ipv4Addr>) -> ip::Send<Ipv4Addr> {
     ip::Send {
         src: from.dst,
@@ -98,7 +98,7 @@ fn answer_to(from: &Addressed<'_, Ipv4Addr>) -> ip::Send<Ipv4Addr> {
     }
 }
 
-/// An error about a packet that we sent, which it quotes: the header and 8 bytes at least.
+/// An error about a packet that we sent. It quotes that packet's header and at least 8 bytes after it.
 fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: IcmpError) {
     let Some(quoted) = parse_quote(&mut quote) else {
         return batch.drop(quote, DropReason::IcmpUnhandled);
@@ -109,10 +109,10 @@ fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: IcmpError) {
     batch.delivered();
 }
 
-/// A packet of ours, as an error quotes it.
+/// The part of a packet of ours that an error quotes.
 pub(crate) struct Quoted {
     pub(crate) proto: IpProto,
-    /// Of the flow: we sent it.
+    /// The ends of its flow, of which we are the sender.
     pub(crate) ends: Ends,
     /// The sequence number, if it is TCP.
     pub(crate) seq: SeqNum,
@@ -126,7 +126,7 @@ fn parse_quote(quote: &mut Packet) -> Option<Quoted> {
     let bytes = quote.pullup(header_len.checked_add(8)?).ok()?;
     let view = Ipv4Header::parse(bytes).ok()?;
     let &[s1, s0, d1, d0, q3, q2, q1, q0] = bytes.get(header_len..)?.first_chunk::<8>()?;
-    // Only the first fragment has ports.
+    // Of a datagram's fragments only the first has ports.
     (view.frag_offset() == 0).then_some(Quoted {
         proto: view.protocol(),
         ends: Ends::V4(Pair {

@@ -1,9 +1,8 @@
-//! How many error messages go out (RFC 1812 4.3.2.8): a flood of bad packets must not become a flood
-//! of answers.
+//! The rate limit of error messages (RFC 1812 4.3.2.8): a flood of bad packets must not become a flood of answers.
 //!
-//! One number says everything: the time at which a sender at exactly the allowed rate would be due
-//! next (the generic cell rate algorithm). Each message moves it on by one interval; a message
-//! is refused while it is more than a burst ahead of now.
+//! The state is one number: the time at which a sender at exactly the allowed rate would send next (the generic cell
+//! rate algorithm). Each message moves that time on by one interval; a message is refused while the time is more than a
+//! burst ahead of now.
 //!
 //! Locks: none.
 
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{KeyedHash, Random, Time};
 
-/// The part of a second's messages that may go out at once.
+/// The fraction of a second's messages that may go out at once.
 const BURST_PART: u64 = 10;
 
 /// The limiter.
@@ -38,12 +37,12 @@ impl Limiter {
         }
     }
 
-    /// Whether one more may go out now.
+    /// Whether one more message may go out now.
     pub(super) fn admit(&self, now: Time) -> bool {
         self.admit_at(now, self.interval_ns)
     }
 
-    /// The same for one that counts as `cost_ns` of the time.
+    /// The same for a message that costs `cost_ns`.
     fn admit_at(&self, now: Time, cost_ns: u64) -> bool {
         let now = now.as_nanos();
         let next = |due: u64| {
@@ -57,9 +56,9 @@ impl Limiter {
     }
 }
 
-/// Limits for each of many, of which those with the same hash share one: a host that asks in the name of many others
-/// uses up its own limit and not theirs. The cost of a message is random, one interval in the mean, so that no host can find
-/// out by counting answers how many another got (RFC 4443 section 2.4 f; the side channel of SADDNS).
+/// A limit for each of many keys; keys with the same hash share one. So a host that forges many sources does not use up
+/// the limit of all others. The cost of a message is random, with a mean of one interval, so that a host that counts
+/// its answers learns nothing of the answers to another host (RFC 4443 section 2.4 f; the side channel of SADDNS).
 #[derive(Debug)]
 pub(crate) struct KeyedLimits {
     hash: KeyedHash,
@@ -75,7 +74,7 @@ impl KeyedLimits {
         }
     }
 
-    /// Whether one more may go out now, of those with this key.
+    /// Whether one more message with this key may go out now.
     pub(crate) fn admit(&self, key: &[u8], now: Time) -> bool {
         let place = self.hash.hash(key);
         let limiter = &self.limiters[place as usize % self.limiters.len()];

@@ -1,4 +1,4 @@
-//! ICMP: pings answered, errors told and heard.
+//! ICMP: answers pings, sends errors, and handles received errors.
 //!
 //! Errors go to the sender of a refused packet ([`output::error`]); errors that arrive go to the tcp or udp socket
 //! whose packet they are about.
@@ -47,7 +47,7 @@ impl IcmpState {
         free
     }
 
-    /// The interceptor's owner is gone.
+    /// Removes the interceptor of an owner that is gone.
     pub(crate) fn release(&self, pcb: &Arc<EchoPcb>) {
         self.interceptors.write().retain(|p| !Arc::ptr_eq(p, pcb));
     }
@@ -60,7 +60,7 @@ impl IcmpState {
             .map(Arc::clone)
     }
 
-    /// Whether one more error message, or reset to a closed port, may go out now.
+    /// Whether one more error message, or one more reset for a closed port, may go out now.
     #[doc(alias = "badport_bandlim")]
     pub(crate) fn admit_error(&self, now: kern::Time) -> bool {
         self.limiter.admit(now)

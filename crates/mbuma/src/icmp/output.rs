@@ -24,18 +24,18 @@ use crate::route::Route;
 /// Precedence "internetwork control" for errors (RFC 1812 4.3.2.5).
 const TOS_ERROR: u8 = 0xc0;
 
-/// Tells the sender of `original`, which begins with its IP header, why it could not be delivered.
+/// Sends an error to the sender of `original`, which begins with its IP header.
 #[doc(alias = "icmp_error")]
 pub(crate) fn error(batch: &mut Batch<'_>, original: Packet, kind: IcmpError) {
     tell(batch, original, kind.to_message());
 }
 
-/// Tells the sender of `original` that it took too long.
+/// Reports to the sender of `original` that its TTL or its time for reassembly is over.
 pub(crate) fn time_exceeded(batch: &mut Batch<'_>, original: Packet, what: TimeExceeded) {
     tell(batch, original, IcmpMessage::TimeExceeded(what));
 }
 
-/// Tells the sender of `original` which byte of its header is wrong (RFC 1122 section 3.2.2.5).
+/// Reports to the sender of `original` which byte of its header is wrong (RFC 1122 section 3.2.2.5).
 pub(crate) fn param_problem(batch: &mut Batch<'_>, original: Packet, pointer: u8) {
     tell(
         batch,
@@ -48,8 +48,8 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     let Some((of, route)) = may_tell(batch, &mut original) else {
         return;
     };
-    // Where our own address is what was asked for, the answer comes from there. So it does from another host's for
-    // which this stack answers: a program that traces the way there waits for that host's "port unreachable".
+    // If the packet was sent to an address of ours, the error comes from that address. The same holds for a foreign
+    // address for which this stack answers: traceroute waits for a "port unreachable" from that host.
     let own = batch.stack.routes.is_local(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message);
     let from = if own || for_host { of.dst } else { route.src };
@@ -71,7 +71,7 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     send(batch, message, original.into_chain(), &to);
 }
 
-/// Whether the destination itself says so, and no router before it (RFC 1122 3.2.2.1).
+/// Whether the error comes from the destination itself and not from a router (RFC 1122 3.2.2.1).
 fn is_of_the_host(message: IcmpMessage) -> bool {
     matches!(
         message,
@@ -87,7 +87,7 @@ struct OriginalAddrs {
     dst: Ipv4Addr,
 }
 
-/// Whether there may be an error about this packet, and the way to its sender.
+/// Whether an error about this packet is allowed, and the route to its sender.
 fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, Route<Ipv4Addr>)> {
     let fixed = original.pullup(Ipv4Header::LEN).ok()?;
     let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
@@ -108,7 +108,7 @@ fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, 
     (!many).then_some((ends, route))
 }
 
-/// Whether an ICMP packet is itself an error; one too short to tell counts as such.
+/// Whether an ICMP packet is itself an error; one that is too short to tell counts as an error.
 fn is_error(original: &Packet, header_len: usize) -> bool {
     let mut bytes = [0; IcmpHeader::LEN];
     if !original.copy_to(header_len, &mut bytes) {
@@ -117,21 +117,21 @@ fn is_error(original: &Packet, header_len: usize) -> bool {
     IcmpHeader::parse(&bytes).map_or(true, |(header, _)| header.message().is_error())
 }
 
-/// A packet that is not there any more, as far as an error quotes it.
+/// The part of a packet that an error quotes; the packet itself is gone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Original<'a> {
-    /// Of its flow, as we see it: it came from the peer.
+    /// The ends of its flow as we see them; the peer sent it.
     pub(crate) ends: Ends,
     pub(crate) proto: IpProto,
     pub(crate) ttl: u8,
-    /// Bytes that were behind its IP header.
+    /// Bytes after its IP header.
     pub(crate) len: u16,
     /// The first of them.
     pub(crate) front: &'a [u8],
 }
 
 impl Original<'_> {
-    /// `len` as bytes behind an IP header, if one packet can have so many.
+    /// `len` as a length after an IP header, if one packet can be that long.
     pub(crate) fn len_of(ends: &Ends, len: usize) -> Option<u16> {
         let len = u16::try_from(len).ok()?;
         let ip = match ends {
@@ -143,7 +143,7 @@ impl Original<'_> {
     }
 }
 
-/// Tells the sender of a packet of which only the ends and the protocol's header are known.
+/// Sends an error about a packet of which only the ends and the protocol's header are known.
 pub(crate) fn error_about(
     batch: &mut Batch<'_>,
     ends: Ends,
@@ -166,7 +166,7 @@ pub(crate) fn error_about(
     );
 }
 
-/// Tells the sender of a packet that was taken apart.
+/// Sends an error about a packet whose headers were removed already.
 pub(crate) fn error_about_original(
     batch: &mut Batch<'_>,
     original: &Original<'_>,
@@ -184,7 +184,7 @@ pub(crate) fn error_about_original(
     }
 }
 
-/// The packet's header and what is known behind it.
+/// The packet's header, and the known bytes after it.
 fn rebuild(
     pool: &MbufPool,
     pair: &Pair<Ipv4Addr>,
@@ -203,7 +203,7 @@ fn rebuild(
     Ok(packet)
 }
 
-/// Sends a message. Its fate is counted; no caller waits for it.
+/// Sends a message. The result is counted; no caller needs it.
 #[doc(alias = "icmp_send")]
 pub(crate) fn send(
     batch: &mut Batch<'_>,

@@ -73,7 +73,7 @@ fn parse(packet: &mut Packet, from: &Addressed<'_, Ipv6Addr>) -> Result<Icmp6Hea
     }
 }
 
-/// A ping: to us, to a group that we are in, or to a foreign address that a socket here answers for.
+/// A ping to us, to a group that we are in, or to a foreign address that a socket here answers for.
 fn echo_request(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -111,7 +111,7 @@ fn echo_request(
     output::send(batch, reply, packet.into_chain(), &to);
 }
 
-/// A message that the stack has no use for: a program may.
+/// A message that the stack does not use goes to a program, if one asked for its type.
 fn to_program(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -125,7 +125,7 @@ fn to_program(
     }
 }
 
-/// The interface that the sender's address needs to be named.
+/// The zone of the sender's address: its interface if the address is link-local.
 fn zone(from: &Addressed<'_, Ipv6Addr>) -> u32 {
     match needs_zone(from.src) {
         true => from.ip.ifp.index.0,
@@ -154,7 +154,7 @@ fn foreign_echo(
     pcb.deliver(batch, echo);
 }
 
-/// An error about a packet that we sent, which it quotes.
+/// An error about a packet that we sent; it quotes that packet.
 fn about_us(
     batch: &mut Batch<'_>,
     mut quote: Packet,
@@ -169,14 +169,14 @@ fn about_us(
     batch.delivered();
 }
 
-/// An error about a message of ours: a long answer to a ping that the path does not carry. The path's MTU is all that it
-/// changes.
+/// An error about an ICMPv6 message of ours: a ping's answer that is too large for the path. It changes only the path's
+/// MTU.
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -> bool {
     let (IcmpError::FragNeeded { mtu }, Ends::V6(pair, _)) = (kind, &quoted.ends) else {
         return false;
     };
     let is_ours = network::is_local(batch.stack, pair.local.into());
-    // Where other protocols have their ports, this one has its type and code.
+    // ICMPv6 has its type and code where other protocols have their ports.
     let is_reply = pair.local_port == u16::from(ECHO_REPLY) << 8;
     let is_sent = batch.stack.icmp6.replies.has(pair.peer, quoted.seq.0);
     let is_believed = is_ours && is_reply && is_sent && quoted.total_len > mtu;
@@ -186,7 +186,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -
     is_believed
 }
 
-/// The packet that it quotes. This stack sends no extension header but that of fragments; only the first of these has ports.
+/// The packet that it quotes. The only extension header that this stack sends is that of fragments, of which only the
+/// first has ports.
 fn parse_quote(quote: &mut Packet, iface: u32) -> Option<Quoted> {
     let next = Ipv6Header::parse(quote.pullup(Ipv6Header::LEN).ok()?)
         .ok()?

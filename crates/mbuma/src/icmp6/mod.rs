@@ -1,9 +1,10 @@
-//! ICMPv6: pings answered, errors told and heard. Neighbour discovery is in [`ether::nd`](crate::ether::nd).
+//! ICMPv6: answers pings, sends errors, and handles received errors. Neighbour discovery is in
+//! [`ether::nd`](crate::ether::nd).
 //!
 //! Errors go to the sender of a refused packet; errors that arrive go to the tcp or udp socket whose packet they are
-//! about. The limit on errors and the echo interceptors are [`icmp`](crate::icmp)'s: a stack has one of each.
-//! Messages that the stack has no use for go to a program that asked for their type ([`raw`]).
-//! Locks: none. Sources: RFC 4443, RFC 8201 section 4.
+//! about. The limit on errors and the echo interceptors are [`icmp`](crate::icmp)'s: a stack has one of each. Messages
+//! that the stack does not use go to a program that asked for their type ([`raw`]). Locks: none. Sources: RFC 4443, RFC
+//! 8201 section 4.
 
 pub(crate) mod input;
 pub(crate) mod output;
@@ -21,7 +22,7 @@ use crate::ifnet::IfIndex;
 use raw::Icmp6Sockets;
 use replies::SentReplies;
 
-/// The part of an interface's errors that may go to one host.
+/// The fraction of an interface's errors that may go to one host.
 const HOST_PART: u32 = 10;
 /// Limits for hosts, and for interfaces: those with the same hash share one. 14 KiB.
 const HOSTS: usize = 512;
@@ -30,11 +31,11 @@ const INTERFACES: usize = 64;
 /// ICMPv6's part of a stack.
 #[derive(Debug)]
 pub(crate) struct Icmp6State {
-    /// The sockets for messages that the stack has no use for.
+    /// The sockets for messages that the stack does not use.
     pub(crate) sockets: Icmp6Sockets,
     /// Long answers to pings.
     replies: SentReplies,
-    /// How many errors each host gets, and how many leave by each interface.
+    /// The rate limits of errors, for each host and for each interface.
     by_host: KeyedLimits,
     by_interface: KeyedLimits,
 }

@@ -25,7 +25,7 @@ const QUOTE_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - Icmp6H
 /// Bytes of a packet in which the protocol is looked for behind extension headers: more than an input accepts.
 const LOOK_MAX: usize = 2304;
 
-/// Tells the sender of `original`, which begins with its IP header, why it could not be delivered.
+/// Sends an error to the sender of `original`, which begins with its IP header.
 #[doc(alias = "icmp6_error")]
 pub(crate) fn error(batch: &mut Batch<'_>, original: Packet, kind: IcmpError) {
     tell(batch, original, kind.to_message6(), false);
@@ -41,8 +41,8 @@ pub(crate) fn tell(
     let Some((of, route)) = may_tell(batch, &mut original, message, to_many) else {
         return;
     };
-    // Where our own address is what was asked for, the answer comes from there; so it does from another host's for which
-    // this stack answers.
+    // If the packet was sent to an address of ours, or to a foreign one for which this stack answers, the error comes
+    // from that address.
     let own = batch.stack.routes6.is_local(of.dst) || route.ifp.owns6(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
     let src = if own || for_host { of.dst } else { route.src };
@@ -63,7 +63,7 @@ pub(crate) fn tell(
     send(batch, message, original.into_chain(), &to);
 }
 
-/// Whether the destination itself says so, and no router before it.
+/// Whether the error comes from the destination itself and not from a router.
 fn is_of_the_host(message: Icmp6Message) -> bool {
     matches!(
         message,
@@ -75,11 +75,11 @@ fn is_of_the_host(message: Icmp6Message) -> bool {
 struct Offender {
     src: Ipv6Addr,
     dst: Ipv6Addr,
-    /// The interface that `src` needs to be named, or 0.
+    /// The zone of `src`: its interface, or 0 if the address needs none.
     zone: u32,
 }
 
-/// Whether there may be an error about this packet, and the way to its sender.
+/// Whether an error about this packet is allowed, and the route to its sender.
 fn may_tell(
     batch: &Batch<'_>,
     original: &mut Packet,
@@ -91,7 +91,7 @@ fn may_tell(
     let (bytes, _) = bytes.split_at_mut(original.len().min(LOOK_MAX));
     original.copy_to(0, bytes);
     let header = Ipv6Header::parse(bytes).ok()?;
-    // Where the chain is cut off, which is what this error is about, nothing can be told of what is behind it.
+    // If this error reports a truncated chain of headers, the protocol behind the chain is unknown.
     let is_cut = matches!(message, Icmp6Message::ParamProblem { code: 3, .. });
     if !is_cut && is_error(bytes, header.next()) {
         return None;
@@ -106,7 +106,7 @@ fn may_tell(
     Some((Offender { src, dst, zone }, route))
 }
 
-/// Whether a packet is itself an ICMPv6 error or a redirect; one that can't be told counts as such.
+/// Whether a packet is itself an ICMPv6 error or a redirect; one that can't be parsed counts as an error.
 fn is_error(bytes: &[u8], first: IpProto) -> bool {
     let named_at = Ipv6Header::NEXT_OFFSET;
     let mut chain = Ipv6ExtHeaders::new(bytes, first, Ipv6Header::LEN, named_at);
@@ -120,7 +120,7 @@ fn is_error(bytes: &[u8], first: IpProto) -> bool {
     Icmp6Header::parse(message).map_or(true, |(header, _)| header.message().is_error())
 }
 
-/// Tells the sender of a packet that was taken apart, and that came from the peer of `pair`.
+/// Sends an error to the peer of `pair`, about its packet whose headers were removed already.
 pub(crate) fn error_about_original(
     batch: &mut Batch<'_>,
     pair: &Pair<Ipv6Addr>,
@@ -137,7 +137,7 @@ pub(crate) fn error_about_original(
     }
 }
 
-/// The packet's header and what is known behind it.
+/// The packet's header, and the known bytes after it.
 fn rebuild(
     pool: &MbufPool,
     pair: &Pair<Ipv6Addr>,
@@ -156,7 +156,7 @@ fn rebuild(
     Ok(packet)
 }
 
-/// Sends a message. Its fate is counted; no caller waits for it.
+/// Sends a message. The result is counted; no caller needs it.
 #[doc(alias = "icmp6_reflect")]
 pub(crate) fn send(batch: &mut Batch<'_>, message: Icmp6Message, payload: Chain, to: &Send6) {
     match build(batch, message, payload, to) {
@@ -182,7 +182,7 @@ fn build(
 }
 
 impl IcmpError {
-    /// The message that tells it.
+    /// The ICMPv6 message for this error.
     fn to_message6(self) -> Icmp6Message {
         Icmp6Message::DestUnreachable(match self {
             Self::Net => Unreachable6::NoRoute,
@@ -205,8 +205,8 @@ impl IcmpError {
         })
     }
 
-    /// What a message tells about a packet of ours; `None` if it is not such a message, or names an MTU that no link has
-    /// (RFC 8201 section 4).
+    /// The error that a message reports about a packet of ours; `None` if the message is no such error, or has an MTU
+    /// that no link has (RFC 8201 section 4).
     pub(super) fn from_message6(message: Icmp6Message) -> Option<Self> {
         match message {
             Icmp6Message::DestUnreachable(why) => Some(match why {

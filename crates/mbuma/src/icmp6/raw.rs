@@ -1,5 +1,5 @@
-//! ICMPv6 messages that the stack has no use for, handed to a program that asked for their type: router solicitations, for
-//! one that advertises routers.
+//! ICMPv6 messages that the stack does not use go to a program that asked for their type: for example router
+//! solicitations, to a program that advertises a router.
 //!
 //! Invariants: a type of message on an interface has one socket at most.
 //! Locks: the table (UDP_TABLE, read-mostly); each socket's queue (UDP).
@@ -22,15 +22,15 @@ static TABLE: LockClass = LockClass::new("icmp6 sockets", order::UDP_TABLE);
 /// Messages that wait for a program at most.
 const QUEUE_MAX: usize = 64;
 
-/// A message that arrived: its checksum is right, and so is all that neighbour discovery asks of its messages (RFC 4861
-/// sections 6.1 and 8.1).
+/// A message that arrived. Its checksum is right, and a message of neighbour discovery has passed the checks of RFC
+/// 4861 sections 6.1 and 8.1.
 #[derive(Debug)]
 pub struct Icmp6Datagram {
     /// The sender.
     pub src: Ipv6Addr,
     /// The address, or group, that it was sent to.
     pub dst: Ipv6Addr,
-    /// Hops that it had left.
+    /// Its remaining hops.
     pub hop_limit: u8,
     /// Its type.
     pub kind: u8,
@@ -42,7 +42,7 @@ pub struct Icmp6Datagram {
     pub body: Chain,
 }
 
-/// The part of a message that is not its body, while it waits.
+/// The fields of a message while it waits, beside its body.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     src: Ipv6Addr,
@@ -136,7 +136,7 @@ impl Icmp6Sockets {
         Self(RmLock::new(&TABLE, Vec::new()))
     }
 
-    /// Adds a socket; false if another has one of its types on its interface.
+    /// Adds a socket; false if another socket has one of its types on its interface.
     pub(crate) fn insert(&self, pcb: &Arc<Icmp6Pcb>) -> bool {
         let mut all = self.0.write();
         let is_taken = |kind: &u8| all.iter().any(|other| other.takes(pcb.iface, *kind));
@@ -147,17 +147,17 @@ impl Icmp6Sockets {
         true
     }
 
-    /// The socket's owner is gone.
+    /// Removes the socket of an owner that is gone.
     pub(crate) fn remove(&self, pcb: &Arc<Icmp6Pcb>) {
         self.0.write().retain(|other| !Arc::ptr_eq(other, pcb));
     }
 
-    /// Whether there is a socket for messages of this type that come in there.
+    /// Whether there is a socket for messages of this type on this interface.
     pub(crate) fn has(&self, iface: IfIndex, kind: u8) -> bool {
         self.0.read().iter().any(|pcb| pcb.takes(iface, kind))
     }
 
-    /// The socket for messages of this type that come in there.
+    /// The socket for messages of this type on this interface.
     pub(super) fn find(&self, iface: IfIndex, kind: u8) -> Option<Arc<Icmp6Pcb>> {
         let all = self.0.read();
         all.iter()

@@ -1,7 +1,7 @@
-//! Redirects that a router sends: a station whose packet leaves by the interface that it came by would do better to send to
-//! the next hop itself.
+//! Redirects that a router sends: if a packet leaves by the interface by which it came, its sender should use the next
+//! hop directly.
 //!
-//! The packet is sent on all the same.
+//! The router forwards the packet all the same.
 //!
 //! Invariants: only a neighbour is told, from the link-local address by which it knows the router, and no more often than it
 //! may get errors.
@@ -19,10 +19,11 @@ use crate::ip::{Send, Service};
 use crate::ip6::output::Send6;
 use crate::route::Route;
 
-/// The hop limit of each message: a router on the way would have taken one away (RFC 4861 section 4.5).
+/// The hop limit of each message: it shows that no router forwarded the message (RFC 4861 section 4.5).
 const HOP_LIMIT: u8 = 255;
 
-/// Tells the sender of a packet to `dst`, which is about to be sent on by `route`, if there is a better way.
+/// Sends a redirect to the sender of a packet to `dst`, which is about to be forwarded by `route`, if there is a better
+/// first hop.
 #[doc(alias = "icmp6_redirect_output")]
 pub(crate) fn tell(
     batch: &mut Batch<'_>,
@@ -31,7 +32,7 @@ pub(crate) fn tell(
     route: &Route<Ipv6Addr>,
 ) {
     let ifp = &route.ifp;
-    // An interface that answers for other hosts has no better way for a station.
+    // An interface that answers for other hosts knows no better first hop.
     if packet.header().iface != ifp.index.0 || ifp.accept_any {
         return;
     }

@@ -1,4 +1,5 @@
-//! Long answers to pings that left lately: a report that a path does not carry one is believed if it is about one of them.
+//! Long answers to pings that were sent lately. A report that such an answer is too large for a path is accepted only
+//! if it is about one of them.
 //!
 //! Invariants: a place for each of a few answers; a later one takes the place of one with the same hash.
 //! Locks: none.
@@ -34,7 +35,7 @@ impl SentReplies {
         self.place(hash).store(hash, Ordering::Relaxed);
     }
 
-    /// Whether one left to `dst`, not too many others ago.
+    /// Whether an answer was sent to `dst` lately.
     pub(super) fn has(&self, dst: Ipv6Addr, id_and_seq: u32) -> bool {
         let hash = self.hash_of(dst, id_and_seq);
         self.place(hash).load(Ordering::Relaxed) == hash

@@ -1,12 +1,12 @@
 //! An interface's own addresses of one version of IP. They may change at any time.
 //!
-//! Nearly each packet's addresses are compared with them. So the bits of all of them are kept in a word: an address whose bit
-//! is not set is known by one load not to be among them. The first address of IPv4 is kept whole, so that the interface's
-//! own packets take no lock either.
+//! The addresses of nearly every packet are compared with them. So one word holds a bit for each address, chosen by its
+//! last bits: one load shows that an address whose bit is clear is not in the list. The first IPv4 address is kept
+//! whole in a word, so that packets to that address take no lock either.
 //!
-//! Invariants: no address is there twice; the words are those of the list when no thread changes it. Relaxed loads: a packet
-//! that is late to see a change came before it.
-//! Locks: the list (IFADDR, read-mostly), innermost but for memory: nothing is called while it is held.
+//! Invariants: no address is there twice; the words agree with the list while no thread changes it. Relaxed loads: a
+//! packet that misses a change counts as one that came before it. Locks: the list (IFADDR, read-mostly). Under it only
+//! memory is allocated.
 
 use std::fmt::Debug;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -19,18 +19,18 @@ use super::IfAddr;
 
 pub(super) static IFADDR: LockClass = LockClass::new("interface addresses", order::IFADDR);
 
-/// An address, as a list of them sees it.
+/// An address as an element of such a list.
 pub(crate) trait LocalAddr: Copy + Eq + Debug {
     /// Bits of an address.
     const BITS: u8;
 
-    /// A bit of 64. The last bits of neighbours differ, so that each has another.
+    /// One bit of 64, chosen by the last bits of the address, which differ between neighbours.
     fn bit(self) -> u64;
 
-    /// The whole address, where a word has room for it; else 0.
+    /// The whole address, if it fits a word; else 0.
     fn word(self) -> u64;
 
-    /// The network's broadcast address, if there is such a thing.
+    /// The network's broadcast address, if it has one.
     fn broadcast_of(net: &IfAddr<Self>) -> Option<Self>;
 }
 
@@ -168,7 +168,7 @@ impl OwnAddrs<Ipv4Addr> {
 }
 
 impl OwnAddrs<Ipv6Addr> {
-    /// Whether one of them is looked for in this group. Both end in the same 24 bits.
+    /// Whether this group is the solicited-node group of one of them: both end in the same 24 bits.
     pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
         self.bits.load(Ordering::Relaxed) & group.bit() != 0
             && (self.read().iter()).any(|own| solicited_node(own.addr) == group)

@@ -1,4 +1,4 @@
-//! The groups of IPv6 that programs joined on an interface, beside those that each station is in.
+//! The IPv6 groups that programs joined on an interface, beside the groups of every station.
 //!
 //! Invariants: a group is there once, with the number of its members, which is not 0.
 //! Locks: the list (IFADDR, read-mostly), innermost but for memory.
@@ -13,11 +13,11 @@ use super::addrs::{IFADDR, LocalAddr};
 /// Groups of an interface at most.
 const GROUPS_MAX: usize = 1024;
 
-/// The groups, and how many members each has here.
+/// The groups, each with its number of members here.
 #[derive(Debug)]
 pub(crate) struct Groups {
     list: RmLock<Vec<(Ipv6Addr, usize)>>,
-    /// The bits of all, as those of addresses.
+    /// A bit for each group, as for addresses.
     bits: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl Groups {
 
     /// Whether there is a member.
     pub(crate) fn has(&self, group: Ipv6Addr) -> bool {
-        // Relaxed: a packet that is late to see a change came before it.
+        // Relaxed: a packet that misses a change counts as one that came before it.
         self.bits.load(Ordering::Relaxed) & group.bit() != 0
             && self.list.read().iter().any(|(joined, _)| *joined == group)
     }
@@ -41,7 +41,7 @@ impl Groups {
         self.list.read().iter().map(|(group, _)| *group).collect()
     }
 
-    /// One more member; `None` if there is no room for the group, else whether it is the first.
+    /// Adds a member; `None` if there is no room for the group, else whether the member is the first.
     pub(crate) fn join(&self, group: Ipv6Addr) -> Option<bool> {
         self.change(|all| {
             if let Some((_, members)) = all.iter_mut().find(|(joined, _)| *joined == group) {
@@ -56,7 +56,7 @@ impl Groups {
         })
     }
 
-    /// One member less; whether it was the last.
+    /// Removes a member; whether it was the last.
     pub(crate) fn leave(&self, group: Ipv6Addr) -> bool {
         self.change(|all| {
             let Some(at) = all.iter().position(|(joined, _)| *joined == group) else {

@@ -1,18 +1,17 @@
-//! The groups that an interface reports to multicast routers, and switches that listen to them: which it is in, and when
-//! it says so next.
+//! The groups that an interface reports to multicast routers and to switches: the list, and the time of the next
+//! report.
 //!
 //! Data only: each call returns the [`MldReport`]s that are due, which [`ether::mld`](crate::ether::mld) sends.
 //!
 //! | what | said |
 //! |---|---|
-//! | a group is joined or left | at once, and again within a second, as often as the router's robustness asks for |
-//! | a router asks about all groups, or about one | once, at a random time within its limit |
-//! | a router of version 1 was heard | as version 1 has it, until it was silent for long |
+//! | a group is joined or left | at once, and repeated within a second, as often as the router's robustness variable says |
+//! | a router queries all groups, or one | once, at a random time within the router's limit |
+//! | a router of version 1 was heard | in the form of version 1, until that router has been silent for long |
 //!
-//! Invariants: a group is in the list once; one that was left is there until its end was said. The list is as long as the
-//! interface's addresses and joined groups, which have bounds.
-//! Locks: `state` (IFADDR), under which nothing is called.
-//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
+//! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
+//! the list is bounded, because the interface's addresses and joined groups are. Locks: `state` (IFADDR), under which
+//! nothing is called. Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -24,17 +23,17 @@ use crate::faults::{StackFault, planted};
 
 static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
 
-/// How often a change is said, until a router says otherwise (Robustness Variable).
+/// How often a change is reported, until a router advertises another value (Robustness Variable).
 const ROBUSTNESS: u8 = 2;
-/// Within which a change is said again (Unsolicited Report Interval).
+/// The time within which a change is reported again (Unsolicited Report Interval).
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a router of version 1 counts as there: robustness times its query interval, and a response interval
-/// (RFC 9777 section 9.12).
+/// How long a router of version 1 counts as present after its last query: robustness times its query interval, plus a
+/// response interval (RFC 9777 section 9.12).
 const V1_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
 /// Records in a message at most: it fits the smallest MTU.
 const RECORDS_MAX: usize = 60;
 
-// Behind the headers of IPv6, its options and ICMPv6.
+// Bytes after the headers of IPv6, its options and ICMPv6.
 const _: () = assert!(RECORDS_MAX * MldRecord::LEN + 40 + 8 + 8 <= Ipv6Header::MTU_MIN as usize);
 
 /// A message that is due.
@@ -42,9 +41,9 @@ const _: () = assert!(RECORDS_MAX * MldRecord::LEN + 40 + 8 + 8 <= Ipv6Header::M
 pub(crate) enum MldReport {
     /// One of version 2.
     Records(Vec<MldRecord>),
-    /// Of version 1: there is a listener.
+    /// Version 1: the group has a listener.
     Listening(Ipv6Addr),
-    /// Of version 1: there is none any more.
+    /// Version 1: the group has no listener any more.
     Done(Ipv6Addr),
 }
 
@@ -55,9 +54,9 @@ pub(crate) struct Mld(Mutex<MldState>);
 #[derive(Debug)]
 struct MldState {
     groups: Vec<ReportedGroup>,
-    /// When changes are said next.
+    /// When changes are reported next.
     changes: Option<Time>,
-    /// When a question about all groups is answered.
+    /// When a query for all groups is answered.
     answer: Option<Time>,
     robustness: u8,
     v1_until: Option<Time>,
@@ -67,9 +66,9 @@ struct MldState {
 struct ReportedGroup {
     group: Ipv6Addr,
     is_left: bool,
-    /// How often its last change is yet to be said.
+    /// How many reports of its last change are left to send.
     changes: u8,
-    /// When a question about it is answered.
+    /// When a query for it is answered.
     answer: Option<Time>,
 }
 
@@ -87,7 +86,7 @@ impl Mld {
         ))
     }
 
-    /// The interface is in these groups now, and in no others.
+    /// Sets the groups that the interface is in.
     pub(crate) fn set_groups(&self, now: Time, wanted: &[Ipv6Addr]) {
         let mut state = self.0.lock();
         let robustness = state.robustness;
@@ -116,8 +115,8 @@ impl Mld {
         }
     }
 
-    /// The interface has an address of the link from now on: all that was said before came from no address, and is said
-    /// again (RFC 3590 section 4).
+    /// The interface has a link-local address from now on. Earlier reports had the unspecified source address, so all
+    /// groups are reported again (RFC 3590 section 4).
     pub(crate) fn begin_anew(&self, now: Time) {
         let mut state = self.0.lock();
         let robustness = state.robustness;
@@ -161,7 +160,7 @@ impl Mld {
         }
     }
 
-    /// Another listener of version 1 says that it is there: one is enough (RFC 2710 section 4).
+    /// Another listener has sent a report of version 1: one report of the group is enough (RFC 2710 section 4).
     pub(crate) fn heard(&self, now: Time, group: Ipv6Addr) {
         let mut state = self.0.lock();
         if state.is_v1(now)
@@ -201,7 +200,7 @@ impl MldState {
         self.v1_until.is_some_and(|until| now < until)
     }
 
-    /// A router of another version takes over: nothing that was asked before is answered.
+    /// A router of another version takes over: earlier queries are not answered.
     fn forget_answers(&mut self) {
         self.answer = None;
         self.groups.iter_mut().for_each(|known| known.answer = None);
@@ -240,7 +239,7 @@ impl MldState {
         }
     }
 
-    /// The same in the words of version 1. Its listeners say once that they have left.
+    /// The same in the form of version 1, in which a listener reports once that it has left.
     fn in_v1(&mut self, records: &[MldRecord]) -> Vec<MldReport> {
         self.groups.retain(|known| !known.is_left);
         let report = |record: &MldRecord| match record.kind {

@@ -1,4 +1,4 @@
-//! Which of our addresses a packet is sent from.
+//! Selects the source address of a packet.
 //!
 //! Invariants: a pure choice among the addresses of one interface. Locks: none.
 //! Sources: RFC 6724 sections 2.1 (labels) and 5 (rules).
@@ -7,14 +7,14 @@ use std::net::Ipv6Addr;
 
 use wire::{is_same_prefix, scope6};
 
-/// What is known of an address beside itself.
+/// The properties of an address that the selection needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// It is about to go.
+    /// It is deprecated.
     pub(crate) deprecated: bool,
     /// The next hop advertises its prefix.
     pub(crate) assigned: bool,
-    /// It is of the kind from which the interface begins connections: temporary ones, or the others.
+    /// It is of the kind that the interface prefers for new connections: temporary, or not temporary.
     pub(crate) favoured: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn select(
     })
 }
 
-/// Whether `a` is better than `b`. Of equal ones the first stays.
+/// Whether `a` is better than `b`. Of two equal ones the first stays.
 fn is_better(
     a: Ipv6Addr,
     b: Ipv6Addr,
@@ -44,7 +44,7 @@ fn is_better(
     if (a == dst) != (b == dst) {
         return a == dst;
     }
-    // Rule 2: the smallest scope that reaches the destination; else the largest.
+    // Rule 2: the smallest scope that includes the destination; else the largest scope.
     let (scope_a, scope_b, wanted) = (scope6(a), scope6(b), scope6(dst));
     if scope_a != scope_b {
         return if scope_a < scope_b {
@@ -53,21 +53,22 @@ fn is_better(
             scope_b < wanted
         };
     }
-    // Rule 3: not one that is about to go.
+    // Rule 3: prefer an address that is not deprecated.
     let (of_a, of_b) = (standing(a), standing(b));
     if of_a.deprecated != of_b.deprecated {
         return of_b.deprecated;
     }
-    // Rule 5.5: one of a prefix that the next hop advertises. Rules 4 and 5 are about home addresses and other interfaces.
+    // Rule 5.5: an address of a prefix that the next hop advertises. Rules 4 and 5 are about home addresses and other
+    // interfaces.
     if of_a.assigned != of_b.assigned {
         return of_a.assigned;
     }
-    // Rule 6: the label of the destination.
+    // Rule 6: an address with the label of the destination.
     let same_label = |addr| label(addr) == label(dst);
     if same_label(a) != same_label(b) {
         return same_label(a);
     }
-    // Rule 7: a temporary one, or, where that is wanted, another one.
+    // Rule 7: a temporary address, or one that is not temporary, as the interface prefers.
     if of_a.favoured != of_b.favoured {
         return of_a.favoured;
     }
@@ -75,12 +76,12 @@ fn is_better(
     common_prefix(a, dst) > common_prefix(b, dst)
 }
 
-/// Bits of the prefix that both have in common: at most 64, behind which an address tells nothing of the network.
+/// Bits of the common prefix: at most 64, because the bits after that do not belong to the network.
 fn common_prefix(a: Ipv6Addr, b: Ipv6Addr) -> u32 {
     (a.to_bits() ^ b.to_bits()).leading_zeros().min(64)
 }
 
-/// The label of an address in the default table (RFC 6724 section 2.1): its most precise row.
+/// The label of an address: that of the most specific matching row of the default table (RFC 6724 section 2.1).
 fn label(addr: Ipv6Addr) -> u8 {
     const TABLE: [(Ipv6Addr, u8, u8); 9] = [
         (Ipv6Addr::LOCALHOST, 128, 0),

@@ -1,4 +1,4 @@
-//! One datagram of which parts are there: its runs, where it ends, and how it becomes whole.
+//! One incomplete datagram: its runs of fragments, its end, and how it becomes whole.
 //!
 //! A run is the fragments that follow each other without a gap, in one chain. A fragment that follows a run is
 //! appended to it, so that fragments in order cost the same however many they are: at an MTU of 576 a datagram has up
@@ -24,19 +24,20 @@ use mbuf::{Chain, MbufPool, NoBufs, Packet};
 
 use crate::drops::DropReason;
 
-/// A fragment in one version of IP, which was found good by itself.
+/// A fragment of one version of IP that has passed the checks of a single fragment.
 pub(crate) trait Fragment: Copy + Debug {
     /// The fields that the fragments of one datagram have in common.
     type Key: Copy + Eq + Hash + Debug;
 
-    /// A fragment whose bytes are all there may have other bounds than those that brought them; and a datagram that was
-    /// spoilt is forgotten at once. If not, it is an overlap, and the rest of a spoilt datagram is dropped too.
+    /// True: a fragment without new bytes is a duplicate, whatever its bounds, and a spoilt datagram is forgotten at
+    /// once. False: a fragment with other bounds is an overlap, and all later fragments of a spoilt datagram are
+    /// dropped too.
     const LENIENT: bool;
 
     /// Bytes of the first fragment's payload that an error quotes.
     const QUOTE_MAX: usize;
 
-    /// Which datagram it belongs to. `iface`: where it came in.
+    /// The key of its datagram. `iface`: the interface by which the fragment came in.
     fn key(&self, iface: u32) -> Self::Key;
 
     /// Where its payload belongs.
@@ -64,7 +65,7 @@ pub(crate) trait Fragment: Copy + Debug {
     ) -> Result<(Packet, Self), DropReason>;
 }
 
-/// The fragments that are there of one datagram.
+/// The received fragments of one datagram.
 #[derive(Debug)]
 pub(super) struct PartialDatagram<F> {
     /// Sorted, with gaps between them.
@@ -75,7 +76,7 @@ pub(super) struct PartialDatagram<F> {
     pinned: usize,
     /// Bytes of payload in the whole, once the last fragment is there.
     total: Option<usize>,
-    /// Bytes of payload that are there.
+    /// Bytes of payload received.
     have: usize,
     /// The beginnings of all fragments.
     starts: Vec<u16>,
@@ -83,7 +84,7 @@ pub(super) struct PartialDatagram<F> {
     first: Option<FirstHeader<F>>,
     /// The ECN codepoints seen, a bit each.
     ecn_seen: u8,
-    /// It can't become whole any more; only that is remembered of it.
+    /// It can't become whole any more; nothing else is kept of it.
     spoilt: bool,
 }
 
@@ -150,7 +151,7 @@ impl<F: Fragment> PartialDatagram<F> {
         let at = self.runs.partition_point(|run| run.start <= start);
         let before = at.checked_sub(1).and_then(|i| self.runs.get(i));
         let behind = self.runs.get(at);
-        // All of it is there already: the first copy counts, as in Linux.
+        // A duplicate: the first copy counts, as in Linux.
         if let Some(run) = before.filter(|run| run.end() >= end)
             && (F::LENIENT || self.has_exactly(start, end, run.end()))
         {
@@ -198,7 +199,7 @@ impl<F: Fragment> PartialDatagram<F> {
         Added::Waits
     }
 
-    /// Whether a fragment of these bounds is there, in a run that ends at `run_end`.
+    /// Whether a fragment with these bounds was received before, in a run that ends at `run_end`.
     fn has_exactly(&self, start: usize, end: usize, run_end: usize) -> bool {
         let at = self
             .starts
@@ -208,7 +209,7 @@ impl<F: Fragment> PartialDatagram<F> {
         is_there && next.map_or(run_end, |next| next.min(run_end)) == end
     }
 
-    /// Frees all of it, and remembers that it can't become whole. Returns the number of fragments that were there.
+    /// Frees all fragments, and remembers that the datagram can't become whole. Returns the number of fragments.
     pub(super) fn spoil(&mut self) -> usize {
         let fragments = self.fragments;
         *self = Self::new();
@@ -216,14 +217,14 @@ impl<F: Fragment> PartialDatagram<F> {
         fragments
     }
 
-    /// Takes a run out, which is there.
+    /// Removes a run, which must exist.
     fn take_run(&mut self, at: usize) -> Run {
         let run = self.runs.remove(at);
         self.pinned -= run.data.pinned();
         run
     }
 
-    /// Whether a fragment up to `end` fits to where the datagram ends; remembers it if this is the last.
+    /// Whether a fragment that ends at `end` agrees with the datagram's end. The last fragment sets that end.
     fn agrees_on_end(&mut self, end: usize, more: bool) -> bool {
         let furthest = self.runs.last().map_or(0, Run::end);
         match (more, self.total) {
@@ -256,7 +257,7 @@ impl<F: Fragment> PartialDatagram<F> {
         self.pinned
     }
 
-    /// The first fragment as far as an error message quotes it.
+    /// The part of the first fragment that an error message quotes.
     pub(super) fn quote(&mut self, pool: &MbufPool) -> Option<Packet> {
         let first = self.first.as_ref()?;
         let data = &mut self.runs.first_mut()?.data;
@@ -268,8 +269,8 @@ impl<F: Fragment> PartialDatagram<F> {
         Some(packet)
     }
 
-    /// The ECN codepoint of the whole (RFC 3168 5.3): congestion that any fragment met was met by
-    /// all. `None` if some fragments say that they can't carry it: then it was not set honestly.
+    /// The ECN codepoint of the whole datagram (RFC 3168 5.3): it is CE if any fragment's is. `None` if that is so and
+    /// another fragment is Not-ECT, which no honest sender and router produce.
     fn ecn(&self, first: u8) -> Option<u8> {
         const CE: u8 = 0b11;
         const NOT_ECT: u8 = 0b00;
@@ -281,7 +282,7 @@ impl<F: Fragment> PartialDatagram<F> {
         }
     }
 
-    /// Makes one packet of the only run, moving their mbufs, and tells what its header says.
+    /// Makes one packet of the only run by moving its mbufs, and returns the fields of its header.
     pub(super) fn rebuild(mut self, pool: &MbufPool) -> Result<(Packet, F), DropReason> {
         let first = self.first.take().ok_or(DropReason::FragmentBad)?;
         let ecn = self
@@ -293,8 +294,8 @@ impl<F: Fragment> PartialDatagram<F> {
     }
 }
 
-/// Headers go to where the first fragment's were, unless that cluster is shared: contiguous with the header behind
-/// them, which then needs no pullup.
+/// The headers are written where the first fragment's were, unless that cluster is shared. So they are contiguous with
+/// the header after them, which needs no pullup.
 pub(crate) fn before_payload(pool: &MbufPool, payload: Chain) -> Result<Packet, DropReason> {
     Packet::from_chain(pool, payload).map_err(|NoBufs| DropReason::NoBufs)
 }

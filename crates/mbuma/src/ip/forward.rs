@@ -10,7 +10,7 @@ use wire::{Checksum, IpProto, TcpHeader, UdpHeader};
 use super::IcmpError;
 use crate::drops::DropReason;
 
-/// Why a packet goes no further, and the error that its sender gets.
+/// The reason for dropping a packet, and the error that its sender gets.
 #[derive(Debug)]
 pub(crate) struct Stop(pub(crate) DropReason, pub(crate) Option<IcmpError>);
 
@@ -26,12 +26,12 @@ pub(crate) struct Transport {
     proto: IpProto,
     /// Bytes of IP's header.
     at: usize,
-    /// Its own bytes; none if the packet has no such header.
+    /// Bytes of this header; none if the packet has no such header.
     len: Option<usize>,
 }
 
 impl Transport {
-    /// The header at `at`; without a protocol, of a fragment, there is none.
+    /// The header at `at`; none without a protocol, as in a fragment.
     pub(crate) fn of(packet: &Packet, at: usize, proto: Option<IpProto>) -> Self {
         let mut bytes = [0; TcpHeader::LEN_MAX];
         let there = packet.len().saturating_sub(at);
@@ -46,10 +46,10 @@ impl Transport {
         Self { proto, at, len }
     }
 
-    /// Bytes of the longest IP packet that leaves: of this one, or of the pieces that it must be cut into.
+    /// Bytes of the longest IP packet that leaves: this one, or the longest of the pieces into which it must be cut.
     ///
     /// # Errors
-    /// It must be cut, and has no header by which it can be.
+    /// It must be cut, and lacks the transport header that this needs.
     pub(crate) fn piece_len(&self, packet: &Packet) -> Result<usize, Stop> {
         match usize::from(packet.header().tso_segsz) {
             0 => Ok(packet.len()),
@@ -60,8 +60,8 @@ impl Transport {
         }
     }
 
-    /// Makes a packet that arrived one that leaves: `take_hop` takes one hop from its header, and the metadata describes the
-    /// checksum as an outgoing packet's. `pseudo` gives the pseudo-header's sum for a length.
+    /// Turns a received packet into an outgoing one: `take_hop` decrements the TTL or hop limit in its header, and the
+    /// metadata describes the checksum as an outgoing packet's. `pseudo` gives the pseudo-header's sum for a length.
     ///
     /// # Errors
     /// No buffers, or the packet contradicts itself.
@@ -84,7 +84,7 @@ impl Transport {
         // At most 60 each.
         (meta.l2_len, meta.l3_len) = (0, self.at as u8);
         meta.l4_len = self.len.unwrap_or(0) as u8;
-        // A router takes part in no loop of bridges: the hops that count are IP's.
+        // A router ends a loop of bridges, because the TTL or hop limit counts its hops.
         meta.hops = 0;
         meta.csum -= Csum::IP_VALID;
         let undone = match self.proto {
@@ -101,8 +101,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Replaces the checksum of a merged packet, which a device found good, by the pseudo-header's sum: each piece will get
-    /// a checksum of its own.
+    /// Replaces the checksum of a merged packet, which a device has verified, by the pseudo-header's sum: each piece
+    /// will get a checksum of its own.
     fn undo_checksum(
         &self,
         packet: &mut Packet,

@@ -1,4 +1,4 @@
-//! Why a packet can't be delivered, as ICMP tells it.
+//! The reasons that ICMP has for a packet that can't be delivered.
 //!
 //! Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1191, RFC 1812 section 4.3.2.
 
@@ -8,7 +8,7 @@ use wire::{IcmpHeader, IcmpMessage, Ipv4Header, TimeExceeded, Unreachable};
 /// 4.3.2.3).
 pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
 
-/// Why a packet can't be delivered, as ICMP tells it.
+/// The reasons that ICMP has for a packet that can't be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IcmpError {
     /// There is no route to its network.
@@ -21,20 +21,20 @@ pub enum IcmpError {
     Protocol,
     /// A filter forbids it.
     AdminProhibited,
-    /// Its source is good on its own link only, and its destination is beyond (RFC 4443 section 3.1, code 2). IPv4 has no such
-    /// error.
+    /// Its source address is valid only on its own link, and its destination is on another (RFC 4443 section 3.1, code
+    /// 2). IPv4 has no such error.
     BeyondScope,
     /// It is too large for a link, and must not be fragmented (RFC 1191).
     FragNeeded {
-        /// MTU of that link; 0 from routers that do not tell.
+        /// MTU of that link; 0 from routers that do not report it.
         mtu: u16,
     },
-    /// Its hops were used up, or its fragments did not all come in time.
+    /// Its TTL expired, or its fragments did not all come in time.
     TimeExceeded,
 }
 
 impl IcmpError {
-    /// The message that tells it.
+    /// The ICMP message for this error.
     pub(crate) fn to_message(self) -> IcmpMessage {
         IcmpMessage::DestUnreachable(match self {
             Self::Net => Unreachable::NetUnreachable,
@@ -47,7 +47,7 @@ impl IcmpError {
         })
     }
 
-    /// The error that a message tells about a packet of ours; `None` if it is not such a message.
+    /// The error that a message reports about a packet of ours; `None` if it is not such a message.
     pub(crate) fn from_message(message: IcmpMessage) -> Option<Self> {
         let why = match message {
             IcmpMessage::DestUnreachable(why) => why,
@@ -62,7 +62,7 @@ impl IcmpError {
             Unreachable::NetProhibited
             | Unreachable::HostProhibited
             | Unreachable::AdminProhibited => Self::AdminProhibited,
-            // The remaining codes are finer shades of "no way to this host" (RFC 1122 3.2.2.1).
+            // The remaining codes are special cases of "host unreachable" (RFC 1122 3.2.2.1).
             Unreachable::HostUnreachable
             | Unreachable::SourceRouteFailed
             | Unreachable::Other(_) => Self::Host,

@@ -1,4 +1,4 @@
-//! The types that IP and the protocols above it share: how a packet came, how one is to be sent, and what ICMP says of it.
+//! The types that IP and the protocols above it share: received packets, options for sending, and ICMP errors.
 //!
 //! Plain data, for each version of IP.
 
@@ -32,14 +32,14 @@ pub(crate) enum DestScope {
     Foreign,
 }
 
-/// How a packet came, whichever version of IP it is of.
+/// The metadata of a received packet, for both versions of IP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<'a> {
     /// Where it came in.
     pub(crate) ifp: &'a Arc<Ifnet>,
     /// The relation of its destination to this stack.
     pub(crate) scope: DestScope,
-    /// IP's headers, with which the packet still begins: contiguous.
+    /// Bytes of IP's headers. The packet still begins with them, and they are contiguous.
     pub(crate) header_len: usize,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -53,12 +53,12 @@ pub(crate) struct Addressed<'a, A> {
     pub(crate) dst: A,
 }
 
-/// An address of one version of IP: the part that a protocol above must know.
+/// An address type of one version of IP, and the rules that differ between the versions for the protocols above.
 pub(crate) trait Address: Copy + Debug {
-    /// A datagram of UDP may go without a checksum.
+    /// Whether a UDP datagram may have no checksum.
     const SUM_OPTIONAL: bool;
 
-    /// The ends of a flow, of whose packets this is one.
+    /// The ends of the flow of this packet.
     fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends;
 
     /// The pseudo-header's part of a checksum.
@@ -85,7 +85,7 @@ impl Address for Ipv4Addr {
 }
 
 impl Address for Ipv6Addr {
-    /// RFC 8200 section 8.1: nothing else protects the addresses.
+    /// RFC 8200 section 8.1: only this checksum protects the addresses.
     const SUM_OPTIONAL: bool = false;
 
     #[inline]
@@ -106,7 +106,7 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// The pseudo-header's part of the checksum of what goes from our end to the peer's.
+/// The pseudo-header's part of the checksum of packets from our end to the peer's.
 #[inline]
 pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum {
     match ends {
@@ -115,12 +115,12 @@ pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum
     }
 }
 
-/// The wishes of a packet to be sent, beside its way.
+/// The options of a packet to be sent, beside its route.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Service {
     pub(crate) proto: IpProto,
     pub(crate) tos: u8,
-    /// Hops it may pass; 0 for the default.
+    /// Its TTL or hop limit; 0 for the default.
     pub(crate) ttl: u8,
     /// Must not be fragmented.
     pub(crate) df: bool,

@@ -1,9 +1,9 @@
 //! Reassembly of fragments, for either version of IP.
 //!
-//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage: its whole datagram
-//! is dropped (RFC 5722 for IPv6; RFC 791 would let either copy win, which the attacks of RFC 1858 and RFC 3128 exploit), and of
-//! IPv6 also later fragments of it, until its time is over. Fragments are received packets like others: each is counted as
-//! delivered when its datagram is whole, or as dropped when that is given up.
+//! A duplicate fragment is dropped. A fragment that overlaps others in part is an attack or damage: its whole datagram
+//! is dropped (RFC 5722 for IPv6; RFC 791 would let either copy win, which the attacks of RFC 1858 and RFC 3128
+//! exploit). For IPv6 its later fragments are dropped too, until its time is over. Fragments count as received packets:
+//! each is delivered when its datagram is whole, or dropped when the datagram is given up.
 //!
 //! | limit | over it |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
 //! | runs of one datagram: fragments without a gap between them | this datagram goes |
 //!
-//! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes don't pin a cluster,
-//! and one that follows a run takes the same time however long that is.
+//! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes do not pin a
+//! cluster, and appending to a run takes the same time whatever its length.
 //!
 //! Invariants: `order` names every datagram once, oldest first; `pinned` is the sum over all.
 //! Locks: `table` (REASS), released before anything is sent or handed on.
@@ -48,13 +48,13 @@ pub(crate) struct Reassembler<F: Fragment> {
 #[derive(Debug)]
 struct Incomplete<F: Fragment> {
     datagrams: HashMap<F::Key, PartialDatagram<F>, SeededState>,
-    /// Every datagram, by age; all live equally long, so this is also by deadline.
+    /// Every datagram, by age; all have the same lifetime, so this is also the order of their deadlines.
     order: VecDeque<(Time, F::Key)>,
     pinned: usize,
 }
 
 impl<F: Fragment> Reassembler<F> {
-    /// `timeout`: how long a datagram waits for its fragments.
+    /// `timeout`: how long an incomplete datagram is kept.
     pub(crate) fn new(config: &Config, timeout: Duration, random: &mut Random) -> Self {
         let table = Incomplete {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
@@ -107,7 +107,7 @@ impl<F: Fragment> Reassembler<F> {
         assemble(batch, whole, meta.iface, meta.stamp_ns)
     }
 
-    /// Makes a place for the datagram if it has none, at the cost of the oldest.
+    /// Makes an entry for the datagram if it has none; the oldest entry is evicted if there is no room.
     fn open(
         &self,
         table: &mut Incomplete<F>,
@@ -128,7 +128,7 @@ impl<F: Fragment> Reassembler<F> {
         table.order.push_back((now + self.timeout, key));
     }
 
-    /// Drops what is not whole in time, and tells the sender if the first fragment came (RFC 792).
+    /// Drops datagrams that are not whole in time, and reports that to the sender if the first fragment came (RFC 792).
     pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
         let mut late = Vec::new();
         {
@@ -182,7 +182,8 @@ impl<F: Fragment> Incomplete<F> {
         }
     }
 
-    /// Puts the fragment into its datagram, which is there. The second part is the number of fragments that it spoilt.
+    /// Puts the fragment into its datagram, whose entry must exist. Also returns the number of fragments that were
+    /// dropped by it.
     fn insert(
         &mut self,
         pool: &MbufPool,
@@ -210,7 +211,7 @@ impl<F: Fragment> Incomplete<F> {
                 self.pinned -= datagram.pinned();
                 (added, datagram.spoil())
             }
-            // A place that was opened for a fragment which is refused must not stay empty.
+            // An entry that was made for a refused fragment must not stay.
             Added::Refused(_) if datagram.fragments() == 0 && !datagram.is_spoilt() => {
                 self.remove(key);
                 (added, 0)
@@ -246,7 +247,7 @@ fn assemble<F: Fragment>(
     let (mut packet, fragment) = result.ok()?;
     let meta = packet.header_mut();
     (meta.iface, meta.stamp_ns) = (iface, stamp_ns);
-    // We made this header; what covers the data is still to be verified.
+    // We made this header; the checksum over the data must still be verified.
     meta.csum = Csum::IP_VALID;
     Some((packet, fragment))
 }

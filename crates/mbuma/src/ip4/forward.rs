@@ -1,17 +1,18 @@
 //! Forwarding: IPv4 packets for other hosts. A stack that forwards is a router.
 //!
-//! The steps: [`find_route`] says whether the packet may be forwarded, and through which interface; [`fit`], whether it is
-//! small enough for that link; [`Transport::prepare`] takes one from its TTL; [`pass_on`] hands it to the link, in
-//! fragments if it must. A large segment, or merged datagrams, stay whole if each piece fits: the device cuts them, or
-//! [`offload`] does. A checksum that was left to a device stays left to one.
+//! The steps: [`find_route`] decides whether the packet may be forwarded, and through which interface; [`fit`] decides
+//! whether it is small enough for that link; [`Transport::prepare`] decrements its TTL; [`pass_on`] hands it to the
+//! link, in fragments if it does not fit. A large segment, or merged datagrams, stay whole if each piece fits: the
+//! device cuts them, or [`offload`] does. A checksum that was left to a device is still left to a device.
 //!
-//! This router does not do all that a router may: it sends no redirects (RFC 1812 5.2.7.2; hosts should not believe
-//! them), passes source routes and other options on unread, and forwards neither directed broadcasts (RFC 2644) nor groups.
+//! This router lacks some optional functions: it sends no redirects (RFC 1812 5.2.7.2; hosts should ignore them),
+//! forwards source routes and other options unread, and forwards neither directed broadcasts (RFC 2644) nor packets to
+//! groups.
 //!
-//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, of which its sender is told where
-//! an RFC asks for that. A forwarded packet that is dropped later is counted as one of our own would be. Only
-//! its header is written; a part that others share is copied first.
-//! Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
+//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, and its sender gets an ICMP
+//! error where an RFC asks for one. A forwarded packet that is dropped later is counted like one of our own packets.
+//! Only its header is written; a shared part is copied first. Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and
+//! 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
 
 use std::net::Ipv4Addr;
 
@@ -64,7 +65,7 @@ fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Sto
         Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
-    // A local address was added after input looked for it. A directed broadcast is an attacker's amplifier.
+    // The local address was added after input looked for it. A directed broadcast would amplify an attack.
     if route.local || route.ifp.is_broadcast(info.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }

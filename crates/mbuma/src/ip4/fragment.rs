@@ -1,9 +1,8 @@
 //! A datagram too large for its link, cut into fragments.
 //!
-//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. The fragments of a fragment
-//! are those that the whole datagram would have. Options with the copied flag are in every fragment, the others in the
-//! first only.
-//! Locks: none. Sources: RFC 791 sections 3.1 and 3.2, RFC 1122 section 3.3.5, RFC 1812 section 5.2.6.
+//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. A fragment is cut into
+//! fragments of the original datagram. Options with the copied flag are in every fragment, the others in the first
+//! only. Locks: none. Sources: RFC 791 sections 3.1 and 3.2, RFC 1122 section 3.3.5, RFC 1812 section 5.2.6.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(super) fn run(
     whole: &Ipv4Fields<'_>,
     next_hop: Ipv4Addr,
 ) -> Result<(), DropReason> {
-    // RFC 791 asks every link for an MTU of 68, so that there is room for 8 bytes at least.
+    // RFC 791 requires an MTU of at least 68 of every link, which leaves room for 8 bytes.
     let room = ifp.mtu().saturating_sub(whole.header_len()) & !7;
     if room == 0 {
         return output::refuse(batch, packet, DropReason::IpTooBig);

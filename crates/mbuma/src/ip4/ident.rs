@@ -1,9 +1,9 @@
 //! The identification field, which tells the fragments of one datagram from those of another.
 //!
-//! Datagrams that can't be fragmented need none and carry 0 (RFC 6864 section 4.1). The others count
-//! upward from a start that depends on source, destination and protocol by a keyed hash, each in one
-//! of many counters: a third host can't guess the ids between two others, or count how much we send (RFC 7739
-//! section 5 does the same for IPv6), and an id comes back only after 65,536 datagrams of its counter.
+//! Datagrams that can't be fragmented need none and carry 0 (RFC 6864 section 4.1). For the others, a keyed hash of
+//! source, destination and protocol selects one of many counters and an offset to it. So a third host can't guess the
+//! ids between two others, or count our packets (RFC 7739 section 5 does the same for IPv6), and an id repeats only
+//! after 65,536 datagrams of its counter.
 //!
 //! Locks: none.
 
@@ -19,7 +19,7 @@ const COUNTERS: usize = 2048;
 /// The ids given out so far.
 pub(super) struct Idents {
     hash: KeyedHash,
-    /// Written by senders. Relaxed: each addition gives a value of its own, and that is all.
+    /// Written by senders. Relaxed: the values only have to differ.
     counters: Box<[AtomicU16]>,
 }
 

@@ -1,6 +1,6 @@
 //! IP packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
-//! [`protosw`] calls it, and is called with what is for this stack.
+//! [`protosw`] calls this file, which calls `protosw` with datagrams for this stack.
 //!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
 //! wait for the other fragments, [`deliver`].
@@ -9,9 +9,9 @@
 //! (`accept_any`): it terminates connections itself. Its only duty of a router there is to report packets whose TTL has
 //! expired, so that a traceroute shows it.
 //!
-//! Options must be whole (RFC 1122 3.2.1.8), or the sender is told (RFC 1122 3.2.2.5); otherwise they are ignored: a source
-//! route that ends here is harmless, one that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122
-//! section 3.2.1, RFC 1812 section 5.3.
+//! An option that is cut off makes the packet invalid (RFC 1122 3.2.1.8), and its sender gets an error (RFC 1122
+//! 3.2.2.5). Otherwise options are ignored: a source route that ends here is harmless, and one that goes on would need
+//! forwarding. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
 //!
 //! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
 
@@ -49,7 +49,7 @@ pub(crate) struct Ipv4Info {
     pub(super) proto: IpProto,
     pub(super) src: Ipv4Addr,
     pub(super) dst: Ipv4Addr,
-    /// Where an option is not whole.
+    /// The offset of an option that is cut off.
     pub(super) bad_option: Option<u8>,
 }
 
@@ -79,14 +79,14 @@ impl Ipv4Info {
 /// The decision about a packet by its addresses.
 enum Admission {
     Ours(DestScope),
-    /// For another host: it is to be forwarded.
+    /// For another host: forward it.
     Forward,
     Drop(DropReason),
-    /// Dropped, and its sender is told.
+    /// Dropped, and its sender gets an error.
     Refuse(DropReason, IcmpError),
 }
 
-/// Takes in a packet that begins with its IP header.
+/// Handles a packet that begins with its IP header.
 #[doc(alias = "ip_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
     let info = match parse(&mut packet) {
@@ -151,7 +151,7 @@ fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
     })
 }
 
-/// Whether a packet between these addresses may come by this interface, and whether it is for us.
+/// Whether a packet between these addresses may come in by this interface, and whether it is for us.
 fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> Admission {
     if !may_send(batch, ifp, info, arrival) {
         return Admission::Drop(DropReason::IpBadSource);
@@ -186,7 +186,7 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> A
     Admission::Ours(DestScope::Foreign)
 }
 
-/// The scope of an address that is not one host's, if this stack is among the stations that it names.
+/// The scope of a broadcast or group address, if this stack is among its stations.
 fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     if ifp.is_broadcast(dst) {
         return Some(DestScope::Broadcast);
@@ -204,7 +204,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -
         return info.proto == IpProto::UDP && ifp.is_broadcast(info.dst);
     }
     if info.src.is_loopback() && ifp.route_localnet {
-        // Only an address that a route leads to: all others of 127/8 are ours.
+        // Only an address with a route through this interface: all others of 127/8 are ours.
         return batch.stack.routes.leads_through(ifp.index, info.src);
     }
     !is_martian_source(info.src)
@@ -212,7 +212,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -
         && !batch.stack.routes.is_local(info.src)
 }
 
-/// Drops a packet and tells its sender.
+/// Drops a packet and sends an error to its sender.
 pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: IcmpError) {
     batch.stack.drops.count(reason);
     protosw::icmp_error(batch, packet, kind);

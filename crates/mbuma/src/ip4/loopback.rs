@@ -1,9 +1,8 @@
-//! Packets to ourselves: out of one protocol and into another without a device; and the interface lo0,
-//! which has 127/8 and ::1.
+//! Packets from this stack to itself, which pass no device; and the interface lo0, which has 127/8 and ::1.
 //!
-//! Invariants: nothing leaves through lo0: packets to its addresses are queued here, and what a route or a
-//! socket would send through it any other way its device refuses.
-//! Locks: none held here. Sources: RFC 1122 section 3.2.1.5 (packets to one's own addresses).
+//! Invariants: nothing leaves through lo0. Packets to its addresses are queued here, and its device refuses any other
+//! packet that a route or a socket sends through it. Locks: none held here. Sources: RFC 1122 section 3.2.1.5 (packets
+//! to one's own addresses).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -23,7 +22,7 @@ use crate::neighbour::Tables;
 /// Queues an IP packet, of either version, for the interface `iface`, which has its destination address.
 ///
 /// # Errors
-/// There is no room; the packet is given back.
+/// There is no room; the packet comes back.
 #[doc(alias = "if_simloop")]
 pub(crate) fn enqueue(
     batch: &mut Batch<'_>,
@@ -37,13 +36,13 @@ pub(crate) fn enqueue(
     let len = packet.len();
     dispatch::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
     let counters = &batch.stack.lo.counters;
-    // Each packet that goes in comes out: it is counted both ways here.
+    // Each packet that goes out of lo0 comes in by it, so both directions are counted here.
     counters.output.record(len);
     counters.input.record(len);
     Ok(())
 }
 
-/// The loopback interface. Its MTU is what a packet can be at most: nothing is gained by less.
+/// The loopback interface. Its MTU is the size of the largest packet: a smaller one would gain nothing.
 #[doc(alias = "lo0")]
 pub(crate) fn interface() -> Arc<Ifnet> {
     let config = IfConfig::new("lo0")

@@ -8,8 +8,8 @@
 //!     forward      for other hosts, to ether/output
 //! ```
 //!
-//! Inward, [`protosw`](crate::protosw) calls it and is called by it.
-//! Sources: RFC 791, RFC 1122 section 3, RFC 815, RFC 6864 (ids), RFC 3168 (ECN).
+//! For received packets, [`protosw`](crate::protosw) calls this layer, and this layer calls `protosw`. Sources: RFC
+//! 791, RFC 1122 section 3, RFC 815, RFC 6864 (ids), RFC 3168 (ECN).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,7 +50,7 @@ impl Ip4State {
         self.forwarding.load(Ordering::Relaxed)
     }
 
-    /// Gives up datagrams whose fragments did not all come in time.
+    /// Drops incomplete datagrams whose time is over.
     #[doc(alias = "frag_slowtimo")]
     pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
         self.reassembly.run_timers(batch);

@@ -22,8 +22,8 @@ use crate::route::{Route, RouteCache};
 /// The TTL of a packet whose sender chose none (RFC 1700; Linux and BSD do the same).
 const TTL_DEFAULT: u8 = 64;
 
-/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's route, if it has one destination
-/// and keeps the route to it.
+/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's kept route, if it has only
+/// one destination.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -68,8 +68,9 @@ fn through(
     fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
 }
 
-/// The route for a packet. Whatever the table says, loopback and reserved addresses never appear on a link, not as a source
-/// either (RFC 1122 3.2.1.3), unless the interface leads to a neighbour's loopback addresses (`route_localnet`).
+/// The route for a packet. Independent of the table, loopback and reserved addresses never appear on a link, as
+/// destination or source (RFC 1122 3.2.1.3), unless the interface leads to a neighbour's loopback addresses
+/// (`route_localnet`).
 fn find_route(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> Option<Route<Ipv4Addr>> {
     let routes = &batch.stack.routes;
     let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
@@ -126,7 +127,7 @@ fn to_ourselves(
     }
 }
 
-/// Completes the packet and hands it to the link. `hop` is where the sender keeps the neighbour's address.
+/// Completes the packet and hands it to the link. The sender keeps the neighbour's address in `hop`.
 pub(super) fn to_link(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,

@@ -1,4 +1,4 @@
-//! IPv4's part of [reassembly](crate::ip::reassemble): which fragments are good, and the header of a whole datagram.
+//! IPv4's part of [reassembly](crate::ip::reassemble): the checks of a fragment, and the header of a whole datagram.
 //!
 //! Locks: none. Sources: RFC 791 section 3.2, RFC 3168 section 5.3.
 

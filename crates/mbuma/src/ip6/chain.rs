@@ -1,9 +1,9 @@
 //! The extension headers of a packet for this host: parsing, and errors in them.
 //!
-//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are looked at, so that no packet costs more than
-//! that. Order and number are accepted as they come, but for hop-by-hop options, which are first or nowhere (RFC 8200
-//! section 4.1).
-//! Locks: none. Sources: RFC 8200 section 4, RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC 7112.
+//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet.
+//! Headers are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1).
+//! Locks: none. Sources: RFC 8200 section 4, RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
+//! 7112.
 
 use mbuf::{Packet, PullupError};
 use wire::{
@@ -18,45 +18,45 @@ const HEADERS_MAX: usize = 8;
 /// Their bytes at most.
 const BYTES_MAX: usize = 2048;
 
-/// The protocol behind the headers.
+/// The protocol after the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Upper {
     pub(super) proto: IpProto,
     /// Bytes of IPv6 and extension headers.
     pub(super) header_len: usize,
-    /// Where the field lies that names the protocol.
+    /// The offset of the field that names the protocol.
     pub(super) named_at: usize,
-    /// A fragment header is among them, of the only fragment (RFC 6946).
+    /// The chain has a fragment header of a datagram that is not fragmented (RFC 6946).
     pub(super) is_atomic: bool,
 }
 
-/// The place of a fragment header, and its fields.
+/// A fragment header: its offset and its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FragmentAt {
     pub(super) at: usize,
-    /// Where the field lies that names it.
+    /// The offset of the field that names it.
     pub(super) named_at: usize,
     pub(super) header: Ipv6Fragment,
 }
 
-/// The end of a chain in one packet.
+/// How a chain ends in one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChainEnd {
     Upper(Upper),
-    /// The rest of the chain is in the datagram of which this packet is a fragment.
+    /// The packet is a fragment: the rest of the chain is in the whole datagram.
     Fragment(FragmentAt),
 }
 
-/// Why a packet goes no further.
+/// The reason for dropping a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChainFault {
     /// It is dropped.
     Drop(DropReason),
-    /// The same, and its sender is told which byte is wrong (ICMPv6 type 4).
+    /// The same, and an ICMPv6 error (type 4) tells the sender which byte is wrong.
     Tell {
         code: u8,
         pointer: u32,
-        /// Also if it was sent to many.
+        /// The error is also sent if the packet was sent to a group.
         to_many: bool,
     },
 }
@@ -129,7 +129,7 @@ impl FragmentAt {
         self.header.offset == 0 && !self.header.more
     }
 
-    /// Checks a fragment by itself; `chain` is what is left of the headers.
+    /// Checks a fragment by itself; `chain` is the rest of the headers.
     fn examine(&self, chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> Result<(), ChainFault> {
         const PAYLOAD_LEN_OFFSET: usize = 4;
         const FRAGMENT_OFFSET: usize = 2;
@@ -152,7 +152,7 @@ impl FragmentAt {
     }
 }
 
-/// Whether a chain is in its packet with the beginning of the protocol's header behind it (RFC 7112 section 5).
+/// Whether the packet has the whole chain and the beginning of the protocol's header (RFC 7112 section 5).
 fn is_whole(mut chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> bool {
     if chain.any(|header| header.is_err()) {
         return false;
@@ -175,7 +175,7 @@ fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), Chai
     }
 }
 
-/// A routing header whose route ends here is ignored; any other would make this host forward the packet.
+/// A routing header without segments left is ignored; with any left, this host would have to forward the packet.
 fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
     const TYPE: usize = 2;
     const SEGMENTS_LEFT: usize = 3;

@@ -1,15 +1,16 @@
 //! Forwarding: IPv6 packets for other hosts. A stack that forwards is a router.
 //!
-//! The steps are those of [`ip4/forward`](crate::ip4), except that a router of IPv6 fragments nothing: it tells the sender
-//! the link's MTU. A large segment stays whole if each piece of it fits. Extension headers are passed on unread (RFC 9673: a
-//! router may skip hop-by-hop options).
+//! The steps are those of [`ip4/forward`](crate::ip4), except that an IPv6 router fragments nothing: it reports the
+//! link's MTU to the sender. A large segment stays whole if each piece of it fits. Extension headers are forwarded
+//! unread (RFC 9673: a router may skip hop-by-hop options).
 //!
-//! If a packet leaves by the link that it came by, its sender is told of the better first hop (RFC 4861 section 8.2).
+//! If a packet leaves by the link by which it came, the router sends a redirect to the packet's sender (RFC 4861
+//! section 8.2).
 //!
-//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, of which its sender is told where
-//! an RFC asks for that. A packet from or to a link-local address stays on its link; if it comes from one and is for
-//! another link, its sender is told.
-//! Locks: none. Sources: RFC 8200 sections 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
+//! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, and its sender gets an ICMP
+//! error where an RFC asks for one. A packet from or to a link-local address stays on its link; if the source is
+//! link-local and the destination is on another link, the sender gets an error. Locks: none. Sources: RFC 8200 sections
+//! 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
 
 use std::net::Ipv6Addr;
 
@@ -29,7 +30,7 @@ use crate::route::{Route, RouteRefusal};
 #[doc(alias = "ip6_forward")]
 pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
     let found = find_route(batch, info).and_then(|route| {
-        // A packet with extension headers can't be cut, and no fragment is large.
+        // A packet with extension headers can't be cut, and a fragment is never a large packet.
         let transport = Transport::of(&packet, Ipv6Header::LEN, Some(info.next));
         fit(transport.piece_len(&packet)?, &route)?;
         let take_hop = |front: &mut [u8]| {
@@ -73,7 +74,7 @@ fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Sto
         None | Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
-    // A local address was added after input looked for it.
+    // The local address was added after input looked for it.
     if route.local || !route.ifp.has_ip6() {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }

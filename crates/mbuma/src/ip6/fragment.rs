@@ -1,8 +1,9 @@
-//! A datagram too large for its path, cut into fragments by its sender: no router does (RFC 8200 section 4.5).
+//! A datagram too large for its path, cut into fragments by its sender: routers fragment nothing (RFC 8200 section
+//! 4.5).
 //!
-//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. Their number is random, so
-//! that a host which does not see them can't guess it (RFC 7739 section 5.2).
-//! Locks: none held here; the number takes RANDOM.
+//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. Their identification is
+//! random, so that a host off the path can't guess it (RFC 7739 section 5.2). Locks: none held here; drawing the
+//! identification takes RANDOM.
 
 use mbuf::{Csum, Packet};
 use wire::{IpProto, Ipv6Fragment, Ipv6Header};
@@ -31,7 +32,7 @@ pub(super) fn run(
     if let Err(reason) = offload::finish_checksum(&mut packet, 0) {
         return output::refuse(batch, packet, reason);
     }
-    // They stay together, as far as we can help.
+    // All fragments get the flow of the datagram, and so one queue.
     let flow = packet.header().flow;
     let mut rest = packet.into_chain();
     let mut header = Ipv6Fragment {

@@ -1,7 +1,7 @@
 //! IPv6 packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
-//! [`protosw`] calls it, and hands its datagrams to the protocols above. The steps: [`parse`] the header, decide whether the
-//! addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`deliver`].
+//! [`protosw`] calls this file, and hands its datagrams to the protocols above. The steps: [`parse`] the header, decide
+//! whether the addresses are [`admit`]ted, walk the [`chain`], wait for the other fragments, [`deliver`].
 //!
 //! Invariants: each packet ends delivered, forwarded or dropped. Locks: none.
 //! Sources: RFC 8200 sections 3 and 4, RFC 4291 section 2.5, RFC 4007 (zones).
@@ -41,11 +41,11 @@ pub(crate) struct Ipv6Info {
 /// The decision about a packet whose addresses are valid.
 enum Admitted {
     Here(DestScope),
-    /// For another host: it is to be forwarded.
+    /// For another host: forward it.
     Forward,
 }
 
-/// Takes in a packet that begins with its IPv6 header.
+/// Handles a packet that begins with its IPv6 header.
 #[doc(alias = "ip6_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
     let info = match parse(&mut packet) {
@@ -73,7 +73,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     }
 }
 
-/// Drops a packet for a fault of its headers, and tells its sender if it is to be told.
+/// Drops a packet for a fault of its headers, and sends an error to its sender if the fault asks for one.
 fn refuse(batch: &mut Batch<'_>, packet: Packet, fault: ChainFault) {
     match fault {
         ChainFault::Drop(reason) => batch.drop(packet, reason),
@@ -141,7 +141,7 @@ fn parse(packet: &mut Packet) -> Result<Ipv6Info, DropReason> {
     })
 }
 
-/// Whether a packet between these addresses may come by this interface, and whether it is for us.
+/// Whether a packet between these addresses may come in by this interface, and whether it is for us.
 fn admit(
     batch: &Batch<'_>,
     ifp: &Ifnet,
@@ -163,7 +163,7 @@ fn admit(
     if arrival == Arrival::Group || (is_martian_destination6(dst) && !looped) {
         return Err(DropReason::IpNotForUs);
     }
-    // A link-local address is this interface's, or nothing here; another interface's global one is ours too.
+    // A link-local address must be this interface's own. A global one may also be another interface's.
     let ours = match is_link_local6(dst) {
         true => ifp.owns6(dst),
         false => ifp.owns6(dst) || batch.stack.routes6.is_local(dst),
@@ -193,7 +193,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
 
-/// The groups that a station is in: all nodes, all routers if it is one, those in which its addresses are looked for
+/// The groups that a station is in: all nodes, all routers if it is one, the solicited-node groups of its addresses
 /// (RFC 4291 section 2.8), and those that programs joined.
 fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));

@@ -9,8 +9,8 @@
 //!     forward      for other hosts, to ether/output
 //! ```
 //!
-//! Inward, [`protosw`](crate::protosw) calls it and is called by it. A stack is an IPv6 host, and a router if it
-//! forwards. What routers report of paths is kept for all senders ([`path_mtu`]).
+//! For received packets, [`protosw`](crate::protosw) calls this layer, and this layer calls `protosw`. A stack is an
+//! IPv6 host, and a router if it forwards. The path MTUs that routers report are kept for all senders ([`path_mtu`]).
 //! Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) mod output;
 mod path_mtu;
 mod reassemble;
 
-/// How long a datagram waits for its fragments (RFC 8200 section 4.5).
+/// How long an incomplete datagram is kept (RFC 8200 section 4.5).
 const REASS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// IPv6's part of a stack.
@@ -52,7 +52,7 @@ impl Ip6State {
         }
     }
 
-    /// Gives up datagrams whose fragments did not all come in time.
+    /// Drops incomplete datagrams whose time is over.
     pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
         self.reassembly.run_timers(batch);
     }
@@ -62,7 +62,7 @@ impl Ip6State {
         self.reassembly.deadline()
     }
 
-    /// The label of a flow: the same for all its packets, also those sent again, and not to be guessed outside
+    /// The label of a flow: the same for all its packets, retransmissions included, and not predictable for other hosts
     /// (RFC 6437 section 3). 20 bits, not 0.
     fn flow_label(&self, ends: &Ends) -> u32 {
         let hash = ends.with_bytes(|bytes| self.flow_labels.hash(bytes));

@@ -23,14 +23,14 @@ use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
 
-/// The hop limit of a packet if neither its sender nor a router of the link gave one.
+/// The hop limit of a packet whose sender sets none, on a link whose routers advertise none.
 const HOP_LIMIT_DEFAULT: u8 = 64;
 
 /// How a packet is to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Send6 {
     pub(crate) send: Send<Ipv6Addr>,
-    /// The interface to whose link its addresses belong, or 0 if they need none (RFC 4007 section 6).
+    /// The zone of its addresses: an interface, or 0 if they need none (RFC 4007 section 6).
     pub(crate) zone: u32,
     pub(crate) flow_label: u32,
 }
@@ -55,7 +55,7 @@ impl Send6 {
     }
 }
 
-/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's route, if it keeps one.
+/// Sends a packet that begins with the header of the protocol above. `cache` is the sender's kept route, if it has one.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -83,8 +83,7 @@ pub(crate) fn run(
     }
 }
 
-/// The route to an address, with the best of our addresses for a source. An address that is valid on one link only is on the
-/// link that `zone` names.
+/// The route to an address, with the best of our addresses as source. A link-local address is on the link of `zone`.
 #[doc(alias = "in6_selectroute")]
 pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
     if needs_zone(dst) || dst.is_multicast() {
@@ -97,8 +96,8 @@ pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<R
     Some(route)
 }
 
-/// The route to an address of the link that `zone` names. Without a zone, a group is reached by the link of the default
-/// route.
+/// The route to an address on the link of `zone`. Without a zone, a group is reached through the interface of the
+/// default route.
 fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
     let ifp = match zone {
         0 if needs_zone(dst) => return None,
@@ -117,7 +116,7 @@ fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Add
     })
 }
 
-/// The route for a packet. Whatever the table says, invalid addresses never appear on a link.
+/// The route for a packet. Independent of the table, invalid addresses never appear on a link.
 fn find_route(stack: &StackState, to: &Send6) -> Option<Route<Ipv6Addr>> {
     let (src, dst) = (to.send.src, to.send.dst);
     let route = route_to(stack, dst, to.zone)?;
@@ -141,7 +140,7 @@ fn through(
     let len = packet.len() + Ipv6Header::LEN;
     let to = &with_hop_limit(to, &route.ifp);
     let link = route.ifp.mtu6();
-    // A sender whose packet must stay whole knows the path.
+    // A sender whose packet must stay whole knows the path's MTU.
     let path = (!whole && !to.send.service.df).then(|| path_mtu(batch, to, link));
     if !whole && len > path.unwrap_or(link) {
         return match path {
@@ -159,7 +158,7 @@ fn through(
     Ok(())
 }
 
-/// The same with a hop limit: if the sender gave none, the one that a router of the link advertised.
+/// The same with a hop limit: the sender's, or if it sets none, the one that a router of the link advertised.
 fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
     let mut to = *to;
     if to.send.service.ttl == 0 {
@@ -169,7 +168,7 @@ fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
     to
 }
 
-/// Bytes of the largest packet that the path to its destination carries, as far as we know.
+/// Bytes of the largest packet that the path to the destination is known to carry.
 fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
     let paths = &batch.stack.ip6.path_mtus;
     let path = paths.get(to.send.dst, to.zone, batch.now);

@@ -1,9 +1,9 @@
-//! The MTUs of paths, as routers report them: for new connections, and for datagrams, which are cut to fit.
+//! The path MTUs that routers report, for new connections and for datagrams, which are fragmented to fit.
 //!
-//! Invariants: at most [`PATHS_MAX`] paths, the oldest goes; none is smaller than IPv6's smallest link. A report is good for
-//! [`LIFETIME`], then larger packets are tried again; a later one lowers the path's MTU and never raises it.
-//! Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock.
-//! Sources: RFC 8201 sections 4 and 5.2, 5.3.
+//! Invariants: at most [`PATHS_MAX`] paths, of which the oldest is evicted; no MTU is below IPv6's minimum. A report is
+//! valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and never
+//! raises it. Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock. Sources: RFC 8201
+//! sections 4 and 5.2, 5.3.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -19,17 +19,17 @@ static PATHS: LockClass = LockClass::new("path MTUs", order::ROUTE);
 
 /// Paths in the table at most.
 const PATHS_MAX: usize = 1024;
-/// How long a report is believed (RFC 8201 section 4).
+/// How long a report is valid (RFC 8201 section 4).
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Where a path ends: an address, and the interface that it needs to be named, or 0.
+/// The destination of a path: an address, and its zone or 0.
 type PathEnd = (Ipv6Addr, u32);
 
-/// The paths whose MTU is smaller than their first link's.
+/// The paths with an MTU smaller than that of their first link.
 #[derive(Debug)]
 pub(crate) struct PathMtus {
     table: RmLock<BTreeMap<PathEnd, PathReport>>,
-    /// Relaxed: a packet that is late to see a report left before it.
+    /// Relaxed: a packet that misses a report counts as one that was sent before it.
     is_empty: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl PathMtus {
         (now < path.until).then_some(path.mtu)
     }
 
-    /// A report about a packet of this flow, which its protocol believes.
+    /// Records a report about a packet of this flow; its protocol has found it credible.
     #[doc(alias = "tcp_hc_updatemtu")]
     pub(crate) fn reported(&self, pair: &Pair<Ipv6Addr>, zone: u32, mtu: u16, now: Time) {
         let mtu = mtu.max(Ipv6Header::MTU_MIN);
@@ -73,7 +73,7 @@ impl PathMtus {
     }
 }
 
-/// A zone counts for addresses that need one only.
+/// Only addresses that need a zone keep it.
 fn path_end(dst: Ipv6Addr, zone: u32) -> PathEnd {
     (dst, if needs_zone(dst) { zone } else { 0 })
 }

@@ -97,7 +97,8 @@ impl Fragment for Fragment6 {
     }
 }
 
-/// Whether the chain of `packet` begins a message of neighbour discovery at `at`: no fragment may (RFC 6980 section 5).
+/// Whether a message of neighbour discovery begins at `at` of `packet`: such a message must not be fragmented (RFC 6980
+/// section 5).
 pub(super) fn is_discovery(packet: &Packet, proto: IpProto, at: usize) -> bool {
     let mut kind = [0];
     proto == IpProto::ICMPV6 && packet.copy_to(at, &mut kind) && wire::NdpMessage::is_kind(kind[0])

@@ -14,10 +14,10 @@ use super::queues::ProtocolQueues;
 use crate::config::Protocol;
 use crate::config::netisr::PROTOCOLS;
 
-/// One entry for each protocol and CPU that this batch has to do with: mostly none, seldom two.
+/// One entry for each protocol and CPU whose packets this batch queues or handles: mostly none, seldom two.
 pub(crate) struct BatchQueues<Q> {
     entries: Vec<BatchQueue<Q>>,
-    /// Packets that were handled at once, by protocol: owning nothing, and owning the workstream.
+    /// Packets that were handled at once, by protocol: without and with ownership of the workstream.
     pub(crate) at_once: [[u64; 2]; PROTOCOLS],
 }
 
@@ -29,16 +29,16 @@ struct BatchQueue<Q> {
     packets: Q,
     /// The batch owns the workstream.
     owned: bool,
-    /// How many packets it took last, and handles.
+    /// How many packets it has taken and not finished.
     handled: u64,
 }
 
 /// A task for the batch.
 #[derive(Debug)]
 pub(crate) enum Effect<Q> {
-    /// This CPU has something to do.
+    /// This CPU has work: wake it.
     Kick(usize),
-    /// There is no room for these.
+    /// There is no room for these packets: drop them.
     Full(Q),
 }
 
@@ -62,7 +62,7 @@ impl<Q: Items> BatchQueues<Q> {
         entries.find(|e| e.protocol == protocol && e.cpu == cpu)
     }
 
-    /// Whether packets were collected that are not put yet.
+    /// Whether collected packets are not queued yet.
     pub(crate) fn has(&self, protocol: Protocol, cpu: usize) -> bool {
         let entry = self.find(protocol, cpu);
         entry.is_some_and(|e| !e.packets.is_empty())
@@ -106,9 +106,9 @@ impl<Q: Items> BatchQueues<Q> {
         self.at_once[protocol as usize][owned] += 1;
     }
 
-    /// Hands over collected packets, and lets go of owned workstreams: but the batch gets packets to
-    /// ourselves that wait in an owned workstream, one queue at a time, and handles them before it comes again.
-    /// `all` are the queues of all protocols.
+    /// Hands over collected packets, and releases owned workstreams. If packets to this stack itself wait in an owned
+    /// workstream, the batch gets them, one queue at a time, and must handle them before the next call. `all` are the
+    /// queues of all protocols.
     pub(crate) fn settle(
         &mut self,
         all: &[ProtocolQueues<Q>],
@@ -131,7 +131,7 @@ impl<Q: Items> BatchQueues<Q> {
 }
 
 impl<Q: Items> BatchQueue<Q> {
-    /// Says whether it owns packets to ourselves; anything else is done with.
+    /// Returns whether the batch owns packets from this stack to itself; all other entries are finished.
     fn hand_over(
         &mut self,
         all: &[ProtocolQueues<Q>],

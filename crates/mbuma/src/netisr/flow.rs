@@ -1,8 +1,8 @@
-//! Which flow a packet belongs to: a hash of its two ends.
+//! The flow of a packet: a hash of its two ends.
 //!
-//! The same in both directions, so that a connection's segments are sent by way of the queue that they come
-//! in by, and are handled on one CPU. Keyed, so that an outsider can't aim all of its flows at one
-//! CPU. Fragments but the first have no ports: all are hashed by their addresses alone, and so are packets of
+//! The hash is the same in both directions, so that a connection's segments leave by the queue by which they come in,
+//! and are handled on one CPU. It is keyed, so that an attacker can't direct all of its flows to one CPU. Only a
+//! datagram's first fragment has ports, so all fragments are hashed by their addresses alone, and so are packets of
 //! protocols without ports, such as ICMP.
 //!
 //! Invariant: never 0, which means that none was computed.
@@ -53,8 +53,7 @@ impl Flows {
         (hasher.finish() as u32).max(1)
     }
 
-    /// The flow of a packet that begins with its IP header, which was not checked yet: of a damaged
-    /// one, any.
+    /// The flow of a packet that begins with its IP header, which was not checked yet. A damaged packet gets any flow.
     pub(super) fn of_ip4(&self, packet: &Packet) -> u32 {
         let mut header = [0; Ipv4Header::LEN];
         packet.copy_to(0, &mut header);
@@ -72,8 +71,8 @@ impl Flows {
         (hasher.finish() as u32).max(1)
     }
 
-    /// The flow of a packet that begins with its IPv6 header. What has extension headers, fragments among them, is hashed
-    /// by its addresses alone.
+    /// The flow of a packet that begins with its IPv6 header. A packet with extension headers, such as a fragment, is
+    /// hashed by its addresses alone.
     pub(super) fn of_ip6(&self, packet: &Packet) -> u32 {
         let mut bytes = [0; Ipv6Header::LEN];
         packet.copy_to(0, &mut bytes);
@@ -98,7 +97,7 @@ impl Flows {
         }
     }
 
-    /// The flow of an ARP packet: all that one sender says.
+    /// The flow of an ARP packet: all packets of one sender have the same.
     pub(super) fn of_arp(&self, packet: &Packet) -> u32 {
         const SENDER: usize = 14;
         const _: () = assert!(SENDER + 4 <= ArpPacket::LEN);
@@ -108,8 +107,8 @@ impl Flows {
     }
 }
 
-/// `flow`; but where there are several queues and `cpu` is one of the stack's, a hash near it that chooses that
-/// CPU's queue.
+/// `flow`, or, if there are several queues and `cpu` is one of the stack's, a hash near it that selects that CPU's
+/// queue.
 pub(crate) fn keep(flow: u32, queues: usize, cpu: Cpu) -> u32 {
     match queues {
         n @ 2.. if cpu.is_own => kept_to(flow, n as u32, (cpu.index % n) as u32),
@@ -124,7 +123,7 @@ fn kept_to(flow: u32, n: u32, rest: u32) -> u32 {
     if base + rest == 0 { n } else { base + rest }
 }
 
-/// The ports of a packet that has some, and is no fragment.
+/// The ports of a packet that has ports and is no fragment.
 fn ports(packet: &Packet, header: &[u8; Ipv4Header::LEN]) -> Option<(u16, u16)> {
     // More fragments, or an offset.
     let fragment = header[6] & 0x3f | header[7] != 0;

@@ -1,4 +1,5 @@
-//! Packets that wait for a protocol, and which CPU handles them: the queues of each protocol and CPU, and the rules.
+//! The queues of packets that wait for a protocol, one for each protocol and CPU, and the rules that choose a packet's
+//! CPU.
 //!
 //! Data only: [`dispatch`](crate::dispatch) brings packets in and handles them.
 //!
@@ -33,7 +34,7 @@ pub(crate) use flow::{Flows, keep};
 pub(crate) use kern::work_queue::{Handler, Left, PutOutcome};
 pub(crate) use queues::{Disposition, ProtocolQueues};
 
-/// How a packet came to us, which its bytes do not tell any more.
+/// How a packet arrived; its bytes do not show that any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// In a frame to this station.
@@ -46,7 +47,7 @@ pub(crate) enum Arrival {
 }
 
 impl Arrival {
-    /// As the packet's header has it while it waits.
+    /// The form of it in the packet's header while the packet waits.
     pub(crate) fn of(packet: &Packet) -> Self {
         match packet.header().arrival {
             0 => Self::Unicast,
@@ -59,11 +60,11 @@ impl Arrival {
 /// A stack's packets on their way to protocols.
 pub(crate) struct Netisr {
     all: [ProtocolQueues<Mbufq>; PROTOCOLS],
-    /// The packets that each CPU handled at once, by protocol: owning nothing, and owning the workstream.
+    /// The packets that each CPU handled at once, by protocol: without and with ownership of the workstream.
     at_once: Vec<[[Counter; 2]; PROTOCOLS]>,
     flows: Flows,
-    /// A packet's flow decides something: there are several CPUs, or a device has several queues.
-    /// Relaxed: packets that were under way before have none.
+    /// Flows matter: there are several CPUs, or a device has several queues. Relaxed: packets that were under way
+    /// before have none.
     flows_matter: AtomicBool,
 }
 
@@ -110,17 +111,17 @@ impl Netisr {
         &self.flows
     }
 
-    /// Whether packets that are sent are to have their flow's hash.
+    /// Whether packets that are sent need their flow's hash.
     pub(crate) fn flows_matter(&self) -> bool {
         self.flows_matter.load(Ordering::Relaxed)
     }
 
-    /// From now on they are.
+    /// From now on they need it.
     pub(crate) fn need_flows(&self) {
         self.flows_matter.store(true, Ordering::Relaxed);
     }
 
-    /// The CPU of a packet's flow, whose hash goes into its header where there are several.
+    /// The CPU of a packet's flow. If there are several CPUs, the hash is written to the packet's header.
     pub(crate) fn home(&self, protocol: Protocol, packet: &mut Packet) -> usize {
         let cpus = self.cpus();
         if cpus == 1 {
@@ -134,11 +135,11 @@ impl Netisr {
                 Protocol::Loopback => self.flows.of_ip(packet),
             };
         }
-        // As the interfaces choose their queues: where there are as many, both are the same.
+        // The same rule chooses an interface's queue: with as many queues as CPUs, both have the same number.
         packet.header().flow as usize % cpus
     }
 
-    /// Whether something waits for a CPU to look after it.
+    /// Whether work waits for a CPU.
     pub(crate) fn waits(&self, cpu: usize) -> bool {
         self.all.iter().any(|queues| queues.is_scheduled(cpu))
     }
@@ -151,7 +152,7 @@ impl Netisr {
         }
     }
 
-    /// Whether something waits for any CPU.
+    /// Whether work waits for any CPU.
     pub(crate) fn waits_anywhere(&self) -> bool {
         (0..self.cpus()).any(|cpu| self.waits(cpu))
     }

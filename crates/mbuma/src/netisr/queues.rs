@@ -1,4 +1,4 @@
-//! One protocol's packets: when and by which CPU they are handled, and the queue of each CPU.
+//! The packets of one protocol: the rules for when and by which CPU they are handled, and the queue of each CPU.
 //!
 //! The rules, where `home` is the CPU of the packet's flow:
 //!
@@ -12,10 +12,10 @@
 //! policy that has been direct for a while pays one load for that, of a line that is written only when
 //! some workstream ceases to be idle or becomes so.
 //!
-//! While packets wait and more keep coming, direct dispatch goes on queueing behind them: it catches up
-//! when the CPU does.
+//! While packets wait and more keep coming, direct dispatch queues new packets behind them, until the CPU has caught
+//! up.
 //!
-//! Invariant: `active` is how many workstreams are not idle. Locks: those of [`Workstream`].
+//! Invariant: `active` is the number of workstreams that are not idle. Locks: those of [`Workstream`].
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) struct QueueCounts {
     pub(crate) queue: WorkQueueStats,
     /// Packets that wait now.
     pub(crate) waiting: usize,
-    /// Of those queued, the packets that another CPU brought in and did not handle itself.
+    /// The queued packets that another CPU brought in and did not handle itself.
     pub(crate) moved: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Disposition {
     Now,
     /// The same; the caller's batch owns its CPU's workstream.
     Owned,
-    /// The same, from now on.
+    /// The same, and the batch owns the workstream from now on.
     Own(usize),
     /// Queue it for this CPU.
     Queue(usize),
@@ -78,8 +78,8 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// The next step of a packet that CPU `me` brought in, whose batch has `mine`. `home` finds
-    /// its flow's CPU, and is called only if it matters.
+    /// The next step of a packet that CPU `me` brought in; `mine` are its batch's queues. `home` finds the flow's CPU,
+    /// and is called only if the result matters.
     #[inline]
     pub(crate) fn disposition(
         &self,
@@ -146,7 +146,7 @@ impl<Q: Items> ProtocolQueues<Q> {
         self.workstreams[cpu].queue.end(handled, others)
     }
 
-    /// Whether something waits for a CPU to begin.
+    /// Whether packets wait that this CPU must begin to handle.
     pub(crate) fn is_scheduled(&self, cpu: usize) -> bool {
         self.workstreams[cpu].queue.is_scheduled()
     }

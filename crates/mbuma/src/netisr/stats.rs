@@ -7,9 +7,8 @@ use kern::Counter;
 use super::Netisr;
 use crate::config::Protocol;
 
-/// One CPU's figures of one protocol. Each packet that came for it was handled at once (`direct`,
-/// `hybrid`), or `queued`, or `dropped`; each that was queued was `handled`, or is `waiting`, or is being
-/// handled.
+/// One CPU's figures of one protocol. Each of its packets was handled at once (`direct`, `hybrid`), or `queued`, or
+/// `dropped`. Each queued packet was `handled`, or is `waiting`, or is being handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "sysctl_netisr_work")]
 #[non_exhaustive]
@@ -24,13 +23,13 @@ pub struct WorkStats {
     pub hybrid: u64,
     /// Packets that were queued for this CPU.
     pub queued: u64,
-    /// Of these, those that another CPU brought in, and did not handle itself.
+    /// The part of these that another CPU brought in and did not handle itself.
     pub moved: u64,
     /// Packets that were taken from its queue and handled.
     pub handled: u64,
     /// Packets for which its queue had no room.
     pub dropped: u64,
-    /// How often packets began to wait for it while it had nothing to do.
+    /// How often a packet was queued while its queue was idle, so that the CPU was woken.
     pub kicks: u64,
     /// Packets that wait now.
     pub waiting: usize,

@@ -14,7 +14,7 @@ use kern::{LockClass, WorkQueue, order};
 
 static QUEUE: LockClass = LockClass::new("netisr queue", order::IFQUEUE);
 
-/// A CPU's queue. On cache lines of its own, so that CPUs that do not share packets share no line.
+/// A CPU's queue, on cache lines of its own, so that CPUs that exchange no packets share no line.
 #[repr(align(128))]
 pub(crate) struct Workstream<Q> {
     pub(crate) queue: WorkQueue<Q>,
@@ -23,7 +23,7 @@ pub(crate) struct Workstream<Q> {
 }
 
 impl<Q: Items> Workstream<Q> {
-    /// An idle queue of at most `max` packets. `active` counts those of a protocol's queues that are not idle.
+    /// An idle queue of at most `max` packets. `active` counts the protocol's queues that are not idle.
     pub(crate) fn new(max: usize, active: Arc<AtomicUsize>) -> Self {
         Self {
             queue: WorkQueue::fixed(&QUEUE, max, active),
@@ -31,8 +31,8 @@ impl<Q: Items> Workstream<Q> {
         }
     }
 
-    /// Queues the packets that fit. `from_another`: another CPU than this queue's brought them in, and changes it unless the
-    /// caller handles them.
+    /// Queues the packets that fit. `from_another`: a CPU other than this queue's brought them in, so their CPU changes
+    /// unless the caller handles them.
     pub(crate) fn put(&self, packets: &mut Q, from_another: bool, by: Handler) -> PutOutcome {
         let before = packets.len();
         let put = self.queue.put(packets, by);

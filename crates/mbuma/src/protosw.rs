@@ -1,7 +1,8 @@
-//! The protocol switch: each call from a lower layer up to a protocol, one function a kind of call.
+//! The protocol switch: one function for each kind of call from a lower layer up to a protocol.
 //!
-//! The only module, beside the list of fields in [`state`](crate::state), that lower layers use though it uses higher
-//! ones. BSD keeps function pointers in such a table; a match costs no indirect call and lets the compiler inline.
+//! Lower layers use this module although it uses higher ones; the only other such module is the list of fields in
+//! [`state`](crate::state). BSD keeps function pointers in such a table; a match costs no indirect call and lets the
+//! compiler inline.
 //!
 //! | call | from | to |
 //! |---|---|---|
@@ -28,8 +29,9 @@ use crate::netisr::Arrival;
 use crate::route::Route;
 use crate::{icmp6, ip4, ip6, tcp, udp};
 
-/// Each packet that was not dropped before comes here, once (a datagram in fragments once more). The caller holds nothing
-/// but, at most, Giant: for a protocol that needs Giant no packet is queued, other than in netisr(9).
+/// Called once for each packet that was not dropped before, and once more for a datagram that came in fragments. The
+/// caller holds no lock but, at most, Giant. Unlike in netisr(9), packets of a protocol that needs Giant are not
+/// queued.
 #[doc(alias = "netisr_proto")]
 #[inline]
 pub(crate) fn link_input(
@@ -49,7 +51,7 @@ pub(crate) fn link_input(
     }
 }
 
-/// Hands a whole IPv4 datagram to the protocol above; gives it back if the stack has none of that number.
+/// Hands a whole IPv4 datagram to the protocol above; returns it if the stack has no protocol of that number.
 #[doc(alias = "pr_input")]
 #[inline]
 pub(crate) fn deliver4(
@@ -67,7 +69,7 @@ pub(crate) fn deliver4(
     Ok(())
 }
 
-/// Hands a whole IPv6 datagram to the protocol above; gives it back if the stack has none of that number.
+/// Hands a whole IPv6 datagram to the protocol above; returns it if the stack has no protocol of that number.
 #[doc(alias = "ip6_protox")]
 #[inline]
 pub(crate) fn deliver6(
@@ -85,12 +87,12 @@ pub(crate) fn deliver6(
     Ok(())
 }
 
-/// Which version of IP a packet begins with.
+/// The version of IP of the packet's first header.
 fn is_ip6(packet: &Packet) -> bool {
     packet.front().first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Tells the protocol that sent `quoted` of an error about it; false if there is none of that number.
+/// Reports an error about `quoted` to the protocol that sent it; false if the stack has no protocol of that number.
 #[doc(alias = "pr_ctlinput")]
 pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) -> bool {
     match quoted.proto {
@@ -102,7 +104,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) 
     true
 }
 
-/// Tells the sender of `original`, which begins with its IP header, why it can't be delivered.
+/// Sends an error to the sender of `original`, which begins with its IP header.
 pub(crate) fn icmp_error(batch: &mut Batch<'_>, original: Packet, error: IcmpError) {
     match is_ip6(&original) {
         true => icmp6::output::error(batch, original, error),
@@ -110,13 +112,13 @@ pub(crate) fn icmp_error(batch: &mut Batch<'_>, original: Packet, error: IcmpErr
     }
 }
 
-/// Tells the sender of `original`, which begins with its IPv4 header, which of its bytes is wrong.
+/// Reports to the sender of `original`, which begins with its IPv4 header, which of its bytes is wrong.
 pub(crate) fn param_problem4(batch: &mut Batch<'_>, original: Packet, pointer: u8) {
     icmp::output::param_problem(batch, original, pointer);
 }
 
-/// Tells the sender of `original`, which begins with its IPv6 header, which of its bytes is wrong; `to_many`: also if it
-/// was sent to a group.
+/// Reports to the sender of `original`, which begins with its IPv6 header, which of its bytes is wrong; `to_many`: also
+/// if it was sent to a group.
 pub(crate) fn param_problem6(
     batch: &mut Batch<'_>,
     original: Packet,
@@ -126,7 +128,7 @@ pub(crate) fn param_problem6(
     icmp6::output::tell(batch, original, problem, to_many);
 }
 
-/// Tells the sender of a packet that is sent on by `route` of a better first hop, if there is one.
+/// Sends a redirect to the sender of a packet that is forwarded by `route`, if there is a better first hop.
 pub(crate) fn redirect6(
     batch: &mut Batch<'_>,
     packet: &Packet,
@@ -136,7 +138,7 @@ pub(crate) fn redirect6(
     icmp6::redirect::tell(batch, packet, ends, route);
 }
 
-/// Tells the peer of `pair` why its packet, whose headers were removed already, can't be delivered.
+/// Sends an error to the peer of `pair` about its packet, whose headers were removed already.
 pub(crate) fn icmp6_error_about(
     batch: &mut Batch<'_>,
     pair: &Pair<Ipv6Addr>,
@@ -147,7 +149,7 @@ pub(crate) fn icmp6_error_about(
     icmp6::output::error_about_original(batch, pair, zone, original, error);
 }
 
-/// Tells the sender of `original` that the other fragments of its datagram did not come in time.
+/// Reports to the sender of `original` that the other fragments of its datagram did not come in time.
 pub(crate) fn reassembly_timeout(batch: &mut Batch<'_>, original: Packet) {
     let kind = TimeExceeded::Reassembly;
     match is_ip6(&original) {

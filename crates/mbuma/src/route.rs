@@ -1,15 +1,14 @@
-//! The routing table: where a destination is, through which interface, and from which address.
+//! The routing table: for a destination, its next hop, the interface, and the source address.
 //!
 //! A list sorted by prefix length, longest first, so that the first match is the right one (RFC 1812
 //! 5.2.4.3). An embedded stack has a handful of routes; the list is read far more often than written.
 //!
-//! Invariants: the order; an interface's own addresses have host routes marked `local`, so that one
-//! look-up says whether a packet is for ourselves; so has the whole loopback network.
-//! A sender that keeps its route ([`RouteCache`]) looks nothing up until the table changes: each change is a new
-//! *generation*, whose number is read and not written on the way of a packet. The thread that takes an interface away
-//! also clears the caches that still name it, so that an idle connection keeps nothing of it.
-//! `own_bits` has the bit of each of our own addresses, so that most packets' sources are known not to be ours by
-//! one load.
+//! Invariants: the order; an interface's own addresses, and the whole loopback network, have routes marked `local`, so
+//! that one look-up shows whether a packet is for ourselves. A sender that keeps its route ([`RouteCache`]) looks
+//! nothing up until the table changes: each change is a new *generation*, whose number packets only read. The thread
+//! that detaches an interface also clears the caches that name it, so that an idle connection keeps no reference to it.
+//! `own_bits` has a bit for each of our own addresses, so that one load shows for most packets that their source is not
+//! ours.
 //!
 //! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
@@ -33,17 +32,17 @@ static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
 #[derive(Debug)]
 pub(crate) struct Routes<A> {
     entries: RmLock<Vec<Entry<A>>>,
-    /// How often the table was changed; it changes while that is being done.
+    /// How often the table was changed. Incremented while the table is locked for the change.
     #[doc(alias = "rt_gen")]
     generation: AtomicU64,
-    /// The bits of our own addresses: each packet's source is looked for among them, and has none mostly.
+    /// The bits of our own addresses. The source of each packet is compared with them, and mostly is not one of them.
     own_bits: AtomicU64,
 }
 
 /// The result of a look-up.
 #[derive(Debug, Clone)]
 pub(crate) struct Route<A> {
-    /// The interface that leads there; for our own addresses the one that has the address.
+    /// The interface to send by; for an address of ours the interface that has it.
     pub(crate) ifp: Arc<Ifnet>,
     /// The station on that link that gets the packet.
     pub(crate) next_hop: A,
@@ -52,12 +51,11 @@ pub(crate) struct Route<A> {
     /// The destination is an address of this stack.
     #[doc(alias = "RTF_LOCAL")]
     pub(crate) local: bool,
-    /// The next hop's address on that link, for a sender that keeps the route.
+    /// The next hop's address on the link, kept with the route.
     pub(crate) hop: Option<Hop>,
 }
 
-/// A route that its owner uses again, for one destination. One of IPv6 lies apart: an owner that uses IPv4 has no room for
-/// it.
+/// A route that its owner keeps for one destination. An IPv6 route is in a box, so that owners with IPv4 stay small.
 #[doc(alias = "inp_route")]
 #[derive(Debug, Default)]
 pub(crate) enum RouteCache {
@@ -71,7 +69,7 @@ pub(crate) enum RouteCache {
 const _: () = assert!(size_of::<RouteCache>() <= 56);
 
 impl RouteCache {
-    /// The route that was kept, while the table is unchanged; else the route that `find` finds now.
+    /// The kept route, while the table is unchanged; otherwise the result of `find`.
     pub(crate) fn v4(
         &mut self,
         routes: &Routes<Ipv4Addr>,
@@ -103,8 +101,8 @@ impl RouteCache {
         }
     }
 
-    /// The peer answered packets sent so at `now`: the neighbour is there: no need to ask it. Only IPv6's neighbours
-    /// are doubted so soon that it matters.
+    /// The peer answered packets of this route at `now`, so the neighbour is reachable and need not be checked. Only
+    /// IPv6 checks its neighbours so soon that this matters.
     #[doc(alias = "nd6_nud_hint")]
     pub(crate) fn reached(&self, now: Time) {
         if let Self::V6(kept) = self
@@ -128,7 +126,7 @@ impl RouteCache {
         *self = Self::Empty;
     }
 
-    /// Forgets it if it leads through the interface.
+    /// Forgets the route if it leads through the interface.
     pub(crate) fn forget(&mut self, index: IfIndex) {
         let through = match self {
             Self::Empty => false,
@@ -150,15 +148,15 @@ pub(crate) struct Entry<A> {
     pub(crate) src: A,
     pub(crate) local: bool,
     pub(crate) refusal: Option<RouteRefusal>,
-    /// It came with an interface's address, and goes with it.
+    /// It belongs to an interface's address and is removed with it.
     #[doc(alias = "RTF_PINNED")]
     pub(crate) pinned: bool,
-    /// A router told of it: it ends when the router says so, and is behind those of the program.
+    /// A router advertised it: it ends with the advertised lifetime, and comes after the program's routes.
     #[doc(alias = "RTF_DYNAMIC")]
     pub(crate) learnt: bool,
 }
 
-/// A route that leads nowhere, on purpose.
+/// A route that rejects packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteRefusal {
     /// Packets vanish.
@@ -169,15 +167,15 @@ pub(crate) enum RouteRefusal {
     Reject,
 }
 
-/// The properties of a version's addresses that the table needs.
+/// An address type, with the operations that the table needs.
 pub(crate) trait RouteAddr: LocalAddr {
     /// No address, or any.
     const UNSPECIFIED: Self;
-    /// Whether this one is in the network.
+    /// Whether this address is in the network.
     fn is_in(self, net: &IfAddr<Self>) -> bool;
     /// The network itself: the address without the bits behind the prefix.
     fn network_of(net: &IfAddr<Self>) -> Self;
-    /// Whether it is this host's, whatever the table says.
+    /// Whether it belongs to this host independent of the table.
     fn is_own_anyway(self) -> bool;
     /// The address of an interface to send from to `dst`.
     fn source_for(ifp: &Ifnet, dst: Self) -> Self;
@@ -248,14 +246,15 @@ impl<A: RouteAddr> Routes<A> {
         }
     }
 
-    /// The number of the last change. Acquire: a thread that sees a change's number finds the change when it looks up.
-    /// Before the look-up: a change that comes in between makes the result old, not new.
+    /// The number of the last change. Acquire: a thread that reads a change's number finds the change when it looks up.
+    /// It must read the number before the look-up: then a change in between makes the kept route out of date and is not
+    /// missed.
     #[inline]
     fn now(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Adds the interface's own addresses and the networks they are in.
+    /// Adds the interface's own addresses and their networks.
     pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>, addrs: &[IfAddr<A>]) {
         for &addr in addrs {
             let host = IfAddr {
@@ -288,7 +287,7 @@ impl<A: RouteAddr> Routes<A> {
         }
     }
 
-    /// Sends everything else to `gateway`, which is on the link of `ifp`; `learnt`: it said so itself.
+    /// Adds a default route by `gateway`, which is on the link of `ifp`; `learnt`: the gateway advertised itself.
     pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: A, learnt: bool) {
         let net = IfAddr {
             addr: A::UNSPECIFIED,
@@ -308,13 +307,13 @@ impl<A: RouteAddr> Routes<A> {
         });
     }
 
-    /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
+    /// Puts the entry after those of its prefix length: the first of two equal ones wins.
     fn add(&self, entry: Entry<A>) {
         self.change(|entries| insert(entries, entry));
     }
 
-    /// An address of an interface is gone: so are the routes that came with it, and the others through that interface get
-    /// another source. One is there: routes that had no source get one.
+    /// Updates the routes after a change of an interface's addresses. The routes of a removed address are removed, and
+    /// other routes through the interface get another source. After an addition, routes without a source get one.
     pub(crate) fn address_changed(&self, index: IfIndex, gone: Option<A>) {
         let old = gone.unwrap_or(A::UNSPECIFIED);
         self.change(|entries| {
@@ -327,7 +326,7 @@ impl<A: RouteAddr> Routes<A> {
         });
     }
 
-    /// Forgets the way to all other networks by this router, as far as it came from the router itself.
+    /// Removes the default route by this router, if the router itself advertised it.
     pub(crate) fn remove_gateway(&self, index: IfIndex, gateway: A) {
         let its = |e: &Entry<A>| {
             let is_default = e.net.prefix_len == 0 && e.learnt;
@@ -336,8 +335,9 @@ impl<A: RouteAddr> Routes<A> {
         self.change(|entries| entries.retain(|e| !its(e)));
     }
 
-    /// A neighbour does not answer. Of routes that routers told of, a default route by it is now behind the others, and a
-    /// destination with it for a first hop goes by a default route again (RFC 4861 sections 6.3.6 and 7.3.3).
+    /// A neighbour does not answer. Among the routes that routers advertised, a default route by this neighbour moves
+    /// behind the others, and a redirect to it is removed, so that its destination uses a default route again (RFC 4861
+    /// sections 6.3.6 and 7.3.3).
     pub(crate) fn neighbour_lost(&self, index: IfIndex, addr: A) {
         let is_by = |e: &Entry<A>| {
             let is_hop = e.gateway.unwrap_or(e.net.addr) == addr;
@@ -361,20 +361,20 @@ impl<A: RouteAddr> Routes<A> {
     fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry<A>>) -> R) -> R {
         let mut entries = self.entries.write();
         let result = f(&mut entries);
-        // Relaxed: a packet that is late to see a new address came before it.
+        // Relaxed: a packet that misses a new address counts as one that came before it.
         self.own_bits.store(own_bits(&entries), Ordering::Relaxed);
         // Release, and before the lock is released: a look-up under the new number finds the new table.
         self.generation.fetch_add(1, Ordering::Release);
         result
     }
 
-    /// The most precise route to `dst`.
+    /// The most specific route to `dst`.
     #[doc(alias = "fib4_lookup")]
     pub(crate) fn lookup(&self, dst: A) -> Option<Route<A>> {
         self.find(dst).ok()
     }
 
-    /// The same; where there is none, whether that is on purpose.
+    /// The same; without a route, the result says whether an entry rejects the packet.
     pub(crate) fn find(&self, dst: A) -> Result<Route<A>, Option<RouteRefusal>> {
         self.with_entry(dst, |e| match e.refusal {
             None => Ok(e.route_to(dst)),
@@ -383,25 +383,25 @@ impl<A: RouteAddr> Routes<A> {
         .unwrap_or(Err(None))
     }
 
-    /// The address to send from to `dst`, if there is a way.
+    /// The source address for packets to `dst`, if a route leads there.
     pub(crate) fn source_to(&self, dst: A) -> Option<A> {
         self.with_entry(dst, |e| e.refusal.is_none().then_some(e.src))?
     }
 
-    /// Whether the way to `dst` leads through this interface.
+    /// Whether the route to `dst` leads through this interface.
     pub(crate) fn leads_through(&self, index: IfIndex, dst: A) -> bool {
         self.with_entry(dst, |e| e.refusal.is_none() && e.ifp.index == index)
             .unwrap_or(false)
     }
 
-    /// Applies `f` to the most precise entry for `dst`.
+    /// Applies `f` to the most specific entry for `dst`.
     fn with_entry<R>(&self, dst: A, f: impl FnOnce(&Entry<A>) -> R) -> Option<R> {
         let entries = self.entries.read();
         entries.iter().find(|e| dst.is_in(&e.net)).map(f)
     }
 
-    /// The way to a group or to the limited broadcast, which is on every link: the link of `src`, or
-    /// the default route's.
+    /// The route to a group or to the limited broadcast, which exist on every link: on the link of `src`, or on that of
+    /// the default route.
     pub(crate) fn lookup_group(&self, src: A, dst: A) -> Option<Route<A>> {
         let entries = self.entries.read();
         let own = entries.iter().find(|e| e.local && e.net.addr == src);
@@ -446,7 +446,7 @@ fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
 }
 
 fn insert<A>(entries: &mut Vec<Entry<A>>, entry: Entry<A>) {
-    // Those that routers told of are the last of their length.
+    // Routes that routers advertised are the last of their prefix length.
     let key = |e: &Entry<A>| (e.net.prefix_len, !e.learnt);
     let at = entries.partition_point(|e| key(e) >= key(&entry));
     entries.insert(at, entry);

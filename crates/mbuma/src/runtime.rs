@@ -1,8 +1,8 @@
-//! Workers that drive stacks, with tasks of the program's or without.
+//! Workers that drive stacks, with or without tasks of the program.
 //!
-//! A [`Stack`] has no threads. A program must run its timers, take in packets from its devices, and run
-//! the work that is queued for its CPUs. A runtime is N workers that do so: worker n is CPU n of every
-//! stack that has [`Runtime::cpus`] in its configuration, and sleeps when there is nothing to do.
+//! A [`Stack`] has no threads. A program must run its timers, take in packets from its devices, and run the work that
+//! is queued for its CPUs. The N workers of a runtime do that: worker n is CPU n of every stack that has
+//! [`Runtime::cpus`] in its configuration, and sleeps when it has no work.
 //!
 //! | a program that | uses |
 //! |---|---|
@@ -46,17 +46,18 @@
 //!
 //! # How a worker sleeps
 //! A worker sleeps in an epoll set with an eventfd in it (`sleeper`). A producer writes to the eventfd only if the
-//! worker sleeps ([`kern::sleep_flag`]). Before it sleeps, and after it has set the flag, a worker checks once more
-//! all that other threads change: its tasks, its CPU's deadlines, and its ready list, by which comes all else.
+//! worker sleeps ([`kern::sleep_flag`]). Between setting the flag and sleeping, a worker checks once more all state
+//! that other threads change: its tasks, its CPU's deadlines, and its ready list, which has all other work.
 //!
 //! # Tasks of a program
-//! They share the state of their worker, which no other thread has, so none of it needs a lock. A task has a key of the
-//! program's choice; the worker names it when a descriptor of the task's is ready ([`Poller`]), when its timer comes
-//! ([`WorkerContext::schedule`]), and when it has a turn, for which any thread asks by its [`TaskWaker`].
+//! The tasks share the state of their worker. No other thread has access to that state, so it needs no lock. The
+//! program chooses a key for each task. The worker passes the key when a descriptor of the task is ready ([`Poller`]),
+//! when its timer expires ([`WorkerContext::schedule`]), and when the task has a turn. Any thread can ask for a turn by
+//! the task's [`TaskWaker`].
 //!
 //! | feature | where |
 //! |---|---|
-//! | a worker polls before it sleeps, but not beside bulk traffic | [`kern::AdaptiveSpin`], [`LocalTasks::moved`] |
+//! | a worker polls before it sleeps, except during bulk traffic | [`kern::AdaptiveSpin`], [`LocalTasks::moved`] |
 //! | a new connection goes to the worker of its packets, or to one with much less to do | [`WorkerPool::accept_waker`] |
 //! | a task that moves much goes to a worker with much less to do | [`TaskLoad`], [`Inbox`] |
 //! | the service ends when no worker holds anything to be delivered | [`Phase`], [`Quiescence`] |
@@ -64,14 +65,13 @@
 //! | another thread sees whether the loop goes round | [`Heartbeat`] |
 //!
 //! # Adding and removing
-//! The stacks to drive are a list that never changes. A thread that adds or removes one makes another list, with a
-//! number; each worker takes the newest at the start of its next round and publishes which one it has. So a round
-//! takes no lock except to check for a newer list, and [`Runtime::remove`] can wait until no worker
-//! drives the removed stack.
+//! The stacks are in a roster, a list that never changes. A thread that adds or removes a stack makes a new roster with
+//! a new number; each worker takes the newest roster at the start of its next round and publishes its number. So a
+//! round takes a lock only to fetch a newer roster, and [`Runtime::remove`] can wait until no worker drives the removed
+//! stack.
 //!
-//! Invariants: no thread outlives its runtime; a runtime holds the stacks that were added until they are
-//! removed, and none after it ends.
-//! Locks: `roster` (STACK_CONFIG), with nothing called under it.
+//! Invariants: no thread outlives its runtime; a runtime holds each added stack until the stack is removed or the
+//! runtime ends. Locks: `roster` (STACK_CONFIG), with nothing called under it.
 
 use std::fmt;
 use std::io;
@@ -116,7 +116,7 @@ mod votes;
 mod worker;
 mod worker_pool;
 
-/// N threads that drive stacks. Dropping it ends and joins them.
+/// N threads that drive stacks. Dropping the runtime ends and joins them.
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,
@@ -127,12 +127,12 @@ pub struct Runtime {
 pub struct RuntimeConfig {
     /// Threads, at least 1. Default: as many as the machine has CPUs for this process.
     pub workers: usize,
-    /// Binds worker n to the n-th of the CPUs that this process may use, round and round. A worker that
-    /// cannot move keeps its caches, and waits when another program has its CPU. Default false.
+    /// Binds worker n to the n-th of the CPUs that this process may use, modulo their number. A bound worker keeps its
+    /// caches, but must wait while another program uses its CPU. Default false.
     pub pinned: bool,
-    /// Worker 0 gives memory back to the system that the pools of the added stacks do not need: a piece of some 0.1
-    /// ms at a time, and everything, in pieces, when the system is short of memory. A pool must be reclaimed in one
-    /// place only. Default true.
+    /// Worker 0 gives memory that the pools of the added stacks do not need back to the system: in pieces of some 0.1
+    /// ms, and all of it, in pieces, when the system is short of memory. A pool must be reclaimed in one place only.
+    /// Default true.
     pub reclaim: bool,
 }
 
@@ -194,13 +194,13 @@ impl Runtime {
         self.pool.len()
     }
 
-    /// The tasks that worker `worker % workers` runs. Good to hand to an
-    /// [`Input::Task`](crate::device::epair::Input::Task). Tasks queued when the runtime ends do not run.
+    /// The queue of tasks that worker `worker % workers` runs, for example for an
+    /// [`Input::Task`](crate::device::epair::Input::Task). Tasks that are queued when the runtime ends do not run.
     pub fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
         self.crew().taskqueue(worker % self.workers())
     }
 
-    /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Once is enough.
+    /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Further calls have no effect.
     ///
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
@@ -208,14 +208,14 @@ impl Runtime {
         self.crew().add(stack);
     }
 
-    /// Lets go of `stack`, its device queues too. When this returns no worker drives it; but a worker's own
-    /// task that calls this only knows that about itself.
+    /// Stops driving `stack` and its device queues. When this returns, no worker drives the stack. If a worker's own
+    /// task calls this, that holds only for its own worker.
     pub fn remove(&self, stack: &Stack) {
         self.crew().remove(stack);
     }
 
-    /// Attaches a TAP of as many queues as there are descriptors, each set up as `options` say and not
-    /// blocking, and takes in their frames: queue n is worker `n % workers`'s.
+    /// Attaches a TAP with one queue for each descriptor and takes in its frames: worker `n % workers` has queue n. The
+    /// descriptors must be set up as `options` says, and must not block.
     ///
     /// # Errors
     /// A descriptor can't be watched.
@@ -272,12 +272,12 @@ impl Runtime {
         self.crew().watch(Polled { queue, fd })
     }
 
-    /// Lets go of an interface's queues and their descriptors, as [`Runtime::remove`] does of a stack.
+    /// Stops driving an interface's queues and drops their descriptors, as [`Runtime::remove`] does for a stack.
     pub fn remove_interface(&self, stack: &Stack, index: IfIndex) {
         self.crew().remove_interface(stack, index);
     }
 
-    /// Ends the workers and waits until they have ended. Stacks stay as they are, and are not driven any more.
+    /// Ends the workers and waits until they have ended. The stacks are not driven any more.
     ///
     /// # Panics
     /// If a task of a worker has.

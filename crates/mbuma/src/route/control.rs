@@ -2,11 +2,9 @@
 //!
 //! For programs that set a stack up, and `netstat -r`.
 //!
-//! Invariants: no two routes that a program adds are to the same network, and one goes before
-//! those that routers told of; those that came with
-//! an interface's addresses can't be deleted; a route through an interface that goes, goes with it,
-//! also if it is added at that moment. Locks: the table (ROUTE).
-//! Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
+//! Invariants: a program adds at most one route to a network, and that comes before the routes that routers advertised.
+//! Routes of an interface's addresses can't be deleted. A route is removed with its interface, also if it is added at
+//! that moment. Locks: the table (ROUTE). Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -25,7 +23,7 @@ pub enum RouteKind<A = Ipv4Addr> {
     /// Nowhere, without a word.
     #[doc(alias = "RTF_BLACKHOLE")]
     Blackhole,
-    /// Nowhere, and the sender is told that there is no way.
+    /// Rejects packets, and their senders get an error.
     #[doc(alias = "RTF_REJECT")]
     Reject,
 }
@@ -51,11 +49,11 @@ pub struct RouteEntry<A = Ipv4Addr> {
 pub enum RouteError {
     /// There is a route to this network already.
     Exists,
-    /// There is none, or only one that came with an address.
+    /// There is no such route, or only one that belongs to an address.
     NotFound,
-    /// There is no such interface, or it leads nowhere.
+    /// There is no such interface, or no route may lead through it.
     NoInterface,
-    /// More bits of prefix than an address has, or an address with bits behind it.
+    /// The prefix is longer than an address, or the address has bits set after the prefix.
     BadNetwork,
     /// No router can have this address, or we have it.
     BadGateway,
@@ -116,11 +114,11 @@ impl<A: RouteAddr> Routes<A> {
             let at = entries.iter().position(|e| e.is_set_for(net))?;
             Some(entries.remove(at))
         });
-        // Dropped after the lock: it may be the last to know its interface.
+        // Dropped after the lock is released: it may hold the last reference to its interface.
         taken.map(drop).ok_or(RouteError::NotFound)
     }
 
-    /// Forgets what routers said of this network on an interface.
+    /// Removes the routes to this network that routers advertised on an interface.
     pub(crate) fn unset_learnt(&self, index: IfIndex, net: IfAddr<A>) {
         let its = |e: &Entry<A>| e.learnt && e.net == net && e.ifp.index == index;
         self.change(|entries| entries.retain(|e| !its(e)));

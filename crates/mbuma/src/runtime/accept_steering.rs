@@ -10,8 +10,8 @@ use kern::Clock;
 use super::crew::Crew;
 use super::ready::TaskWaker;
 
-/// Steers to the worker that took the packet in, which is the calling thread's, or to another with much less to do; to
-/// worker 0 if a thread that is no worker calls.
+/// Steers to the calling worker, which took the packet in, or to another worker with much less load; to worker 0 if the
+/// caller is no worker.
 pub(super) struct AcceptSteering {
     crew: Arc<Crew>,
     clock: Arc<dyn Clock>,
@@ -20,7 +20,7 @@ pub(super) struct AcceptSteering {
 }
 
 impl AcceptSteering {
-    /// To the workers that have `tasks`.
+    /// Steers to the workers of `tasks`.
     pub(super) fn waker(
         crew: &Arc<Crew>,
         clock: &Arc<dyn Clock>,

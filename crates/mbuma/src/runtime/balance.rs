@@ -1,18 +1,19 @@
-//! How many of its busy tasks a worker gives to another, so that each of them moves as much.
+//! The number of busy tasks that a worker gives to another worker, so that all tasks get the same throughput.
 //!
-//! A worker gives its tasks equal turns, but two workers may have unequal numbers of busy ones, or unequal
-//! shares of the machine's CPUs: 48 connections beside 16 on the other worker would each move a third. So each worker
-//! counts, a period at a time, the tasks that moved much and their bytes. With N tasks and B bytes here,
-//! and n and b there, all are equal after k have gone from here to there:
+//! A worker gives its tasks equal turns, but two workers may have unequal numbers of busy tasks, or unequal shares of
+//! the machine's CPUs: each of 48 connections would get a third of the throughput of 16 on the other worker. So in each
+//! period a worker counts its busy tasks and their bytes. With N tasks and B bytes here, and n and b there, all are
+//! equal after k tasks have moved from here to there:
 //!
 //! ```text
 //!     B / (N - k)  =  b / (n + k)        k = (N b - n B) / (B + b)
 //! ```
 //!
-//! Half of k goes at a time, because the other worker's figures are from its last period. Only a worker that seldom
-//! sleeps gives: else the peers limit its tasks.
+//! Only half of k moves at a time, because the other worker's figures are from its last period. A worker gives tasks
+//! away only if it seldom sleeps: otherwise the peers limit its tasks.
 //!
-//! Locks: none; a worker's own, but for [`BusyLoad`], which is published by its owner. Relaxed: figures that order nothing.
+//! Locks: none. All state is the worker's own, except [`BusyLoad`], which its owner publishes. Relaxed: the figures
+//! order no other memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,11 +22,11 @@ use kern::Time;
 
 use super::crew::Crew;
 
-/// How long tasks are counted.
+/// The length of a period.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes in a period that make a task busy.
 const MUCH: u64 = 16 << 10;
-/// The part of its tasks that is not worth moving: figures vary from period to period.
+/// A smaller fraction of its tasks is not worth moving: figures vary from period to period.
 const DEADBAND: u64 = 16;
 
 /// The work of a worker's busy tasks in its last period, as the other workers read it.
@@ -60,7 +61,7 @@ pub(super) struct Balance {
     sum: BusySum,
     rounds: u32,
     sleeps: u32,
-    /// The worker to give tasks to, and how many.
+    /// The worker that gets tasks, and how many.
     gift: Option<(usize, u64)>,
 }
 
@@ -71,7 +72,7 @@ impl BusyLoad {
         self.at.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// The figures, unless they are old.
+    /// The figures, unless they are out of date.
     pub(super) fn at(&self, now: Time) -> BusySum {
         let age = now
             .as_nanos()
@@ -87,7 +88,7 @@ impl BusyLoad {
 }
 
 impl BusySum {
-    /// How many tasks are to go from a worker with this load to one with load `to`.
+    /// How many tasks should move from a worker with this load to one with load `to`.
     pub(super) fn surplus(self, to: BusySum) -> u64 {
         let (here, there) = (u128::from(self.tasks), u128::from(to.tasks));
         let (bytes, others) = (u128::from(self.bytes), u128::from(to.bytes));
@@ -113,7 +114,7 @@ impl Balance {
         }
     }
 
-    /// A task has moved `bytes` in a turn. Gives the worker that the task is to go to, if to any.
+    /// A task has transferred `bytes` in a turn. Returns the worker to which the task should migrate, if it should.
     pub(super) fn moved(&mut self, recent: &mut RecentMoves, bytes: u64) -> Option<usize> {
         if recent.period != self.period {
             *recent = RecentMoves {
@@ -144,7 +145,7 @@ impl Balance {
         if crew.len() < 2 || length < PERIOD {
             return;
         }
-        // A period that a long sleep was part of says nothing of the worker's power.
+        // A period with a long sleep does not show the worker's capacity.
         let sum = match length < 2 * PERIOD {
             true => self.sum,
             false => BusySum::default(),

@@ -1,7 +1,6 @@
-//! The state of one worker, which its loop and the program's tasks on it use: descriptors, the ready list, timers.
+//! The state of one worker for its loop and for the program's tasks on it: descriptors, the ready list, timers.
 //!
-//! Invariants: one thread at a time has it.
-//! Locks: none of its own.
+//! Invariants: one thread at a time uses it. Locks: none of its own.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +22,7 @@ use super::votes::{Phase, Quiescence};
 use super::worker_pool::WorkerPoolConfig;
 use crate::Stack;
 
-/// Tasks of a [`Taskqueue`] that run before others have their turn.
+/// Tasks of a [`Taskqueue`] at most that run before other work.
 const TASKS_MAX: usize = 64;
 
 /// One worker's part of a pool.
@@ -37,17 +36,17 @@ pub struct WorkerContext {
     heartbeat: Arc<Heartbeat>,
     spin: AdaptiveSpin,
     pub(super) events: PollEvents,
-    /// The queue of tasks such as a device's input; none where the pool has no such tasks.
+    /// The queue of tasks such as a device's input; none if the pool has no such tasks.
     tasks: Option<Arc<Taskqueue>>,
     tasks_left: bool,
     roster: Arc<Roster>,
-    /// When the timers of each of the roster's stacks are due.
+    /// When the timers of each stack of the roster are due.
     deadlines: Vec<Option<Time>>,
     /// Numbers of the device queues that have more to give.
     readable: Vec<u64>,
     /// More packets wait for this worker's CPU in a stack.
     stacks_left: bool,
-    /// The ready list's other half: those that were ready earlier, and have not had their turn.
+    /// The other half of the ready list: tasks that were ready earlier and have not had their turn.
     turns: VecDeque<Arc<TaskWaker>>,
     timers: Callout<u64>,
     /// Timers that came, empty between rounds.
@@ -55,11 +54,11 @@ pub struct WorkerContext {
     pub(super) balance: Balance,
     /// Bytes that were recorded in this worker's load.
     moved: u64,
-    /// A worker that takes something in retracts its vote.
+    /// The worker must retract its vote before it takes anything in.
     votes: bool,
     /// The last round began with a sleep.
     slept: bool,
-    /// With it one of the workers gives memory back.
+    /// One worker has it, and gives memory back.
     reclaim: Option<Reclaim>,
 }
 
@@ -120,12 +119,12 @@ impl WorkerContext {
         &self.ready
     }
 
-    /// Has `key` come up at `at`.
+    /// Sets a timer: `key` comes up at `at`.
     pub fn schedule(&mut self, at: Time, key: impl Into<u64>) -> CalloutId {
         self.timers.schedule(at, key.into())
     }
 
-    /// Has `key` come up after `wait`.
+    /// Sets a timer: `key` comes up after `wait`.
     pub fn after(&mut self, wait: Duration, key: impl Into<u64>) -> CalloutId {
         let at = self.now() + wait;
         self.schedule(at, key)
@@ -141,7 +140,7 @@ impl WorkerContext {
         self.timers.len()
     }
 
-    /// Shows whether the worker's loop goes round.
+    /// Shows whether the worker's loop is running or stuck.
     pub fn heartbeat(&self) -> &Arc<Heartbeat> {
         &self.heartbeat
     }
@@ -151,7 +150,7 @@ impl WorkerContext {
         self.reclaim.as_ref().map(Reclaim::zones)
     }
 
-    /// How far the service is.
+    /// The phase of the service.
     pub fn phase(&self) -> Phase {
         self.crew.phase()
     }
@@ -161,12 +160,12 @@ impl WorkerContext {
         self.crew.has_lost_one()
     }
 
-    /// The service goes on to `phase`, never back: wakes all workers.
+    /// Advances the service to `phase`, never back, and wakes all workers.
     pub fn advance(&self, phase: Phase) {
         self.crew.advance(phase);
     }
 
-    /// From now on a round retracts the worker's vote before it takes anything in.
+    /// From now on each round retracts the worker's vote before it takes anything in.
     pub fn begin_votes(&mut self) {
         self.votes = true;
     }
@@ -176,7 +175,7 @@ impl WorkerContext {
         !self.has_more() && self.ready.is_empty()
     }
 
-    /// Votes. True if the service can end; then worker 0 is woken, if it is another.
+    /// Votes. True if the service can end; then worker 0 is woken, unless it is the caller.
     pub fn vote(&self, vote: Quiescence) -> bool {
         self.crew.vote(self.index, vote)
     }
@@ -224,8 +223,8 @@ impl WorkerContext {
         waited
     }
 
-    /// Whether nothing is left to do. Work from other threads comes by the ready list, or is a task; but this thread may have
-    /// queued packets for its own CPU since the last round, and then no waker is called.
+    /// Whether no work is left. Work from other threads comes by the ready list or as a task. This thread may also have
+    /// queued packets for its own CPU since the last round, for which no waker is called.
     fn may_sleep(&mut self) -> bool {
         let tasks = self.tasks.as_ref().is_none_or(|tasks| tasks.is_empty());
         let mut stacks = self.roster.stacks.iter();
@@ -233,9 +232,9 @@ impl WorkerContext {
         tasks && !packets && self.ready.shrink_if_empty(&mut self.turns)
     }
 
-    /// Sleeps. If more events are likely to come soon it polls before it sleeps, but not beside a bulk stream, even another
-    /// worker's: polling takes the CPU from the threads that move the stream, and Linux then schedules the polling worker
-    /// behind them, on their CPU, instead of waking it on the CPU that the packet came from.
+    /// Sleeps. If more events are likely to come soon it polls first, but not while any worker carries a bulk stream:
+    /// polling takes the CPU from the threads that carry the stream, and Linux then schedules the polling worker behind
+    /// them, on their CPU, instead of waking it on the CPU from which the packet came.
     fn sleep(&mut self, at_most: Option<Duration>) -> io::Result<()> {
         let timeout = self.time_left().into_iter().chain(at_most).min();
         let Self {
@@ -251,8 +250,8 @@ impl WorkerContext {
         sleeper.poller().wait(events, timeout)
     }
 
-    /// There is more to do. Descriptors that became ready meanwhile are not to wait for its end; where there are none, that
-    /// costs no system call.
+    /// More work is left. Descriptors that became ready meanwhile must not wait until it is done; if the worker has no
+    /// descriptors, this costs no system call.
     fn look_around(&mut self) -> io::Result<()> {
         if self.config.has_turns() || !self.roster.queues.is_empty() {
             return self
@@ -271,7 +270,7 @@ impl WorkerContext {
         self.deadlines.extend(deadlines);
     }
 
-    /// How long until time makes something happen.
+    /// The time until the next timer.
     fn time_left(&self) -> Option<Duration> {
         let reclaim = self.reclaim.as_ref().and_then(Reclaim::deadline);
         let own = self.timers.next_deadline().into_iter().chain(reclaim).min();
@@ -285,11 +284,11 @@ impl WorkerContext {
         all.filter_map(|(stack, at)| Some((stack, (*at)?)))
     }
 
-    /// The `index`th event of the last wait, if it is the program's. Remembers the others.
+    /// The `index`th event of the last wait, if it is the program's. Records the others.
     pub(super) fn event(&mut self, index: usize) -> Option<(u64, Readiness)> {
         let (key, readiness) = self.events.get(index)?;
         match key {
-            // The event has ended the wait; nothing else is to be done.
+            // The event has ended the wait; no other step is needed.
             WOKEN => None,
             PRESSURE => {
                 let now = self.clock.now();
@@ -309,10 +308,10 @@ impl WorkerContext {
         }
     }
 
-    /// Takes in the frames of readable queues, from each within its budget.
+    /// Takes in the frames of readable queues, each within its budget.
     ///
     /// # Errors
-    /// A queue's device, or interface, is gone: the worker has let go of it.
+    /// A queue's device or interface is gone: the worker has dropped the queue.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let Self {
             crew,
@@ -337,7 +336,7 @@ impl WorkerContext {
         failed
     }
 
-    /// Runs the stacks' timers that are due, and gives the keys of the program's.
+    /// Runs the stacks' timers that are due, and returns the keys of the program's timers that are due.
     pub(super) fn run_timers(&mut self) -> Vec<u64> {
         for (stack, at) in self.stack_deadlines() {
             if at <= stack.now() {
@@ -355,12 +354,12 @@ impl WorkerContext {
         due
     }
 
-    /// Takes the memory of [`run_timers`](Self::run_timers)' answer back.
+    /// Keeps the memory of the result of [`run_timers`](Self::run_timers) for the next call.
     pub(super) fn keep_due(&mut self, due: Vec<u64>) {
         self.due = due;
     }
 
-    /// How many tasks have a turn in this round.
+    /// The number of tasks that get a turn in this round.
     pub(super) fn begin_turns(&mut self) -> usize {
         if self.turns.is_empty() {
             self.ready.take_all(&mut self.turns);
@@ -368,15 +367,15 @@ impl WorkerContext {
         self.turns.len().min(self.config.turns())
     }
 
-    /// The task that has the next turn.
+    /// The task with the next turn.
     pub(super) fn next_turn(&mut self) -> Option<u64> {
         let key = self.turns.pop_front()?.begin();
-        // Its turn has ended the wait; nothing else is to be done.
+        // This entry only had to end the wait; no other step is needed.
         (key != WOKEN).then_some(key)
     }
 
-    /// The rest of a round, in which the program's tasks have moved `moved` bytes since they began. True if memory was
-    /// given back, and for the last time.
+    /// The rest of a round. `moved`: bytes that the program's tasks have transferred since they began. `Some` if memory
+    /// was given back; true if that was the last piece.
     pub(super) fn end_round(&mut self, moved: u64) -> Option<bool> {
         if let Some(tasks) = &self.tasks {
             self.tasks_left = tasks.run(TASKS_MAX).more;

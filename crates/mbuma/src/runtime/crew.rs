@@ -1,8 +1,8 @@
 //! The state that the workers of a pool share: the workers, and the roster of stacks to drive.
 //!
-//! Invariants: a roster does not change once workers can see it; numbers of device queues are never given
-//! again, so that a late event finds nothing rather than another queue.
-//! Locks: `roster` (STACK_CONFIG), with nothing called under it but the clone and drop of handles.
+//! Invariants: a roster does not change once workers can see it; the number of a device queue is never used again, so
+//! that a late event finds no queue rather than another one. Locks: `roster` (STACK_CONFIG); under it handles are
+//! cloned and dropped, and nothing else is called.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,17 +42,17 @@ pub(super) struct Crew {
 struct Member {
     sleeper: Arc<Sleeper>,
     ready: ReadyList,
-    /// Wakes it without anything for it to do but look around: at the phase, the roster, packets and timers of its CPU.
+    /// Wakes it without a task, to check the phase, the roster, and the packets and timers of its CPU.
     wakeup: Arc<TaskWaker>,
     tasks: Arc<Taskqueue>,
-    /// It has left. Release and Acquire: its error comes by the join of its thread.
+    /// It has ended. Release and Acquire: the join of its thread returns its error.
     lost: AtomicBool,
     load: WorkerLoad,
 }
 
 struct CrewState {
     roster: Arc<Roster>,
-    /// Which roster each worker has: the largest number when it has left.
+    /// The roster that each worker has; the largest number if the worker has ended.
     has: Vec<u64>,
 }
 
@@ -61,12 +61,12 @@ struct CrewState {
 pub(super) struct Roster {
     pub(super) number: u64,
     pub(super) stacks: Vec<Stack>,
-    /// Each with its number, in ascending order.
+    /// Device queues, each with its number, in ascending order.
     pub(super) queues: Vec<(u64, Arc<Polled>)>,
     last_queue: u64,
 }
 
-/// A queue of a device, with the descriptor that says when there is something to receive.
+/// A queue of a device, with the descriptor that is readable when frames wait.
 pub(super) struct Polled {
     pub(super) queue: RxQueue,
     pub(super) fd: OwnedFd,
@@ -137,7 +137,7 @@ impl Crew {
         Arc::clone(&self.members[worker].sleeper)
     }
 
-    /// A worker has used the stacks. The first to say so wakes worker 0.
+    /// A worker has used the stacks. The first such call wakes worker 0.
     pub(super) fn note_use(&self) {
         if !self.used.load(Ordering::Relaxed) && !self.used.swap(true, Ordering::Relaxed) {
             self.wake(0);
@@ -154,7 +154,7 @@ impl Crew {
         self.used.store(false, Ordering::Relaxed);
     }
 
-    /// Has worker `index` look around.
+    /// Wakes worker `index` so that it checks the shared state.
     pub(super) fn wake(&self, index: usize) {
         TaskWaker::wake(&self.members[index].wakeup);
     }
@@ -181,7 +181,7 @@ impl Crew {
             for (cpu, member) in self.members.iter().enumerate() {
                 stack.set_cpu_waker(cpu, Some(member.wakeup.waker()));
             }
-            // A worker that looked between these two steps knows of no waker yet, and of all deadlines.
+            // A worker that looks between these two steps sees all deadlines, though no waker is set yet.
             self.wake_all();
         }
     }
@@ -204,7 +204,7 @@ impl Crew {
         self.let_go(gone);
     }
 
-    /// A queue's device, or interface, is gone: its worker says so.
+    /// A worker reports that a queue's device or interface is gone.
     pub(super) fn lose_queue(&self, number: u64) {
         let gone = self.change(|roster| {
             let at = roster.queues.iter().position(|(n, _)| *n == number);
@@ -213,7 +213,7 @@ impl Crew {
         self.forget(gone.as_slice());
     }
 
-    /// No worker watches these any more; waits until none drives them either.
+    /// Stops watching these queues, and waits until no worker drives them.
     fn let_go(&self, gone: Vec<(u64, Arc<Polled>)>) {
         self.forget(&gone);
         self.wait_until_seen();
@@ -260,7 +260,7 @@ impl Crew {
         let old = std::mem::replace(&mut state.roster, Arc::new(roster));
         self.newest.store(number, Ordering::Release);
         drop(state);
-        // It may hold the last handle on a stack.
+        // The old roster may hold the last handle of a stack.
         drop(old);
         self.wake_all();
         result
@@ -273,7 +273,7 @@ impl Crew {
 
     /// Worker `index` takes the newest roster in the place of `old`.
     pub(super) fn newest(&self, index: usize, old: Arc<Roster>) -> Arc<Roster> {
-        // Before it says that it has none of this any more.
+        // Dropped before the worker publishes that it has a newer roster.
         drop(old);
         let mut state = self.roster.lock();
         let newest = Arc::clone(&state.roster);
@@ -283,7 +283,7 @@ impl Crew {
         newest
     }
 
-    /// Worker `index` has left, and drives nothing any more.
+    /// Worker `index` has ended, and drives nothing any more.
     pub(super) fn lose(&self, index: usize) {
         self.roster.lock().has[index] = u64::MAX;
         self.seen.notify_all();
@@ -295,7 +295,7 @@ impl Crew {
         self.members[index].lost.load(Ordering::Acquire)
     }
 
-    /// Whether a worker has left.
+    /// Whether a worker has ended.
     pub(super) fn has_lost_one(&self) -> bool {
         (0..self.len()).any(|index| self.has_lost(index))
     }
@@ -312,7 +312,7 @@ impl Crew {
         }
     }
 
-    /// The workers have ended: the stacks wake no worker any more.
+    /// Removes the stacks' wakers: the workers have ended.
     pub(super) fn release(&self) {
         let stacks = std::mem::take(&mut self.roster.lock().roster);
         for stack in &stacks.stacks {
@@ -342,7 +342,7 @@ fn is_same(a: &Stack, b: &Stack) -> bool {
     Arc::ptr_eq(&a.0, &b.0)
 }
 
-/// Takes the queues out that `which` says.
+/// Removes the queues that `which` selects.
 fn take_queues(roster: &mut Roster, which: impl Fn(&RxQueue) -> bool) -> Vec<(u64, Arc<Polled>)> {
     let all = std::mem::take(&mut roster.queues).into_iter();
     let (gone, left) = all.partition(|(_, polled)| which(&polled.queue));

@@ -1,8 +1,7 @@
-//! The loop of a worker: a round waits for events, takes frames in, runs timers, gives the ready tasks a turn each.
+//! The loop of a worker: each round waits for events, takes frames in, runs timers, and gives each ready task a turn.
 //!
-//! Invariants: a ready task waits at most for one turn of each other ready task; each turn is bounded, and so is the rest of
-//! a round, so that no work waits for more than the others' turns.
-//! Locks: none.
+//! Invariants: a ready task waits for at most one turn of each other ready task. Each turn and the rest of a round are
+//! bounded, so the wait is bounded. Locks: none.
 
 use std::fmt;
 use std::io;
@@ -11,17 +10,17 @@ use std::time::Duration;
 use super::context::WorkerContext;
 use super::poller::Readiness;
 
-/// The tasks of a program on one worker. They share the worker's state, which no other thread has: so none of it needs a
-/// lock. Each task has a key, by which the program finds it.
+/// The tasks of a program on one worker. They share the worker's state; no other thread has access to it, so it needs
+/// no lock. The program finds a task by its key.
 pub trait LocalTasks {
     /// The worker.
     fn context(&mut self) -> &mut WorkerContext;
 
-    /// A descriptor of the program's, which was added under `key`, became ready. To be remembered, or handled at once where
-    /// that is bounded.
+    /// A descriptor that the program added under `key` became ready. The program must record that, or handle it at once
+    /// if the work is bounded.
     fn event(&mut self, key: u64, readiness: Readiness);
 
-    /// A timer of `key` came.
+    /// The timer of `key` expired.
     fn timer(&mut self, key: u64);
 
     /// A turn of the task with `key`: a bounded piece of its work.
@@ -30,24 +29,25 @@ pub trait LocalTasks {
     /// All turns of a round are over.
     fn turns_end(&mut self) {}
 
-    /// Bytes that the tasks have moved since they began: from it come the worker's load, and whether workers poll before
-    /// they sleep.
+    /// Bytes that the tasks have transferred since they began. The worker's load follows from it, and so does the
+    /// decision whether workers poll before they sleep.
     fn moved(&self) -> u64 {
         0
     }
 
-    /// The worker has given memory back to the system; for the last time until its stacks are used again, if `is_last`.
+    /// The worker has given memory back to the system. `is_last`: it was the last piece until its stacks are used
+    /// again.
     fn reclaimed(&mut self, is_last: bool) {
         let _ = is_last;
     }
 }
 
-/// Why a round did not come to its end.
+/// The error that interrupted a round.
 #[derive(Debug)]
 pub enum RoundError {
     /// The wait for events failed.
     Wait(io::Error),
-    /// A device can't be read any more, or its interface is gone. The worker goes on without it.
+    /// A device can't be read any more, or its interface is gone. The worker continues without it.
     Device(io::Error),
 }
 
@@ -65,7 +65,7 @@ impl std::error::Error for RoundError {}
 /// One round of a worker, which the calling thread must be; sleeps for `at_most` if there is nothing to do.
 ///
 /// # Errors
-/// As [`RoundError`] says. The next round goes on where this one ended.
+/// See [`RoundError`]. The next round continues where this one ended.
 pub fn run_round(local: &mut impl LocalTasks, at_most: Option<Duration>) -> Result<(), RoundError> {
     let context = local.context();
     context.take_roster();
@@ -93,8 +93,8 @@ fn run_timers(local: &mut impl LocalTasks) {
     local.context().keep_due(due);
 }
 
-/// Gives each ready task a turn, as many as a round has. A task that becomes ready meanwhile waits until all those before
-/// it had theirs, and frames are taken in between.
+/// Gives ready tasks a turn each, up to the bound of a round. A task that becomes ready meanwhile waits for those
+/// before it; frames are taken in between rounds.
 fn run_turns(local: &mut impl LocalTasks) {
     for _ in 0..local.context().begin_turns() {
         if let Some(key) = local.context().next_turn() {

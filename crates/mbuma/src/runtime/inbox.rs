@@ -1,4 +1,4 @@
-//! Tasks that move to a worker from others that have much more to do.
+//! Tasks that migrate to a worker from workers with much more load.
 //!
 //! ```text
 //!   worker 0, busy                                    worker 1
@@ -6,14 +6,15 @@
 //!   out of table, epoll set       --> [ inbox ] -->   into table, epoll set; a turn
 //! ```
 //!
-//! On its way a task is on no worker, and must lose nothing: the program moves along the readiness that a descriptor
-//! reported, adds the descriptor to the next worker's set, which reports later events, and begins with a turn, which makes
-//! up for wakeups that still went to the old worker. The packets of a connection come by the old worker's queue until the
-//! new worker has sent the first packet; the stack takes them in from any queue.
+//! Between the two workers a task belongs to neither, and must lose no event. The program carries along the readiness
+//! that a descriptor has reported. The new worker's set, to which the program adds the descriptor, reports later
+//! events. The first turn on the new worker covers wakeups that still went to the old one. The packets of a connection
+//! come by the old worker's queue until the new worker has sent the first packet; the stack takes them in from any
+//! queue.
 //!
-//! Invariants: while tasks lie here, the inbox's waker is on the worker's ready list, or in its turn: a worker whose list
-//! is empty, and which is not in the middle of a round, has none here.
-//! Locks: `queue` (class TASKQUEUE), never held over a call.
+//! Invariants: while tasks wait here, the inbox's waker is on the worker's ready list or has its turn. So a worker that
+//! is between two rounds and has an empty list has no task here. Locks: `queue` (class TASKQUEUE), never held over a
+//! call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// An empty one, of the worker that has `ready`; `key` gets a turn when something lies here.
+    /// An empty inbox of the worker with the list `ready`; `key` gets a turn when a task arrives.
     pub fn new(ready: &ReadyList, key: impl Into<u64>) -> Self {
         Self {
             queue: Mutex::new(&QUEUE, Vec::new()),

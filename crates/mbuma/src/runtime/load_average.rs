@@ -5,8 +5,8 @@
 //!   | step         | bytes         |      bytes of before count half, a step later
 //! ```
 //!
-//! Locks: none; one word, Relaxed: a reader that sees an older number decides as it would have decided then. It is
-//! changed by compare and exchange, since the worker that a task leaves changes that of the other.
+//! Locks: none. One word, Relaxed: a reader that sees an older number decides as it would have decided earlier. It is
+//! changed by compare-exchange, because a worker that gives a task away also changes the other worker's load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,28 +14,28 @@ use kern::Time;
 
 /// Nanoseconds in a step.
 const STEP: u64 = 8_000_000;
-/// Bits of a word that are bytes. The others are enough steps for 17 years.
+/// Bits of the word that count bytes. The other bits count steps, enough for 17 years.
 const BYTES_BITS: u32 = 28;
 const BYTES_MAX: u64 = (1 << BYTES_BITS) - 1;
 
-/// Bytes moved, those of before counted less and less.
+/// Bytes transferred, with older ones counted less.
 #[derive(Debug, Default)]
 pub(super) struct LoadAverage(AtomicU64);
 
 impl LoadAverage {
-    /// It has moved `bytes` more.
+    /// Adds `bytes`.
     pub(super) fn record(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_add(bytes).min(BYTES_MAX));
     }
 
-    /// A task that moved `bytes` of it goes elsewhere.
+    /// Subtracts the `bytes` of a task that migrates.
     pub(super) fn hand_over(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_sub(bytes));
     }
 
     fn change(&self, now: Time, change: impl Fn(u64) -> u64) {
         let changed = |word| {
-            // Another thread's clock may have been read a moment later.
+            // Another thread may have read its clock a moment later.
             let at = step(now).max(word >> BYTES_BITS);
             Some(at << BYTES_BITS | change(left(word, at)))
         };
@@ -45,19 +45,19 @@ impl LoadAverage {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
-    /// The bytes that count by now.
+    /// The bytes as they count now.
     pub(super) fn at(&self, now: Time) -> u64 {
         left(self.0.load(Ordering::Relaxed), step(now))
     }
 }
 
-/// The part of the bytes in `word` that counts in step `at`.
+/// The part of the bytes in `word` that still counts in step `at`.
 fn left(word: u64, at: u64) -> u64 {
     let age = at.saturating_sub(word >> BYTES_BITS);
     (word & BYTES_MAX) >> age.min(63)
 }
 
-/// In which step a time is.
+/// The step of a time.
 fn step(at: Time) -> u64 {
     (at.as_nanos() / STEP).min(u64::MAX >> BYTES_BITS)
 }

@@ -1,13 +1,14 @@
-//! Which worker serves a task: where its packets come in, unless that worker moves much and another one little.
+//! Selects the worker of a task: the one that receives its packets, unless that worker carries much more load than
+//! another.
 //!
 //! | question | answer |
 //! |---|---|
 //! | which worker accepts a connection? | the one that took its packet in; if it is busy and another is not, the other ([`accept_steering`](super::accept_steering)) |
-//! | a task moves much later? | after a turn it goes to a worker that will have a quarter of its worker's load at most, even with it |
+//! | a task becomes busy later? | after a turn it goes to a worker that will have a quarter of its worker's load at most, even with it |
 //! | all workers are busy? | every tenth of a second the worker whose busy tasks move less each gives some to the other ([`balance`](super::balance)) |
 //!
-//! So a small request does not wait for the turns of a bulk stream that happens to be on its worker. The load counts recent
-//! bytes ([`load_average`](super::load_average)), so that streams part too, and none goes to and fro.
+//! So a small request does not wait for the turns of a bulk stream on its worker. The load counts recent bytes
+//! ([`load_average`](super::load_average)), so that streams also separate, and none migrates back and forth.
 //!
 //! Locks: none.
 
@@ -18,26 +19,27 @@ use super::context::WorkerContext;
 use super::crew::Crew;
 use super::load_average::LoadAverage;
 
-/// A load average of a busy worker: it moves more than some 90 MB a second, and other tasks should not wait for that.
+/// The load average from which on a worker counts as busy: more than about 90 MB a second, for which other tasks should
+/// not wait.
 const BUSY_BYTES: u64 = 1 << 20;
 /// The ratio of two workers' loads from which on a task moves to the one with the smaller load.
 const LOAD_RATIO: u64 = 4;
 
-/// The load of a worker, as others read it.
+/// The load of a worker, as other workers read it.
 #[derive(Debug, Default)]
 pub(super) struct WorkerLoad {
     average: LoadAverage,
     busy: BusyLoad,
 }
 
-/// The load that a task of a program is for its worker: the task keeps it, and takes it along when it moves.
+/// The load of one task of a program. The task owns it, and carries it along when it migrates.
 #[derive(Debug, Default)]
 pub struct TaskLoad {
-    /// Bytes that it has moved of late.
+    /// Bytes that it has transferred lately.
     average: LoadAverage,
-    /// Bytes that it has moved in its worker's period.
+    /// Bytes that it has transferred in its worker's period.
     recent: RecentMoves,
-    /// The worker that its worker's surplus of busy tasks goes to.
+    /// The worker to which its own worker gives busy tasks.
     surplus_to: Option<usize>,
 }
 
@@ -48,22 +50,22 @@ impl WorkerLoad {
 }
 
 impl WorkerContext {
-    /// A task has moved `bytes` in its turn.
+    /// The task has transferred `bytes` in its turn.
     pub fn record_task(&mut self, task: &mut TaskLoad, now: Time, bytes: u64) {
         task.average.record(now, bytes);
         task.surplus_to = self.balance.moved(&mut task.recent, bytes);
     }
 
-    /// The worker that would serve a task of this one better, if there is one. The caller moves the task there, by an
-    /// [`Inbox`](super::Inbox), after [`hand_over`](Self::hand_over).
+    /// The worker that would serve this task better, if there is one. The caller calls [`hand_over`](Self::hand_over),
+    /// and then moves the task there by an [`Inbox`](super::Inbox).
     pub fn rebalance_target(&self, task: &TaskLoad, now: Time) -> Option<usize> {
         let bytes = task.average.at(now);
         let better = || self.crew.rebalance_target(self.index, now, bytes);
         task.surplus_to.or_else(better)
     }
 
-    /// A task goes to worker `to`. The loads change now, and not when it is there: else the next task would be sent after
-    /// it for the same reason.
+    /// The task migrates to worker `to`. The loads change now and not on its arrival: otherwise the next task would
+    /// follow it for the same reason.
     pub fn hand_over(&self, task: &mut TaskLoad, to: usize, now: Time) {
         let bytes = task.average.at(now);
         self.crew.load(self.index).average.hand_over(now, bytes);
@@ -74,23 +76,23 @@ impl WorkerContext {
 }
 
 impl Crew {
-    /// Worker `index` has moved `bytes` more.
+    /// Worker `index` has transferred `bytes` more.
     pub(super) fn record_load(&self, index: usize, now: Time, bytes: u64) {
         self.load(index).average.record(now, bytes);
     }
 
-    /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.
+    /// Whether any worker is busy: then it and the programs at both ends need the CPUs.
     pub(super) fn is_busy(&self, now: Time) -> bool {
         (0..self.len()).any(|index| self.load(index).is_busy(now))
     }
 
-    /// The worker for a connection whose first packet came to worker `own`.
+    /// The worker for a connection whose first packet worker `own` received.
     pub(super) fn worker_for(&self, own: usize, now: Time) -> usize {
         self.rebalance_target(own, now, 0).unwrap_or(own)
     }
 
-    /// The worker that a task of worker `own`, with `bytes` in its load average, should move to: one that has much less to
-    /// do, even with it, than `own` without it.
+    /// The worker to which a task of worker `own` with a load average of `bytes` should migrate: one that even with
+    /// this task has much less load than `own` without it.
     fn rebalance_target(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
         let average = |index: usize| self.load(index).average.at(now);
         let rest = average(own).saturating_sub(bytes);

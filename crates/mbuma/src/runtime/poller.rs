@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// Events that one wait reports at most; the next wait reports the rest.
 const EVENTS_MAX: usize = 256;
-/// The longest timeout that the system call takes, some 24 days. A thread that waits longer checks once in between.
+/// The longest timeout of the system call, about 24 days. A longer wait is split.
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// A set of descriptors. All threads may change it while one waits.
@@ -37,7 +37,7 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
-/// The changes of a descriptor that a set reports.
+/// The events of a descriptor that a set reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interest {
@@ -76,19 +76,19 @@ impl Interest {
 }
 
 impl Readiness {
-    /// Reading gives something: data, an end or an error.
+    /// A read returns data, the end or an error.
     pub fn readable(self) -> bool {
         let any = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         self.0.intersects(any)
     }
 
-    /// Writing does something: it takes data, or gives an error.
+    /// A write takes data or returns an error.
     pub fn writable(self) -> bool {
         let any = EventFlags::OUT | EventFlags::HUP | EventFlags::ERR;
         self.0.intersects(any)
     }
 
-    /// The end is there, behind the data that can be read.
+    /// The end follows the data that can be read.
     pub fn at_end(self) -> bool {
         let any = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         self.0.intersects(any)
@@ -109,7 +109,7 @@ impl Poller {
         Ok(Self(epoll::create(CreateFlags::CLOEXEC)?))
     }
 
-    /// Reports `fd` under `key` from now on; readiness from before, too.
+    /// Reports events of `fd` under `key` from now on, including readiness from before this call.
     ///
     /// # Errors
     /// Those of epoll_ctl(2): `fd` is in the set (EEXIST), can't be waited for (EPERM), or there is no room for it
@@ -119,7 +119,7 @@ impl Poller {
         Ok(epoll::add(&self.0, fd, data, interest.flags())?)
     }
 
-    /// Reports nothing of `fd` any more.
+    /// Stops reporting events of `fd`.
     ///
     /// # Errors
     /// `fd` is not in the set (ENOENT).
@@ -127,11 +127,11 @@ impl Poller {
         Ok(epoll::delete(&self.0, fd)?)
     }
 
-    /// Waits until something is reported or `timeout` has passed, rounded up to milliseconds; without one, for ever. A
-    /// signal that interrupts counts as a report of nothing.
+    /// Waits until an event is reported or `timeout` has passed, rounded up to milliseconds; without a timeout, for
+    /// ever. If a signal interrupts the wait, it returns without an event.
     ///
     /// # Errors
-    /// None that a program could have caused; then nothing is reported.
+    /// None that a program can cause; no event is reported then.
     pub fn wait(&self, events: &mut PollEvents, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|t| timespec(t.min(TIMEOUT_MAX)));
         events.clear();

@@ -1,7 +1,7 @@
-//! The ready list of a worker: tasks that have something to do, each once, in the order in which they became ready.
+//! The ready list of a worker: tasks with work, each once, in the order in which they became ready.
 //!
-//! A task is anything of the program's that gets turns on a worker: a connection, a service. Its key says which one it is;
-//! the program finds it by that.
+//! A task is anything in the program that gets turns on a worker: a connection, a service. The program finds it by its
+//! key.
 //!
 //! ```text
 //!   epoll event --.                                    .-- take: clears the mark, then its turn
@@ -9,8 +9,8 @@
 //!   stack's waker -'   it was clear, joins the list    '-- a wake during the turn joins again
 //! ```
 //!
-//! The mark is cleared before the turn: an event during the turn is either seen by it or brings another turn. So no wakeup
-//! is lost, and nothing is on the list twice.
+//! The mark is cleared before the turn: the turn sees an event that comes during it, or the event causes another turn.
+//! So no wakeup is lost, and no task is on the list twice.
 //!
 //! Other threads put entries on the list too, and may find its worker asleep: then its [`Sleeper`] wakes it.
 //!
@@ -27,7 +27,7 @@ use super::sleeper::Sleeper;
 
 static LIST: LockClass = LockClass::new("runtime ready list", order::TASKQUEUE);
 
-/// An empty list keeps room for so many entries at most.
+/// Entries at most for which an empty list keeps room.
 const KEPT_ENTRIES: usize = 64;
 
 /// The list: clone the handle freely.
@@ -37,29 +37,29 @@ pub struct ReadyList(Arc<ReadyTasks>);
 #[derive(Debug)]
 struct ReadyTasks {
     queue: Mutex<VecDeque<Arc<TaskWaker>>>,
-    /// The list has an entry. Written under the lock, so that a worker without one takes no lock. Release, and Acquire by a
-    /// thread that reads it.
+    /// The list has an entry. Written under the lock, and read without it, so that a worker without entries takes no
+    /// lock. Release, and Acquire by readers.
     waits: AtomicBool,
     /// The list has had more entries than an empty one keeps room for. Likewise.
     was_long: AtomicBool,
-    /// The worker has ended, and takes nothing any more. Written and read under the lock: an entry holds its list, so one
-    /// that stayed would keep the list, and the worker's descriptors, for ever.
+    /// The worker has ended, and the list takes no entry any more. Written and read under the lock. An entry refers to
+    /// its list, so a remaining entry would keep the list and the worker's descriptors for ever.
     closed: AtomicBool,
     sleeper: Arc<Sleeper>,
 }
 
-/// One task's way onto the list of its worker.
+/// The entry of one task for the list of its worker.
 #[derive(Debug)]
 pub struct TaskWaker {
     key: u64,
-    /// It is on the list. AcqRel on both sides: the turn that clears the mark sees all that was done before any wake
-    /// that found it set.
+    /// The entry is on the list. AcqRel on both sides: the turn that clears the mark sees everything that happened
+    /// before each wake that found it set.
     queued: AtomicBool,
     list: Arc<ReadyTasks>,
 }
 
 impl ReadyList {
-    /// An empty list, of the worker that sleeps on `sleeper`.
+    /// An empty list for the worker that sleeps on `sleeper`.
     pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
         Self(Arc::new(ReadyTasks {
             queue: Mutex::new(&LIST, VecDeque::new()),
@@ -70,7 +70,7 @@ impl ReadyList {
         }))
     }
 
-    /// The way onto the list for the task that has `key`.
+    /// The entry of the task with `key`.
     pub fn waker_for(&self, key: impl Into<u64>) -> Arc<TaskWaker> {
         Arc::new(TaskWaker {
             key: key.into(),
@@ -84,8 +84,8 @@ impl ReadyList {
         !self.0.waits.load(Ordering::Acquire)
     }
 
-    /// Whether nothing waits for its turn. If so, list and `taken`, the list's other half, give back the memory of a
-    /// spike, which would stay for ever otherwise.
+    /// Whether nothing waits for its turn. If so, the list and its other half `taken` give back the memory of a spike,
+    /// which would otherwise stay for ever.
     pub(super) fn shrink_if_empty(&self, taken: &mut VecDeque<Arc<TaskWaker>>) -> bool {
         if self.0.was_long.load(Ordering::Acquire) {
             let mut queue = self.0.queue.lock();
@@ -97,7 +97,7 @@ impl ReadyList {
         self.is_empty()
     }
 
-    /// The worker has ended: forgets all entries, and those to come.
+    /// The worker has ended: drops all entries, now and later.
     pub(super) fn close(&self) {
         let mut queue = self.0.queue.lock();
         self.0.closed.store(true, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl ReadyList {
         drop(entries);
     }
 
-    /// Exchanges the whole list for `taken`, an empty one with room.
+    /// Exchanges the list for `taken`, which is empty and has room.
     pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<TaskWaker>>) {
         debug_assert!(taken.is_empty());
         if self.is_empty() {
@@ -134,7 +134,7 @@ impl ReadyTasks {
 }
 
 impl TaskWaker {
-    /// Gives a waker to hand to the stack.
+    /// A waker for the stack.
     pub fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
@@ -147,7 +147,7 @@ impl TaskWaker {
         }
     }
 
-    /// The task's turn begins: a later event needs another turn. Gives its key.
+    /// The task's turn begins: a later event needs another turn. Returns the key.
     pub(super) fn begin(&self) -> u64 {
         self.queued.swap(false, Ordering::AcqRel);
         self.key

@@ -1,10 +1,9 @@
-//! Giving memory of the stacks' pools back to the system, on worker 0.
+//! Gives memory of the stacks' pools back to the system, on worker 0.
 //!
 //! While the pools are not used there are no ticks, so that an idle program is not woken. The first worker that uses them
 //! then wakes worker 0.
 //!
-//! Invariants: one worker reclaims; it is not woken while no stack is used.
-//! Locks: none of its own.
+//! Invariants: only one worker reclaims, and while no stack is used it is not woken for that. Locks: none of its own.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ pub(super) struct Reclaim {
 }
 
 impl Reclaim {
-    /// Nothing to reclaim yet. Where memory pressure cannot be watched, the ticks look for themselves.
+    /// Nothing to reclaim yet. If the kernel offers no pressure trigger, the ticks check the pressure themselves.
     pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
         let mut zones = LoopReclaimer::new(Pace::default());
         let watch = |fd| sleeper.poller().add(fd, PRESSURE, Interest::PriorityEdge);
@@ -48,7 +47,7 @@ impl Reclaim {
         self.zones.resume(now);
     }
 
-    /// The kernel's pressure trigger has news.
+    /// The kernel's pressure trigger has fired.
     pub(super) fn press(&mut self, readiness: Readiness, now: Time) {
         match readiness.failed() {
             true => self.zones.lose_event(),
@@ -61,7 +60,8 @@ impl Reclaim {
         self.zones.deadline()
     }
 
-    /// A round of worker 0, after its work. After a tick it says whether that was the last one until the pools are used.
+    /// Called at the end of each round of worker 0. After a tick it returns whether that was the last one until the
+    /// pools are used.
     pub(super) fn round(&mut self, crew: &Crew, now: Time) -> Option<bool> {
         if crew.is_used() {
             self.zones.resume(now);

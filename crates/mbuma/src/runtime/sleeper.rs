@@ -1,8 +1,8 @@
-//! The object that a worker sleeps on: an epoll set, with an eventfd in it by which other threads wake the worker.
+//! The object on which a worker sleeps: an epoll set with an eventfd, by which other threads wake the worker.
 //!
 //! Invariants: the eventfd is watched by edge and never read, because each write is a new edge. A worker does not wake
-//! itself: it is awake, and checks all that is its before it sleeps.
-//! Locks: none. The protocol between the worker and others is [`kern::sleep_flag`]'s.
+//! itself: it is awake, and checks all its work before it sleeps. Locks: none. The protocol between the worker and
+//! others is [`kern::sleep_flag`]'s.
 
 use std::io;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(super) const QUEUES: u64 = 0xff << 56;
 #[derive(Debug)]
 pub(super) struct Sleeper {
     cpus: Arc<Workers>,
-    /// Which of them the worker is.
+    /// The worker's index.
     index: usize,
     flag: SleepFlag,
     poller: Poller,
-    /// None where no other thread has anything for the worker.
+    /// None if no other thread has work for the worker.
     event: Option<EventFd>,
 }
 
@@ -66,7 +66,7 @@ impl Sleeper {
         }
     }
 
-    /// The worker is about to sleep. It must check once more all that other threads change, and then call
+    /// The worker is about to sleep. It must check once more all state that other threads change, and afterwards call
     /// [`awake`](Self::awake), whether it slept or not.
     pub(super) fn prepare_sleep(&self) {
         if self.event.is_some() {
@@ -81,8 +81,7 @@ impl Sleeper {
         }
     }
 
-    /// Polls for a while without sleeping, if `spin` says that it may pay, and no longer than `timeout`. True if something
-    /// is ready.
+    /// Polls without sleeping if `spin` expects that to pay, for at most `timeout`. True if something is ready.
     pub(super) fn spin(
         &self,
         events: &mut PollEvents,
@@ -91,7 +90,7 @@ impl Sleeper {
     ) -> bool {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         spin.spin(deadline, || {
-            // The next blocking wait returns the same error to the caller.
+            // The blocking wait that follows returns the same error.
             self.poller.wait(events, Some(Duration::ZERO)).is_ok() && !events.is_empty()
         })
     }

@@ -1,4 +1,4 @@
-//! Stacks that a runtime makes, and drives from the beginning.
+//! Stacks that a runtime makes and drives from the start.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Runtime {
 }
 
 impl StackBuilder<'_> {
-    /// Changes the configuration. Its numbers of CPUs do not count.
+    /// Changes the configuration; its CPUs are ignored.
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self

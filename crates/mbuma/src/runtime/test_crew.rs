@@ -1,4 +1,4 @@
-//! What unit tests of the workers need.
+//! Helpers for unit tests of the workers.
 //!
 //! Locks: none.
 
@@ -13,7 +13,7 @@ pub(super) fn crew(count: usize) -> Arc<Crew> {
     Arc::new(Crew::new(&WorkerPoolConfig::new(count)).expect("descriptors"))
 }
 
-/// How many tasks lie on a worker's list, which is empty afterwards.
+/// Empties a worker's ready list and returns the number of tasks that were on it.
 pub(super) fn take(crew: &Crew, index: usize) -> usize {
     let mut taken = VecDeque::new();
     crew.ready(index).take_all(&mut taken);

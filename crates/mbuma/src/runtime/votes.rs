@@ -1,12 +1,13 @@
-//! The end of a pool's service: how far it is, and whether any worker still has something to wait for.
+//! The end of a pool's service: its phase, and whether any worker still waits for something.
 //!
-//! [`Phase`] goes one way. In the phases between the first and the last each worker votes whether it still has work to wait
-//! for. The service can end when all workers vote that they have none *and* no ready list has an entry, both read under one
-//! lock. A worker retracts its vote, under that lock, before it takes anything in: from its list, its timers, its
-//! descriptors. So a worker whose vote stands, and whose list is empty, is not in the middle of anything; and all that it
-//! passed to others is on their lists.
+//! [`Phase`] only advances. In the phases between the first and the last, each worker votes whether it still waits for
+//! work. The service can end when all workers vote that they wait for none *and* no ready list has an entry; both are
+//! read under one lock. A worker retracts its vote, under that lock, before it takes anything in from its list, its
+//! timers or its descriptors. So a worker with a standing vote and an empty list is not in the middle of any work, and
+//! everything that it passed to other workers is on their lists.
 //!
-//! A peer that never falls silent is never idle: a worker that has waited long enough votes [`Quiescence::TimedOut`] for good.
+//! A worker whose peers never stop sending would never be idle: after a bounded time it votes [`Quiescence::TimedOut`],
+//! which stays.
 //!
 //! Locks: `votes` (STACK_CONFIG), with nothing called under it.
 
@@ -18,7 +19,7 @@ use super::crew::Crew;
 
 static VOTES: LockClass = LockClass::new("runtime votes", order::STACK_CONFIG);
 
-/// How far the service of a pool is.
+/// The phase of a pool's service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
@@ -26,18 +27,18 @@ pub enum Phase {
     Serve,
     /// The peers have ended, and their data is delivered.
     Linger,
-    /// The program was asked to end, and answers under way are sent.
+    /// The program was asked to end, and is sending its last answers.
     Drain,
     /// All workers leave.
     End,
 }
 
-/// Whether a worker has anything to wait for, in the phases before the end.
+/// Whether a worker still waits for something, in the phases before the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiescence {
-    /// It has, or is in the middle of something.
+    /// It does, or is in the middle of some work.
     Busy,
-    /// It has nothing, until it takes something in.
+    /// It waits for nothing, until it takes something in.
     Idle,
     /// It has waited for the longest time, and will not wait for anything more.
     TimedOut,
@@ -51,7 +52,7 @@ pub(super) struct Votes {
 }
 
 impl Votes {
-    /// Of `count` workers that begin to serve.
+    /// The votes of `count` workers that begin to serve.
     pub(super) fn new(count: usize) -> Self {
         Self {
             phase: AtomicU8::new(Phase::Serve as u8),
@@ -71,7 +72,7 @@ impl Crew {
         }
     }
 
-    /// The service goes on to `phase`, never back: wakes all workers.
+    /// Advances the service to `phase`, never back, and wakes all workers.
     pub(super) fn advance(&self, phase: Phase) {
         self.votes.phase.fetch_max(phase as u8, Ordering::Release);
         self.wake_all();
@@ -85,7 +86,7 @@ impl Crew {
         }
     }
 
-    /// Worker `index` votes. True if the service can end: then worker 0 is woken, if it is another.
+    /// Worker `index` votes. True if the service can end; then worker 0 is woken, unless it is the caller.
     pub(super) fn vote(&self, index: usize, vote: Quiescence) -> bool {
         let mut votes = self.votes.votes.lock();
         votes[index] = vote;

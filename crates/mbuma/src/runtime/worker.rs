@@ -22,7 +22,7 @@ pub(super) fn start(pool: &WorkerPool, index: usize, pinned: bool) -> io::Result
     let thread = thread::Builder::new().name(format!("mbuma-{index}"));
     thread.spawn(move || {
         if let Some(cpu) = cpu {
-            // It was allowed a moment ago; if it is no more, the worker runs where it may.
+            // The CPU was allowed a moment ago. If it no longer is, the worker runs unbound.
             let _ = sched_setaffinity(None, &cpu);
         }
         let _bound = pool.crew().bind(index);
@@ -30,20 +30,20 @@ pub(super) fn start(pool: &WorkerPool, index: usize, pinned: bool) -> io::Result
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let mut worker = StackWorker(pool.context(index, &clock));
         while worker.0.phase() != Phase::End {
-            // A queue whose device is gone is not the worker's any more.
+            // The worker has dropped a queue whose device is gone.
             let round = run_round(&mut worker, None);
             debug_assert!(!matches!(round, Err(RoundError::Wait(_))), "{round:?}");
         }
     })
 }
 
-/// The `n`-th of the CPUs that this process may use, round and round.
+/// The `n`-th of the CPUs that this process may use, modulo their number.
 fn nth_cpu(n: usize) -> io::Result<CpuSet> {
     let allowed = sched_getaffinity(None)?;
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     let cpus: Vec<usize> = cpus.collect();
     let mut one = CpuSet::new();
-    // A process that runs may use at least one.
+    // A running process may use at least one CPU.
     one.set(cpus[n % cpus.len()]);
     Ok(one)
 }
@@ -56,7 +56,7 @@ impl LocalTasks for StackWorker {
         &mut self.0
     }
 
-    // No descriptor is a program's, nor a timer, nor an entry of the ready list.
+    // There is no program, so no descriptor, timer or entry of the ready list is one of a program's.
     fn event(&mut self, _key: u64, _readiness: Readiness) {}
 
     fn timer(&mut self, _key: u64) {}

@@ -1,4 +1,4 @@
-//! Workers of a program that has tasks of its own on them, and says itself on which threads they run.
+//! Workers for a program that runs tasks on them and provides their threads.
 //!
 //! ```text
 //!              device queue 0  device queue 1  device queue 2
@@ -60,8 +60,8 @@
 //! # Result::Ok(())
 //! ```
 //!
-//! Invariants: a pool ends when its program's function for worker 0 returns: then all others are joined.
-//! Locks: none of its own.
+//! Invariants: a pool ends when the program's function for worker 0 returns; then all other workers are joined. Locks:
+//! none of its own.
 
 use std::fmt;
 use std::io;
@@ -91,7 +91,7 @@ pub struct WorkerPoolConfig {
     reclaims: bool,
 }
 
-/// The use of a pool.
+/// The kind of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PoolKind {
     /// A [`Runtime`](super::Runtime): stacks and tasks of a [`kern::Taskqueue`].
@@ -126,7 +126,7 @@ impl WorkerPoolConfig {
         }
     }
 
-    /// The most that a worker takes in from a device queue before others have their turn. Default: 64 frames, 256 KiB.
+    /// The most that a worker takes in from a device queue before it turns to other work. Default: 64 frames, 256 KiB.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
@@ -140,8 +140,8 @@ impl WorkerPoolConfig {
         self
     }
 
-    /// Whether threads that are no workers wake them. With one worker and no other threads there is no descriptor to wake
-    /// it by. Default: false.
+    /// Whether threads outside of the pool wake its workers. With one worker and no other threads, no descriptor for
+    /// wakeups is made. Default: false.
     #[must_use]
     pub fn has_other_threads(mut self, has: bool) -> Self {
         self.has_other_threads = has;
@@ -168,7 +168,7 @@ impl WorkerPoolConfig {
         self.turns_max
     }
 
-    /// Whether programs' tasks are on it: then workers poll before they sleep, as the tasks' load allows.
+    /// Whether it runs a program's tasks: then workers poll before they sleep, if the tasks' load allows it.
     pub(super) fn has_turns(&self) -> bool {
         self.kind == PoolKind::Local
     }
@@ -187,7 +187,7 @@ pub struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// Workers that begin to serve when the program runs them.
+    /// Makes the workers; they begin to serve when the program runs them.
     ///
     /// # Errors
     /// No descriptor or memory is left for their epoll sets.
@@ -211,7 +211,7 @@ impl WorkerPool {
         self.crew.workers()
     }
 
-    /// The context of worker `index`; to be made once.
+    /// The context of worker `index`, which must be made only once.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -251,8 +251,8 @@ impl WorkerPool {
         self.crew.watch(Polled { queue, fd })
     }
 
-    /// A waker for a listener or an interceptor, which gives a turn to the task of the calling worker, or to that of another
-    /// worker with much less to do. `tasks`: one for each worker.
+    /// A waker for a listener or an interceptor. It gives a turn to the task of the calling worker, or to the task of
+    /// another worker with much less load. `tasks`: one for each worker.
     pub fn accept_waker(&self, tasks: Vec<Arc<TaskWaker>>, clock: &Arc<dyn Clock>) -> Waker {
         AcceptSteering::waker(&self.crew, clock, tasks)
     }
@@ -273,7 +273,7 @@ impl WorkerPool {
     ) -> Result<Vec<L>, E> {
         let run = &run;
         thread::scope(|scope| {
-            // Also when something fails, or panics: the scope waits for its threads.
+            // Also on failure or panic, because the scope waits for its threads.
             let dismiss = Dismiss(&self.crew);
             let follow = |(mut local, index): (L, usize)| {
                 let thread = thread::Builder::new().name(format!("mbuma-{index}"));
@@ -294,7 +294,7 @@ impl WorkerPool {
         })
     }
 
-    /// Lets go of the stacks and their devices.
+    /// Releases the stacks and their devices.
     pub fn release(&self) {
         self.crew.release();
     }
@@ -334,7 +334,7 @@ impl Drop for Dismiss<'_> {
     }
 }
 
-/// Reports that a worker has left, also when a task panics: no thread must wait for it.
+/// Reports that a worker has ended, also if a task panics, so that no thread waits for it.
 pub(super) struct LeaveGuard<'a>(pub(super) &'a Crew, pub(super) usize);
 
 impl Drop for LeaveGuard<'_> {

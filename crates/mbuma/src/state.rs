@@ -33,7 +33,7 @@ static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
 static CPU_WAKER: LockClass = LockClass::new("cpu waker", order::PARKER);
 static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
 
-/// The CPU that runs the timers which no CPU has for itself. There is always one of this number.
+/// The CPU that runs the shared timers. Every stack has a CPU of this number.
 pub(crate) const SHARED_TIMERS_CPU: usize = 0;
 
 /// The state that the layers share.
@@ -60,13 +60,13 @@ pub(crate) struct StackState {
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
     pub(crate) unix: Arc<UnixState>,
-    /// How it talks to itself. Not in the list: it is there as long as the stack is.
+    /// The loopback interface. Not in the list, because it exists as long as the stack.
     pub(crate) lo: Arc<Ifnet>,
     pub(crate) interfaces: RmLock<Vec<Arc<Ifnet>>>,
-    /// The index that was given last. Relaxed: changed under `interfaces` only.
+    /// The last index that was given. Relaxed: changed under `interfaces` only.
     last_index: AtomicU32,
     random: Mutex<Random>,
-    /// The threads that drive it, where a runtime made it.
+    /// The threads that drive it, if a runtime made it.
     pub(crate) driver: OnceLock<Weak<dyn Driver>>,
 }
 
@@ -96,7 +96,7 @@ impl StackState {
             routes,
             routes6,
             lo,
-            // A stream of its own: the draws of a stack with one CPU stay the same.
+            // A stream of its own, so that the draws of a stack with one CPU stay the same.
             netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
             ip6: Ip6State::new(&config, &mut label_key),
@@ -123,7 +123,7 @@ impl StackState {
         f(&mut self.random.lock())
     }
 
-    /// Wakes the thread that is CPU `cpu`. With no lock held.
+    /// Wakes the thread that is CPU `cpu`. The caller must hold no lock.
     pub(crate) fn wake_cpu(&self, cpu: usize) {
         let astray = usize::from(planted(StackFault::WrongCpuWoken));
         let cpu = (cpu + astray) % self.cpu_wakers.len();
@@ -131,7 +131,7 @@ impl StackState {
         waker.iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Wakes the CPU that runs the timers which no CPU has for itself, unless the caller is that CPU.
+    /// Wakes the CPU that runs the shared timers, unless the caller is that CPU.
     pub(crate) fn wake_timers(&self) {
         let cpu = self.cpus.current();
         if !(cpu.is_own && cpu.index == SHARED_TIMERS_CPU) {
@@ -139,14 +139,14 @@ impl StackState {
         }
     }
 
-    /// Whether packets that come in there for other hosts are sent on.
+    /// Whether packets for other hosts that come in by this interface are forwarded.
     pub(crate) fn is_router_on(&self, ifp: &Ifnet) -> bool {
         !ifp.accept_any && self.ip4.forwards()
     }
 
-    /// Whether neighbours there are to send packets for other networks here: this stack forwards them, or a program of its
-    /// advertises that it does. A host forgets a router whose advertisement of an address says that it is none (RFC 4861
-    /// section 7.2.5).
+    /// Whether neighbour advertisements on this interface say that we are a router: if this stack forwards, or if one
+    /// of its programs advertises a router. A host removes a router from its list if such an advertisement lacks the
+    /// flag (RFC 4861 section 7.2.5).
     pub(crate) fn tells_of_router(&self, ifp: &Ifnet) -> bool {
         let sockets = &self.icmp6.sockets;
         self.is_router_on(ifp) || sockets.has(ifp.index, wire::NdpMessage::ROUTER_SOLICIT)
@@ -175,8 +175,8 @@ impl StackState {
             .map(Arc::clone)
     }
 
-    /// An index that no interface has had before: a packet or socket that still names one that is gone
-    /// must not find another. Counting 32 bits round passes those that are in use.
+    /// An index that no interface has had before: a packet or socket with the index of a former interface must not find
+    /// another one. After a wrap of the 32 bits, indices in use are skipped.
     pub(crate) fn new_index(&self, interfaces: &[Arc<Ifnet>]) -> IfIndex {
         loop {
             let last = self.last_index.fetch_add(1, Ordering::Relaxed);

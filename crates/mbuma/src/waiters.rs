@@ -1,4 +1,4 @@
-//! The wakers of a socket, by the side that they wait for.
+//! The wakers of a socket, for each side: reading and writing.
 //!
 //! | kind | called | for |
 //! |---|---|---|
@@ -7,11 +7,12 @@
 //! | once | once; any number | threads in blocking calls |
 //! | future | once, unless the future is dropped before; any number | `.._async` methods |
 //!
-//! A side never wakes the other one's waiters. A waker that waits for both is called once if both have changed.
+//! A change of one side never wakes the waiters of the other. A waker that waits for both sides is called once if both
+//! have changed.
 //!
-//! Invariants: a waker is added under the same lock, and after the same check, that found the socket not
-//! ready; so the thread that makes it ready later finds the waker. A side has one kept and one polled waker at most.
-//! Locks: its owner's.
+//! Invariants: the thread that finds the socket not ready adds the waker before it releases the lock, so the thread
+//! that makes the socket ready later finds the waker. A side has at most one kept and one polled waker. Locks: its
+//! owner's.
 
 use std::cell::Cell;
 use std::task::{Context, Waker};
@@ -38,7 +39,7 @@ enum WaiterKind {
     Future(FutureId),
 }
 
-/// The kinds that a set has room for without an allocation. A byte each.
+/// The number of kinds for which a set has room without an allocation, one byte each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlainKind {
     Kept,
@@ -56,7 +57,7 @@ impl From<PlainKind> for WaiterKind {
     }
 }
 
-/// Tells the futures that wait for one socket apart: the address of memory that the future owns.
+/// Distinguishes the futures that wait for one socket: the address of memory that the future owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FutureId(pub(crate) usize);
 
@@ -64,9 +65,9 @@ pub(crate) struct FutureId(pub(crate) usize);
 #[doc(alias = "selinfo")]
 #[derive(Debug)]
 pub(crate) struct WaiterSet {
-    /// One of each side. A side mostly has one, which needs no allocation.
+    /// The wakers. A side mostly has one, which needs no allocation.
     first: [Option<Waker>; 2],
-    /// Of which kinds those are.
+    /// The kinds of these wakers.
     kinds: [PlainKind; 2],
     #[expect(
         clippy::box_collection,
@@ -82,21 +83,21 @@ struct ExtraWaker {
     waker: Waker,
 }
 
-/// How a call waits that finds its socket not ready.
+/// How a call waits if its socket is not ready.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitBy<'a> {
-    /// The waker is called once, beside all others.
+    /// The waker is called once, in addition to all others.
     Once(&'a Waker),
-    /// The waker takes the place of the one that polled before.
+    /// The waker replaces the previous polled one.
     Polled(&'a PollingTask<'a>),
-    /// The waker takes the place of the same future's.
+    /// The waker replaces the previous one of the same future.
     Future(FutureId, &'a PollingTask<'a>),
 }
 
 /// A task that polls.
 pub(crate) struct PollingTask<'a> {
     waker: &'a Waker,
-    /// The waker that was there before, until no lock is held.
+    /// The replaced waker, to be dropped when no lock is held.
     replaced: Cell<Option<Waker>>,
 }
 
@@ -129,7 +130,7 @@ impl WaiterSet {
         }
     }
 
-    /// Sets the waker that stays. The one before it comes back, to be dropped when the lock is released.
+    /// Sets the kept waker. The previous one comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     pub(crate) fn keep(&mut self, want: Want, waker: Option<Waker>) -> Option<Waker> {
         match waker {
@@ -138,11 +139,11 @@ impl WaiterSet {
         }
     }
 
-    /// Sets the waker of the task that polled last. The one before it comes back, to be dropped when the lock is released.
+    /// Sets the polled waker. The previous one comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     fn poll(&mut self, want: Want, waker: &Waker) -> Option<Waker> {
         let is_known = self.iter(want).any(|(kind, known)| {
-            // The same task polls again, mostly.
+            // Mostly the same task polls again.
             kind == WaiterKind::Polled && known.will_wake(waker)
         });
         match is_known {
@@ -151,7 +152,7 @@ impl WaiterSet {
         }
     }
 
-    /// Adds one that is called once, unless it is there already.
+    /// Adds a waker that is called once, unless the set has it already.
     pub(crate) fn add(&mut self, want: Want, waker: &Waker) {
         let mut all = self.iter(want);
         if all.any(|(kind, known)| kind == WaiterKind::Once && known.will_wake(waker)) {
@@ -179,13 +180,13 @@ impl WaiterSet {
         }
     }
 
-    /// The future waits no more. Its waker comes back, to be dropped when the lock is released.
+    /// Removes the waker of a future. It comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     pub(crate) fn forget(&mut self, want: Want, id: FutureId) -> Option<Waker> {
         self.remove(want, |kind, _| kind == WaiterKind::Future(id))
     }
 
-    /// All wakers, not to be called any more but dropped, when the lock is released.
+    /// Removes all wakers, which the caller drops when the lock is released.
     #[must_use = "their drops are their owners' code, which runs without a lock"]
     pub(crate) fn clear(&mut self) -> Self {
         std::mem::take(self)
@@ -197,7 +198,7 @@ impl WaiterSet {
         self.first[want as usize].is_some() || self.iter(want).next().is_some()
     }
 
-    /// The wakers of one side, to be called.
+    /// Takes the wakers of one side, to be called.
     #[doc(alias = "selwakeup")]
     pub(crate) fn take(&mut self, want: Want) -> Wakes {
         let mut wakes = Wakes::default();
@@ -244,7 +245,7 @@ impl WaiterSet {
         first.chain(others.map(|w| (w.kind, &w.waker)))
     }
 
-    /// Puts `waker` in the place of the one of its kind.
+    /// Replaces the waker of this kind by `waker`.
     fn replace(&mut self, want: Want, kind: WaiterKind, waker: Waker) -> Option<Waker> {
         let old = self.remove(want, |other, _| other == kind);
         self.push(want, kind, waker);
@@ -268,7 +269,7 @@ impl WaiterSet {
         others.push(ExtraWaker { want, kind, waker });
     }
 
-    /// Removes the first that `is` says it of.
+    /// Removes the first waker for which `is` returns true.
     fn remove(&mut self, want: Want, is: impl Fn(WaiterKind, &Waker) -> bool) -> Option<Waker> {
         let kind = WaiterKind::from(self.kinds[want as usize]);
         if let Some(waker) = self.first[want as usize].take_if(|waker| is(kind, waker)) {
@@ -308,7 +309,7 @@ impl Wakes {
         }
     }
 
-    /// One that waits for both sides, and alone, is not added twice.
+    /// A waker that waits for both sides is added only once.
     fn push(&mut self, waker: Waker) {
         if self.first.is_none() {
             self.first = Some(waker);

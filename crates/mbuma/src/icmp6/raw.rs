@@ -102,7 +102,7 @@ impl Icmp6Pcb {
         from: &Addressed<'_, Ipv6Addr>,
         header: &Icmp6Header,
     ) {
-        // Little data must not pin a large cluster while it waits.
+        // Small data must not pin a large cluster while it waits.
         let mut data = Chain::new();
         data.append_compact(&batch.stack.pool, packet.into_chain());
         let with = Envelope {

@@ -3,10 +3,10 @@
 //! | type | holds | used by |
 //! |---|---|---|
 //! | [`StreamBuf`] | bytes in order; a prefix of them is ready | TCP, both directions |
-//! | [`RecordBuf`] | messages, each with what belongs to it; or, joined, a stream with marks in it | UNIX-domain sockets |
+//! | [`RecordBuf`] | messages, each with its ancillary data; or, joined, a stream with marks in it | UNIX-domain sockets |
 //! | [`RecvSide`] | a [`RecordBuf`] under a [`Guarded`](kern::Guarded) lock, with its waiting readers | UDP, ICMP |
 //!
-//! One rule says what data takes of a buffer's limit: [`charge`].
+//! One rule defines how much of a buffer's limit data uses: [`charge`].
 //!
 //! Locks: a buffer has none; its owner locks it. [`RecvSide`] is such an owner.
 //! Sources: the sockbuf of 4.4BSD; sbappend and M_NOTREADY of FreeBSD.
@@ -21,10 +21,11 @@ pub(crate) use recv_side::RecvSide;
 pub(crate) use sealer::{PlainRecord, SealError, Sealer};
 pub(crate) use stream::{BYTES_MAX, ClaimId, Flushed, StreamBuf};
 
-/// Bytes that data takes of a buffer's limit: its length, or a fraction of the memory that it pins, whichever is more.
+/// The part of a buffer's limit that data uses: its length, or a fraction of the memory that it pins, whichever is
+/// more.
 ///
-/// Data that is packed as well as mbufs allow is charged its length, and a little for its mbufs. Small segments in large
-/// clusters are charged for the clusters, so the buffer is full long before memory is short.
+/// Densely packed data is charged little more than its length. Small segments in large clusters are charged for the
+/// clusters, so the buffer is full long before memory is short.
 #[doc(alias = "sb_mbcnt")]
 #[inline]
 pub(crate) fn charge(len: usize, pinned: usize) -> usize {

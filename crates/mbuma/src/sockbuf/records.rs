@@ -13,13 +13,13 @@ use super::charge;
 #[cfg(test)]
 mod tests;
 
-/// Bytes that [`RecordBuf::join`] copies behind the last one, rather than keep them in an mbuf of their own.
+/// Up to so many bytes are copied by [`RecordBuf::join`] to the end of the last record, and get no mbuf of their own.
 const FEW: usize = 64;
 
-/// A part of a record beside its bytes.
+/// The ancillary data of a record.
 #[doc(alias = "control mbuf")]
 pub(crate) trait Ancillary {
-    /// How many things there are that are charged for, each as an mbuf.
+    /// The number of items in it; each is charged as an mbuf.
     fn count(&self) -> usize {
         0
     }
@@ -33,13 +33,13 @@ pub(crate) struct QueuedRecord<M> {
 }
 
 impl<M: Ancillary> QueuedRecord<M> {
-    /// Its share of a buffer's limit: its data, and an mbuf for itself and for each thing that belongs to it.
+    /// The part of a buffer's limit that it uses: its data, plus an mbuf for itself and for each ancillary item.
     fn charge(&self) -> usize {
         charge(self.data.len(), self.data.pinned()) + MSIZE * (1 + self.with.count())
     }
 }
 
-/// Messages, and how many there may be.
+/// Messages, with their limits.
 #[doc(alias = "sockbuf")]
 #[derive(Debug)]
 pub(crate) struct RecordBuf<M> {
@@ -64,7 +64,7 @@ impl<M: Ancillary> RecordBuf<M> {
         self.queue.is_empty()
     }
 
-    /// Whether it takes no record now. One that is not full takes the next record whole, however long it is.
+    /// Whether it takes no record now. A buffer that is not full takes the next record whole, whatever its length.
     pub(crate) fn is_full(&self) -> bool {
         self.charged >= self.hiwat || self.queue.len() >= self.records_max
     }
@@ -74,7 +74,7 @@ impl<M: Ancillary> RecordBuf<M> {
         self.charged > self.hiwat / 2
     }
 
-    /// The bytes that it has room for, and those of an empty one, about.
+    /// The room that is left, and the room of an empty buffer, both in bytes and approximate.
     pub(crate) fn space(&self) -> (usize, usize) {
         (self.hiwat.saturating_sub(self.charged), self.hiwat)
     }
@@ -91,8 +91,8 @@ impl<M: Ancillary> RecordBuf<M> {
         self.queue.push_back(record);
     }
 
-    /// Adds a record's bytes to the last one, if nothing belongs to either. Returns a chain whose bytes were copied, to be
-    /// dropped when no lock is held.
+    /// Adds a record's bytes to the last record, if neither has ancillary data. Returns a chain whose bytes were
+    /// copied, to be dropped when no lock is held.
     #[doc(alias = "sbappend")]
     #[doc(alias = "sbcompress")]
     pub(crate) fn join(&mut self, pool: &MbufPool, mut record: QueuedRecord<M>) -> Option<Chain> {
@@ -115,7 +115,7 @@ impl<M: Ancillary> RecordBuf<M> {
         Some(record.data)
     }
 
-    /// Takes up to `max` bytes of the first record. Its other parts come with its first byte.
+    /// Takes up to `max` bytes of the first record. Its ancillary data comes with its first byte.
     ///
     /// # Errors
     /// No buffers; then nothing has changed.
@@ -146,7 +146,7 @@ impl<M: Ancillary> RecordBuf<M> {
         Some(record)
     }
 
-    /// Empties it. The records are to be dropped when no lock is held.
+    /// Empties it. The caller must drop the records when it holds no lock.
     #[doc(alias = "sbflush")]
     #[must_use = "they are to be dropped without a lock"]
     pub(crate) fn flush(&mut self) -> VecDeque<QueuedRecord<M>> {

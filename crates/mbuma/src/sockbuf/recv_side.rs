@@ -1,6 +1,6 @@
-//! The receive side of a datagram socket: a [`RecordBuf`] under a lock, with the readers that wait for it.
+//! The receive side of a datagram socket: a [`RecordBuf`] under a lock, with its waiting readers.
 //!
-//! Wakers are handed back, to be called when no lock is held. They are handed back exactly when the buffer stops being empty.
+//! When the buffer stops being empty, the wakers are returned, and the caller calls them when it holds no lock.
 //!
 //! Locks: `inner` (UDP). Source: the sockbuf of 4.4BSD's datagram sockets.
 
@@ -33,7 +33,7 @@ struct ReceiveQueue<M> {
 }
 
 impl<M: Ancillary> RecvSide<M> {
-    /// An empty one that takes `records_max` messages, or as many as come to 2 MiB.
+    /// An empty one that takes `records_max` messages, or 2 MiB of messages if that is less.
     pub(crate) fn new(records_max: usize) -> Self {
         let inner = ReceiveQueue {
             buf: RecordBuf::new(HIWAT, records_max),
@@ -44,7 +44,7 @@ impl<M: Ancillary> RecvSide<M> {
         }
     }
 
-    /// Adds a message. Returns the readers to wake.
+    /// Adds a message. Returns the wakers of the readers.
     ///
     /// # Errors
     /// It is full; the message comes back, to be dropped.
@@ -62,7 +62,7 @@ impl<M: Ancillary> RecvSide<M> {
         })
     }
 
-    /// Takes the oldest message. If there is none, the call that waits is told when one comes.
+    /// Takes the oldest message. If there is none, `waiting` is woken when one comes.
     pub(crate) fn pop(
         &self,
         giant: &Giant,
@@ -76,7 +76,7 @@ impl<M: Ancillary> RecvSide<M> {
         record
     }
 
-    /// The future waits no more.
+    /// Removes the waker of a future.
     pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
         let old = self.inner.lock(giant).readers.forget(Want::Read, id);
         drop(old);
@@ -88,19 +88,19 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock_inside().buf.is_empty()
     }
 
-    /// Sets the waker that stays. It comes back, to be called at once, if there is a message already.
+    /// Sets the waker that stays. If there is a message already, the waker comes back, to be called at once.
     #[must_use]
     pub(crate) fn set_waker(&self, giant: &Giant, waker: Waker) -> Option<Waker> {
         let mut inner = self.inner.lock(giant);
         let now = (!inner.buf.is_empty()).then(|| waker.clone());
-        // The old waker's drop is its owner's code: it runs when the lock is released.
+        // Dropping the old waker runs its owner's code, so it is dropped after the lock is released.
         let old = inner.readers.keep(Want::Read, Some(waker));
         drop(inner);
         drop(old);
         now
     }
 
-    /// Drops all messages, and wakes no reader any more.
+    /// Drops all messages and all wakers.
     pub(crate) fn close(&self, giant: &Giant) {
         let mut inner = self.inner.lock(giant);
         let records = inner.buf.flush();

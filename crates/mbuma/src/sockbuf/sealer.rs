@@ -1,8 +1,8 @@
-//! Records of a stream that are sealed when they are first sent, and the trait that seals them.
+//! Records of a stream that are sealed at their first transmission, and the trait that seals them.
 //!
-//! The record's place in the stream has its length on the wire from the start, so sequence numbers, room and the FIN's place
-//! are known; its bytes come at the first transmission, which replaces the record by them. So a retransmission shares bytes,
-//! and nothing is ever sealed twice.
+//! A record occupies its length on the wire from the start, so sequence numbers, room and the FIN's place are known.
+//! The first transmission seals it and puts the sealed bytes in its place. So a retransmission shares these bytes, and
+//! no record is sealed twice.
 
 use std::io;
 
@@ -13,17 +13,17 @@ use mbuf::{Chain, MapError, MbufPool, Mixed, NoBufs};
 pub(crate) struct PlainRecord {
     /// The type of its content, in the numbers of its protocol.
     pub(crate) kind: u8,
-    /// Bytes that it will be.
+    /// Its length in bytes once it is sealed.
     pub(crate) wire_len: usize,
     pub(crate) plain: Chain<Mixed>,
 }
 
 /// Seals records, in the order of the stream.
 pub(crate) trait Sealer {
-    /// The bytes of the record, as many as were said.
+    /// Seals the record. The result has the announced length.
     ///
     /// # Errors
-    /// [`SealError::NoBufs`], and nothing has changed; the other ones are the end of the stream.
+    /// [`SealError::NoBufs`]: nothing has changed, and the caller may try again. The other errors end the stream.
     fn seal(&mut self, pool: &MbufPool, record: &PlainRecord) -> Result<Chain, SealError>;
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum SealError {
     NoBufs,
     /// The pages can't be read.
     Read(#[expect(dead_code, reason = "for a test's output")] io::Error),
-    /// There is nothing to seal with.
+    /// There is no sealer.
     Failed,
 }
 

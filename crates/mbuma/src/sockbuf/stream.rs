@@ -12,10 +12,10 @@
 //! |---|---|
 //! | mapped | shared with a segment, copied, read |
 //! | ready, not mapped | [`StreamBuf::map_ready`] maps pages, and seals records |
-//! | claimed, not ready | nothing: their place is taken, their contents come by [`StreamBuf::fill`] |
+//! | claimed, not ready | nothing: their place is reserved, [`StreamBuf::fill`] brings their contents |
 //!
-//! A claim has its place in the stream and takes room from the moment it is made: data that is appended later comes behind it,
-//! and so does a FIN. Claims are filled in any order.
+//! A claim has its place in the stream and uses room as soon as it is made: data that is appended later follows it, and
+//! so does a FIN. Claims may be filled in any order.
 //!
 //! Invariants ([`StreamBuf::is_valid`]): there is no tail, or its first part is not mapped bytes. `ready <= claimed`.
 //! Locks: the owner's. Source: M_NOTREADY and M_EXTPG of FreeBSD.
@@ -29,23 +29,23 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
-/// Bytes in order, and how many there may be.
+/// Bytes in order, with their limit.
 #[doc(alias = "sockbuf")]
 #[derive(Debug)]
 pub(crate) struct StreamBuf {
     mapped: Chain,
-    /// A stream of mapped bytes alone has none, so each operation on one costs a test.
+    /// None while all bytes are mapped, so an operation on such a stream pays only for one test.
     tail: Option<Box<Tail>>,
     hiwat: u32,
-    /// The number of the claim that was made last. It wraps: an identifier is good while its claim is in the buffer.
+    /// The number of the last claim. It may wrap, because an identifier is valid only while its claim is in the buffer.
     last_claim: u32,
 }
 
-/// The largest limit of a buffer; one addition must be smaller. A buffer that one addition overfills then still has fewer than
+/// The largest limit of a buffer, and a bound on one addition. A full buffer with one more addition thus has fewer than
 /// the 2^31 bytes that sequence numbers can order.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
-/// Names a claim. It can be filled once.
+/// Names a claim, which can be filled once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what is behind the claim is not ready until the claim is filled"]
 pub(crate) struct ClaimId(u32);
@@ -55,11 +55,11 @@ pub(crate) struct ClaimId(u32);
 pub(crate) enum FillError {
     /// The buffer was emptied since.
     Gone,
-    /// The data is not as long as the claim.
+    /// The data and the claim differ in length.
     WrongLength,
 }
 
-/// The content of a buffer: to be dropped when no lock is held.
+/// The content of a buffer, to be dropped when no lock is held.
 #[derive(Debug, Default)]
 #[must_use = "it is to be dropped without a lock"]
 pub(crate) struct Flushed {
@@ -87,7 +87,7 @@ impl StreamBuf {
         self.hiwat as usize
     }
 
-    /// Sets how many bytes it may hold, [`BYTES_MAX`] at most. Its content stays.
+    /// Sets its limit, at most [`BYTES_MAX`]. Its content stays.
     #[doc(alias = "sbreserve")]
     pub(crate) fn set_hiwat(&mut self, hiwat: usize) {
         self.hiwat = hiwat.min(BYTES_MAX) as u32;
@@ -100,14 +100,14 @@ impl StreamBuf {
         self.mapped.len() + self.tail.as_ref().map_or(0, |tail| tail.ready())
     }
 
-    /// All bytes that have their place.
+    /// All bytes, claims included.
     #[doc(alias = "sb_ccc")]
     #[inline]
     pub(crate) fn claimed(&self) -> usize {
         self.mapped.len() + self.tail.as_ref().map_or(0, |tail| tail.claimed())
     }
 
-    /// Whether no byte has a place.
+    /// Whether there is no byte and no claim.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.mapped.is_empty() && self.tail.is_none()
@@ -127,7 +127,7 @@ impl StreamBuf {
         self.hiwat().saturating_sub(used)
     }
 
-    /// Takes data over, and copies data that pins much more memory than it has bytes.
+    /// Appends data. Data that pins much more memory than it has bytes is copied.
     #[doc(alias = "sbappendstream")]
     #[inline]
     pub(crate) fn append(&mut self, pool: &MbufPool, data: Chain) {
@@ -154,13 +154,13 @@ impl StreamBuf {
         Ok(())
     }
 
-    /// Copies bytes from `off` on, all of them mapped, to `to`; false if there are too few.
+    /// Copies mapped bytes from `off` on to `to`; false if there are too few.
     #[inline]
     pub(crate) fn copy_to(&self, off: usize, to: &mut [u8]) -> bool {
         self.mapped.copy_to(off, to)
     }
 
-    /// References to `len` bytes from `off` on, all of them mapped.
+    /// References to `len` mapped bytes from `off` on.
     ///
     /// # Errors
     /// No buffers.
@@ -170,8 +170,7 @@ impl StreamBuf {
         self.mapped.share(off, len)
     }
 
-    /// A packet with a copy of the same bytes, if they are so few that they fit into its first mbuf behind `room` bytes for
-    /// headers.
+    /// A packet with a copy of these bytes, if they fit into its first mbuf after `room` bytes for headers.
     ///
     /// # Errors
     /// No buffers.
@@ -207,7 +206,7 @@ impl StreamBuf {
         self.mapped.take_front(n)
     }
 
-    /// Empties it. Claims that were not filled are gone.
+    /// Empties it, also of claims that were not filled.
     #[doc(alias = "sbflush")]
     pub(crate) fn flush(&mut self) -> Flushed {
         Flushed {
@@ -216,7 +215,7 @@ impl StreamBuf {
         }
     }
 
-    /// Moves what has become mapped and ready at the front of the tail to where it can be shared.
+    /// Moves mapped, ready bytes from the front of the tail to the mapped part.
     fn settle(&mut self) {
         let Some(tail) = &mut self.tail else { return };
         while let Some(bytes) = tail.pop_bytes() {
@@ -228,9 +227,9 @@ impl StreamBuf {
     }
 }
 
-// Calls for pages, records, and jobs that fill a buffer later.
+// Methods for pages, records, and jobs that fill a buffer later.
 impl StreamBuf {
-    /// Takes over data that may lie in pages; it is ready. [`StreamBuf::map_ready`] maps it.
+    /// Appends data that may lie in pages, and is ready. [`StreamBuf::map_ready`] maps it.
     pub(crate) fn append_mixed(&mut self, pool: &MbufPool, data: Chain<Mixed>) {
         match data.try_into_mapped() {
             Ok(data) => self.append(pool, data),
@@ -238,12 +237,12 @@ impl StreamBuf {
         }
     }
 
-    /// Takes over a record, which is ready; [`StreamBuf::map_ready`] seals it.
+    /// Appends a record, which is ready; [`StreamBuf::map_ready`] seals it.
     pub(crate) fn append_record(&mut self, record: PlainRecord) {
         self.tail.get_or_insert_default().append_record(record);
     }
 
-    /// Whether something that is ready is not mapped before byte `upto`.
+    /// Whether a byte before `upto` is ready and not mapped.
     #[inline]
     pub(crate) fn is_to_map(&self, upto: usize) -> bool {
         self.tail.is_some() && self.mapped.len() < upto
@@ -254,7 +253,7 @@ impl StreamBuf {
         self.mapped.len()
     }
 
-    /// Takes the place of `len` bytes whose contents come later.
+    /// Reserves the place of `len` bytes whose contents come later.
     pub(crate) fn claim(&mut self, len: u32) -> ClaimId {
         self.last_claim = self.last_claim.wrapping_add(1);
         let tail = self.tail.get_or_insert_default();
@@ -262,10 +261,10 @@ impl StreamBuf {
         ClaimId(self.last_claim)
     }
 
-    /// Puts the contents of a claim in its place, in any order. Data may have become ready by it.
+    /// Puts contents in the place of a claim; claims may be filled in any order. Data may become ready by it.
     ///
     /// # Errors
-    /// See [`FillError`]; the data is gone, and a claim of another length is still not filled.
+    /// See [`FillError`]; the data is dropped, and a claim of another length stays unfilled.
     pub(crate) fn fill(&mut self, id: &ClaimId, data: Chain<Mixed>) -> Result<(), FillError> {
         let tail = self.tail.as_mut().ok_or(FillError::Gone)?;
         tail.fill(id.0, data)?;
@@ -273,11 +272,11 @@ impl StreamBuf {
         Ok(())
     }
 
-    /// Maps what is ready of the first `upto` bytes: as much of it as can be had, by whole mbufs and records. It reads pages
-    /// that are not in memory, and seals records with `sealer`.
+    /// Maps the ready part of the first `upto` bytes, by whole mbufs and records, as far as that succeeds. It reads
+    /// pages that are not in memory, and seals records with `sealer`.
     ///
     /// # Errors
-    /// See [`SealError`]. Pages that were mapped before stay so.
+    /// See [`SealError`]. Pages that were mapped before the error stay mapped.
     pub(crate) fn map_ready(
         &mut self,
         pool: &MbufPool,
@@ -299,7 +298,7 @@ impl StreamBuf {
         Ok(())
     }
 
-    /// Whether the counts are true.
+    /// Whether the counts agree with the content.
     #[cfg(test)]
     pub(crate) fn is_valid(&self) -> bool {
         self.mapped.is_valid() && self.tail.as_ref().is_none_or(|tail| tail.is_valid())

@@ -1,7 +1,7 @@
-//! Addresses of interfaces, and the groups that they are in, which come and go while the stack runs.
+//! Adds and removes addresses and groups of interfaces while the stack runs.
 //!
-//! Locks: the list of addresses (IFADDR), then the routes (ROUTE), one after the other. An address is the interface's before
-//! a route leads to it, and as long as one does.
+//! Locks: the list of addresses (IFADDR), then the routes (ROUTE), one after the other. The interface has an address
+//! before a route leads to the address, and keeps it as long as the route exists.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,12 +16,13 @@ use crate::network;
 use crate::route::{RouteAddr, Routes};
 use crate::stack::Stack;
 
-/// Why an address can't be added or removed, or a group joined.
+/// The error of adding or removing an address, or of joining a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddrError {
     /// There is no such interface.
     NoInterface,
-    /// No interface, or not this one, can have such an address; or more bits of prefix than it has; or it is no group.
+    /// This interface, or any interface, can't have such an address; or the prefix is too long; or the address is no
+    /// group.
     BadAddress,
     /// The interface has it already.
     Exists,
@@ -46,8 +47,9 @@ impl fmt::Display for AddrError {
 impl std::error::Error for AddrError {}
 
 impl Stack {
-    /// Gives an interface one more address, with the length of its network's prefix, and announces it on the link. It is
-    /// good at once: no other station is asked whether it has it. The first address of IPv6 brings a link-local one.
+    /// Adds an address, with the length of its network's prefix, to an interface, and announces it on the link. The
+    /// interface uses the address at once, without a probe for duplicates. With the first IPv6 address the interface
+    /// also gets a link-local one.
     ///
     /// ```
     /// use std::net::Ipv4Addr;
@@ -87,7 +89,7 @@ impl Stack {
         }
         self.forget_if_gone(&ifp);
         drop(giant);
-        // One that is being probed for is the interface's later.
+        // A tentative address becomes the interface's later.
         if network::is_local(&self.0, addr) {
             self.announce_from(&ifp, [addr].into_iter());
         }
@@ -113,9 +115,9 @@ impl Stack {
         Ok(())
     }
 
-    /// Takes an address from an interface, and the routes that came with it. Sockets that are bound to it stay, and get no
-    /// more packets; connections from it end when their timers say so. Without its last address of IPv6 an interface takes
-    /// no part in IPv6.
+    /// Removes an address from an interface, with its routes. Sockets that are bound to it stay, and get no more
+    /// packets; connections from it end by their timers. Removing the last IPv6 address turns IPv6 off on the
+    /// interface.
     ///
     /// # Errors
     /// [`AddrError::NoInterface`], [`AddrError::NotFound`].
@@ -143,7 +145,7 @@ impl Stack {
         Ok(())
     }
 
-    /// An interface's addresses, each with the length of its network's prefix, IPv4's first; none if there is no such
+    /// An interface's addresses, each with the length of its network's prefix, IPv4 first; none if there is no such
     /// interface.
     #[doc(alias = "SIOCGIFCONF")]
     pub fn addresses(&self, index: IfIndex) -> Vec<(IpAddr, u8)> {
@@ -158,13 +160,13 @@ impl Stack {
             .collect()
     }
 
-    /// Joins a group of IPv6 on an interface, until the result is dropped: datagrams to it then reach sockets that are
-    /// bound to their port on all addresses, and messages to it [`icmp6_bind`](Stack::icmp6_bind)'s. Several members on one
-    /// interface are possible.
+    /// Joins an IPv6 group on an interface, until the result is dropped. Datagrams to the group then reach sockets that
+    /// are bound to their port on all addresses, and ICMPv6 messages reach sockets of
+    /// [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
     ///
     /// # Errors
-    /// [`AddrError::NoInterface`], [`AddrError::BadAddress`] for an address that is no group, or one of a group inside of
-    /// hosts, [`AddrError::Full`].
+    /// [`AddrError::NoInterface`]; [`AddrError::BadAddress`] for an address that is no group, or a group of
+    /// interface-local scope; [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
     pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
         let giant = self.0.enter_giant();
@@ -186,7 +188,7 @@ impl Stack {
     }
 }
 
-/// That an interface is in a group: [`Stack::join_group`]. Dropping it leaves the group, if no other member is there.
+/// A membership of a group: see [`Stack::join_group`]. Dropping the last one of an interface leaves the group.
 #[must_use = "dropping it leaves the group"]
 pub struct Membership {
     stack: Stack,

@@ -1,7 +1,7 @@
-//! Interfaces that come and go.
+//! Attaches and detaches interfaces.
 //!
-//! Locks: the list of interfaces (INTERFACES). A detached interface is marked before its routes go, and its routes go
-//! before the packets that wait for its neighbours: a thread that finds the interface later finds it marked.
+//! Locks: the list of interfaces (INTERFACES). Detaching marks the interface, then removes its routes, then drops the
+//! packets that wait for its neighbours. So a thread that finds the interface later finds it marked.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -19,14 +19,13 @@ use crate::neighbour::Tables;
 use crate::stack::Stack;
 
 impl Stack {
-    /// Attaches a device. Its connected networks become routes. The index is new: it will never be
-    /// another interface's.
+    /// Attaches a device. Its connected networks become routes. The index is never used again for another interface.
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
         self.attach_queues(vec![device], config)
     }
 
-    /// Attaches a device of several queues: `devices` are its queues, all with the same capabilities. A
-    /// flow's frames all leave through one of them, in order.
+    /// Attaches a device with several queues: `devices` are its queues, all with the same capabilities. All frames of a
+    /// flow leave through one of them, in order.
     ///
     /// # Panics
     /// If `devices` is empty.
@@ -42,7 +41,7 @@ impl Stack {
         let _giant = self.0.enter_giant();
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
-        // An interface without IPv6 draws nothing.
+        // An interface without IPv6 draws no random number.
         let reachable = match config.addrs6.is_empty() && config.autoconf.is_none() {
             true => Duration::ZERO,
             false => self.reachable_time(),
@@ -61,7 +60,7 @@ impl Stack {
         index
     }
 
-    /// An interface that configures itself begins with these addresses, and its link-local one, which comes first.
+    /// An interface that configures itself begins with its link-local address and then these.
     fn begin_host6(&self, ifp: &Arc<Ifnet>, wanted: Vec<IfAddr<Ipv6Addr>>) {
         if ifp.host6.is_some() {
             let link_local = missing_link_local(&wanted, ifp.mac);
@@ -70,8 +69,8 @@ impl Stack {
         }
     }
 
-    /// Takes an interface away: its routes go, and packets queued on it, in either direction, are
-    /// dropped and counted. A thread that is inside of it now finishes without it.
+    /// Detaches an interface: removes its routes, and drops and counts the packets that are queued on it in either
+    /// direction. A thread that uses the interface at this moment finishes with an error or a drop.
     #[doc(alias = "if_detach")]
     pub fn detach(&self, index: IfIndex) {
         let giant = self.0.enter_giant();
@@ -89,7 +88,7 @@ impl Stack {
         }
         self.0.routes.remove_interface(index);
         self.0.routes6.remove_interface(index);
-        // Routes first: a look-up from now on finds another.
+        // The routes are removed first, so that later look-ups do not find this interface.
         self.0.tcp.forget_interface(index);
         self.0.udp.table.forget_interface(index);
         drop(giant);
@@ -102,9 +101,9 @@ impl Stack {
         self.0.drops.add(DropReason::NoInterface, waited);
     }
 
-    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3, RFC 4861 7.2.6), so that a station
-    /// that knew them at another place sends here from now on. An epair's end does so when it is attached;
-    /// for other devices the program that knows that the link is up must.
+    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3, RFC 4861 7.2.6), so that stations
+    /// with old entries send here from now on. Attaching an epair's end does this; for other devices the program must
+    /// call it when the link is up.
     #[doc(alias = "arp_ifinit")]
     pub fn announce(&self, index: IfIndex) {
         if let Some(ifp) = self.0.interface(index) {
@@ -114,7 +113,7 @@ impl Stack {
         }
     }
 
-    /// Announces these addresses of the interface, if it is on a link on which there are neighbours.
+    /// Announces these addresses of the interface, if its link has neighbours.
     pub(super) fn announce_from(&self, ifp: &Arc<Ifnet>, addrs: impl Iterator<Item = IpAddr>) {
         if ifp.medium != Medium::Ethernet || ifp.is_loopback() {
             return;

@@ -1,4 +1,4 @@
-//! The driver of a stack that has no loop of its own: the threads of a runtime, as the stack sees them.
+//! The driver of a stack, which has no loop of its own: the threads of a runtime, as the stack sees them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,18 +15,18 @@ pub(crate) trait Driver: Send + Sync {
     /// The descriptor can't be watched.
     fn watch(&self, stack: &Stack, queue: RxQueue, fd: OwnedFd) -> io::Result<()>;
 
-    /// Lets go of an interface's queues. No thread is inside of them when it returns.
+    /// Releases an interface's queues. No thread uses them when this returns.
     fn forget(&self, stack: &Stack, index: IfIndex);
 }
 
 impl Stack {
-    /// Says by whose threads it is driven; once. The stack does not keep the driver alive, which has the stack.
+    /// Sets the driver of the stack, once. The reference is weak, because the driver holds the stack.
     pub(crate) fn set_driver(&self, driver: Weak<dyn Driver>) {
-        // A second one would be a bug of this crate, and is not believed.
+        // A second driver would be a bug of this crate, and is ignored.
         let _ = self.0.driver.set(driver);
     }
 
-    /// Its driver, as long as that lives.
+    /// Its driver, while that exists.
     pub(crate) fn driver(&self) -> Option<Arc<dyn Driver>> {
         self.0.driver.get()?.upgrade()
     }

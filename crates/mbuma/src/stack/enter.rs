@@ -1,4 +1,4 @@
-//! Entries into a stack: a batch and its end, Giant without a batch, a protocol's input.
+//! Entries into a stack: a batch and its end, Giant without a batch, and the input of a protocol.
 //!
 //! The end of a batch, in this order, until nothing is left: deferred work, packets that were queued, transmits; then,
 //! without Giant, CPUs and wakers.
@@ -13,16 +13,16 @@ use crate::dispatch;
 use crate::ether::transmit;
 use crate::state::StackState;
 
-/// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
+/// Rounds of packets from this stack to itself after which pending transmits and wakeups are done anyway.
 const ROUNDS_MAX: usize = 64;
 
 impl StackState {
     /// Runs `f` as one batch and does the deferred work after it.
     #[track_caller]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
-        // First, so that the batch has the time at which it has Giant.
+        // Giant first, so that the batch's time is not before the wait for Giant.
         let giant = self.config.giant.enter();
-        // Not moved: copying it would often cost more than the work done in it.
+        // The batch is not moved, because copying it would often cost more than its work.
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
         finish(&mut batch);
@@ -31,7 +31,7 @@ impl StackState {
         result
     }
 
-    /// For a call that needs no batch: it is under Giant as long as the guard lives, if that is over the stack.
+    /// Takes Giant, if it is over the stack, for a call that needs no batch. The guard's drop releases it.
     #[track_caller]
     pub(crate) fn enter_giant(&self) -> GiantGuard<'_> {
         self.config.giant.enter()
@@ -43,7 +43,7 @@ impl StackState {
         &self.config.giant
     }
 
-    /// A protocol's input: under Giant as long as the guard lives, if it needs that.
+    /// Takes Giant for a protocol's input, if that needs it. The guard's drop releases it.
     #[track_caller]
     pub(crate) fn enter_protocol(&self, protocol: Protocol) -> GiantGuard<'_> {
         let component = self.components.protocol(protocol);
@@ -51,15 +51,15 @@ impl StackState {
     }
 }
 
-/// Does all deferred work but wakeups. That may queue frames, and packets to ourselves may defer more work: so it repeats until
-/// nothing is left.
+/// Does all deferred work except wakeups. The work may queue frames, and packets to this stack itself may defer more
+/// work, so this repeats until none is left.
 fn finish(batch: &mut Batch<'_>) {
     for round in 1_usize.. {
         while let Some(work) = batch.deferred.pop() {
             work.run(batch);
         }
         if dispatch::settle(batch) {
-            // Other threads may add packets to ourselves for ever: frames and wakeups must not wait for the last one.
+            // Other threads may add such packets for ever, and frames and wakeups must not wait for the last one.
             if round.is_multiple_of(ROUNDS_MAX) {
                 while transmit(batch) {}
                 wake(batch);
@@ -72,7 +72,7 @@ fn finish(batch: &mut Batch<'_>) {
     batch.stack.netisr.count(batch.cpu.index, counts);
 }
 
-/// Tells one interface to transmit; false if none has to be told.
+/// Lets one interface transmit; false if none has frames.
 fn transmit(batch: &mut Batch<'_>) -> bool {
     let Some((ifp, queue)) = batch.transmits.pop() else {
         return false;

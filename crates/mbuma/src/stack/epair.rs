@@ -1,7 +1,7 @@
 //! An end of an [epair](crate::device::epair) in a stack.
 //!
-//! Invariants: the end refers to its stack weakly, so that a stack ends though it is joined; a driver whose stack is gone
-//! stops. Locks: none held here.
+//! Invariants: the end has a weak reference to its stack, so that a joined stack can end; a driver stops if its stack
+//! is gone. Locks: none held here.
 
 use std::sync::{Arc, Weak};
 
@@ -30,10 +30,9 @@ impl Attachment for StackInterface {
 }
 
 impl EpairEnd {
-    /// Attaches this end to a stack, where `input` takes in arriving packets. An end that is attached
-    /// already moves: packets that wait where it was are dropped and counted there. It keeps the Ethernet
-    /// address that it had, or that the first stack drew for it, unless `config` has another: neighbours
-    /// do not notice the move.
+    /// Attaches this end to a stack, where `input` takes in arriving packets. An attached end moves: packets that wait
+    /// in its former stack are dropped and counted there. The end keeps its Ethernet address, which the first stack may
+    /// have drawn, unless `config` has another. So neighbours do not notice the move.
     #[doc(alias = "if_vmove")]
     pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> IfIndex {
         self.detach();
@@ -56,7 +55,7 @@ fn stack_driver(stack: &Stack, index: IfIndex) -> impl Fn() -> bool + Send + Syn
         let Some(stack) = stack.upgrade() else {
             return false;
         };
-        // An error says that the interface, or the other end, is gone: no thread is to come for more.
+        // An error means that the interface or the other end is gone, so no more packets will come.
         Stack(stack).poll_interface(index, ALL).unwrap_or(false)
     }
 }

@@ -1,4 +1,4 @@
-//! Interfaces, set up in one expression, of a stack that a runtime drives.
+//! Sets up an interface of a stack that a runtime drives, in one expression.
 //!
 //! Locks: none.
 
@@ -21,7 +21,7 @@ use crate::stack::driver::Driver;
 /// A device's queue, and the descriptor that is readable when it has received something.
 type WatchedQueue = (Arc<dyn Device>, OwnedFd);
 
-/// A device that an interface is made on: an open TAP, or a tunnel's end.
+/// A device for an interface: an open TAP, or the end of a tunnel.
 pub trait IntoInterface: sealed::Queues {}
 
 impl IntoInterface for OpenTap {}
@@ -79,7 +79,7 @@ pub struct InterfaceBuilder<'s, D> {
 }
 
 impl Stack {
-    /// Begins an interface on a device. The runtime that made the stack takes in what it receives.
+    /// Begins an interface on a device. The runtime that made the stack takes in its frames.
     pub fn add_interface<D: IntoInterface>(&self, device: D) -> InterfaceBuilder<'_, D> {
         InterfaceBuilder {
             stack: self,
@@ -91,7 +91,7 @@ impl Stack {
 }
 
 impl<D: IntoInterface> InterfaceBuilder<'_, D> {
-    /// Gives it another name than its device's.
+    /// Sets the interface's name. Default: the device's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.config.name = name.into();
         self
@@ -115,13 +115,13 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         self
     }
 
-    /// Lets it answer for every address, as a gateway does that ends connections itself.
+    /// Lets it answer for every address, as a gateway does that terminates connections.
     pub fn accept_any(mut self) -> Self {
         self.config.accept_any = true;
         self
     }
 
-    /// Sends packets for networks that the stack is not on to this router.
+    /// Sets the default router.
     pub fn default_route(mut self, gateway: Ipv4Addr) -> Self {
         self.gateway = Some(gateway);
         self

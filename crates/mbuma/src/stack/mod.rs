@@ -43,7 +43,7 @@ pub use stats::StackStats;
 pub struct Stack(pub(crate) Arc<StackState>);
 
 impl Stack {
-    /// Makes a stack that can talk to itself, at 127.0.0.1 and all of 127/8, and to no other host yet.
+    /// Makes a stack that has the loopback interface (127/8, ::1) and no other interface yet.
     ///
     /// # Errors
     /// The buffer zones could not reserve their address space.
@@ -53,8 +53,8 @@ impl Stack {
         Ok(Self(state))
     }
 
-    /// Sets the waker for work that another thread gives to CPU `cpu`: packets, or a timer earlier than
-    /// those it had. It stays until another takes its place.
+    /// Sets the waker for work that another thread gives to CPU `cpu`: packets, or a timer earlier than its present
+    /// ones. The waker stays until it is replaced.
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`].

@@ -1,4 +1,5 @@
-//! How packets are handled: when and by which CPU, under Giant or not, and whether those for other hosts are forwarded.
+//! The policies for packets: when and by which CPU they are handled, whether under Giant, and whether packets for other
+//! hosts are forwarded.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,13 +27,13 @@ impl Stack {
         self.0.netisr.policy(protocol)
     }
 
-    /// Handles packets that wait for CPU `cpu`, about as many as `budget` says, as one batch. Returns whether
-    /// more wait: call it again then. The thread that is CPU `cpu` must call this when it was woken
-    /// ([`Stack::set_cpu_waker`]) and before it sleeps: packets that it queued for itself do not wake it. If others
-    /// call it too, each packet is still handled by one of them, and flows stay in order.
+    /// Handles packets that wait for CPU `cpu`, about as many as `budget` allows, as one batch. If it returns true,
+    /// more packets wait, and the caller must call it again. The thread that is CPU `cpu` must call this when it was
+    /// woken ([`Stack::set_cpu_waker`]), and before it sleeps, because packets that it queued for itself do not wake
+    /// it. If other threads call it too, each packet is still handled once, and flows stay in order.
     ///
-    /// A thread that is a CPU of several stacks must ask each of them ([`Stack::netisr_waits`]) before it sleeps: by
-    /// way of an epair one stack may leave packets with another, and a thread is not woken for its own work.
+    /// A thread that is a CPU of several stacks must check each of them ([`Stack::netisr_waits`]) before it sleeps: one
+    /// stack may queue packets for another by an epair, and a thread is not woken for its own work.
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`](crate::Config::cpus).
@@ -57,8 +58,8 @@ impl Stack {
         self.0.netisr.stats()
     }
 
-    /// Makes this stack a router, or a host again: whether it sends packets for other hosts on. Packets that
-    /// come in on an `accept_any` interface are for this stack in any case.
+    /// Makes this stack a router, which forwards packets for other hosts, or a host again. Packets that come in on an
+    /// `accept_any` interface are for this stack in any case.
     #[doc(alias = "net.inet.ip.forwarding")]
     pub fn set_forwarding(&self, on: bool) {
         self.0.ip4.forwarding.store(on, Ordering::Relaxed);
@@ -69,9 +70,8 @@ impl Stack {
         self.0.ip4.forwards()
     }
 
-    /// A waker that calls `waker` under this stack's Giant: for a callback that is not MP-safe. All such
-    /// callbacks exclude each other, and devices and protocols that are not MP-safe. `name` is for the
-    /// statistics.
+    /// A waker that calls `waker` under this stack's Giant, for a callback that is not MP-safe. Giant excludes all
+    /// other such callbacks, and devices and protocols that are not MP-safe. `name` is for the statistics.
     ///
     /// ```
     /// use std::task::Waker;
@@ -96,16 +96,16 @@ impl Stack {
         }))
     }
 
-    /// Whether the input of `protocol` runs without Giant, which is so from the start, or under it. IPv4 from
-    /// devices and from this stack itself are two.
+    /// Sets whether the input of `protocol` runs without Giant (the default) or under it. IPv4 from devices and from
+    /// this stack itself count as two protocols.
     #[doc(alias = "NETISR_MPSAFE")]
     pub fn set_mp_safe(&self, protocol: Protocol, mp_safe: bool) {
         self.0.components.protocol(protocol).set_mp_safe(mp_safe);
     }
 }
 
-/// Handles all waiting packets, for a stack that one thread drives. New packets that they cause may wait
-/// again: after some rounds the caller is to come back.
+/// Handles all waiting packets, for a stack that one thread drives. Handling may queue new packets; after a bounded
+/// number of rounds this returns, and the caller must call again.
 pub(crate) fn run_all(stack: &StackState) {
     const ROUNDS: usize = 16;
     for _ in 0..ROUNDS {

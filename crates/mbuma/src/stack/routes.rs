@@ -10,8 +10,7 @@ use crate::route::{Entry, RouteAddr, RouteEntry, RouteError, RouteKind, RouteRef
 use crate::stack::Stack;
 
 impl Stack {
-    /// Adds a route. The most precise route wins; one that came with an interface's address goes
-    /// before another to the same network.
+    /// Adds a route. The most specific route wins; among routes to the same network, that of an interface's address.
     ///
     /// # Errors
     /// See [`RouteError`].
@@ -31,7 +30,7 @@ impl Stack {
         kind: RouteKind<Ipv6Addr>,
     ) -> Result<(), RouteError> {
         if is_link_local6(net.addr) || net.addr.is_multicast() {
-            // Each link has such a network of its own, which a zone names.
+            // The link-local network exists on each link; a zone distinguishes them.
             return Err(RouteError::BadNetwork);
         }
         let may_be_router = |gateway, ifp: &Ifnet| self.may_be_router6(gateway, ifp);
@@ -108,8 +107,7 @@ impl Stack {
         self.0.routes6.list()
     }
 
-    /// Sends everything without a more precise route, of the gateway's version of IP, to `gateway`, which is on interface
-    /// `index`.
+    /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`.
     pub fn add_default_route(&self, index: IfIndex, gateway: impl Into<IpAddr>) {
         let _giant = self.0.enter_giant();
         if let Some(ifp) = self.0.interface(index) {
@@ -121,7 +119,7 @@ impl Stack {
         }
     }
 
-    /// An interface may have been detached, and its routes removed, before the last one came.
+    /// The interface may have been detached, and its routes removed, before this route was added.
     pub(super) fn forget_if_gone(&self, ifp: &Ifnet) {
         if ifp.is_gone() {
             self.0.routes.remove_interface(ifp.index);

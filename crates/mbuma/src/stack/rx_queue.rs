@@ -1,13 +1,12 @@
-//! A receive queue of an interface, and the thread that takes in its packets.
+//! A receive queue of an interface, for the thread that takes in its packets.
 //!
-//! For the thread that drives a stack. The device is called with no lock but Giant held; ether/input inside of a
-//! [`Batch`](crate::batch::Batch).
+//! The device is called with no lock held but Giant; ether/input runs inside of a [`Batch`](crate::batch::Batch).
 //!
-//! A thread that polls again and again keeps an [`RxQueue`]: looking the interface up and counting a reference to it
-//! each time costs a small packet more than its frame does.
+//! A thread that polls repeatedly keeps an [`RxQueue`]: for a small packet, looking the interface up and counting a
+//! reference costs more than its frame does.
 //!
-//! Invariant: once the interface is detached, an [`RxQueue`] of it gives nothing but an error: its index is no
-//! other interface's, and neither is this. Locks: none here.
+//! Invariant: once the interface is detached, its [`RxQueue`]s return only errors, because its index is never used
+//! again. Locks: none here.
 
 use std::fmt;
 use std::io;
@@ -24,8 +23,8 @@ use crate::state::StackState;
 
 /// One of an interface's receive queues, which may be polled from any thread.
 ///
-/// The device lives at least as long, with its descriptor and the buffers that lie ready in it, also after
-/// [`Stack::detach`]. So a program must drop it once a poll fails, or before it waits for the device to be gone.
+/// This keeps the device alive, with its descriptor and its receive buffers, also after [`Stack::detach`]. So a program
+/// must drop it once a poll fails, or before it waits for the end of the device.
 #[derive(Clone)]
 pub struct RxQueue {
     stack: Arc<StackState>,
@@ -35,11 +34,10 @@ pub struct RxQueue {
 }
 
 impl RxQueue {
-    /// Takes in received frames, within `budget`, and runs them through the stack. Says whether more
-    /// may be waiting.
+    /// Takes in received frames, within `budget`, and runs them through the stack. Returns whether more may be waiting.
     ///
     /// # Errors
-    /// The device is broken, or the interface is gone: nothing will come any more.
+    /// The device is broken, or the interface is gone: no more frames will come.
     pub fn poll(&self, budget: Budget) -> io::Result<bool> {
         let Self { stack, ifp, queue } = self;
         if ifp.is_detached() {
@@ -52,7 +50,7 @@ impl RxQueue {
         if is_earlier(device.next_deadline(), before) {
             stack.wake_timers();
         }
-        // A poll for more mostly finds nothing: that is no entry.
+        // A repeated poll mostly finds nothing, and then needs no entry.
         if !frames.is_empty() {
             stack.enter(|batch| {
                 for frame in frames {
@@ -70,7 +68,7 @@ impl RxQueue {
 
 /// The methods for a runtime, which keeps queues.
 impl RxQueue {
-    /// That queue of an interface that has it.
+    /// The queue of this number, if the interface has it.
     pub(crate) fn new(stack: &Arc<StackState>, ifp: &Arc<Ifnet>, queue: usize) -> Self {
         let (stack, ifp) = (Arc::clone(stack), Arc::clone(ifp));
         Self { stack, ifp, queue }
@@ -102,8 +100,8 @@ fn not_found(what: &'static str) -> io::Error {
 }
 
 impl Stack {
-    /// Takes in frames that the device received, within `budget`, and runs them through the stack.
-    /// Says whether more may be waiting.
+    /// Takes in frames that the device received, within `budget`, and runs them through the stack. Returns whether more
+    /// may be waiting.
     ///
     /// # Errors
     /// The device is gone or broken, or there is no such interface.
@@ -119,7 +117,7 @@ impl Stack {
         self.rx_queue(index, queue)?.poll(budget)
     }
 
-    /// A queue of an interface, for a thread that polls it again and again: [`RxQueue::poll`] looks nothing up.
+    /// A queue of an interface, for a thread that polls it repeatedly: [`RxQueue::poll`] needs no look-up.
     ///
     /// # Errors
     /// There is no such interface, or it has no such queue.
@@ -133,8 +131,7 @@ impl Stack {
         Ok(RxQueue { stack, ifp, queue })
     }
 
-    /// Hands one frame in as if `index` had received it: for devices that push instead of being
-    /// polled, and for tests.
+    /// Takes in one frame as if `index` had received it, for devices that push instead of being polled, and for tests.
     pub fn input(&self, index: IfIndex, frame: Packet) {
         let Some(ifp) = self.0.interface(index) else {
             self.0.received.inc();

@@ -13,7 +13,7 @@ use crate::stack::Stack;
 use crate::tcp::{TcpHistogram, TcpInfo, TcpStats};
 
 impl Stack {
-    /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
+    /// Every present TCP connection, as `netstat -a` lists them: our end, the peer's end, and figures.
     pub fn connections(&self) -> Vec<(SocketAddr, SocketAddr, TcpInfo)> {
         let _giant = self.0.enter_giant();
         let all = self.0.tcp.table.all();
@@ -62,14 +62,14 @@ pub struct StackStats {
     pub received: u64,
     /// Packets that reached their socket or protocol.
     pub delivered: u64,
-    /// Packets for other hosts, sent on: `received = delivered + dropped + forwarded`,
-    /// as far as the dropped ones were on their way in.
+    /// Forwarded packets: `received = delivered + forwarded + dropped`, where dropped counts only packets on their way
+    /// in.
     pub forwarded: u64,
     /// Packets dropped, by reason, on the way in or out.
     pub dropped: Vec<(DropReason, u64)>,
     /// Each interface that was attached.
     pub interfaces: Vec<IfStats>,
-    /// How packets got to protocols, by CPU and protocol.
+    /// How packets were dispatched, by CPU and protocol.
     pub netisr: Vec<WorkStats>,
     /// The loopback interface: every packet from this stack to itself.
     pub loopback: IfStats,
@@ -79,6 +79,6 @@ pub struct StackStats {
     pub tcp_histograms: Vec<TcpHistogram>,
     /// Buffers.
     pub pool: PoolStats,
-    /// Which components run under Giant.
+    /// The components that run under Giant.
     pub giant: GiantStats,
 }

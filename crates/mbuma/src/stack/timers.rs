@@ -1,4 +1,4 @@
-//! Timers: those due on a CPU, and the time of the next.
+//! Runs the timers that are due on a CPU, and returns the time of the next.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::stack::policy::run_all;
 use crate::stack::{RxQueue, Stack};
 use crate::state::SHARED_TIMERS_CPU;
 
-/// The frames that one device may pass on of its own before other timers run.
+/// The budget of delayed frames for one device, before other timers run.
 const DUE_BUDGET: Budget = Budget {
     frames: 64,
     bytes: 1 << 20,
 };
 
 impl Stack {
-    /// Handles packets that wait for any CPU, and runs timers that are due, of all CPUs. Returns when the next
-    /// one is: call again then at the latest, or earlier if anything else was called meanwhile.
+    /// Handles packets that wait for any CPU, and runs the due timers of all CPUs. Returns the time of the next timer:
+    /// the caller must call again by then, or earlier if it called anything else meanwhile.
     pub fn poll(&self) -> Option<Time> {
         run_all(&self.0);
         let next = self.next_deadline();
-        // Mostly no timer is due: then the stack is not entered.
+        // Mostly no timer is due, and then the stack is not entered.
         if next.is_none_or(|at| at > self.now()) {
             return next;
         }
@@ -31,10 +31,9 @@ impl Stack {
         self.next_deadline()
     }
 
-    /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
-    /// of parts without a CPU of their own (neighbours, reassembly, devices that pass on frames of their own). Returns
-    /// when its next one is. A thread that sets an earlier one meanwhile calls the CPU's
-    /// [waker](Stack::set_cpu_waker).
+    /// Runs the due timers of CPU `cpu`: those that connections set there and, on CPU 0, shared timers (neighbours,
+    /// reassembly, devices that delay frames). Returns the time of the CPU's next timer. A thread that later sets an
+    /// earlier one calls the CPU's [waker](Stack::set_cpu_waker).
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`](crate::config::Config::cpus).
@@ -65,8 +64,8 @@ impl Stack {
         });
     }
 
-    /// Receives from devices that have frames to pass on now, though none came. The caller need not wait for
-    /// frames in a broken device: the next poll of it fails.
+    /// Receives from devices whose delayed frames are due. An error of a broken device is ignored here: the next poll
+    /// of it fails too.
     fn receive_due(&self) {
         let now = self.now();
         for ifp in self.interfaces_due(now, Ifnet::device_deadline) {
@@ -77,7 +76,7 @@ impl Stack {
         }
     }
 
-    /// The interfaces whose deadline has come: mostly none, and then nothing is allocated.
+    /// The interfaces whose deadline has passed: mostly none, and then nothing is allocated.
     fn interfaces_due(
         &self,
         now: Time,
@@ -88,7 +87,7 @@ impl Stack {
         interfaces.iter().filter(due).map(Arc::clone).collect()
     }
 
-    /// When [`Stack::poll`] has something to do next.
+    /// The time at which [`Stack::poll`] must be called next.
     pub fn next_deadline(&self) -> Option<Time> {
         if self.0.netisr.waits_anywhere() {
             return Some(self.0.clock.now());
@@ -97,7 +96,7 @@ impl Stack {
         cpus.filter_map(|cpu| self.next_deadline_of(cpu)).min()
     }
 
-    /// When [`Stack::poll_timers`] has something to do next for CPU `cpu`.
+    /// The time at which [`Stack::poll_timers`] must be called next for CPU `cpu`.
     ///
     /// # Panics
     /// If there is no such CPU.

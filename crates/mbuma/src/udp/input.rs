@@ -1,8 +1,8 @@
-//! Datagrams that arrived, and errors about those that were sent.
+//! Handles received datagrams, and ICMP errors about sent ones.
 //!
-//! Invariants: each packet ends delivered or dropped, also one that a device merged from several
-//! datagrams of one flow (`tso_segsz`), which are handed over one by one.
-//! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
+//! Invariants: each packet ends delivered or dropped. If a device has merged several datagrams of one flow into one
+//! packet (`tso_segsz`), they are delivered one by one. Locks: none held over a call. Sources: RFC 768, RFC 1122
+//! section 4.1.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
     }
 }
 
-/// Checks the header and the checksum; cuts off what is behind the datagram.
+/// Checks the header and the checksum, and removes bytes after the datagram.
 fn parse<A: Address>(packet: &mut Packet, from: &Addressed<'_, A>) -> Result<Ends, DropReason> {
     let ip = &from.ip;
     packet
@@ -60,7 +60,8 @@ fn parse<A: Address>(packet: &mut Packet, from: &Addressed<'_, A>) -> Result<End
     packet.truncate(ip.header_len + len);
     let verified = packet.header().csum.contains(Csum::L4_VALID);
     let good = || match header.has_checksum() {
-        // Where it is required, zero is no checksum, though it may be the sum (RFC 8200 section 8.1).
+        // Where the checksum is required, zero means that it is missing, even if the sum would match (RFC 8200 section
+        // 8.1).
         false => A::SUM_OPTIONAL,
         true => checksum_ok(packet, from, header.len()),
     };
@@ -110,10 +111,10 @@ fn deliver(
     }
 }
 
-/// Queues a datagram, and sees to it that its readers are woken; false if there is no room.
+/// Queues a datagram and schedules the wakeup of its readers; false if there is no room.
 #[doc(alias = "udp_append")]
 pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arrived) -> bool {
-    // Little data must not pin a large cluster while it waits.
+    // Small data must not pin a large cluster while it waits.
     let mut payload = Chain::new();
     payload.append_compact(&batch.stack.pool, data);
     let record = QueuedRecord {
@@ -129,14 +130,14 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arriv
     }
 }
 
-/// An ICMP error about a datagram between these ends, of which the local one should be ours. The program that sent
-/// it may ask for the error (RFC 1122 4.1.3.3).
+/// Handles an ICMP error about a datagram between these ends; the local end should be ours. The program that sent the
+/// datagram may ask for the error (RFC 1122 4.1.3.3).
 #[doc(alias = "udp_ctlinput")]
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let ends = &quoted.ends;
     let (src, dst) = (ends.local(), ends.peer());
     let whose = match network::egress(batch.stack, dst) {
-        // Sent from an address that the interface towards `dst` answers for.
+        // The datagram was sent from a foreign address for which the interface towards `dst` answers.
         Some(egress) if !network::is_local(batch.stack, src.ip()) => {
             Whose::Foreign(egress.ifp.index)
         }
@@ -149,7 +150,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
         {
             network::path_mtu_reported(batch, ends, mtu);
         }
-        // If the queue is full, its owner has enough to read already.
+        // A full queue drops the error: its owner has others to read.
         if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }.into()) {
             batch.wake(wakes);
         }

@@ -31,11 +31,11 @@ pub struct Datagram {
     pub dst: SocketAddr,
     /// Its payload.
     pub payload: Chain,
-    /// Hops that it had left.
+    /// Its remaining hops.
     pub ttl: u8,
 }
 
-/// The fields that belong to a datagram's bytes while they wait.
+/// The fields of a datagram while it waits, beside its bytes.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     ends: Ends,
@@ -62,7 +62,7 @@ impl From<QueuedRecord<Arrived>> for Datagram {
     }
 }
 
-/// The error that came back instead of an answer to a datagram that was sent.
+/// An ICMP error about a datagram that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpError {
@@ -104,5 +104,5 @@ impl UdpState {
     }
 }
 
-/// The address of a socket that is bound to none in particular.
+/// The address of a socket that is bound to all addresses.
 pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));

@@ -44,8 +44,8 @@ pub(crate) fn run(
     route(batch, pcb, packet, ends)
 }
 
-/// Sends it the way that the last one went, if it goes to the same address. A thread that finds another sending
-/// looks the way up for itself.
+/// Sends a datagram by the kept route, if it has the same destination as the last one. If another thread is sending on
+/// the socket, this thread looks the route up itself.
 fn route(
     batch: &mut Batch<'_>,
     pcb: &UdpPcb,
@@ -65,7 +65,7 @@ fn route(
     network::output(batch, packet, ends, SERVICE, Some(cache))
 }
 
-/// The way to these depends on the sender too.
+/// The route to these destinations also depends on the source address.
 fn is_for_many(to: IpAddr) -> bool {
     match to {
         IpAddr::V4(to) => to.is_broadcast() || to.is_multicast(),
@@ -78,7 +78,7 @@ fn build(batch: &Batch<'_>, pcb: &UdpPcb, payload: Chain, ends: &Ends) -> Result
     let len = (UdpHeader::LEN + payload.len()) as u16;
     let mut header = UdpHeader::new(ends.local_port(), ends.peer_port(), len);
     let mut sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));
-    // Clients of DHCP read raw frames, and some know of no sum that a device is to finish.
+    // DHCP clients read raw frames, and some do not know unfinished checksums.
     let is_whole = is_for_many(ends.peer().ip());
     header.set_checksum(match is_whole {
         true => whole_sum(&mut sum, &header, &payload),
@@ -88,8 +88,8 @@ fn build(batch: &Batch<'_>, pcb: &UdpPcb, payload: Chain, ends: &Ends) -> Result
     header.emit(packet.prepend(UdpHeader::LEN)?);
     let netisr = &batch.stack.netisr;
     let meta = packet.header_mut();
-    // A gateway's leave by the queue of the CPU that sends them: if the device receives a flow by the queue by which
-    // it is sent, the CPU that serves the flow also takes its packets in.
+    // A gateway's datagrams leave by the queue of the sending CPU: if the device receives a flow by the queue by which
+    // it is sent, the CPU that serves the flow also receives its packets.
     if netisr.flows_matter() && pcb.any.is_none() {
         meta.flow = netisr.flows().between(ends);
     }

@@ -1,9 +1,9 @@
-//! UDP sockets, and which of them a datagram is for.
+//! UDP sockets, and the look-up of a datagram's socket.
 //!
-//! A datagram goes to the socket bound to its destination address and port; else, if the address is
-//! ours, to the one bound to the port on all our addresses; else, unless it is for many, to the
-//! interface's socket for everything (`any`), if there is one. So a gateway can carry on what is sent
-//! to its own address, as it does with connections. No two sockets can be meant by one datagram.
+//! A datagram goes to the socket that is bound to its destination address and port; else, if the address is ours, to
+//! the socket that is bound to the port on all our addresses; else, unless it was sent to a group or broadcast, to the
+//! interface's socket for all datagrams (`any`), if there is one. So a gateway can relay datagrams to its own address,
+//! as it does with connections. At most one socket matches a datagram.
 //!
 //! Locks: the table (UDP_TABLE); the queues have their own (UDP), and so has the route that a socket keeps, which is
 //! held while a datagram takes it.
@@ -24,22 +24,22 @@ use crate::sockbuf::RecvSide;
 static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
 static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
 
-/// Errors that wait for a socket's owner at most; more say nothing new.
+/// Errors that wait for a socket's owner at most; more would add no information.
 const ERRORS_MAX: usize = 16;
 
-/// The ports that are given out where none is asked for (RFC 6335 section 6).
+/// The ports for sockets that ask for no particular one (RFC 6335 section 6).
 const FIRST_FREE_PORT: u16 = 49_152;
 
 /// A socket's state.
 #[derive(Debug)]
 pub(crate) struct UdpPcb {
-    /// Where it is bound; the address may be unspecified.
+    /// The bound address and port; the address may be unspecified.
     pub(crate) local: SocketAddr,
     /// Takes the datagrams on this interface that no other socket takes.
     pub(crate) any: Option<IfIndex>,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
-    /// The way that the last datagram went, for the next one to the same address.
+    /// The route of the last datagram, for the next one to the same address.
     pub(super) route: Mutex<(IpAddr, RouteCache)>,
 }
 
@@ -67,14 +67,14 @@ struct PortMap {
     any: Vec<Arc<UdpPcb>>,
 }
 
-/// Whose address a datagram was sent to.
+/// The kind of a datagram's destination address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// One of many receivers: of a group, or of a broadcast.
+    /// A group or a broadcast address.
     Many,
-    /// One of ours; the datagram is this interface's.
+    /// An address of ours; the datagram came in by this interface.
     Ours(IfIndex),
-    /// One that an interface answers for.
+    /// A foreign address for which this interface answers.
     Foreign(IfIndex),
 }
 
@@ -119,8 +119,7 @@ impl UdpTable {
         }
     }
 
-    /// A port that is free on `addr`: the search begins at a random place (RFC 6056 3.3.1), which
-    /// `random` chooses.
+    /// A free port on `addr`: the search begins at a random port (RFC 6056 3.3.1), drawn from `random`.
     pub(crate) fn free_port(&self, addr: IpAddr, random: u32) -> Option<u16> {
         let inner = self.0.read();
         let count = u32::from(u16::MAX - FIRST_FREE_PORT) + 1;
@@ -131,7 +130,7 @@ impl UdpTable {
         })
     }
 
-    /// No socket keeps its route through this interface.
+    /// Removes the kept routes through this interface from all sockets.
     pub(crate) fn forget_interface(&self, index: IfIndex) {
         let inner = self.0.read();
         let all = inner.by_port.values().flatten().chain(&inner.any);
@@ -162,7 +161,7 @@ impl UdpTable {
     }
 }
 
-/// Whether a datagram could be for both.
+/// Whether one datagram could match both.
 fn in_each_others_way(a: &UdpPcb, b: &UdpPcb) -> bool {
     a.any == b.any && (a.any.is_some() || overlap(a.local.ip(), b.local.ip()))
 }

@@ -1,5 +1,5 @@
-//! The part behind the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, places that wait for their contents, and
-//! all that was appended behind those.
+//! The part after the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, claims that wait for their contents,
+//! and all that was appended after those.
 //!
 //! Invariants ([`Tail::is_valid`]): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the parts
 //! before the first unread one. The first part is not mapped bytes, unless `settle` has not run yet.
@@ -11,23 +11,23 @@ use mbuf::{Chain, MbufPool, Mixed};
 use super::FillError;
 use crate::sockbuf::{PlainRecord, SealError, Sealer};
 
-/// The parts in order, and what they come to.
+/// The parts in order, with their sums.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     parts: VecDeque<StreamPart>,
     ready: usize,
     claimed: usize,
     pinned: usize,
-    /// Unread parts: one may have no bytes.
+    /// The number of unread parts; one may have no bytes.
     unread: usize,
 }
 
 /// A run of bytes of one kind.
 #[derive(Debug)]
 enum StreamPart {
-    /// Mapped bytes behind a part that is not.
+    /// Mapped bytes after a part that is not mapped.
     Bytes(Chain),
-    /// Ready; some of it lies in pages.
+    /// Ready bytes, some of them in pages.
     Pages(Chain<Mixed>),
     /// Ready, and not sealed.
     Record(PlainRecord),
@@ -210,7 +210,7 @@ impl Tail {
                     Some(sealer) => sealer.seal(pool, &record),
                     None => Err(SealError::Failed),
                 };
-                // Sequence space has the length that was said.
+                // The record occupies its announced length in sequence space.
                 let sealed = sealed.and_then(|sealed| match sealed.len() == record.wire_len {
                     true => Ok(sealed),
                     false => Err(SealError::Failed),
@@ -224,7 +224,8 @@ impl Tail {
         }
     }
 
-    /// Drops the first `n` bytes, which are ready. A record goes whole: bytes of it are acknowledged when it was sealed.
+    /// Drops the first `n` bytes, which are ready. A record is dropped whole: its bytes can be acknowledged only after
+    /// it was sealed.
     pub(super) fn trim_front(&mut self, mut n: usize) {
         debug_assert!(n <= self.ready);
         while n > 0

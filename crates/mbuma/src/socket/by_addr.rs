@@ -1,6 +1,6 @@
-//! Sockets by address alone: as most programs want them.
+//! Sockets that need only an address: the simple case of most programs.
 //!
-//! An address may be text. No name is looked up: a lookup by the host's resolver would go past the stack.
+//! An address may be text. Names are not looked up, because the host's resolver would bypass the stack.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{TcpListener, TcpStream};
 use crate::error::Error;
 use crate::stack::Stack;
 
-/// Connections that wait to be accepted, where the program does not say how many.
+/// The backlog if the program gives none.
 #[doc(alias = "SOMAXCONN")]
 const BACKLOG: usize = 4096;
 
@@ -18,7 +18,7 @@ pub trait IntoEndpoint {
     /// The address and the port.
     ///
     /// # Errors
-    /// [`Error::Address`]: the text is none.
+    /// [`Error::Address`]: the text is no address.
     fn into_endpoint(self) -> Result<SocketAddr, Error>;
 }
 
@@ -53,7 +53,7 @@ impl IntoEndpoint for &str {
 }
 
 impl Stack {
-    /// Listens on `addr`. Port 0 is any free port: [`TcpListener::local_addr`] tells which.
+    /// Listens on `addr`. Port 0 selects a free port, which [`TcpListener::local_addr`] returns.
     ///
     /// # Errors
     /// [`Error::Address`], or why the stack can't listen there.
@@ -61,8 +61,7 @@ impl Stack {
         Ok(self.tcp_listen(addr.into_endpoint()?, BACKLOG)?)
     }
 
-    /// Connects to `addr`, and waits until the connection is established: at most `timeout`, and not longer than the stack
-    /// tries.
+    /// Connects to `addr`, and waits until the connection is established or has failed, at most for `timeout`.
     ///
     /// # Errors
     /// [`Error::Address`], or why there is no connection.

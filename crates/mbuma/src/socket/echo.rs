@@ -25,8 +25,8 @@ use crate::stack::Stack;
 
 pub use crate::icmp::echo::Echo;
 
-/// The pings to foreign addresses on one interface. Clones are handles on the same socket; with the
-/// last one, such pings are dropped again.
+/// Receives the pings to foreign addresses on one interface. Clones are handles on the same socket; after the drop of
+/// the last one, the stack drops such pings again.
 #[derive(Clone)]
 pub struct EchoSocket(Arc<BoundEcho>);
 
@@ -45,8 +45,8 @@ impl Drop for BoundEcho {
 }
 
 impl Stack {
-    /// Takes over the pings to foreign addresses that come in on `index`, an interface that accepts
-    /// any address. Pings to the stack's own addresses it answers itself.
+    /// Takes over the pings to foreign addresses that come in by `index`, an interface that accepts any address. The
+    /// stack itself answers pings to its own addresses.
     ///
     /// # Errors
     /// There is no such interface, or another socket has its pings already.
@@ -73,7 +73,7 @@ impl EchoSocket {
         queue.pop(self.0.stack.0.giant(), None).map(Echo::from)
     }
 
-    /// Answers `echo` as the host that it asked: `payload` is what that host sent back.
+    /// Answers `echo` in the name of the pinged host; `payload` is that host's answer.
     pub fn reply(&self, echo: &Echo, payload: Chain) {
         let message = IcmpMessage::EchoReply {
             id: echo.id,
@@ -99,13 +99,13 @@ impl EchoSocket {
                 };
                 stack.enter(|batch| icmp6::output::send(batch, message, payload, &to));
             }
-            // Both came in one packet.
+            // Both addresses are from one packet, so they are of one version.
             _ => {}
         }
     }
 
-    /// Tells the sender of `echo` that the host can't be reached, quoting it. Nobody is told of one that can't have arrived:
-    /// between addresses of two versions, or too large.
+    /// Sends the sender of `echo` an error that quotes it. An `echo` that can't have arrived, because it is too large
+    /// or has addresses of two versions, causes no error.
     pub fn refuse(&self, echo: &Echo, kind: IcmpError) {
         let at = |ip| SocketAddr::new(ip, 0);
         let Some(ends) = Ends::between(at(echo.dst), at(echo.src)) else {
@@ -145,7 +145,7 @@ impl fmt::Debug for EchoSocket {
     }
 }
 
-/// The ping as it arrived, as far as an error quotes it, and its length with the header.
+/// The part of the received ping that an error quotes, and the ping's length with its header.
 fn quote(echo: &Echo, ends: &Ends) -> Option<(Vec<u8>, u16)> {
     let len = Original::len_of(ends, IcmpHeader::LEN + echo.payload.len())?;
     let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
@@ -155,7 +155,7 @@ fn quote(echo: &Echo, ends: &Ends) -> Option<(Vec<u8>, u16)> {
     Some((bytes, len))
 }
 
-/// Writes the header that the ping had, as long in both versions.
+/// Writes the ping's header, which has the same length in both versions.
 fn emit_header(echo: &Echo, len: u16, out: &mut [u8]) {
     let (id, seq) = (echo.id, echo.seq);
     let data = echo.payload.segments();

@@ -1,4 +1,4 @@
-//! Sockets as futures, of no particular runtime.
+//! Sockets as futures, for any runtime.
 //!
 //! Any number of tasks may wait for one socket. A future that is dropped has accepted no connection, received no datagram,
 //! and leaves no waker behind.
@@ -13,14 +13,14 @@ use crate::error::{Error, SocketError};
 use crate::stack::Stack;
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
-/// Tries at each poll, and forgets its waker when it is dropped.
+/// Tries at each poll, and removes its waker from the socket when it is dropped.
 struct Attempts<A, F>
 where
     F: FnMut(FutureId),
 {
     attempt: A,
     forget: F,
-    /// Its address is the future's name. Allocated by the first poll that has to wait.
+    /// Its address identifies the future. Allocated by the first poll that has to wait.
     id: Option<Box<u8>>,
 }
 
@@ -50,7 +50,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let me = self.get_mut();
         if me.id.is_none() {
-            // Mostly the socket is ready, and no name is needed.
+            // Mostly the socket is ready, and no identity is needed.
             if let Poll::Ready(done) = (me.attempt)(None) {
                 return Poll::Ready(done);
             }
@@ -60,7 +60,7 @@ where
         let waits = me.id().map(|id| (id, &task));
         let polled = (me.attempt)(waits);
         if let (Poll::Ready(_), Some(id)) = (&polled, me.id()) {
-            // It was there before the waker was called, perhaps.
+            // The event may have come before the waker was registered.
             (me.forget)(id);
             me.id = None;
         }
@@ -86,7 +86,7 @@ impl TcpListener {
     /// The next established connection.
     ///
     /// # Errors
-    /// None: it is a `Result` as that of [`TcpListener::accept`] is.
+    /// None; the type is `Result` for symmetry with [`TcpListener::accept`].
     pub fn accept_async(&self) -> impl Future<Output = Result<TcpStream, SocketError>> + '_ {
         Attempts::new(
             |waits: Waits<'_, '_>| self.attempt(wait_by(waits)).map(Ok),
@@ -96,7 +96,7 @@ impl TcpListener {
 }
 
 impl Interceptor {
-    /// The next connection that a client wants.
+    /// The next client that asks for a connection.
     pub fn accept_async(&self) -> impl Future<Output = Incoming> + '_ {
         Attempts::new(
             |waits: Waits<'_, '_>| self.attempt(wait_by(waits)),
@@ -109,7 +109,7 @@ impl UdpSocket {
     /// The oldest datagram.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv`], but for [`RecvError::WouldBlock`].
+    /// As [`UdpSocket::recv`], except [`RecvError::WouldBlock`].
     #[doc(alias = "recvfrom")]
     pub fn recv_async(&self) -> impl Future<Output = Result<Datagram, RecvError>> + '_ {
         Attempts::new(
@@ -120,7 +120,7 @@ impl UdpSocket {
 }
 
 impl Stack {
-    /// Connects to `addr`. A future that is dropped gives the attempt up.
+    /// Connects to `addr`. Dropping the future gives up the attempt.
     ///
     /// # Errors
     /// [`Error::Address`], or why there is no connection.

@@ -1,4 +1,4 @@
-//! Sockets for ICMPv6 messages of types that the stack itself has no use for.
+//! Sockets for ICMPv6 messages of types that the stack itself does not use.
 //!
 //! Locks: none held over a call.
 //! Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
@@ -21,7 +21,8 @@ use crate::stack::Stack;
 
 pub use crate::icmp6::raw::Icmp6Datagram;
 
-/// The messages of some types on one interface. Clones are handles on the same socket; the last one to go unbinds it.
+/// Receives the messages of some types on one interface. Clones are handles on the same socket; the drop of the last
+/// one unbinds it.
 #[derive(Clone)]
 pub struct Icmp6Socket(Arc<BoundIcmp6>);
 
@@ -40,9 +41,9 @@ impl Drop for BoundIcmp6 {
 }
 
 impl Stack {
-    /// Takes over messages of these types that come in on `index`, as far as the stack has no use for them: it answers
-    /// pings and questions for neighbours, and tells sockets about errors, by itself. To get messages that are sent to a
-    /// group, [join](Stack::join_group) it.
+    /// Takes over messages of these types that come in by `index`, unless the stack itself uses them: it answers pings
+    /// and neighbour solicitations, and passes errors to sockets. To get messages to a group, [join](Stack::join_group)
+    /// it.
     ///
     /// ```
     /// use mbuma::{Config, IfIndex, Stack};
@@ -81,9 +82,10 @@ impl Icmp6Socket {
             .map(Icmp6Datagram::from)
     }
 
-    /// Sends a message on the socket's interface, where addresses of a link are meant, from `src`, an address there:
-    /// neighbour discovery asks for a `hop_limit` of 255 (RFC 4861 section 4). The stack makes the checksum. `body` is all
-    /// behind the four bytes `rest`; allocate it from [`Stack::pool`]. The packet's fate is in the stack's counters.
+    /// Sends a message by the socket's interface, from its address `src`. Link-local addresses are those of the
+    /// interface's link. Neighbour discovery requires a `hop_limit` of 255 (RFC 4861 section 4). The stack computes the
+    /// checksum. `body` has the bytes after the four bytes `rest`; allocate it from [`Stack::pool`]. The stack's
+    /// counters have the result.
     pub fn send(
         &self,
         (src, dst): (Ipv6Addr, Ipv6Addr),

@@ -1,7 +1,7 @@
-//! Sockets: the objects that a program holds. Handles are used from any thread.
+//! Sockets: the objects that a program holds. Any thread may use a handle.
 //!
-//! Nothing blocks but methods called `.._blocking`: they sleep until they can proceed, or the
-//! time is over. Another thread must drive the stack.
+//! Only methods called `.._blocking` block: they sleep until they can proceed or their time is over. Another thread
+//! must drive the stack.
 //!
 //! There are four ways to wait, which may be used on one socket at a time:
 //!
@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `.._blocking` | the calling thread | beside all others |
 //! | `.._async` | a future | beside all others |
-//! | `poll_..` | a task | the one that polled this direction last |
+//! | `poll_..` | a task | the task that polled this direction last |
 //! | `set_waker`, `set_wakers` | an event loop | until the waker is replaced |
 //!
 //! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an error

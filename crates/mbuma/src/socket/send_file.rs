@@ -1,16 +1,17 @@
-//! Sending files: a range of a file, with bytes before and behind it, goes into a send buffer.
+//! Sends files: moves a range of a file, with a header and a trailer, into a send buffer.
 //!
 //! | source | how |
 //! |---|---|
 //! | [`SealedFile`], a memfd that can't change | its pages lie in the send buffer by reference: no copy in this process; TLS encrypts from them |
-//! | a [`File`] | read into clusters, outside of every lock, as far as there is room; the kernel reads ahead. A thread that must not wait for a disk sends what is in memory, and another thread [reads the rest](SendFile::read_ahead) |
+//! | a [`File`] | read into clusters, outside of every lock, as far as there is room; the kernel reads ahead. A thread that must not wait for a disk sends the bytes in memory, and another thread [reads the rest](SendFile::read_ahead) |
 //!
-//! Other files are never lent: a page that changes between a transmission and its repetition would be two versions of one
-//! stream, and a file that is cut short would be a signal to the program. A file that is shorter than it was said to be, or
-//! can't be read, ends a connection that a part of the job has gone into: nothing is put in the place of what is missing.
+//! Pages of other files are never lent: if a page changed between a transmission and its repetition, the stream would
+//! have two versions, and truncating the file would send the program a signal. If a file is shorter than the range or
+//! can't be read, and a part of the job was accepted, the connection ends: the stack never fills in missing bytes.
 //!
-//! A [`SendFile`] is a job that goes on where it stopped: [`SendFile::accepted`] is the one count of what is in the send
-//! buffer or was sent, header and trailer included. Bytes are counted and there, or neither.
+//! A [`SendFile`] is a job that continues where it stopped: [`SendFile::accepted`] is the one count of bytes that are
+//! in the send buffer or were sent, header and trailer included. A byte is in the send buffer if and only if it is
+//! counted.
 //!
 //! Locks: none while a file is read. Source: sendfile of FreeBSD; its CVE-2013-5666, and opnsense/src#296, where partial
 //! progress was counted twice.
@@ -36,11 +37,11 @@ mod read_ahead;
 
 use read_ahead::ReadAhead;
 
-/// Bytes that one turn moves at most: enough that turns are few, and few enough that they are still in the cache when they
-/// are sent.
+/// Bytes that one turn moves at most: enough to keep turns rare, and few enough to be in the cache still when they are
+/// sent.
 const TURN_MAX: usize = 256 << 10;
 
-/// A file whose pages may be lent: a memfd with the seals that keep it as it is.
+/// A file whose pages may be lent: a memfd with seals that prevent changes.
 #[derive(Debug)]
 pub struct SealedFile {
     pages: Pages,
@@ -48,7 +49,7 @@ pub struct SealedFile {
 }
 
 impl SealedFile {
-    /// Takes a memfd, which [`MemfdPages::new`] has checked for its seals.
+    /// A memfd whose seals [`MemfdPages::new`] has checked.
     pub fn new(pages: MemfdPages) -> Self {
         Self {
             len: pages.len() as u64,
@@ -79,7 +80,7 @@ impl SealedFile {
     }
 }
 
-/// Pages with a value that goes after them.
+/// Pages with a value that is dropped after them.
 struct GuardedPages<T> {
     pages: MemfdPages,
     _guard: T,
@@ -102,7 +103,7 @@ enum FileSource {
     File(Arc<File>),
 }
 
-/// A range of a file on its way into a send buffer.
+/// A job that moves a range of a file into a send buffer.
 #[derive(Debug)]
 #[doc(alias = "sendfile")]
 #[doc(alias = "sf_hdtr")]
@@ -113,9 +114,9 @@ pub struct SendFile {
     trailer: Vec<u8>,
     /// Bytes of header, range and trailer that were accepted.
     accepted: u64,
-    /// Up to where the kernel was asked to read ahead.
+    /// The end of the range that the kernel was asked to read ahead.
     advised: u64,
-    /// Bytes that a thread has read that may wait.
+    /// Bytes that another thread, which may wait for a disk, has read.
     ahead: Option<ReadAhead>,
     /// Bytes that one call moves at most.
     call_max: u64,
@@ -123,7 +124,7 @@ pub struct SendFile {
 }
 
 impl SendFile {
-    /// A range of a file, which is read as it is sent.
+    /// A range of a file that is read as it is sent.
     pub fn new(file: Arc<File>, range: Range<u64>) -> Self {
         Self::of(FileSource::File(file), range)
     }
@@ -134,7 +135,7 @@ impl SendFile {
     }
 
     fn of(source: FileSource, range: Range<u64>) -> Self {
-        // No file is larger: what is left can then be told with header and trailer.
+        // No file is larger. The bound keeps the sum with header and trailer from overflowing.
         const FILE_MAX: u64 = i64::MAX as u64;
         let start = range.start.min(FILE_MAX);
         Self {
@@ -150,7 +151,7 @@ impl SendFile {
         }
     }
 
-    /// Sends these bytes first, in one segment or record with the beginning of the file.
+    /// Sends these bytes first; the beginning of the file follows in the same segment or record.
     #[must_use]
     pub fn with_header(mut self, header: impl Into<Vec<u8>>) -> Self {
         self.header = header.into();
@@ -164,16 +165,16 @@ impl SendFile {
         self
     }
 
-    /// Moves `bytes` in each call at most, for a thread with more to do. The calls that wait move all in any case. Between two
-    /// calls a segment that is not full waits for the next one, for 200 ms at most; so does, while much is in flight, a packet
-    /// of several segments that a device could take more of.
+    /// Moves at most `bytes` in each call, for a thread with other work. Blocking calls ignore this. Between two calls
+    /// a segment that is not full waits for the next call, for at most 200 ms. While much data is in flight, a packet
+    /// of several segments also waits until it is as large as the device takes.
     pub fn set_call_max(&mut self, bytes: u64) {
         self.call_max = bytes;
     }
 
-    /// Reads only what is in the page cache, for a thread that must not wait for a disk: at the first byte that is not, the
-    /// call says [`SendFileError::NotResident`], and so it does where the file system can't tell. Another thread may then
-    /// [read ahead](SendFile::read_ahead).
+    /// Reads only from the page cache, for a thread that must not wait for a disk. At the first byte that is not there,
+    /// or if the file system can't tell, the call returns [`SendFileError::NotResident`]. Another thread may then [read
+    /// ahead](SendFile::read_ahead).
     #[doc(alias = "SF_NODISKIO")]
     pub fn set_resident_only(&mut self, on: bool) {
         self.resident_only = on;
@@ -185,7 +186,7 @@ impl SendFile {
         self.accepted
     }
 
-    /// Whether the file's pages are lent, and not copied.
+    /// Whether the file's pages are lent instead of copied.
     pub fn is_by_reference(&self) -> bool {
         matches!(self.source, FileSource::Sealed(_))
     }
@@ -206,23 +207,23 @@ impl SendFile {
     }
 }
 
-/// Why a file is not sent, or not to its end. How much was, is in [`SendFile::accepted`].
+/// The error of sending a file. [`SendFile::accepted`] has the number of bytes that were accepted before it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendFileError {
-    /// The connection; [`SocketError::WouldBlock`] if it takes nothing now.
+    /// An error of the connection; [`SocketError::WouldBlock`] if it takes nothing now.
     Socket(SocketError),
     /// TLS.
     Tls(TlsError),
     /// The next bytes are on a disk, or may be: see [`SendFile::set_resident_only`].
     NotResident,
-    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has ended,
-    /// unless nothing of the job was accepted: then the program may still say something else.
+    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has
+    /// ended, unless nothing of the job was accepted: then the program may still send something else.
     Read(io::Error),
 }
 
 impl SendFileError {
-    /// It is only a matter of time: wait for the waker.
+    /// Whether the call may succeed later: wait for the waker.
     pub fn is_would_block(&self) -> bool {
         matches!(self, Self::Socket(SocketError::WouldBlock))
     }
@@ -289,19 +290,19 @@ pub(crate) trait FileSink {
     /// The buffers that files are read into.
     fn pool(&self) -> &MbufPool;
 
-    /// How long a call may wait that gives no timeout of its own.
+    /// The timeout of calls that give none.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Ends the connection with an error at its peer, which was promised what can't be read.
+    /// Ends the connection with an error at its peer, because promised bytes can't be read.
     fn fail(&self);
 
-    /// How much it takes now, in pieces of which length, if that is worth a turn for `wanted` bytes. Else `waiting` is woken
-    /// when it is.
+    /// The room now and the length of a piece, if the room is worth a turn for `wanted` bytes. Otherwise `waiting` is
+    /// woken when it is.
     fn room(&self, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<FileRoom, SendFileError>;
 
-    /// Takes the pieces over. If `more` follows at once, a segment that is not full waits for it.
+    /// Appends the pieces. If `more` follows at once, a segment that is not full waits for it.
     fn put(&self, pieces: Vec<Chain<Mixed>>, more: bool) -> Result<(), SendFileError>;
 }
 
@@ -313,7 +314,7 @@ pub(crate) struct FileRoom {
     pub(crate) piece: usize,
 }
 
-/// Moves as much as there is room for. Returns how much; that is less than all if it has to wait.
+/// Moves as much as there is room for, and returns that number of bytes; it is less than all if the job must wait.
 pub(crate) fn send(
     sink: &impl FileSink,
     job: &mut SendFile,
@@ -338,7 +339,7 @@ pub(crate) fn send(
     Ok(job.accepted - begin)
 }
 
-/// Whether nothing more can come after the error.
+/// Whether the error is final.
 fn ends(e: &SendFileError) -> bool {
     !matches!(
         e,
@@ -359,8 +360,8 @@ fn turn(
     let room = sink.room(wanted, waiting)?;
     let pieces = job.cut(sink.pool(), room.bytes.min(wanted), room.piece)?;
     let len: usize = pieces.iter().map(Chain::len).sum();
-    // The rest comes as soon as there is room. A buffer that is smaller than a turn may be smaller than a segment, which must
-    // not wait until it is full then.
+    // The rest follows as soon as there is room. If the buffer is smaller than a turn, it may be smaller than a
+    // segment, which then must not wait until it is full.
     let left = job.left() - len as u64;
     let more = left > 0 && len == wanted && len.max(room.bytes - len) >= TURN_MAX;
     sink.put(pieces, more)?;
@@ -407,8 +408,8 @@ fn send_or_wait(
 }
 
 impl TcpStream {
-    /// Moves as much of a file into the send buffer as it takes; returns how many bytes of the job that were. Other data must
-    /// not be sent before the job is done, or it comes in between.
+    /// Moves as much of a file into the send buffer as it takes, and returns the number of bytes. The program must not
+    /// send other data before the job is done, or that data comes in between.
     ///
     /// # Errors
     /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`TcpStream::set_waker`]. After

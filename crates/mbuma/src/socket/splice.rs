@@ -10,26 +10,26 @@
 //! Each side is a TCP connection or a stream of a UNIX-domain socket ([`side`]): the sink of the latter is the receive buffer of
 //! its peer.
 //!
-//! A connection that is a side of a splice tells the splice in the place of its program what comes, so no program is woken
-//! for a segment: only at the end ([`SpliceEnd`]). The splice gets a turn at the end of the batch that brought the news, and
-//! moves what the sink has room for. A full sink keeps the data in the source's receive buffer, so the source's window
-//! closes: backpressure reaches the sender.
+//! A connection that is a side of a splice reports changes to the splice instead of its program, so no program is woken
+//! for a segment, but only at the end ([`SpliceEnd`]). The splice gets a turn at the end of the batch with the change,
+//! and moves as many bytes as the sink has room for. If the sink is full, the data stays in the source's receive
+//! buffer, so the source's window closes: backpressure reaches the sender.
 //!
 //! | the turn moves | when |
 //! |---|---|
-//! | all that was received | the sink has room for it |
-//! | what the sink has room for | half of its buffer is free |
-//! | nothing | else; room for half makes the next turn |
+//! | all received bytes | the sink has room for them |
+//! | as many bytes as the sink has room for | half of its buffer is free |
+//! | nothing | otherwise; the next turn comes when half of the buffer is free |
 //!
-//! A connection with TLS ([`TlsStream`]) is a side as others are: its records are opened where they leave the source, and content
-//! is framed where it enters the sink, so a splice with TLS at one side terminates it. The stack handles all other records, key
-//! changes too.
+//! A connection with TLS ([`TlsStream`]) can also be a side: the splice opens records as they leave the source, and
+//! frames content as it enters the sink, so a splice with TLS at one side terminates it. The stack handles all other
+//! records, key changes too.
 //!
-//! Between two stacks of one process a turn is no part of either's batch: it runs as a waker does, without locks.
+//! A turn between two stacks of one process belongs to no batch: it runs in the way of a waker, without locks.
 //!
-//! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it, and after
-//! [`Splice::stop`] none moves. Locks: the splice's (SPLICE) over a turn, and inside of it one connection's (CONN, or UNIX_RCV) at a time.
-//! Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
+//! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it; after
+//! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,
+//! or UNIX_RCV) at a time. Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,34 +52,35 @@ mod tcp_side;
 pub use relay::{RelayEnd, StreamRelay, relay};
 pub(super) use tcp_side::{TcpSide, side_dropped};
 
-/// How a splice works, and when it ends by itself.
+/// The options of a splice, among them its limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[doc(alias = "sosplice")]
 pub struct SpliceOptions {
     /// Bytes to move at most.
     pub max: Option<u64>,
-    /// The longest time in which nothing moves.
+    /// The splice ends when no byte has moved for this time.
     pub idle: Option<Duration>,
-    /// The source's end of file, or its reset, is passed on to the sink. Else the program may send more on the sink.
+    /// Passes the source's end of file or reset on to the sink. If false, the program may send more on the sink.
     pub pass_end: bool,
 }
 
 /// Why a splice has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpliceEnd {
-    /// The source's peer sends no more, and all that it sent was moved.
+    /// The source's peer has ended its direction, and all its bytes were moved.
     Eof,
-    /// As many bytes were moved as [`SpliceOptions::max`] allows.
+    /// [`SpliceOptions::max`] bytes were moved.
     Max,
-    /// Nothing was moved for [`SpliceOptions::idle`].
+    /// No byte was moved for [`SpliceOptions::idle`].
     Idle,
     /// The program stopped it, or dropped a side.
     Stopped,
-    /// The next bytes of the source, a UNIX-domain socket, came with rights, which no splice moves: the program reads them.
+    /// The next bytes of the source, a UNIX-domain socket, have rights, which no splice moves: the program must read
+    /// them.
     Rights,
     /// The source failed.
     Source(SocketError),
-    /// The source's TLS failed, or its stream was cut off.
+    /// The source's TLS failed, or its stream was truncated.
     SourceTls(TlsError),
     /// The sink failed, or its program has shut it down. Data that was moved and not sent is lost.
     Sink(SocketError),
@@ -128,16 +129,16 @@ pub struct SpliceOutcome {
     pub end: SpliceEnd,
 }
 
-/// Why two connections can't be spliced.
+/// The error of splicing two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpliceError {
-    /// The source is the source of a splice already, or the sink the sink of one.
+    /// The source is already the source of a splice, or the sink is already the sink of one.
     Busy,
-    /// Data that the source receives would come back to it, and go round for ever.
+    /// Data that the source receives would come back to it, and circulate for ever.
     Loop,
-    /// The connections belong to two stacks, one of which runs under Giant.
+    /// The connections belong to two stacks, and one of these runs under Giant.
     Giant,
-    /// The stack of a UNIX-domain socket has no handle left, so nothing would give the splice its turns.
+    /// The stack of a UNIX-domain socket has no handle left, so it would give the splice no turns.
     StackGone,
 }
 
@@ -160,13 +161,13 @@ pub struct Splice {
     link: Arc<Link>,
 }
 
-/// Sends on `to` what `from` receives, until something ends it ([`SpliceEnd`]). Each is a [`TcpStream`], a [`TlsStream`] or a
-/// [`UnixStream`](crate::UnixStream).
+/// Moves received data from `from` to `to`, until the splice ends ([`SpliceEnd`]). Each side is a [`TcpStream`], a
+/// [`TlsStream`] or a [`UnixStream`](crate::UnixStream).
 ///
-/// Meanwhile `from` has nothing to read for a program and `to` takes nothing from one
-/// ([`SocketError::WouldBlock`]); their wakers are called when the splice has ended. The other direction of each is as
-/// before, and may be spliced too. Urgent data moves as ordinary data. Rights that come with bytes of a UNIX-domain socket do not move: they
-/// end the splice ([`SpliceEnd::Rights`]).
+/// Meanwhile reads of `from` and writes to `to` by the program return [`SocketError::WouldBlock`]; their wakers are
+/// called when the splice has ended. The other direction of each connection is not affected, and may be spliced too.
+/// Urgent data moves as ordinary data. Rights that come with bytes of a UNIX-domain socket do not move: they end the
+/// splice ([`SpliceEnd::Rights`]).
 ///
 /// # Errors
 /// See [`SpliceError`].
@@ -192,7 +193,8 @@ impl Splice {
         self.link.outcome()
     }
 
-    /// Ends it. When this returns nothing moves any more; data that was received and not moved is there to be read.
+    /// Ends the splice. When this returns, no byte moves any more; the program can read the data that was received and
+    /// not moved.
     #[doc(alias = "sounsplice")]
     pub fn stop(&self) -> SpliceOutcome {
         self.link.stop()

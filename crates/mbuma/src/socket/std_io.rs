@@ -25,7 +25,7 @@ impl Write for &TcpStream {
         Ok(self.send_blocking(buf, None)?)
     }
 
-    /// Does nothing: the stack sends what is in the send buffer without being asked.
+    /// Does nothing: the stack sends the content of the send buffer by itself.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -51,7 +51,8 @@ impl Write for TcpStream {
 #[derive(Debug)]
 pub struct TcpReadHalf(Arc<TcpStream>);
 
-/// The writing half of a connection. Dropping it ends this direction: the stack sends a FIN after what is in the send buffer.
+/// The writing half of a connection. Dropping it ends this direction: the stack sends a FIN after the content of the
+/// send buffer.
 #[derive(Debug)]
 pub struct TcpWriteHalf(Arc<TcpStream>);
 

@@ -1,4 +1,4 @@
-//! Beginning a connection: its addresses, its port, its first SYN.
+//! Begins a connection: selects its addresses and its port, and sends the SYN.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 
 impl Stack {
-    /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
-    /// established. A port of 0 means any free one; an unspecified address the one of the interface
-    /// that the route uses. On an `accept_any` interface the address may be another host's.
+    /// Begins a connection from `local` to `peer`; the waker is called when it is established, and [`TcpStream::state`]
+    /// shows that. Port 0 selects a free port; an unspecified address selects that of the route's interface. On an
+    /// `accept_any` interface the address may be another host's.
     ///
     /// # Errors
-    /// No route, no free port, or the address pair is in use. [`SocketError::Unreachable`] also for an address that is no host's
-    /// (a group's, a broadcast address), and for port 0.
+    /// No route, no free port, or the address pair is in use. [`SocketError::Unreachable`] also for an address that no
+    /// host can have (of a group, a broadcast), and for port 0.
     pub fn tcp_connect(
         &self,
         local: impl Into<SocketAddr>,
@@ -47,14 +47,14 @@ impl Stack {
         if !is_a_host(peer, &egress.ifp) {
             return Err(SocketError::Unreachable);
         }
-        // 0.0.0.0 and :: both mean any address, of whichever version reaches the peer.
+        // 0.0.0.0 and :: both mean any address, of the peer's version.
         if local.ip().is_unspecified() {
             local = SocketAddr::new(egress.src, local.port());
         }
         if !stack.owns(local.ip()) && !egress.ifp.accept_any {
             return Err(SocketError::AddrNotAvailable);
         }
-        // An address of the other version is none to reach this peer from.
+        // An address of the other version can't be the source of packets to this peer.
         let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
         let pcb = open(stack, ends, &egress.ifp, options)?;
         drop(giant);
@@ -63,7 +63,7 @@ impl Stack {
     }
 }
 
-/// Whether a connection can have this other end, which `ifp` leads to (RFC 9293 3.9.2.3).
+/// Whether a connection may have this peer, which is reached through `ifp` (RFC 9293 3.9.2.3).
 fn is_a_host(peer: SocketAddr, ifp: &Ifnet) -> bool {
     let ip = peer.ip();
     let to_many = match ip {

@@ -1,5 +1,4 @@
-//! Connections that others begin: a listener on an address of ours, an interceptor for every address
-//! behind an interface.
+//! Incoming connections: a listener on an address of ours, an interceptor for every address behind an interface.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -35,14 +34,14 @@ impl TcpListener {
         self.addr
     }
 
-    /// Asks this of all connections that begin from now on. The answer to a SYN has it already: the segment size that it
-    /// announces, its time to live, ECN.
+    /// Sets the options of all connections that begin from now on. They apply to the SYN-ACK already: its announced
+    /// segment size, its TTL, ECN.
     #[doc(alias = "setsockopt")]
     pub fn set_options(&self, options: &TcpSocketOptions) {
         self.queue.set_inherited(self.stack.giant(), *options);
     }
 
-    /// What connections are asked for.
+    /// The options of new connections.
     pub fn options(&self) -> TcpSocketOptions {
         let _giant = self.stack.enter_giant();
         self.queue.inherited().unwrap_or_default()
@@ -72,20 +71,20 @@ impl TcpListener {
     /// The next established connection, for one task: if several poll, the one that polled last is woken.
     ///
     /// # Errors
-    /// None: it is a `Result` as that of [`TcpListener::accept`] is.
+    /// None; the type is `Result` for symmetry with [`TcpListener::accept`].
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
         let pcb = poll_queue(&self.stack, &self.queue, cx);
         pcb.map(|pcb| Ok(TcpStream::from_pcb(Arc::clone(&self.stack), pcb)))
     }
 
-    /// The next connection, or the call that waits is told when there is one.
+    /// The next connection; without one, the waiting call is woken when there is one.
     pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<TcpStream> {
         let pcb = self.queue.pop(self.stack.giant(), waiting);
         let stream = pcb.map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb));
         stream.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The future waits no more.
+    /// Removes the waker of a future.
     pub(super) fn forget(&self, id: FutureId) {
         self.queue.forget(self.stack.giant(), id);
     }
@@ -134,24 +133,24 @@ pub struct Interceptor {
 }
 
 impl Interceptor {
-    /// The next connection that a client wants, if there is one.
+    /// The next client that asks for a connection, if there is one.
     pub fn next(&self) -> Option<Incoming> {
         let pcb = self.queue.pop(self.stack.giant(), None)?;
         Some(self.incoming(pcb))
     }
 
-    /// The next connection that a client wants, for one task: if several poll, the one that polled last is woken.
+    /// The next client that asks for a connection, for one task: if several poll, the one that polled last is woken.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
         poll_queue(&self.stack, &self.queue, cx).map(|pcb| self.incoming(pcb))
     }
 
-    /// The next connection, or the call that waits is told when there is one.
+    /// The next connection; without one, the waiting call is woken when there is one.
     pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<Incoming> {
         let pcb = self.queue.pop(self.stack.giant(), waiting);
         pcb.map_or(Poll::Pending, |pcb| Poll::Ready(self.incoming(pcb)))
     }
 
-    /// The future waits no more.
+    /// Removes the waker of a future.
     pub(super) fn forget(&self, id: FutureId) {
         self.queue.forget(self.stack.giant(), id);
     }
@@ -185,16 +184,16 @@ impl fmt::Debug for Interceptor {
 /// How a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// With a reset: no listener there.
+    /// With a reset: there is no listener.
     Reset,
-    /// With an ICMP error: there is no way to it.
+    /// With an ICMP error: the destination is unreachable.
     Unreachable(IcmpError),
     /// With silence.
     Ignore,
 }
 
-/// A connection that waits for a decision. Its peer sees nothing but a slow answer meanwhile.
-/// Dropping it refuses it with a reset.
+/// A connection that waits for a decision. Meanwhile its peer gets no answer. Dropping this refuses the connection with
+/// a reset.
 pub struct Incoming {
     stack: Arc<StackState>,
     pcb: Option<Arc<Inpcb>>,
@@ -204,13 +203,13 @@ pub struct Incoming {
 
 impl Incoming {
     fn pcb(&self) -> &Arc<Inpcb> {
-        // `pcb` is only taken by the two methods that consume `self`.
+        // Only the two methods that consume `self` take `pcb`.
         self.pcb
             .as_ref()
             .unwrap_or_else(|| unreachable!("taken once, by value"))
     }
 
-    /// The address that the peer wants.
+    /// The address to which the peer connects.
     pub fn local_addr(&self) -> SocketAddr {
         self.pcb().ends().local()
     }
@@ -235,9 +234,9 @@ impl Incoming {
 
     /// Answers the SYN. The stream can be written to at once.
     ///
-    /// Where the interface has several queues, all segments of the connection leave from now on by that of the
-    /// calling CPU. If the device receives a flow by the queue by which it is sent, the CPU that
-    /// accepts a connection also takes its packets in.
+    /// If the interface has several queues, all segments of the connection leave from now on by the queue of the
+    /// calling CPU. If the device receives a flow by the queue by which it is sent, the CPU that accepts a connection
+    /// also takes its packets in.
     ///
     /// # Errors
     /// The peer has given up meanwhile.
@@ -359,8 +358,8 @@ impl Stack {
         (0..COUNT).map(move |n| SocketAddr::new(addr.ip(), port(n)))
     }
 
-    /// Decides about every connection that comes in on an `accept_any` interface and that no listener
-    /// takes, with at most `backlog` undecided ones.
+    /// An interceptor for every connection that comes in by an `accept_any` interface and that no listener takes, with
+    /// at most `backlog` undecided ones.
     ///
     /// # Errors
     /// The interface has an interceptor already.

@@ -40,8 +40,8 @@ pub use send_room::SendRoom;
 
 use rules::{room, room_worth_a_write, take_unspliced};
 
-/// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
-/// than moving mbufs does.
+/// Bytes at most that are copied out of the receive buffer while the connection is locked: copying so many takes no
+/// longer than moving mbufs.
 const COPIED_LOCKED: usize = 512;
 
 /// A connection. Dropping it closes it: data in the send buffer is still delivered.
@@ -50,7 +50,7 @@ pub struct TcpStream {
     pcb: Arc<Inpcb>,
 }
 
-/// What follows bytes that are sent, as far as the program says.
+/// What follows the sent bytes, according to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Behind {
     /// It does not say.
@@ -66,7 +66,7 @@ impl TcpStream {
         Self { stack, pcb }
     }
 
-    /// The part that a splice keeps of it.
+    /// The part of it that a splice keeps.
     pub(in crate::socket) fn side(&self) -> TcpSide {
         TcpSide {
             stack: Arc::clone(&self.stack),
@@ -100,7 +100,7 @@ impl TcpStream {
         TcpInfo::of(&t, &self.stack.tcp.config)
     }
 
-    /// Why the connection ended before its time, if it did.
+    /// The error that ended the connection, if one did.
     pub fn error(&self) -> Option<SocketError> {
         self.pcb.lock(self.stack.giant()).conn.error
     }
@@ -115,8 +115,8 @@ impl TcpStream {
         self.copy_in(bytes, Behind::More, None)
     }
 
-    /// Copies as much of `bytes` into the send buffer as it takes. If that is all, a record ends with it: no segment carries
-    /// bytes of before and behind, and what ends a record is pushed.
+    /// Copies as much of `bytes` into the send buffer as it takes. If it takes all, a record ends there: no segment has
+    /// bytes of two records, and the last segment of a record has PSH.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -136,7 +136,7 @@ impl TcpStream {
         })
     }
 
-    /// The time that a call may wait that gives no timeout of its own.
+    /// The timeout of calls that give none.
     pub(super) fn call_timeout(&self, want: Want) -> Option<Duration> {
         let asked = self.options();
         match want {
@@ -145,7 +145,8 @@ impl TcpStream {
         }
     }
 
-    /// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
+    /// Calls `f` until it returns something other than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the
+    /// time is over.
     fn blocking<T>(
         &self,
         want: Want,
@@ -160,7 +161,7 @@ impl TcpStream {
         result.unwrap_or(Err(SocketError::TimedOut))
     }
 
-    /// Runs `f` on the connection, which has nothing to send by that.
+    /// Runs `f` on the connection; that causes nothing to send.
     pub(super) fn peek_at<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
         f(&mut visit::begin_outside(self.stack.giant(), &self.pcb))
     }
@@ -174,7 +175,7 @@ impl TcpStream {
     /// peer's end of file.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
+    /// [`SocketError::WouldBlock`] if nothing is there yet; the error that ended the connection.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
         self.take(max, None, |t| take_unspliced(t, max))
     }
@@ -193,7 +194,7 @@ impl TcpStream {
         })
     }
 
-    /// Takes up to `wanted` bytes from the receive buffer, as `f` does it.
+    /// Takes up to `wanted` bytes from the receive buffer by `f`.
     #[inline]
     fn take<R>(
         &self,
@@ -216,8 +217,8 @@ impl TcpStream {
         Ok(taken)
     }
 
-    /// A call that does not wait looks before it takes the lock: a program that polls an empty buffer disturbs no thread
-    /// that fills it.
+    /// A call that does not wait checks before it takes the lock, so that a program that polls an empty buffer does not
+    /// delay the thread that fills it.
     #[inline]
     fn look_first(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
         match waiting.is_some() || self.pcb.is_readable() {
@@ -226,8 +227,8 @@ impl TcpStream {
         }
     }
 
-    /// Copies out what was received: a little of it at once, since its mbufs would be moved about for longer; more
-    /// when the connection is unlocked.
+    /// Copies received data: a small amount at once, because moving its mbufs would take longer; more after the
+    /// connection is unlocked.
     pub(super) fn read_to(
         &self,
         buf: &mut [u8],
@@ -270,7 +271,7 @@ impl TcpStream {
         self.blocking(Want::Read, timeout, |waiting| self.read_to(buf, waiting))
     }
 
-    /// Copies received bytes to `buf`, and leaves them where they are.
+    /// Copies received bytes to `buf`, and leaves them in the receive buffer.
     ///
     /// # Errors
     /// As [`TcpStream::recv_chain`].
@@ -291,7 +292,7 @@ impl TcpStream {
         self.blocking(Want::Read, timeout, |waiting| self.peek_once(buf, waiting))
     }
 
-    /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
+    /// Copies a small amount while the connection is locked; for more, it takes references and copies afterwards.
     fn peek_once(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         self.look_first(waiting)?;
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
@@ -327,8 +328,8 @@ impl TcpStream {
         room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
-    /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each
-    /// large one.
+    /// The same, with the size of one packet: a relay that reads in these units sends no small packet after each large
+    /// one.
     pub fn send_room(&self) -> SendRoom {
         let t = self.pcb.lock(self.stack.giant());
         SendRoom {
@@ -338,12 +339,12 @@ impl TcpStream {
         }
     }
 
-    /// Moves `data` into the send buffer, all of it: the caller asks [`TcpStream::send_space`] first,
-    /// and may go over by less than one chain.
+    /// Moves all of `data` into the send buffer. The caller checks [`TcpStream::send_space`] first, and may exceed it
+    /// by less than one chain.
     ///
     /// # Errors
-    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it has a
-    /// GiB or more, or with why nothing can be sent.
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it
+    /// has a GiB or more, or with the error that ended the connection.
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
         if data.len() >= BYTES_MAX {
             return Err((SocketError::NoBufs, data));
@@ -360,16 +361,16 @@ impl TcpStream {
     /// Copies as much of `bytes` into the send buffer as it takes; returns how much.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if it takes nothing now; why nothing can be sent.
+    /// [`SocketError::WouldBlock`] if it takes nothing now; the error that ended the connection.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, SocketError> {
         self.give(bytes, None)
     }
 
-    /// Copies all of `bytes` into the send buffer, waiting for room; each wait may take `timeout`.
-    /// Returns how many were taken when nothing more could be: all, unless it went wrong in between.
+    /// Copies all of `bytes` into the send buffer, waiting for room; each wait may take `timeout`. Returns the number
+    /// of bytes taken: all of them, unless an error came in between.
     ///
     /// # Errors
-    /// [`SocketError::TimedOut`] when the time is over, or why nothing can be sent, if none were taken.
+    /// If none were taken: [`SocketError::TimedOut`] when the time is over, or the error that ended the connection.
     pub fn send_blocking(
         &self,
         bytes: &[u8],
@@ -426,7 +427,7 @@ impl TcpStream {
     /// Waits until the connection is established.
     ///
     /// # Errors
-    /// Why it is not; [`SocketError::TimedOut`] when the time is over.
+    /// The error of the attempt; [`SocketError::TimedOut`] when the time is over.
     #[doc(alias = "connect")]
     pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
         self.blocking(Want::Write, timeout, |waiting| self.established(waiting))
@@ -446,8 +447,8 @@ impl TcpStream {
     ///
     /// | | |
     /// |---|---|
-    /// | `Write` | The stack sends a FIN after what is in the send buffer. |
-    /// | `Read` | What was received is dropped, and so is what still comes: the peer is not told, and may go on sending. A read returns the end of file. |
+    /// | `Write` | The stack sends a FIN after the content of the send buffer. |
+    /// | `Read` | The stack drops received data, now and later. The peer gets no notice, and may go on sending. A read returns the end of file. |
     #[doc(alias = "SHUT_WR")]
     #[doc(alias = "SHUT_RD")]
     #[doc(alias = "SS_CANTRCVMORE")]
@@ -535,7 +536,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     }
 }
 
-/// Sends all of `bytes` by calls of `send`. Returns how many were taken when nothing more could be.
+/// Sends `bytes` by calls of `send`, and returns the number of bytes taken.
 ///
 /// # Errors
 /// That of the first call, if it took none.
@@ -563,7 +564,7 @@ impl Drop for TcpStream {
             let deadline = batch.now + timeout;
             let wakers = t.conn.waiters.clear();
             if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
-                // The peer would believe that we read it (RFC 2525 2.17).
+                // Otherwise the peer would believe that we have read the data (RFC 2525 2.17).
                 drop(t);
                 abort(batch, &self.pcb);
             } else {

@@ -1,7 +1,8 @@
 //! TCP connections as tokio's streams.
 //!
-//! An operation that makes progress costs the task one of its budget, as one on tokio's own sockets does. A read appends the
-//! received segments to the caller's buffer, which is not zeroed before. A vectored write takes as much as there is room for.
+//! An operation that makes progress costs the task one of its budget, as one on tokio's own sockets does. A read
+//! appends the received segments to the caller's buffer, which is not zeroed before. A vectored write takes as many
+//! bytes as there is room for.
 //!
 //! Source: tokio's `TcpStream`, whose behaviour programs rely on.
 
@@ -44,7 +45,7 @@ fn write_vectored(
     };
     let mut sent = ready!(write(stream, cx, first))?;
     let mut len = first.len();
-    // Data that does not fit comes again, and waits then.
+    // The caller offers data that does not fit again, and then waits.
     while sent == len
         && let Some(next) = slices.next()
     {
@@ -91,12 +92,12 @@ macro_rules! writes {
                 true
             }
 
-            /// The stack sends what is in the send buffer without being asked.
+            /// The stack sends the content of the send buffer by itself.
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
             }
 
-            /// Ends the direction: a FIN follows what is in the send buffer. It may be repeated.
+            /// Ends the direction: a FIN follows the content of the send buffer. Further calls have no effect.
             fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 let me = self.get_mut();
                 AsRef::<TcpStream>::as_ref(me).shutdown(Shutdown::Write);

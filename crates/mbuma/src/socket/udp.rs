@@ -29,7 +29,7 @@ mod error;
 pub use self::error::{BindError, RecvError, SendError};
 pub use crate::udp::{Datagram, UdpError};
 
-/// A UDP socket. Clones are handles on the same socket; the last one to go unbinds it.
+/// A UDP socket. Clones are handles on the same socket; the drop of the last one unbinds it.
 ///
 /// # Example
 /// ```
@@ -62,8 +62,7 @@ impl Drop for Bound {
 }
 
 impl Stack {
-    /// Binds a UDP socket. The address may be 0.0.0.0 for all of this stack's, the port 0 for a free
-    /// one.
+    /// Binds a UDP socket. The address 0.0.0.0 means all addresses of this stack; port 0 selects a free port.
     ///
     /// # Errors
     /// The address is not of this stack, or is taken, or no port is free.
@@ -76,7 +75,7 @@ impl Stack {
         if local.port() != 0 {
             return self.bind_pcb(local, None).ok_or(BindError::AddrInUse);
         }
-        // Another thread may take the free port first; then there is another port.
+        // Another thread may take the free port first; then another port is tried.
         for _ in 0..BIND_TRIES {
             let port = stack
                 .udp
@@ -90,8 +89,8 @@ impl Stack {
         Err(BindError::NoFreePort)
     }
 
-    /// A socket for every datagram that comes in on `index` and that no other socket takes, to whatever
-    /// address, if the interface accepts any. Broadcasts and groups are not among them.
+    /// A socket for every datagram that comes in by `index` and that no other socket takes, to any address if the
+    /// interface accepts any. Datagrams to broadcasts and groups are not included.
     ///
     /// # Errors
     /// There is no such interface, or it has such a socket already.
@@ -118,7 +117,8 @@ impl UdpSocket {
     /// The oldest datagram that arrived.
     ///
     /// # Errors
-    /// If there is none: the oldest error about a datagram that was sent, which is taken; else [`RecvError::WouldBlock`].
+    /// If there is none: the oldest error about a sent datagram, which is removed; without one,
+    /// [`RecvError::WouldBlock`].
     #[doc(alias = "recvfrom")]
     pub fn recv(&self) -> Result<Datagram, RecvError> {
         self.take(None, None)
@@ -140,9 +140,9 @@ impl UdpSocket {
     /// The oldest datagram, for one task: if several poll, the one that polled last is woken.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv`], but for [`RecvError::WouldBlock`].
+    /// As [`UdpSocket::recv`], except [`RecvError::WouldBlock`].
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Datagram, RecvError>> {
-        // Two, since each may get back a waker that is dropped when no lock is held.
+        // Two wakers, because each queue may return one, to be dropped when no lock is held.
         let (for_data, for_errors) = (PollingTask::new(cx), PollingTask::new(cx));
         let (for_data, for_errors) = (WaitBy::Polled(&for_data), WaitBy::Polled(&for_errors));
         ready(self.take(Some(for_data), Some(for_errors)))
@@ -156,14 +156,14 @@ impl UdpSocket {
         ready(self.take(for_data, for_errors))
     }
 
-    /// The future waits no more.
+    /// Removes the waker of a future.
     pub(super) fn forget(&self, id: FutureId) {
         let Bound { stack, pcb } = &*self.0;
         pcb.queue.forget(stack.0.giant(), id);
         pcb.errors.forget(stack.0.giant(), id);
     }
 
-    /// A datagram, or an error; if there is neither, the call that waits is told of either.
+    /// A datagram or an error; if there is neither, the waiting call is woken for the first of both.
     fn take(
         &self,
         for_data: Option<WaitBy<'_>>,
@@ -178,8 +178,8 @@ impl UdpSocket {
         Err(error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with)))
     }
 
-    /// As [`UdpSocket::send_to`]. It is ready at once: a socket keeps no datagram, so where an interface's queue is full the
-    /// datagram is dropped, as it might be later on its way.
+    /// As [`UdpSocket::send_to`]. It is ready at once: a socket keeps no outgoing datagram. If an interface's queue is
+    /// full, the datagram is dropped, as it might be later on its path.
     ///
     /// # Errors
     /// As there.
@@ -200,12 +200,11 @@ impl UdpSocket {
         oldest.map(|record| record.with)
     }
 
-    /// Sends a datagram from `src`: where the socket is bound, or, if it is the one for every address
-    /// of an interface, any address towards that interface. Allocate `payload` from
-    /// [`Stack::pool`].
+    /// Sends a datagram from `src`: the bound address, or, for an interface's socket for all datagrams, any address if
+    /// the datagram leaves by that interface. Allocate `payload` from [`Stack::pool`].
     ///
     /// # Errors
-    /// See [`SendError`]; the datagram is gone.
+    /// See [`SendError`]; the datagram is dropped.
     #[doc(alias = "sendmsg")]
     pub fn send(
         &self,
@@ -242,11 +241,11 @@ impl UdpSocket {
         sent.map_err(SendError::from)
     }
 
-    /// Sends a datagram from where the socket is bound; if that is every address of the stack, from
-    /// the one that faces `dst`.
+    /// Sends a datagram from the bound address; if the socket is bound to all addresses, from that of the interface
+    /// towards `dst`.
     ///
     /// # Errors
-    /// See [`SendError`]; the datagram is gone.
+    /// See [`SendError`]; the datagram is dropped.
     #[doc(alias = "sendto")]
     pub fn send_to(&self, payload: Chain, dst: impl Into<SocketAddr>) -> Result<(), SendError> {
         let (local, dst) = (self.local_addr(), dst.into());
@@ -275,8 +274,8 @@ impl UdpSocket {
         ip_fits && src.port() == pcb.local.port()
     }
 
-    /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792). Nobody is told of one that can't
-    /// have arrived: between addresses of two versions, or too large.
+    /// Sends the sender of `datagram` an error that quotes it (RFC 792). A datagram that can't have arrived, because it
+    /// is too large or has addresses of two versions, causes no error.
     pub fn refuse(&self, datagram: &Datagram, kind: IcmpError) {
         let Some(ends) = Ends::between(datagram.dst, datagram.src) else {
             return;
@@ -309,7 +308,7 @@ impl UdpSocket {
         }
     }
 
-    /// Where the socket is bound. A socket for every address has none: 0.0.0.0:0.
+    /// The bound address. A socket for all datagrams has none: 0.0.0.0:0.
     #[doc(alias = "getsockname")]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.pcb.local
@@ -331,8 +330,8 @@ fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvErro
     }
 }
 
-/// The datagram as it arrived, as far as an error quotes it, and its length with the header. The
-/// header is rebuilt, and the data copied: errors are rare. `None` if it is larger than any that arrives.
+/// The part of the received datagram that an error quotes, and the datagram's length with its header. The header is
+/// rebuilt and the data copied, because errors are rare. `None` if it is larger than any packet.
 fn quote(datagram: &Datagram, ends: &Ends) -> Option<(Vec<u8>, u16)> {
     let len = Original::len_of(ends, UdpHeader::LEN + datagram.payload.len())?;
     let mut header = UdpHeader::new(ends.peer_port(), ends.local_port(), len);
@@ -348,5 +347,5 @@ fn quote(datagram: &Datagram, ends: &Ends) -> Option<(Vec<u8>, u16)> {
     Some((bytes, len))
 }
 
-/// Races for a free port that one bind may lose.
+/// How often one bind may lose a race for a free port.
 const BIND_TRIES: usize = 16;

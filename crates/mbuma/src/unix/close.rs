@@ -1,9 +1,9 @@
-//! The end of sockets, one after the other: sockets that a closed socket held may end with it, and so on.
+//! Closes sockets, one after the other: the sockets that a closed socket held may end with it, and so on.
 //!
-//! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in
-//! ten thousand calls inside of each other. That also holds where a program's own objects are links of the
-//! row: an object that a close drops may close a socket, which waits until that close is done. The list
-//! of waiting sockets belongs to the thread.
+//! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in ten thousand
+//! calls inside of each other. That also holds if a program's own objects are links of the row: a close may drop an
+//! object that closes another socket, which waits until the first close is done. The list of waiting sockets belongs to
+//! the thread.
 //!
 //! Locks: none held.
 //! Source: POSIX.1-2024, close(); soclose() and unp_dispose() of 4.4BSD.
@@ -17,7 +17,7 @@ use super::pcb::{Role, Unpcb};
 use super::rcvbuf::Unread;
 use super::rights::Cargo;
 
-/// Sockets that this thread is to close.
+/// Sockets that this thread must close.
 #[derive(Default)]
 struct Row {
     waiting: Vec<Arc<Unpcb>>,
@@ -44,7 +44,7 @@ pub(super) fn run(dead: Vec<Arc<Unpcb>>) {
     match begin {
         Ok(true) => drain(),
         Ok(false) => {}
-        // The thread ends and its row has ended before.
+        // The thread is ending, and its row is gone already.
         Err(_) => {
             let mut waiting = own.unwrap_or_default();
             while let Some(pcb) = waiting.pop() {
@@ -105,7 +105,7 @@ fn discard(pcb: &Unpcb, unread: Unread) -> Vec<Arc<Unpcb>> {
         }
     }
     let dead = pcb.unix.flight.unload(pcb.id, &sockets);
-    // Programs' objects: their drops may close sockets, which then wait for us.
+    // Programs' objects: their drops may close sockets, which then wait for this close.
     drop(others);
     dead
 }

@@ -1,9 +1,8 @@
-//! The methods that streams and sequenced packets share: their users see a connection in the same way, but for the
-//! data.
+//! The methods that streams and sequenced packets share: all except those for data.
 //!
 //! Locks: none.
 
-/// The methods of a socket, made of a [`Handle`](super::pcb::Handle), whose role is a connection.
+/// The methods of a socket type that has a [`Handle`](super::pcb::Handle) of a connection.
 macro_rules! connected {
     ($Socket:ident, $Role:ident) => {
         impl $Socket {
@@ -25,13 +24,12 @@ macro_rules! connected {
                 Ok(data.len())
             }
 
-            /// Ready when a receive gives something, the end, or an error; the task is woken then.
+            /// Ready when a receive returns data, the end, or an error; the task is woken then.
             pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
                 self.connection().poll_readable(cx)
             }
 
-            /// Ready when a send is taken or fails for good; the task is woken then: when half of the peer's
-            /// buffer is free.
+            /// Ready when a send succeeds or fails for good. The task is woken when half of the peer's buffer is free.
             pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
                 self.connection().poll_writable(cx)
             }

@@ -1,7 +1,7 @@
 //! One side of a connection, of bytes or of records: two receive buffers, its own and its peer's.
 //!
-//! Neither side knows the other's socket, only the buffers: so a send takes no lock but the one of the
-//! buffer that it goes to, and nothing needs to be undone in an order when both go at once.
+//! A side refers to the other's buffers and not to its socket. So a send locks only the receiving buffer, and closing
+//! both sides at once needs no order.
 //!
 //! Locks: none of its own.
 //! Source: POSIX.1-2024 shutdown(); unix(7).
@@ -29,7 +29,7 @@ pub(super) struct UnixConnection {
     pub(super) local: Option<Name>,
     pub(super) peer: Option<Name>,
     pub(super) peer_credentials: Credentials,
-    /// A program has it. A connection that ends in an accept queue ends with a reset.
+    /// A program has accepted it. A connection that ends in an accept queue ends with a reset.
     accepted: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl UnixConnection {
         recv(&self.rx, unix, max, wait)
     }
 
-    /// Whether the peer's buffer takes something now, or nothing ever again.
+    /// Whether a send would not wait: the peer's buffer has room, or the send would fail.
     pub(super) fn is_writable(&self) -> bool {
         self.tx.is_writable(None)
     }
@@ -125,7 +125,7 @@ impl UnixConnection {
             })
     }
 
-    /// This side sends no more, for want of what it promised: the peer gets an error behind the data.
+    /// Ends this side's sending because promised data is missing: the peer gets an error after the data.
     pub(super) fn fail(&self) {
         self.tx.shut_writer(true);
     }
@@ -149,7 +149,7 @@ impl UnixConnection {
         self.rx.keep_reader(waker);
     }
 
-    /// Says that this side reads no more, or writes no more; the peer learns of either.
+    /// Ends reading, writing, or both on this side, and wakes the peer.
     #[doc(alias = "unp_shutdown")]
     pub(super) fn shutdown(&self, how: Shutdown) {
         if how != Shutdown::Write {
@@ -198,7 +198,7 @@ pub(super) fn recv(
     popped.unwrap_or(Err(not_ready(wait)))
 }
 
-/// Why a call ends that is not ready.
+/// The error of a call that is not ready.
 pub(super) fn not_ready(wait: Wait) -> UnixError {
     match wait {
         Wait::No => UnixError::WouldBlock,

@@ -1,6 +1,6 @@
 //! Datagrams between sockets of a stack: whole messages, in order, from any socket or from one peer.
 //!
-//! Nothing is lost: a full receiver makes its senders wait.
+//! No datagram is lost: the senders to a full receiver wait.
 //!
 //! Locks: none.
 
@@ -52,8 +52,8 @@ impl UnixDatagram {
         &self.0.pcb().unix
     }
 
-    /// Sends to the socket called `name` from now on, and takes datagrams only from there; those that
-    /// came before stay.
+    /// Makes the socket called `name` the peer: datagrams go to it, and only its datagrams are accepted. Earlier
+    /// datagrams stay.
     ///
     /// # Errors
     /// `NotFound`; `WrongType`; `BadName`; `NotPermitted` if that socket has another peer.
@@ -195,13 +195,13 @@ impl UnixDatagram {
         recv(&self.endpoint().rx, self.unix(), max, Wait::Yes(timeout))
     }
 
-    /// Ready when a receive gives a datagram or the end; the task is woken then.
+    /// Ready when a receive returns a datagram or the end; the task is woken then.
     pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
         ready_if(self.endpoint().rx.is_readable(Some(cx.waker())))
     }
 
-    /// Ready when the peer takes a datagram or a send fails for good; the task is woken then: when half of
-    /// the peer's buffer is free. Without a peer always.
+    /// Ready when the peer takes a datagram or a send fails for good. The task is woken when half of the peer's buffer
+    /// is free. Always ready without a peer.
     pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
         let peer = self.endpoint().peer();
         ready_if(peer.is_none_or(|target| target.is_writable(cx.waker())))
@@ -213,7 +213,7 @@ impl UnixDatagram {
         self.endpoint().rx.keep_reader(waker);
     }
 
-    /// Sends no more, or takes only datagrams that wait already. Its peer is not told, but can't send.
+    /// Ends sending, or accepts no new datagrams. Its peer gets no notice, but can't send.
     pub fn shutdown(&self, how: Shutdown) {
         let endpoint = self.endpoint();
         if how != Shutdown::Read {

@@ -1,4 +1,4 @@
-//! A datagram socket's state: where it receives, and its peer.
+//! A datagram socket's state: its receive buffer, and its peer.
 //!
 //! Locks: `peer` (UNIX_PEER), never with another.
 //! Source: POSIX.1-2024 connect(), sendto(); unix(7).
@@ -27,7 +27,7 @@ pub(super) struct Endpoint {
     pub(super) rx: Arc<Rcvbuf>,
     pub(super) name: Option<Name>,
     peer: Lock<Option<Target>>,
-    /// It sends no more. Relaxed: a send at the same time may go either way.
+    /// It sends no more. Relaxed: a concurrent send may succeed or fail.
     silent: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Whether it takes a message now, or none ever again; if not, the change wakes `waiter`.
+    /// Whether a send would not wait; if it would, the change wakes `waiter`.
     pub(super) fn is_writable(&self, waiter: &Waker) -> bool {
         self.rcv.is_writable(Some(waiter))
     }
@@ -171,7 +171,7 @@ impl Endpoint {
         pushed.unwrap_or_else(|| Err((SendRefusal::Full, unsent.unwrap_or_default())))
     }
 
-    /// The peer has gone: from now on there is none, unless there is another already.
+    /// Removes the peer, which has gone, unless the socket has another peer already.
     fn forget(&self, gone: &Target) {
         let mut peer = self.peer.lock();
         let same = |t: &Target| Arc::ptr_eq(&t.rcv, &gone.rcv);

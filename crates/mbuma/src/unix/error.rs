@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io;
 
-/// Why an operation on a UNIX-domain socket does not work. Each operation says which of these it gives.
+/// The error of an operation on a UNIX-domain socket. Each operation lists its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnixError {
     /// No socket has this name.
@@ -20,13 +20,13 @@ pub enum UnixError {
     /// The socket with this name is of another type.
     #[doc(alias = "EPROTOTYPE")]
     WrongType,
-    /// The socket that it was for has gone.
+    /// The destination socket has gone.
     #[doc(alias = "ECONNREFUSED")]
     Refused,
-    /// The peer went without having read everything.
+    /// The peer closed without having read everything.
     #[doc(alias = "ECONNRESET")]
     Reset,
-    /// No program will read this: the peer has gone or reads no more, or this side said that it sends no more.
+    /// No program will read the data: the peer has gone or reads no more, or this side has ended its sending.
     #[doc(alias = "EPIPE")]
     BrokenPipe,
     /// The datagram socket has no peer.
@@ -38,18 +38,18 @@ pub enum UnixError {
     /// There is no room, no data, or no connection to accept: wait.
     #[doc(alias = "EAGAIN")]
     WouldBlock,
-    /// The time that a call was to wait is over.
+    /// The timeout of the call is over.
     #[doc(alias = "ETIMEDOUT")]
     TimedOut,
     /// The message is larger than [`UnixConfig::record_max`](super::UnixConfig::record_max).
     #[doc(alias = "EMSGSIZE")]
     TooBig,
-    /// More than [`RIGHTS_MAX`](super::RIGHTS_MAX) things go with one message.
+    /// One message has more than [`RIGHTS_MAX`](super::RIGHTS_MAX) sockets and objects.
     #[doc(alias = "ETOOMANYREFS")]
     TooManyRights,
     /// A UNIX-domain socket of another stack can't go with it: neither stack would find a cycle through both.
     OtherStack,
-    /// Things go with at least one byte of a stream, and there is none.
+    /// A message with sockets or objects on a stream needs at least one byte.
     #[doc(alias = "EINVAL")]
     NoData,
     /// Out of buffers.

@@ -1,8 +1,8 @@
 //! Sockets in flight, and the collection of those that can't be received any more.
 //!
-//! A socket that waits in another's receive buffer is held by that buffer. Two such sockets can hold each
-//! other, one can hold itself, when their last handles have gone: no count ever comes to zero. A listener
-//! holds the connections in its accept queue in the same way, so it is part of the same graph.
+//! The receive buffer in which a socket waits holds that socket. After their last handles are gone, two such sockets
+//! may hold each other, or one itself, so that no count comes to zero. A listener holds the connections in its accept
+//! queue in the same way, so it is part of the same graph.
 //!
 //! # Which sockets are alive
 //! ```text
@@ -10,17 +10,17 @@
 //!                       |                                             |
 //!                       +--------------in flight, in the buffer of----+
 //! ```
-//! [`Graph`] knows each socket in flight and in whose buffers it is, its *carriers*. A socket can still be
-//! received if it has a handle, or if one of its carriers can: so one follows the carriers up until there
-//! is one with a handle, or one that is not in flight itself, whose closer empties its buffer. If there is
-//! none, then none of the sockets seen on the way can be received, and all are closed (D and E).
+//! [`Graph`] knows each socket in flight and in whose buffers it is, its *carriers*. A socket can still be received if
+//! it has a handle, or if one of its carriers can. So the collector follows the carriers up to one with a handle, or to
+//! one that is not in flight itself: the thread that closes that one empties its buffer. If there is no such carrier,
+//! none of the visited sockets can be received, and the collector closes all of them (D and E).
 //!
-//! BSD's unp_gc marks from everything that is alive, at every close; to mark from a socket that may be dead
-//! touches only its holders, mostly one socket with a handle.
+//! BSD's unp_gc marks from all live sockets, at every close. Marking from a socket that may be dead visits only its
+//! holders, mostly one socket with a handle.
 //!
-//! A socket may be dead from when it loses something that held it, so it is checked then: when its
-//! last handle goes while it is in flight ([`Flight::released`]), and when a buffer that it was in closes
-//! ([`Flight::unload`]). Nothing makes a dead socket alive again: no thread can take it out of its buffer.
+//! A socket can die only when it loses a holder, so it is checked then: when its last handle goes while it is in flight
+//! ([`Flight::released`]), and when a buffer that contains it closes ([`Flight::unload`]). A dead socket stays dead: no
+//! thread can take it out of its buffer.
 //!
 //! # Races
 //! A socket goes into flight under this lock and that of the buffer at once, and lands under this lock after
@@ -47,13 +47,13 @@ pub(crate) struct Flight {
     collected: Counter,
 }
 
-/// The sockets in flight, by id: they are made in the order of their ids, so a replay looks the same.
+/// The sockets in flight, by id. Ids follow the order in which sockets are made, so a replay is identical.
 #[derive(Default)]
 pub(super) struct Graph(BTreeMap<u64, Node>);
 
 struct Node {
     pcb: Arc<Unpcb>,
-    /// In whose buffers it is, and how often.
+    /// The carriers: in whose buffers it is, and how often.
     carriers: BTreeMap<u64, usize>,
     /// It was found dead, and the thread that found it closes it.
     dead: bool,
@@ -103,7 +103,7 @@ impl Flight {
         dead.collect()
     }
 
-    /// The sockets that are dead if `suspect` is: none, itself, or all that it hangs on.
+    /// The dead sockets after `suspect` lost a holder: none, itself, or itself with its holders.
     fn dead(&self, graph: &mut Graph, suspect: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
         if suspect.has_handles() {
             return Vec::new();
@@ -118,7 +118,7 @@ impl Flight {
 }
 
 impl Graph {
-    /// `pcb` is in the buffer of `carrier` once more. The caller has a handle of it, or makes it.
+    /// Records that `pcb` is in the buffer of `carrier` once more. The caller has a handle of `pcb`, or is making it.
     #[doc(alias = "unp_internalize")]
     pub(super) fn load(&mut self, pcb: &Arc<Unpcb>, carrier: u64) {
         pcb.mark_passed();
@@ -130,7 +130,7 @@ impl Graph {
         *node.carriers.entry(carrier).or_insert(0) += 1;
     }
 
-    /// `pcb` is there once less.
+    /// Records that `pcb` is in that buffer once less.
     #[doc(alias = "unp_externalize")]
     pub(super) fn unload(&mut self, pcb: &Unpcb, carrier: u64) {
         let Some(node) = self.0.get_mut(&pcb.id) else {
@@ -143,13 +143,12 @@ impl Graph {
             }
         }
         if node.carriers.is_empty() {
-            // The caller has a reference of its own: nothing ends under the lock.
+            // The caller has a reference of its own, so no socket ends under the lock.
             self.0.remove(&pcb.id);
         }
     }
 
-    /// The socket `id` and all that hold it, if none of them can be received; but for those
-    /// that were found dead before.
+    /// The socket `id` and all its holders, if none of them can be received, without those that were found dead before.
     #[doc(alias = "unp_mark")]
     fn unreachable(&mut self, id: u64) -> Vec<Arc<Unpcb>> {
         let mut seen = BTreeSet::from([id]);

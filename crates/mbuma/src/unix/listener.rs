@@ -1,9 +1,9 @@
 //! Listeners, and the connections that were not accepted yet.
 //!
-//! Connecting makes both sides at once and puts the other one into the listener's queue; it may be written
-//! to from then on. A full queue makes a connecting thread wait. Until it is accepted, the queue holds the socket
-//! as a buffer holds one that is in flight: a listener may itself wait to be received in a connection of
-//! its own queue, and then neither can be received.
+//! Connecting makes both sides at once and puts the listener's side into its queue; the connecting side may write from
+//! then on. If the queue is full, the connecting thread waits. Until a program accepts it, the queue holds the socket
+//! as a buffer holds a socket in flight: a listener may itself be in flight in a connection of its own queue, and then
+//! neither can be received.
 //!
 //! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in.
 //! Source: sonewconn() and so_comp of 4.4BSD.
@@ -39,7 +39,7 @@ pub(super) struct Listening {
 struct Backlog {
     ready: VecDeque<Arc<Unpcb>>,
     closed: bool,
-    /// Programs wait to accept, others for a place to connect to.
+    /// Threads that wait to accept, and threads that wait for a place in the queue.
     waiters: WaiterSet,
 }
 
@@ -86,7 +86,7 @@ impl Listening {
         }
         graph.load(embryo, listener.id);
         q.ready.push_back(Arc::clone(embryo));
-        // Several may wait to accept, and each takes one: all look.
+        // Several threads may wait to accept, so all are woken.
         let wakes = q.waiters.take(Want::Read);
         drop(q);
         drop(graph);
@@ -94,7 +94,7 @@ impl Listening {
         Poll::Ready(Ok(()))
     }
 
-    /// The oldest connection; its socket lands, with a handle.
+    /// Takes the oldest connection: its socket leaves flight and gets a handle.
     #[doc(alias = "soaccept")]
     fn accept(&self, listener: &Unpcb, wait: Wait) -> Result<Handle, UnixError> {
         let accepted = retry(wait, |waiter| {
@@ -114,7 +114,7 @@ impl Listening {
         };
         let wakes = q.waiters.take(Want::Write);
         drop(q);
-        // The caller has a handle of the listener: its connections are not taken for dead meanwhile.
+        // The caller has a handle of the listener, so its connections do not count as dead meanwhile.
         let mut graph = listener.unix.flight.lock();
         graph.unload(&pcb, listener.id);
         let handle = Handle::new(&pcb);
@@ -145,7 +145,7 @@ impl Listening {
         self.queue.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
-    /// The listener goes; returns the connections that were not accepted.
+    /// Closes the listener; returns the connections that were not accepted.
     pub(super) fn close(&self) -> Vec<Arc<Unpcb>> {
         let mut q = self.queue.lock();
         q.closed = true;

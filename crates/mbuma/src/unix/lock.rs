@@ -1,7 +1,7 @@
-//! A lock of a UNIX-domain socket, which knows its stack's Giant.
+//! A lock of a UNIX-domain socket, with a reference to its stack's Giant.
 //!
-//! These sockets do not pass through a [`Batch`](crate::batch::Batch): a call takes one lock, does one thing, and calls the
-//! wakers once that is released.
+//! These sockets use no [`Batch`](crate::batch::Batch): a call takes one lock, makes one change, and calls the wakers
+//! after releasing the lock.
 //!
 //! Locks: Giant (if it is over all), then its own.
 

@@ -1,4 +1,4 @@
-//! A message on its way: bytes, the objects that go with them, and the sender.
+//! A message: bytes, the sockets and objects that go with them, and the sender.
 
 use mbuf::Chain;
 
@@ -10,20 +10,20 @@ use crate::config::Credentials;
 #[doc(alias = "msghdr")]
 #[derive(Debug, Default)]
 pub struct Message {
-    /// The bytes. A stream needs at least one if anything is to go with them.
+    /// The bytes. On a stream, a message with rights needs at least one byte.
     pub data: Chain,
     /// The sockets and objects to pass, [`RIGHTS_MAX`](super::RIGHTS_MAX) at most.
     pub rights: Vec<Passed>,
 }
 
 impl Message {
-    /// A message of bytes, with nothing beside them.
+    /// A message of bytes without rights.
     pub fn new(data: Chain) -> Self {
         let rights = Vec::new();
         Self { data, rights }
     }
 
-    /// The same with one thing more.
+    /// Adds one socket or object.
     #[must_use]
     pub fn with(mut self, passed: impl Into<Passed>) -> Self {
         self.rights.push(passed.into());
@@ -39,7 +39,7 @@ pub struct ReceivedMessage {
     pub data: Chain,
     /// The sockets and objects that the sender passed.
     pub rights: Vec<Passed>,
-    /// There were more bytes in the datagram or record than were asked for; they are gone.
+    /// The datagram or record had more bytes than the caller asked for; they are dropped.
     #[doc(alias = "MSG_TRUNC")]
     pub truncated: bool,
     /// The sender of a datagram.

@@ -1,6 +1,6 @@
 //! Names of sockets: bytes that mean something within one stack only, like Linux's abstract names.
 //!
-//! A name is in use as long as its socket is open, and leaves nothing behind: there is no file.
+//! A name is in use as long as its socket is open. There is no file that would stay.
 //!
 //! Locks: the table (UNIX_NAMES).
 //! Source: unix(7), section "Address format".
@@ -45,7 +45,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Which socket has which name. Ordered, so that a choice of names can't make it slow.
+/// The sockets by name. An ordered map, so that chosen names can't make it slow.
 pub(crate) struct Names(Lock<BTreeMap<Name, Arc<Unpcb>>>);
 
 impl Names {
@@ -71,7 +71,7 @@ impl Names {
         found.ok_or(UnixError::NotFound)
     }
 
-    /// Takes `name` away from `pcb`, if it has it: a socket that could not bind has none.
+    /// Removes `name` if `pcb` has it: a socket that failed to bind has none.
     pub(super) fn unbind(&self, name: &Name, pcb: &Unpcb) {
         let mut names = self.0.lock();
         let held = names.get(name).is_some_and(|p| std::ptr::eq(&**p, pcb));

@@ -1,4 +1,4 @@
-//! How sockets are made: in pairs, with a name, connected to a name.
+//! Makes sockets: in pairs, with a name, connected to a name.
 //!
 //! Locks: theirs, one after the other.
 //! Source: POSIX.1-2024 socketpair(), bind(), listen(), connect().
@@ -44,7 +44,7 @@ impl Unix {
         }
     }
 
-    /// The same with other credentials: the embedder knows those of its programs.
+    /// The same with other credentials; the embedder knows those of its programs.
     #[must_use]
     pub fn acting_as(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
@@ -101,7 +101,7 @@ impl Unix {
         (a, b)
     }
 
-    /// Waits for streams to `name`, with at most `backlog` that were not accepted yet.
+    /// Listens for streams to `name`, with at most `backlog` connections that were not accepted yet.
     ///
     /// # Errors
     /// `AddrInUse` if another socket, of any type, has the name; `BadName`.
@@ -111,7 +111,7 @@ impl Unix {
         self.bind(name, listening).map(UnixListener)
     }
 
-    /// Waits for connections of sequenced packets to `name`. Otherwise as [`Unix::listen`].
+    /// Listens for connections of sequenced packets to `name`. Otherwise as [`Unix::listen`].
     ///
     /// # Errors
     /// As [`Unix::listen`].
@@ -161,7 +161,7 @@ impl Unix {
     }
 
     fn bind_pcb(&self, name: &Name, pcb: &Arc<Unpcb>) -> Result<Handle, UnixError> {
-        // A thread that finds the name finds a socket that is open.
+        // The handle first: a thread that finds the name must find an open socket.
         let handle = Handle::new(pcb);
         if !self.state.names.bind(name, pcb) {
             return Err(UnixError::AddrInUse);

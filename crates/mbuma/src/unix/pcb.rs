@@ -1,8 +1,7 @@
-//! A UNIX-domain socket: its kind, and the number of its handles.
+//! A UNIX-domain socket: its kind, and its count of handles.
 //!
-//! A socket is open as long as it has a handle, or is in flight and can still be received. Handles are
-//! counted in `handles`; [`flight`](super::flight) knows the sockets in flight. [`Arc`]s of [`Unpcb`]
-//! only keep the memory.
+//! A socket is open as long as it has a handle, or is in flight and can still be received. `handles` counts the
+//! handles; [`flight`](super::flight) has the sockets in flight. An [`Arc`] of [`Unpcb`] only keeps the memory.
 //!
 //! | holder | counted by | given up by |
 //! |---|---|---|
@@ -34,8 +33,8 @@ pub(crate) struct Unpcb {
     pub(super) role: Role,
     /// Leaves zero only under the flight's lock.
     handles: AtomicUsize,
-    /// Was in flight once: only then does any thread but the one that drops the last handle decide about its end.
-    /// Set with a handle held (or before there is one); the drop of that handle publishes it.
+    /// It was in flight once. Otherwise only the thread that drops the last handle decides about its end. Set with a
+    /// handle held (or before there is one); the drop of that handle publishes it.
     passed: AtomicBool,
     /// Set once, by the thread that closes it.
     closed: AtomicBool,
@@ -71,7 +70,7 @@ impl Unpcb {
     }
 
     pub(super) fn has_handles(&self) -> bool {
-        // Acquire: zero is read after all that its last holder did.
+        // Acquire: a thread that reads zero sees everything that the last holder did.
         self.handles.load(Ordering::Acquire) > 0
     }
 
@@ -95,8 +94,8 @@ impl Drop for Unpcb {
 pub(super) struct Handle(Arc<Unpcb>);
 
 impl Handle {
-    /// One more. The caller has a handle already, or is the only one that has the socket, or takes it out
-    /// of flight, under the flight's lock.
+    /// Makes one more handle. The caller has a handle already, or the only reference to the socket, or takes the socket
+    /// out of flight under the flight's lock.
     pub(super) fn new(pcb: &Arc<Unpcb>) -> Self {
         // Relaxed: a thread gets the handle through something that synchronises.
         pcb.handles.fetch_add(1, Ordering::Relaxed);
@@ -118,8 +117,8 @@ impl Drop for Handle {
     #[doc(alias = "sorele")]
     fn drop(&mut self) {
         let pcb = &self.0;
-        // Each drop is released to the last one, which acquires them all: it sees all changes to the
-        // socket, and whether it ever was in flight.
+        // Each drop releases, and the last one acquires: so the last one sees all changes to the socket, and whether it
+        // ever was in flight.
         if pcb.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }

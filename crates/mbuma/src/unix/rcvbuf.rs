@@ -12,14 +12,14 @@
 //! Bytes with rights have boundaries in a stream: a read ends before such bytes, and a read that brings
 //! rights ends behind their bytes. So rights arrive with the bytes that they were sent with.
 //!
-//! A full buffer takes nothing; one that is not takes the next message whole. So a sender waits exactly
-//! while the buffer is full. A read that leaves the buffer half empty wakes all waiting senders.
+//! A full buffer takes no message; any other takes the next message whole. So a sender waits exactly while the buffer
+//! is full. A read that makes the buffer half empty wakes all waiting senders.
 //!
-//! A splice may read or write in the place of a program ([`splice`]): the program then waits, and the splice learns of changes.
+//! A splice may read or write instead of a program ([`splice`]): the program then waits, and changes are reported to
+//! the splice.
 //!
-//! Invariant: a waker is added under the lock that said that there is nothing.
-//! Locks: `inner` (UNIX_RCV), inside of the flight's lock where sockets go into it.
-//! Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
+//! Invariant: the thread that finds nothing adds its waker before it releases the lock. Locks: `inner` (UNIX_RCV),
+//! inside of the flight's lock where sockets go into it. Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,16 +52,16 @@ pub(super) enum Shape {
     Datagrams,
 }
 
-/// Why a buffer does not take a message.
+/// The reason for refusing a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendRefusal {
     /// It is full.
     Full,
-    /// Its owner reads no more, or its writer has said that it ends.
+    /// Its owner reads no more, or its writer has ended the direction.
     Shut,
     /// Its owner has gone.
     Gone,
-    /// Its owner takes messages of its peer only.
+    /// Its owner accepts messages only of its peer.
     Stranger,
 }
 
@@ -104,17 +104,17 @@ struct RcvbufState {
     reader: Reader,
     /// The writer writes no more.
     eof: bool,
-    /// The writer went without having read everything.
+    /// The writer closed without having read everything.
     reset: bool,
     /// The only socket that may write, for datagrams.
     only_from: Option<u64>,
-    /// The owner waits to read, senders wait to write.
+    /// The wakers of the owner, which waits to read, and of senders, which wait to write.
     waiters: WaiterSet,
-    /// The splice that reads in the place of the owner, and the one that writes in the place of the sender.
+    /// The splice that reads instead of the owner, and the one that writes instead of the sender.
     splices: [Option<Arc<dyn SpliceTurn>>; 2],
 }
 
-/// The threads that wait for a change, or the splice in their place, to be told of it with no lock held.
+/// The wakers of the threads that wait for a change, or the splice in their place; called with no lock held.
 #[derive(Default)]
 #[must_use = "the change is told by it"]
 pub(super) struct Told {
@@ -131,10 +131,10 @@ impl Rcvbuf {
         }
     }
 
-    /// Takes a message over, whole. If the buffer is full, the thread that makes room or closes wakes `waiter`.
+    /// Appends a whole message. If the buffer is full, the thread that makes room or closes wakes `waiter`.
     ///
     /// # Errors
-    /// Why not; the message comes back.
+    /// The refusal; the message comes back.
     #[doc(alias = "sbappendcontrol")]
     pub(super) fn push(
         &self,
@@ -169,7 +169,7 @@ impl Rcvbuf {
         let told = was_empty.then(|| inner.tell(Want::Read));
         drop(inner);
         drop(graph);
-        // Last references to objects whose drop is foreign code, and wakers: without a lock.
+        // Without a lock, because dropping the last reference to an object, or calling a waker, runs foreign code.
         drop((copied, handles));
         self.announce(told);
         Ok(())
@@ -233,11 +233,11 @@ impl Rcvbuf {
         ready
     }
 
-    /// The bytes that it has room for, if that is worth a turn of a sender that has `wanted`; if not, the reader that makes room
+    /// The room in bytes, if that is worth a turn of a sender with `wanted` bytes; if not, the reader that makes room
     /// wakes `waiting`.
     ///
     /// # Errors
-    /// `Full`, or why it takes nothing more.
+    /// `Full`, or the reason for taking no more.
     pub(super) fn room(
         &self,
         wanted: usize,
@@ -257,7 +257,7 @@ impl Rcvbuf {
         room
     }
 
-    /// Sets the waker for data from now on; it is called at once if there is some.
+    /// Sets the kept waker for data; it is called at once if there is data.
     pub(super) fn keep_reader(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
         let now = inner.is_readable().then(|| waker.clone()).flatten();
@@ -267,7 +267,7 @@ impl Rcvbuf {
         self.inner.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
-    /// Sets the waker for room from now on.
+    /// Sets the kept waker for room.
     pub(super) fn keep_writer(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
         let old = inner.waiters.keep(Want::Write, waker);
@@ -275,7 +275,7 @@ impl Rcvbuf {
         drop(old);
     }
 
-    /// Takes messages of one socket only; of any with `None`.
+    /// Accepts messages of one socket only; of any socket with `None`.
     pub(super) fn only_from(&self, sender: Option<u64>) {
         self.inner.lock().only_from = sender;
     }
@@ -286,7 +286,7 @@ impl Rcvbuf {
         only.is_none_or(|only| only == sender)
     }
 
-    /// The owner reads only the messages that wait already.
+    /// The owner reads no messages but those that wait already.
     #[doc(alias = "socantrcvmore")]
     pub(super) fn shut_reader(&self) {
         let mut inner = self.inner.lock();
@@ -296,13 +296,13 @@ impl Rcvbuf {
         self.wake_all(inner);
     }
 
-    /// The writer writes no more; with `reset` because it went without having read everything.
+    /// The writer writes no more; `reset`: it closed without having read everything.
     #[doc(alias = "socantsendmore")]
     pub(super) fn shut_writer(&self, reset: bool) {
         self.announce(self.end_writer(reset));
     }
 
-    /// The same, but the caller tells those that wait.
+    /// The same, but the caller wakes the waiting threads.
     fn end_writer(&self, reset: bool) -> [Told; 2] {
         let mut inner = self.inner.lock();
         inner.eof = true;
@@ -351,7 +351,7 @@ impl Rcvbuf {
 impl RcvbufState {
     fn new(hiwat: usize) -> Self {
         Self {
-            // A buffer of nothing would take nothing, ever.
+            // A buffer of size zero would never take anything.
             records: RecordBuf::new(hiwat.max(1), usize::MAX),
             reader: Reader::default(),
             eof: false,
@@ -366,7 +366,7 @@ impl RcvbufState {
         self.splices[want as usize].as_ref()
     }
 
-    /// The readers, or the writers, are to learn that something has changed.
+    /// Takes the wakers of readers or writers after a change.
     fn tell(&mut self, want: Want) -> Told {
         match self.splice(want) {
             Some(splice) => Told {
@@ -410,7 +410,7 @@ impl RcvbufState {
             .is_none_or(|only| sender.is_none_or(|s| s.id == only))
     }
 
-    /// The result of a read that gives no data.
+    /// The result of a read that returns no data.
     fn verdict(
         &mut self,
         shape: Shape,

@@ -1,12 +1,12 @@
 //! The rights of a message: sockets, and objects that the sender gives away with its bytes.
 //!
-//! While it is under way, a socket is not held by a handle but by the buffer that it waits in, and
-//! [`flight`](super::flight) knows which one that is. So a socket that can't be received any more is found. An object
-//! is opaque: a handle of a UNIX-domain socket *inside* of one holds that socket open
-//! like any handle, also where the object waits in that very socket. Pass sockets as sockets.
+//! In flight, a socket is held by the buffer in which it waits and not by a handle, and [`flight`](super::flight) has
+//! that buffer. So the collector finds a socket that can't be received any more. An object is opaque: a handle of a
+//! UNIX-domain socket *inside* of an object holds that socket open like any handle, even if the object waits in that
+//! very socket. Pass sockets as sockets.
 //!
-//! Locks: the flight's, to land; to go into flight, the caller has it.
-//! Source: SCM_RIGHTS of unix(4) and unix(7).
+//! Locks: taking a socket out of flight takes the flight's; to put one in, the caller holds it. Source: SCM_RIGHTS of
+//! unix(4) and unix(7).
 
 use std::any::Any;
 use std::fmt;
@@ -22,11 +22,11 @@ use super::state::UnixState;
 use super::stream::UnixStream;
 use crate::socket::{TcpListener, TcpStream, UdpSocket};
 
-/// Things that go with one message at most, as in Linux.
+/// Sockets and objects of one message at most, as in Linux.
 #[doc(alias = "SCM_MAX_FD")]
 pub const RIGHTS_MAX: usize = 253;
 
-/// Something that goes with a message from one socket to another.
+/// A socket or object that goes with a message.
 #[doc(alias = "SCM_RIGHTS")]
 #[non_exhaustive]
 pub enum Passed {
@@ -46,7 +46,7 @@ pub enum Passed {
     TcpListener(TcpListener),
     /// A UDP socket.
     Udp(UdpSocket),
-    /// Anything else. It is dropped if it is not received.
+    /// Any other object. It is dropped if it is not received.
     Object(Box<dyn Any + Send>),
 }
 
@@ -69,7 +69,7 @@ impl Passed {
     }
 }
 
-/// Whether all of this may go with one message of a socket of `unix`.
+/// Whether these rights may go with one message of a socket of `unix`.
 pub(super) fn check(unix: &UnixState, rights: &[Passed]) -> Result<(), UnixError> {
     if rights.len() > RIGHTS_MAX {
         return Err(UnixError::TooManyRights);
@@ -126,7 +126,7 @@ pub(super) enum Cargo {
 }
 
 impl Cargo {
-    /// Packs something up. The handle, if it was one, is to be dropped once its socket is in flight.
+    /// Turns a right into cargo. The caller must drop a returned handle once its socket is in flight.
     fn pack(passed: Passed) -> (Self, Option<Handle>) {
         let Some(handle) = passed.handle().cloned() else {
             return (Self::Other(passed), None);
@@ -142,7 +142,7 @@ impl Cargo {
         }
     }
 
-    /// The thing as its receiver gets it.
+    /// Turns cargo into a right for its receiver.
     fn unpack(self) -> Passed {
         let pcb = match self {
             Self::Other(passed) => return passed,
@@ -168,8 +168,8 @@ impl fmt::Debug for Cargo {
     }
 }
 
-/// Packs up the rights of a message; its sockets are in flight from here on. The handles come back: a
-/// socket is to have either, and always one.
+/// Turns the rights of a message into cargo and puts its sockets in flight. Their handles come back, so that each
+/// socket always has a handle or is in flight.
 pub(super) fn pack(
     rights: Vec<Passed>,
     carrier: u64,
@@ -183,8 +183,8 @@ pub(super) fn pack(
     (cargo, handles.into_iter().flatten().collect())
 }
 
-/// Unpacks it; its sockets have landed, each with a handle. The caller has a handle of the carrier, so
-/// a socket from its buffer is not taken for dead before it has landed.
+/// Turns cargo into rights: takes its sockets out of flight, and makes a handle for each. The caller has a handle of
+/// the carrier, so a socket from its buffer does not count as dead before it has its handle.
 pub(super) fn unpack(cargo: Vec<Cargo>, carrier: u64, flight: &Flight) -> Vec<Passed> {
     if cargo.is_empty() {
         return Vec::new();

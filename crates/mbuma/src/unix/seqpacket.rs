@@ -19,8 +19,8 @@ use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::Wait;
 
-/// One side of a connection of records, each of which is received whole and by itself. Clones are handles
-/// on the same socket; the last one to go closes it.
+/// One side of a connection of records, each of which is received whole and separately. Clones are handles on the same
+/// socket; the drop of the last one closes it.
 ///
 /// # Example
 /// ```
@@ -99,14 +99,14 @@ impl UnixSeqpacket {
         }
         let sent = self.connection().send(self.unix(), message, wait);
         sent.map_err(|(e, message)| {
-            // The peer's end leaves both behind; the reset is the news.
+            // After the peer's end there may be a reset and a closed direction; the reset is reported first.
             let reset = e == UnixError::BrokenPipe && self.connection().take_reset();
             (if reset { UnixError::Reset } else { e }, message)
         })
     }
 
-    /// Copies the next record to `buf`, as far as it fits; the rest of it is lost. 0 is the end, or an
-    /// empty record: [`UnixSeqpacket::recv_with`] tells them apart. Its rights are dropped.
+    /// Copies the next record to `buf`, as far as it fits; the rest of it is lost. 0 is the end, or an empty record:
+    /// [`UnixSeqpacket::recv_with`] distinguishes them. Its rights are dropped.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.

@@ -22,7 +22,7 @@ pub(crate) struct UnixState {
     pub(super) flight: Flight,
     /// The stack that it is a part of.
     stack: OnceLock<Weak<StackState>>,
-    /// Relaxed: only that no two get the same matters.
+    /// Relaxed: the ids only have to differ.
     next_id: AtomicU64,
     /// Relaxed: read by statistics.
     sockets: AtomicUsize,
@@ -56,12 +56,12 @@ impl UnixState {
         }
     }
 
-    /// It is a part of `stack`.
+    /// Sets the stack that it is a part of.
     pub(crate) fn belongs_to(&self, stack: &Arc<StackState>) {
         let _ = self.stack.set(Arc::downgrade(stack));
     }
 
-    /// The stack that it is a part of, while that has handles.
+    /// The stack that it is a part of, if that has handles still.
     pub(super) fn stack(&self) -> Option<Arc<StackState>> {
         self.stack.get()?.upgrade()
     }

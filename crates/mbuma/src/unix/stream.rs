@@ -26,11 +26,12 @@ use crate::park::Wait;
 mod send_file;
 mod splice;
 
-/// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
+/// Bytes that [`UnixStream::send`] copies at a time, so that the peer may begin before all are copied.
 const CHUNK: usize = 64 << 10;
 
-/// One side of a stream. Clones are handles on the same socket; the last one to go closes it. The
-/// peer still reads the data sent to it; data that this side has not read is lost, and the peer told so.
+/// One side of a stream. Clones are handles on the same socket; the drop of the last one closes it. The peer can still
+/// read the data that was sent to it. Data that this side has not read is lost, and the peer then gets
+/// [`UnixError::Reset`].
 ///
 /// # Example
 /// ```
@@ -61,11 +62,11 @@ impl UnixStream {
         self.send_some(bytes, Wait::No)
     }
 
-    /// Copies all bytes to the peer, waiting for room; each wait may take `timeout`. Returns how many were
-    /// given when nothing more could be: all, unless it went wrong in between.
+    /// Copies all bytes to the peer, waiting for room; each wait may take `timeout`. Returns the number of bytes sent:
+    /// all of them, unless an error came in between.
     ///
     /// # Errors
-    /// `TimedOut` when the time is over, `BrokenPipe` or `NoBufs`, if none were given.
+    /// If none were sent: `TimedOut` when the time is over, `BrokenPipe` or `NoBufs`.
     pub fn send_blocking(
         &self,
         bytes: &[u8],
@@ -86,7 +87,7 @@ impl UnixStream {
         if bytes.is_empty() {
             return Ok(0);
         }
-        // A look is cheap beside a copy that is not wanted.
+        // A check is cheap compared with a useless copy.
         if bytes.len() > 2048 && wait == Wait::No && !self.connection().is_writable() {
             return Err(UnixError::WouldBlock);
         }
@@ -98,7 +99,7 @@ impl UnixStream {
         sent.map(|()| bytes.len()).map_err(|(e, _)| e)
     }
 
-    /// Moves `data` to the peer, all of it or nothing. A buffer that has any room takes it.
+    /// Moves all of `data` to the peer, or nothing. A buffer with any room takes it.
     ///
     /// # Errors
     /// The chain comes back with `WouldBlock` or `BrokenPipe`.
@@ -123,8 +124,8 @@ impl UnixStream {
             .map_err(|(e, message)| (e, message.data))
     }
 
-    /// Moves bytes and their rights to the peer. The peer receives bytes with rights apart from those
-    /// before and behind them.
+    /// Moves bytes and their rights to the peer. The peer receives bytes with rights separately from those before and
+    /// after them.
     ///
     /// # Errors
     /// The message comes back with `WouldBlock`, `BrokenPipe`, `TooManyRights`, `OtherStack`

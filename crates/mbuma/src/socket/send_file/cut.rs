@@ -15,8 +15,8 @@ use super::{FileSource, SealedFile, SendFile, SendFileError};
 const READ_AHEAD: u64 = 1 << 20;
 
 impl SendFile {
-    /// The next `max` bytes, or fewer if there are no buffers for more, in pieces of `piece` bytes at most. The job stays where
-    /// it is.
+    /// The next `max` bytes, or fewer if there are no buffers for more, in pieces of at most `piece` bytes. The
+    /// position of the job does not change.
     pub(super) fn cut(
         &mut self,
         pool: &MbufPool,
@@ -32,7 +32,7 @@ impl SendFile {
                     (at, left) = (at + next.len() as u64, left - next.len());
                     pieces.push(next);
                 }
-                // What there is goes first, unless it is the end of all.
+                // Available bytes go first, unless they are the end of the job.
                 Err(e) if pieces.is_empty() || matches!(e, SendFileError::Read(_)) => {
                     return Err(e);
                 }
@@ -80,7 +80,7 @@ impl SendFile {
                 if !ahead.is_empty() {
                     return copied(pool, ahead.get(..len).unwrap_or(ahead));
                 }
-                // Advice itself may wait for a disk.
+                // The advice call itself may wait for a disk.
                 if !self.resident_only {
                     advise(file, at, end, &mut self.advised);
                 }
@@ -90,7 +90,7 @@ impl SendFile {
     }
 }
 
-/// Has the kernel read ahead of `at`, where that is due.
+/// Asks the kernel to read ahead of `at`, if that is due.
 pub(super) fn advise(file: &File, at: u64, end: u64, advised: &mut u64) {
     if at + READ_AHEAD / 2 >= *advised && *advised < end {
         let len = READ_AHEAD.min(end - *advised);
@@ -122,7 +122,7 @@ fn lent(
     })
 }
 
-/// Copies to clusters, of which each is a piece.
+/// Copies to clusters, each of which is a piece.
 fn copied(pool: &MbufPool, bytes: &[u8]) -> Result<Chain<Mixed>, SendFileError> {
     let piece = bytes.get(..ClusterSize::K16.bytes()).unwrap_or(bytes);
     let size = ClusterSize::ALL
@@ -191,7 +191,7 @@ fn fill(
     Ok(got)
 }
 
-/// Reads what is in the page cache. A file system that can't tell may be a slow one.
+/// Reads from the page cache only. A file system that does not support this may be slow, and counts as not resident.
 fn read_resident(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     let mut bufs = [IoSliceMut::new(room)];
     match rustix::io::preadv2(file.as_fd(), &mut bufs, at, ReadWriteFlags::NOWAIT) {

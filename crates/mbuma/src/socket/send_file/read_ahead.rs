@@ -1,6 +1,7 @@
-//! Bytes of a file that another thread reads, because the one that sends must not wait for the disk.
+//! Bytes of a file that another thread reads, because the sending thread must not wait for the disk.
 //!
-//! They lie in ordinary memory, and not in mbufs: a thread that waits for a disk for long holds nothing of the stack's.
+//! They are in ordinary memory and not in mbufs, so that a thread that waits long for a disk holds no memory of the
+//! stack.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -10,7 +11,7 @@ use super::{FileSource, SendFile, cut};
 /// Bytes that are read ahead at most.
 const AHEAD_MAX: u64 = 256 << 10;
 
-/// Bytes of a file, and where they begin in it.
+/// Bytes of a file, with their offset in it.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     at: u64,
@@ -18,7 +19,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Those from `at` on; none if it has none of them.
+    /// The bytes from `at` on; none if it has none of them.
     pub(super) fn from(&self, at: u64) -> &[u8] {
         let off = at.checked_sub(self.at).map(usize::try_from);
         let rest = off
@@ -29,8 +30,8 @@ impl ReadAhead {
 }
 
 impl SendFile {
-    /// Reads the next bytes of the file, waiting for the disk, and keeps them for the next calls, at most 256 KiB. For a thread
-    /// beside the one that sends: see [`SendFile::set_resident_only`].
+    /// Reads the next bytes of the file, at most 256 KiB, waiting for the disk, and keeps them for the next calls.
+    /// Called by another thread than the sending one: see [`SendFile::set_resident_only`].
     ///
     /// # Errors
     /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]).
@@ -40,7 +41,7 @@ impl SendFile {
         };
         let at = self.file_at();
         let wanted = (self.range.end - at).min(AHEAD_MAX);
-        // What others have sent from memory needed no advice.
+        // Bytes that were sent from memory needed no advice.
         self.advised = self.advised.max(at);
         cut::advise(file, at, self.range.end, &mut self.advised);
         let mut bytes = vec![0; usize::try_from(wanted).unwrap_or(0)];
@@ -56,13 +57,13 @@ impl SendFile {
         Ok(())
     }
 
-    /// Gives up bytes that were read ahead and have been sent.
+    /// Drops bytes that were read ahead and have been sent.
     pub(super) fn forget_sent(&mut self) {
         let at = self.file_at();
         self.ahead.take_if(|ahead| ahead.from(at).is_empty());
     }
 
-    /// The place of the next byte in the file.
+    /// The offset of the next byte in the file.
     fn file_at(&self) -> u64 {
         let sent = self.accepted.saturating_sub(self.header.len() as u64);
         self.range.start + sent.min(self.file_len())

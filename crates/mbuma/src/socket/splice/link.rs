@@ -20,10 +20,10 @@ use crate::waiters::{WaiterSet, Wakes, Want};
 
 static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
 
-/// Connections that a new splice is followed through, in search of a loop.
+/// Connections at most through which a search for a loop follows splices.
 const HOPS_MAX: usize = 64;
 
-/// Runs `f` in the batch that there is, which is one of the side's stack, or in one of its own.
+/// Runs `f` in `batch`, which must be one of the side's stack, or in a new batch.
 fn enter(side: &dyn SpliceSide, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&mut Batch<'_>)) {
     match batch {
         Some(batch) => f(batch),
@@ -31,16 +31,16 @@ fn enter(side: &dyn SpliceSide, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&m
     }
 }
 
-/// Two connections and what is between them.
+/// Two connections and the state of the splice between them.
 pub(super) struct Link {
     from: Box<dyn SpliceSide>,
     to: Box<dyn SpliceSide>,
     options: SpliceOptions,
-    /// Of a relay: bytes that both directions have moved. Relaxed: a look that misses a move is followed by another one.
+    /// In a relay: bytes that both directions have moved. Relaxed: a check that misses a move is repeated later.
     relayed: Option<Arc<AtomicU64>>,
     /// Both ends are in one stack: turns are part of its batches.
     one_stack: bool,
-    /// A turn is put off. It will find all that was changed before: it clears this first.
+    /// A turn is scheduled. It clears this flag first, so it finds all earlier changes.
     queued: AtomicBool,
     state: Mutex<SpliceState>,
 }
@@ -48,15 +48,15 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct SpliceState {
     moved: u64,
-    /// When something was moved last; of a relay, or seen to have been moved by the other direction.
+    /// The time of the last move; in a relay also of the last known move of the other direction.
     moved_at: Time,
-    /// Of a relay: bytes of both directions that are known here.
+    /// In a relay: the bytes of both directions at the last check.
     relayed: u64,
-    /// Where it is in the list of those with an idle time.
+    /// Its entry in the list of splices with an idle time.
     watched: Option<IdleKey>,
     /// The idle time is over.
     expired: bool,
-    /// It waits for buffers until then: its other place in that list.
+    /// The time until which it waits for buffers: its second entry in that list.
     retry: Option<IdleKey>,
     end: Option<SpliceEnd>,
     waiters: WaiterSet,
@@ -69,7 +69,7 @@ impl SpliceState {
     }
 }
 
-/// Without buffers a turn comes again after this time.
+/// If there are no buffers, the next turn comes after this time.
 const BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// The steps after a turn, without the splice's lock.
@@ -81,12 +81,12 @@ struct AfterTurn {
     again: bool,
     /// It waits for buffers.
     retry: bool,
-    /// Those that wait for the end.
+    /// The wakers of threads that wait for the end.
     wakes: Wakes,
 }
 
 impl Link {
-    /// Makes the connections ends of a new splice, and moves what is there already.
+    /// Makes a splice of two connections, and moves the data that has been received already.
     pub(super) fn start(
         from: Box<dyn SpliceSide>,
         to: Box<dyn SpliceSide>,
@@ -157,7 +157,7 @@ impl Link {
             self.from.detach(SpliceRole::Source, &mut after.from);
             return Err(SpliceError::Busy);
         }
-        // After both: of two threads that close a loop together, one at least sees it.
+        // After both are attached: if two threads together close a loop, at least one of them sees it.
         if self.is_loop() {
             self.leave_places(after);
             return Err(SpliceError::Loop);
@@ -170,7 +170,7 @@ impl Link {
         self.to.detach(SpliceRole::Sink, &mut after.to);
     }
 
-    /// Whether what leaves by the sink comes back to the source, through connections inside of the process.
+    /// Whether data that leaves by the sink comes back to the source, through connections inside of the process.
     fn is_loop(&self) -> bool {
         let mut next = self.to.peer();
         for _ in 0..HOPS_MAX {
@@ -188,7 +188,7 @@ impl Link {
         true
     }
 
-    /// The first turn, and the first look at the idle time.
+    /// The first turn, and the first check of the idle time.
     fn begin(self: &Arc<Self>) {
         self.to.stack().enter(|batch| {
             if let Some(idle) = self.options.idle {
@@ -199,7 +199,7 @@ impl Link {
         });
     }
 
-    /// Has its idle time looked at, unless it has ended.
+    /// Schedules a check of its idle time, unless it has ended.
     fn watch(self: &Arc<Self>, p: &mut SpliceState, at: Time) {
         if p.end.is_none() {
             let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
@@ -236,7 +236,7 @@ impl Link {
         outcome.expect("it has just ended")
     }
 
-    /// One turn, in a batch of the stack of both ends, or in none.
+    /// One turn: in a batch, if both sides are in its stack, or without one.
     fn turn(self: &Arc<Self>, mut batch: Option<&mut Batch<'_>>) {
         self.queued.store(false, Ordering::SeqCst);
         let now = batch.as_ref().map(|batch| batch.now);
@@ -262,7 +262,7 @@ impl Link {
         self.follow_up(batch, after);
     }
 
-    /// Comes again soon: there may be buffers then.
+    /// Schedules another turn soon, when there may be buffers.
     fn wait_for_bufs(self: &Arc<Self>, p: &mut SpliceState, now: Time, after: &mut AfterTurn) {
         if p.retry.is_none() {
             let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
@@ -272,7 +272,7 @@ impl Link {
         }
     }
 
-    /// Moves once. Returns why the splice ends, if it does.
+    /// Moves data once. Returns the reason if the splice ends.
     fn advance(
         self: &Arc<Self>,
         p: &mut SpliceState,
@@ -293,7 +293,7 @@ impl Link {
         let (data, more) = match self.from.take(left, &room, &mut after.from) {
             Taken::Data { data, more } => (data, more),
             Taken::Nothing => return None,
-            // Without a buffer for close_notify the sink's peer would see a stream that was cut off, and not a whole one.
+            // Without a buffer for close_notify the sink's peer would take the whole stream for a truncated one.
             Taken::End(SpliceEnd::Eof)
                 if self.options.pass_end && !self.to.say_end(&mut after.to) =>
             {
@@ -319,7 +319,7 @@ impl Link {
         (len == left).then_some(SpliceEnd::Max)
     }
 
-    /// The end: its connections have their programs back.
+    /// Ends the splice: its connections report to their programs again.
     fn end(&self, p: &mut SpliceState, end: SpliceEnd, after: &mut AfterTurn) {
         if p.end.is_some() {
             return;
@@ -336,7 +336,8 @@ impl Link {
         after.again = false;
     }
 
-    /// Gives the connections that a turn has changed a turn of their own, and wakes those that wait for the end.
+    /// Schedules turns for the connections that the splice's turn has changed, and wakes the threads that wait for the
+    /// end.
     fn follow_up(&self, mut batch: Option<&mut Batch<'_>>, mut after: AfterTurn) {
         after.from.drop_bytes();
         after.to.drop_bytes();
@@ -375,14 +376,14 @@ impl Wake for Link {
 }
 
 std::thread_local! {
-    /// While this thread gives such a turn: the links that are to have theirs after it.
+    /// While this thread runs such a turn: the links whose turns follow it.
     static NEXT_TURNS: RefCell<Option<Vec<Arc<Link>>>> = const { RefCell::new(None) };
 }
 
-/// Gives a link between two stacks its turn: now, or after the one that this thread gives already. So a row of splices, each
-/// of which makes the next one move, needs no calls inside of each other.
+/// Runs the turn of a link between two stacks: now, or after the turn that this thread runs already. So a row of
+/// splices, each of which makes the next one move, needs no nested calls.
 fn turn_between_stacks(link: Arc<Link>) {
-    /// A turn may panic: the thread's next one begins anew.
+    /// A turn may panic: the thread's next turn begins with an empty list.
     struct Turning;
     impl Drop for Turning {
         fn drop(&mut self) {
@@ -402,7 +403,7 @@ fn turn_between_stacks(link: Arc<Link>) {
     match waits {
         Ok(true) => return,
         Ok(false) => {}
-        // The thread ends, and its list has ended before.
+        // The thread is ending, and its list is gone already.
         Err(_) => return link.turn(None),
     }
     let _turning = Turning;

@@ -1,8 +1,9 @@
 //! A relay: two connections, each spliced to the other.
 //!
-//! A direction is not idle while the other one moves: a client that receives for an hour says nothing meanwhile, and then asks
-//! for more. So the directions count together what they move, and one that ends as idle ends the relay. So does one that can't
-//! go on although nothing has ended: rights that came with bytes are the program's to read.
+//! A direction is not idle while the other one moves bytes: a client that receives for an hour may be silent meanwhile,
+//! and then send another request. So both directions share one count of moved bytes, and if one ends as idle, the relay
+//! ends. The relay also ends if a direction can't continue because rights came with the next bytes, which the program
+//! must read.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,14 +19,14 @@ use crate::socket::{TcpStream, TlsStream};
 /// A connection of a relay that may have TLS.
 #[derive(Debug)]
 pub enum RelayEnd {
-    /// Its bytes go as they come.
+    /// Its bytes are moved unchanged.
     Tcp(TcpStream),
-    /// Its records are opened and sealed on the way.
+    /// The relay opens and seals its records.
     Tls(TlsStream),
 }
 
-/// Two connections, each of which sends the data that the other receives: the link between the two sides of a proxy. Ends and resets
-/// are passed on. Dropping it closes both.
+/// Two connections, each of which sends the data that the other receives: the link between the two sides of a proxy.
+/// The relay passes ends and resets on. Dropping it closes both connections.
 #[derive(Debug)]
 pub struct StreamRelay<A, B = A> {
     // Dropped before the connections.
@@ -37,10 +38,10 @@ pub struct StreamRelay<A, B = A> {
 /// Relays between two connections, inside of the stack. Each is a [`TcpStream`], a [`TlsStream`], a
 /// [`UnixStream`](crate::UnixStream) or a [`RelayEnd`].
 ///
-/// If nothing moves in either direction for `idle`, and at most for twice as long, the relay ends: one direction
-/// by [`SpliceEnd::Idle`], and the other by [`SpliceEnd::Stopped`] unless it has ended before. In the same way rights in
-/// front of the next bytes of a UNIX-domain socket end it ([`SpliceEnd::Rights`]): [`StreamRelay::into_ends`] gives the
-/// connections back, to read them.
+/// If no byte moves in either direction for `idle`, the relay ends, at the latest after twice that time: one direction
+/// by [`SpliceEnd::Idle`], and the other by [`SpliceEnd::Stopped`] unless it has ended before. In the same way it ends
+/// if the next bytes of a UNIX-domain socket have rights ([`SpliceEnd::Rights`]): [`StreamRelay::into_ends`] returns
+/// the connections, so that the program can read the rights.
 ///
 /// # Errors
 /// See [`SpliceError`]; both connections are closed.
@@ -113,7 +114,7 @@ impl<A, B> StreamRelay<A, B> {
         [self.there.moved(), self.back.moved()]
     }
 
-    /// Stops it, and gives the connections back. Data that was received and not moved is there to be read.
+    /// Stops the relay and returns the connections. The program can read the data that was received and not moved.
     pub fn into_ends(self) -> (A, B) {
         self.there.stop();
         self.back.stop();
@@ -133,7 +134,7 @@ impl<A, B> StreamRelay<A, B> {
     fn poll(&self, waiter: Option<&Waker>) -> Poll<[SpliceOutcome; 2]> {
         let ends_both =
             |outcome: &SpliceOutcome| matches!(outcome.end, SpliceEnd::Idle | SpliceEnd::Rights);
-        // Both are asked, so that each knows the waker.
+        // Both are polled, so that each has the waker.
         match (self.there.link.poll(waiter), self.back.link.poll(waiter)) {
             (Poll::Ready(there), Poll::Ready(back)) => Poll::Ready([there, back]),
             (Poll::Ready(there), Poll::Pending) if ends_both(&there) => {

@@ -18,7 +18,7 @@ use crate::tcp::spliced::{AttachedLayers, SplicePeer, SpliceTurn};
 use crate::tcp::visit;
 use crate::tls::TlsError;
 
-/// Content that a turn opens at most, of a source with TLS, before others have theirs.
+/// Content at most that one turn opens of a source with TLS, so that other turns are not delayed.
 const CONTENT_MAX: usize = 256 << 10;
 
 /// The part of a connection that a splice keeps.
@@ -44,7 +44,8 @@ impl AttachedLayers {
 }
 
 impl TcpSide {
-    /// Opens the source's records, up to `max` bytes of content. Those without content are handled as for a program that reads.
+    /// Opens the source's records, up to `max` bytes of content. Records without content are handled as in a program's
+    /// read.
     fn take_content(&self, t: &mut Tcb, max: usize, news: &mut SpliceNews) -> Taken {
         let pool = &self.stack.pool;
         let mut data = Chain::new();
@@ -67,7 +68,7 @@ impl TcpSide {
         let opened = t.conn.tls().map_or(0, |tls| tls.opened());
         let waits = opened > 0 || !t.recv.buf.is_empty() || !t.conn.state.receives_data();
         match end {
-            // The end, or a record without a buffer, is there at the next turn again.
+            // The next turn finds the end, or a record without a buffer, again.
             _ if !data.is_empty() => Taken::Data {
                 data,
                 more: waits || no_bufs || end.is_some(),
@@ -206,7 +207,7 @@ impl fmt::Debug for TcpSide {
     }
 }
 
-/// Stops the splices that a connection is a side of: its program drops it.
+/// Stops the splices of a connection that its program drops.
 pub(in crate::socket) fn side_dropped(side: &TcpSide) {
     let giant = side.stack.enter_giant();
     let t = visit::begin(&side.pcb);

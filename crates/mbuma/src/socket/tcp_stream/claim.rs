@@ -1,7 +1,7 @@
-//! A place in a stream whose contents come later, from a disk or another program: what is sent behind it waits for them, and
-//! so does the FIN.
+//! A place in a stream whose contents come later, from a disk or another program: later data waits for them, and so
+//! does the FIN.
 //!
-//! Invariant: a claim ends by its contents, or by the connection's end. Locks: the connection's. Source: M_NOTREADY and
+//! Invariant: a claim ends when it is filled, or with the connection. Locks: the connection's. Source: M_NOTREADY and
 //! pr_ready of FreeBSD.
 
 use std::fmt;
@@ -14,8 +14,8 @@ use super::{TcpStream, may_write};
 use crate::sockbuf::{BYTES_MAX, ClaimId};
 use crate::tcp::{reset, visit};
 
-/// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection, because what
-/// was promised can't be sent: the peer gets a reset, and the stream's user [`SocketError::Io`].
+/// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection,
+/// because promised bytes can't be sent: the peer gets a reset, and the stream's user [`SocketError::Io`].
 #[must_use = "dropping it ends the connection"]
 #[doc(alias = "M_NOTREADY")]
 pub struct SendClaim {
@@ -25,12 +25,12 @@ pub struct SendClaim {
 }
 
 impl TcpStream {
-    /// Takes the place of the next `len` bytes of the stream, to be [filled](SendClaim::fill) by any thread at any time. They
-    /// count as room taken.
+    /// Reserves the place of the next `len` bytes of the stream, which any thread may [fill](SendClaim::fill) at any
+    /// time. They use room in the buffer.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if the buffer is full, or why nothing can be sent. A claim may go over the room by less
-    /// than its length, as a chain may. [`SocketError::NoBufs`] for a GiB or more.
+    /// [`SocketError::WouldBlock`] if the buffer is full, or the error that ended the connection. A claim may exceed
+    /// the room by less than its length, as a chain may. [`SocketError::NoBufs`] for a GiB or more.
     pub fn claim(&self, len: u32) -> Result<SendClaim, SocketError> {
         if len as usize >= BYTES_MAX {
             return Err(SocketError::NoBufs);
@@ -64,7 +64,8 @@ impl SendClaim {
     /// Puts the contents in their place.
     ///
     /// # Errors
-    /// Why the connection has ended meanwhile. [`SocketError::Io`], and it ends now, if `data` has another length.
+    /// The error that ended the connection meanwhile. If `data` has another length: [`SocketError::Io`], and the
+    /// connection ends now.
     pub fn fill(mut self, data: Chain) -> Result<(), SocketError> {
         if data.len() != self.len {
             return Err(SocketError::Io);
@@ -91,7 +92,7 @@ impl Drop for SendClaim {
     }
 }
 
-/// Ends a connection whose data can't be had: the peer is told by a reset.
+/// Ends a connection whose data can't be read, with a reset.
 pub(in crate::socket) fn fail(side: &TcpSide) {
     side.stack.enter(|batch| {
         let mut t = visit::begin(&side.pcb);

@@ -13,8 +13,8 @@ use crate::tcp::timer::TcpTimer;
 use crate::tcp::user_options::SEGMENT_MIN;
 
 impl TcpStream {
-    /// From now on all that the connection sends leaves by the calling CPU's queue, of an interface that has several:
-    /// for a program that hands a connection from thread to thread ([`Incoming::accept`] says what it is good for).
+    /// From now on all segments of the connection leave by the calling CPU's queue, if the interface has several: for a
+    /// program that hands a connection to another thread (see [`Incoming::accept`]).
     ///
     /// [`Incoming::accept`]: crate::socket::Incoming::accept
     #[doc(alias = "SO_INCOMING_CPU")]
@@ -32,8 +32,8 @@ impl TcpStream {
         self.with(|t| t.send.nodelay = on);
     }
 
-    /// Chooses the congestion control of this connection. The window stays as it is; the new algorithm grows it from there,
-    /// and knows of no event before.
+    /// Sets the congestion control of this connection. The window does not change; the new algorithm starts from it,
+    /// without knowledge of earlier events.
     #[doc(alias = "TCP_CONGESTION")]
     pub fn set_congestion(&self, congestion: CongestionControl) {
         let cc = Cc::new(congestion);
@@ -42,8 +42,9 @@ impl TcpStream {
         drop(old);
     }
 
-    /// Sets how many bytes each buffer holds. Their content stays, and what the peer was told that it may send is
-    /// still taken; nothing more is until there is room again. Both keep this size from now on. A GiB each at most.
+    /// Sets the size of each buffer in bytes, at most a GiB. Their content stays, and the stack still accepts data
+    /// within the announced window; after that it announces no more until there is room. The sizes are fixed from now
+    /// on.
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
@@ -59,7 +60,7 @@ impl TcpStream {
         self.pcb.lock(self.stack.giant()).conn.asked()
     }
 
-    /// Asks this of the connection, from now on.
+    /// Sets the options of this connection.
     #[doc(alias = "setsockopt")]
     pub fn set_options(&self, options: &TcpSocketOptions) {
         let now = self.stack.clock.now();
@@ -75,7 +76,7 @@ impl TcpStream {
         });
     }
 
-    /// Asks an idle peer whether it is still there, first after `idle`.
+    /// Turns keepalives on: the first probe is sent after `idle`.
     #[doc(alias = "SO_KEEPALIVE")]
     pub fn set_keepalive(&self, idle: Option<Duration>) {
         let now = self.stack.clock.now();

@@ -1,7 +1,7 @@
-//! How a connection tells that a direction is ready: to a task that polls, and by wakers that stay.
+//! How a connection reports that a direction is ready: to a polling task, and by kept wakers.
 //!
-//! Readiness is the buffer's state, looked at under the connection's lock, so it is never stale. A call that is not ready
-//! leaves its waker under that same lock. The methods know of no runtime: a [`Context`] is all they take.
+//! Readiness is the buffer's state, read under the connection's lock, so it is never stale. A call that is not ready
+//! registers its waker under the same lock. The methods depend on no runtime: they only need a [`Context`].
 //!
 //! Source: the contract of `AsyncRead` and `AsyncWrite` in tokio and futures: one task a direction, the last one wins.
 
@@ -16,7 +16,8 @@ use crate::waiters::{PollingTask, WaitBy, Want};
 
 /// # Polling
 /// Each of these calls is for one task a direction: if two tasks poll the same direction, the one that polled last is
-/// woken. Threads in blocking calls and wakers that stay are woken beside it. Reading and writing never wake each other's task.
+/// woken. Threads in blocking calls and kept wakers are woken in addition. A reading task is never woken by a change
+/// for writers, and the reverse.
 impl TcpStream {
     /// Ready when a read would not wait: there is data, the end of file or an error.
     #[doc(alias = "EPOLLIN")]
@@ -25,18 +26,18 @@ impl TcpStream {
         self.ready(Want::Read, WaitBy::Polled(&task))
     }
 
-    /// Ready when a write would not wait: there is room, or nothing can be sent any more. A connection that is not established
-    /// yet has room too: see [`TcpStream::poll_connected`].
+    /// Ready when a write would not wait: there is room, or an error. A connection that is not established yet has room
+    /// too: see [`TcpStream::poll_connected`].
     #[doc(alias = "EPOLLOUT")]
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
         let task = PollingTask::new(cx);
         self.ready(Want::Write, WaitBy::Polled(&task))
     }
 
-    /// Ready when the connection is established, or will not be. A task that waits for it is one that waits to write.
+    /// Ready when the connection is established or has failed. The task counts as one that waits to write.
     ///
     /// # Errors
-    /// Why it is not established.
+    /// The error of the attempt.
     pub fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
         polled(cx, |waiting| self.established(waiting))
     }
@@ -44,7 +45,7 @@ impl TcpStream {
     /// Copies received bytes to `buf`; 0 is the peer's end of file.
     ///
     /// # Errors
-    /// As [`TcpStream::recv`], but for [`SocketError::WouldBlock`].
+    /// As [`TcpStream::recv`], except [`SocketError::WouldBlock`].
     pub fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -59,7 +60,7 @@ impl TcpStream {
     /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the peer's end of file.
     ///
     /// # Errors
-    /// As [`TcpStream::recv_chain`], but for [`SocketError::WouldBlock`].
+    /// As [`TcpStream::recv_chain`], except [`SocketError::WouldBlock`].
     pub fn poll_read_chain(
         &self,
         cx: &mut Context<'_>,
@@ -73,7 +74,7 @@ impl TcpStream {
     /// Copies as much of `bytes` into the send buffer as it takes; returns how much.
     ///
     /// # Errors
-    /// As [`TcpStream::send`], but for [`SocketError::WouldBlock`].
+    /// As [`TcpStream::send`], except [`SocketError::WouldBlock`].
     pub fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -88,7 +89,7 @@ impl TcpStream {
     /// Moves as much of the front of `data` into the send buffer as it takes; returns how much.
     ///
     /// # Errors
-    /// As [`TcpStream::send_chain`], but for [`SocketError::WouldBlock`]. The rest stays in `data`.
+    /// As [`TcpStream::send_chain`], except [`SocketError::WouldBlock`]. The rest stays in `data`.
     pub fn poll_write_chain(
         &self,
         cx: &mut Context<'_>,
@@ -116,9 +117,9 @@ impl TcpStream {
         })
     }
 
-    /// Sets the wakers that stay until they are replaced: `read` is called when there is something to read, the end or an
-    /// error; `write` when there is room, and when the connection is established or ends. A change of both directions calls
-    /// a waker that serves both once. Look at the socket after setting them: they tell of changes from now on.
+    /// Sets the wakers that stay until they are replaced: `read` is called when there is data, the end or an error;
+    /// `write` when there is room, and when the connection is established or ends. A waker that serves both directions
+    /// is called once if both change. Check the socket after setting them: they are called for later changes only.
     pub fn set_wakers(&self, read: Option<Waker>, write: Option<Waker>) {
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
         let old = t.conn.set_wakers(read, write);

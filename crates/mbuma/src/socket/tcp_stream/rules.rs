@@ -1,4 +1,4 @@
-//! When a program may send and read on a connection, and how it ends its side: rules over the locked control block.
+//! Rules over the locked control block: when a program may send and read, and how it ends its side.
 //!
 //! Locks: the caller has the connection. Source: RFC 9293 3.10.2 to 3.10.4.
 
@@ -11,7 +11,7 @@ use crate::tcp::timer::TcpTimer;
 use crate::tcp::urgent;
 use crate::waiters::{WaitBy, Want};
 
-/// If it is only a matter of time, the call that waits is told when the side that it waits for changes.
+/// If the call may succeed later, it is woken when its side changes.
 pub(in crate::socket) fn wait_for(
     t: &mut Tcb,
     want: Want,
@@ -23,18 +23,18 @@ pub(in crate::socket) fn wait_for(
     }
 }
 
-/// Whether the peer is to be told of the window: only if that was nearly closed.
+/// Whether the peer needs a window update: only if the window was nearly closed.
 pub(in crate::socket) fn should_reopen(t: &Tcb) -> bool {
     t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4
 }
 
-/// Whether a splice takes what the connection receives.
+/// Whether a splice reads from the connection.
 pub(in crate::socket) fn is_source(t: &Tcb) -> bool {
     let splices = t.conn.attached.as_ref();
     splices.is_some_and(|splices| splices.as_source.is_some())
 }
 
-/// The data that a program may take: none while a splice takes it.
+/// The data that a program may read: none while a splice reads.
 pub(super) fn take_unspliced(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
     match is_source(t) {
         true => Err(SocketError::WouldBlock),
@@ -71,7 +71,7 @@ pub(super) fn room(t: &Tcb) -> Result<usize, SocketError> {
     }
 }
 
-/// The same for a writer of `wanted` bytes, which waits for as much as its program asks for.
+/// The same for a writer of `wanted` bytes, with the program's low-water mark.
 pub(super) fn room_worth_a_write(t: &Tcb, wanted: usize) -> Result<usize, SocketError> {
     let room = room(t)?;
     match t.is_too_little_room(room, wanted) {
@@ -88,10 +88,11 @@ pub(in crate::socket) fn may_send(t: &Tcb) -> Result<(), SocketError> {
     }
 }
 
-/// RFC 9293 3.10.4: our side says no more.
+/// RFC 9293 3.10.4: our side sends no more.
 pub(in crate::socket) fn close_send(t: &mut Tcb, fin_wait_2_deadline: Option<kern::Time>) {
     if t.send.fin_queued {
-        // Closed before, orphaned now: do not wait for the peer for ever.
+        // The direction was closed before, and now the program drops the connection: it must not wait for the peer for
+        // ever.
         if t.conn.state == State::FinWait2 && !t.timers.is_set(TcpTimer::Wait) {
             t.timers.set(TcpTimer::Wait, fin_wait_2_deadline);
         }

@@ -2,7 +2,7 @@
 //!
 //! Locks: none.
 
-/// The bytes that a send buffer takes now, and the units in which they leave.
+/// The room of a send buffer, and the sizes of segments and packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendRoom {
@@ -10,7 +10,7 @@ pub struct SendRoom {
     pub bytes: usize,
     /// Payload bytes of a segment.
     pub mss: usize,
-    /// Payload bytes of the largest packet: a multiple of `mss`, as far as IP's length goes. A device or the
+    /// Payload bytes of the largest packet: a multiple of `mss` within the limit of IP's length. A device or the
     /// interface cuts it into segments.
     pub packet: usize,
 }

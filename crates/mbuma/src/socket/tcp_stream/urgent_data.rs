@@ -5,8 +5,8 @@ use crate::error::SocketError;
 use crate::tcp::urgent;
 
 impl TcpStream {
-    /// As [`TcpStream::send`]; the peer is told at once that urgent data ends behind these bytes, even if its window is
-    /// closed. They stay in the stream, in their order. (RFC 6093 advises against new uses.)
+    /// As [`TcpStream::send`]; the stack announces at once that urgent data ends after these bytes, even if the peer's
+    /// window is closed. They stay in the stream, in their order. (RFC 6093 advises against new uses.)
     ///
     /// # Errors
     /// As [`TcpStream::send`].
@@ -26,9 +26,9 @@ impl TcpStream {
         })
     }
 
-    /// Bytes that are to be read until the peer's urgent data ends; some of them may not have arrived. `Some(0)` at the
-    /// end itself, `None` where there is no urgent data. No read returns bytes of both sides of the end. The waker is
-    /// called when there is urgent data, and when its end moves on.
+    /// Bytes to read until the end of the peer's urgent data; some of them may not have arrived. `Some(0)` at the end
+    /// itself, `None` if there is no urgent data. A read never crosses that end. The waker is called when urgent data
+    /// comes, and when its end moves.
     #[doc(alias = "sockatmark")]
     #[doc(alias = "SIOCATMARK")]
     #[doc(alias = "SO_OOBINLINE")]

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use super::TlsStream;
 
 impl Read for &TlsStream {
-    /// Waits for data and copies it to `buf`; 0 is the peer's close_notify. A stream that was cut off is `UnexpectedEof`.
+    /// Waits for data and copies it to `buf`; 0 is the peer's close_notify. A truncated stream is `UnexpectedEof`.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if buf.is_empty() {
             return Ok(0);
@@ -21,7 +21,7 @@ impl Write for &TlsStream {
         Ok(self.send_blocking(buf, None)?)
     }
 
-    /// Does nothing: the stack sends what is in the send buffer without being asked.
+    /// Does nothing: the stack sends the content of the send buffer by itself.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

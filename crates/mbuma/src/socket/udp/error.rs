@@ -11,7 +11,7 @@ use crate::drops::DropReason;
 use crate::ip::IcmpError;
 use crate::udp::UdpError;
 
-/// Why a socket could not be bound.
+/// The error of binding a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BindError {
@@ -19,7 +19,7 @@ pub enum BindError {
     AddrInUse,
     /// No interface of this stack has this address.
     AddrNotAvailable,
-    /// Every port that is given out by itself is taken.
+    /// Every port of the dynamic range is taken.
     NoFreePort,
     /// There is no such interface.
     NoInterface,
@@ -49,15 +49,15 @@ impl From<BindError> for io::Error {
     }
 }
 
-/// Why no datagram was received.
+/// The error of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// None is there now: wait.
+    /// No datagram is there now: wait.
     WouldBlock,
-    /// None came in the time that the call was to wait.
+    /// No datagram came within the timeout.
     TimedOut,
-    /// A datagram that was sent did not arrive.
+    /// An ICMP error came for a sent datagram.
     Icmp(UdpError),
 }
 
@@ -88,7 +88,7 @@ impl From<RecvError> for io::Error {
     }
 }
 
-/// Why a datagram could not be sent.
+/// The error of sending a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
@@ -96,7 +96,7 @@ pub enum SendError {
     BadSource,
     /// The destination is no address and port.
     BadDestination,
-    /// It does not fit an IP packet, or not the link of one that can't be cut.
+    /// It does not fit an IP packet; or it must not be fragmented, and does not fit the link.
     TooBig,
     /// There is no route to the destination.
     NoRoute,

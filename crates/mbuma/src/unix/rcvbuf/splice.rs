@@ -13,7 +13,7 @@ use crate::socket::splice::side::{SinkRoom, SpliceNews, Taken};
 use crate::tcp::spliced::SpliceTurn;
 
 impl Rcvbuf {
-    /// Has `splice` read, or write, in the place of the program. False if another one does.
+    /// Lets `splice` read, or write, instead of the program. False if another splice does.
     pub(in crate::unix) fn attach(&self, want: Want, splice: Arc<dyn SpliceTurn>) -> bool {
         let place = &mut self.inner.lock().splices[want as usize];
         let is_free = place.is_none();
@@ -23,7 +23,7 @@ impl Rcvbuf {
         is_free
     }
 
-    /// Has the program read, or write, again. What waits for that is told.
+    /// Lets the program read, or write, again, and wakes waiting threads.
     pub(in crate::unix) fn detach(&self, want: Want, news: &mut SpliceNews) {
         let mut inner = self.inner.lock();
         inner.splices[want as usize] = None;
@@ -102,7 +102,7 @@ impl Rcvbuf {
         Ok(())
     }
 
-    /// The splice that writes says the end; with `reset` because more was to come.
+    /// The writing splice ends the direction; `reset`: the stream is incomplete.
     pub(in crate::unix) fn end_spliced(&self, reset: bool, news: &mut SpliceNews) {
         for told in self.end_writer(reset) {
             news.add(told);
@@ -111,7 +111,7 @@ impl Rcvbuf {
 }
 
 impl RcvbufState {
-    /// What an empty buffer says to the splice that reads. The program will read a reset itself.
+    /// The result of an empty buffer for the reading splice. The program will read a reset itself.
     fn spliced_end(&self) -> Taken {
         match self.reset {
             true => Taken::End(SpliceEnd::Source(SocketError::Reset)),

@@ -1,7 +1,7 @@
-//! Sending files on a stream: the peer's buffer is what a send buffer is to TCP.
+//! Sends files on a stream: the peer's receive buffer has the role of TCP's send buffer.
 //!
-//! Pages of a sealed file arrive at the peer by reference; other files are read into clusters, which become the peer's. A turn
-//! puts all its bytes into the peer's buffer, or none.
+//! The peer gets references to the pages of a sealed file; other files are read into clusters, which move to the peer.
+//! A turn puts all its bytes into the peer's buffer, or none.
 //!
 //! Locks: none while a file is read. Source: as of [`SendFile`].
 
@@ -18,13 +18,14 @@ use crate::unix::{Message, UnixError};
 use crate::waiters::WaitBy;
 
 impl UnixStream {
-    /// Moves as much of a file to the peer as its buffer takes; returns how many bytes of the job that were. Other data must not
-    /// be sent before the job is done, or it comes in between.
+    /// Moves as much of a file to the peer as its buffer takes, and returns the number of bytes. The program must not
+    /// send other data before the job is done, or that data comes in between.
     ///
     /// # Errors
-    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`UnixStream::set_waker`]; with
-    /// [`SocketError::Reset`] if the peer reads no more. After [`SendFileError::Read`] this side sends no more and the peer gets
-    /// [`UnixError::Reset`] behind the data, unless nothing of the job was accepted.
+    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see
+    /// [`UnixStream::set_waker`]; with [`SocketError::Reset`] if the peer reads no more. After [`SendFileError::Read`]
+    /// this side sends no more and the peer gets [`UnixError::Reset`] after the data, unless nothing of the job was
+    /// accepted.
     #[doc(alias = "sendfile")]
     pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
         send_file::send(self, job, None)

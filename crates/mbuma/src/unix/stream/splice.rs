@@ -22,7 +22,7 @@ use crate::tcp::spliced::{SplicePeer, SpliceTurn};
 use crate::unix::rcvbuf::Rcvbuf;
 use crate::waiters::Want;
 
-/// The part of a stream that a splice keeps.
+/// The part of a stream that a splice holds.
 struct UnixSide {
     stack: Arc<StackState>,
     pool: MbufPool,
@@ -51,7 +51,7 @@ impl Spliceable for UnixStream {
 }
 
 impl UnixSide {
-    /// The buffer that a splice in this role uses, and the way in which it does.
+    /// The buffer of a splice with this role, and whether the splice reads or writes it.
     fn buffer(&self, role: SpliceRole) -> (&Rcvbuf, Want) {
         match role {
             SpliceRole::Source => (&self.rx, Want::Read),

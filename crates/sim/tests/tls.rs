@@ -187,7 +187,7 @@ impl End {
                 Err(e) => assert!(e.is_would_block(), "{e}"),
             }
         } else if !self.closed {
-            self.tls.shutdown(Shutdown::Write).expect("buffers");
+            self.tls.shutdown(Shutdown::Write);
             self.closed = true;
         }
         while !self.ended {

@@ -18,7 +18,7 @@ mod stream;
 
 pub(crate) use records::{Ancillary, QueuedRecord, RecordBuf};
 pub(crate) use recv_side::RecvSide;
-pub(crate) use sealer::{PlainRecord, SealError, Sealer};
+pub(crate) use sealer::{PlainContent, PlainRecord, SealError, Sealer};
 pub(crate) use stream::{BYTES_MAX, ClaimId, Flushed, StreamBuf};
 
 /// The part of a buffer's limit that data uses: its length, or a fraction of the memory that it pins, whichever is

@@ -15,7 +15,43 @@ pub(crate) struct PlainRecord {
     pub(crate) kind: u8,
     /// Its length in bytes once it is sealed.
     pub(crate) wire_len: usize,
-    pub(crate) plain: Chain<Mixed>,
+    pub(crate) plain: PlainContent,
+}
+
+/// The content of such a record.
+#[derive(Debug)]
+pub(crate) enum PlainContent {
+    /// A program's bytes.
+    Data(Chain<Mixed>),
+    /// A message of the protocol's own. It takes no buffer before it is sealed, so that it can be framed at any time.
+    Message(Vec<u8>),
+}
+
+impl PlainContent {
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data(chain) => chain.len(),
+            Self::Message(bytes) => bytes.len(),
+        }
+    }
+
+    /// Bytes of the pool's memory that it keeps from being reused.
+    pub(crate) fn pinned(&self) -> usize {
+        match self {
+            Self::Data(chain) => chain.pinned(),
+            Self::Message(_) => 0,
+        }
+    }
+
+    /// Whether its counts are true.
+    #[cfg(test)]
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            Self::Data(chain) => chain.is_valid(),
+            Self::Message(_) => true,
+        }
+    }
 }
 
 /// Seals records, in the order of the stream.

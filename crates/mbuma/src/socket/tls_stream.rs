@@ -134,7 +134,7 @@ impl TlsStream {
             let mut sent = 0;
             for part in bytes.get(..n).unwrap_or_default().chunks(piece) {
                 match Chain::from_slice(pool, part) {
-                    Ok(copy) => append(pool, t, copy.into())?,
+                    Ok(copy) => append(t, copy.into())?,
                     Err(_) if sent > 0 => break,
                     Err(e) => return Err(e.into()),
                 }
@@ -161,7 +161,6 @@ impl TlsStream {
     /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it has half a
     /// GiB or more, or with why nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (TlsError, Chain)> {
-        let pool = self.tcp.pool();
         // Small content would double its length as records; so large a chain is cut into full ones.
         if data.len() >= BYTES_MAX / 2 {
             return Err((SocketError::NoBufs.into(), data));
@@ -171,7 +170,7 @@ impl TlsStream {
             if let Err(e) = room(t, 1, None) {
                 return Err((e, data));
             }
-            frame_chain(pool, t, &mut data).map_err(|e| (e, data))
+            frame_chain(t, &mut data).map_err(|e| (e, data))
         })
     }
 
@@ -210,11 +209,10 @@ impl TlsStream {
     /// too. The stack does it by itself before a key is worn out.
     ///
     /// # Errors
-    /// TLS 1.2 has no such thing ([`TlsError::KeyWornOut`]); no buffers; this direction is closed.
+    /// TLS 1.2 has no such thing ([`TlsError::KeyWornOut`]); this direction is closed.
     pub fn update_key(&self, request: bool) -> Result<(), TlsError> {
-        let pool = self.tcp.pool();
         self.tcp.with(|t| {
-            session(t)?.update_key(pool, request)?;
+            session(t)?.update_key(request)?;
             flush(t);
             Ok(())
         })
@@ -222,21 +220,17 @@ impl TlsStream {
 
     /// Ends one direction or both. `Write` says close_notify and sends a FIN behind what is in the send buffer; `Read` is
     /// [`TcpStream::shutdown`]'s.
-    ///
-    /// # Errors
-    /// No buffers for close_notify; the direction is still open then.
-    pub fn shutdown(&self, how: Shutdown) -> Result<(), TlsError> {
-        let pool = self.tcp.pool();
+    pub fn shutdown(&self, how: Shutdown) {
         if how != Shutdown::Read {
-            self.tcp.with(|t| match may_send(t) {
-                Ok(()) => say_end(pool, t),
-                Err(_) => Ok(()),
-            })?;
+            self.tcp.with(|t| {
+                if may_send(t).is_ok() {
+                    say_end(t);
+                }
+            });
         }
         if how != Shutdown::Write {
             self.tcp.shutdown(Shutdown::Read);
         }
-        Ok(())
     }
 
     /// Ends the connection at once: the peer gets a reset, buffers are dropped.
@@ -316,31 +310,30 @@ fn room(t: &mut Tcb, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<usize
 }
 
 /// Puts records of all of `data` into the send buffer. After an error the rest is in `data`.
-pub(super) fn frame_chain(pool: &MbufPool, t: &mut Tcb, data: &mut Chain) -> Result<(), TlsError> {
+pub(super) fn frame_chain(t: &mut Tcb, data: &mut Chain) -> Result<(), TlsError> {
     let piece = session(t)?.content_max();
     while !data.is_empty() {
         session(t)?.may_frame()?;
         let record = data.take_front(piece)?;
-        append(pool, t, record.into())?;
+        append(t, record.into())?;
     }
     Ok(())
 }
 
 /// Says the end of our stream: close_notify, if there is TLS, and FIN.
-pub(super) fn say_end(pool: &MbufPool, t: &mut Tcb) -> Result<(), TlsError> {
+pub(super) fn say_end(t: &mut Tcb) {
     if may_send(t).is_ok()
         && let Some(tls) = t.conn.tls_mut()
     {
-        tls.close(pool)?;
+        tls.close();
         flush(t);
     }
     close_send(t, None);
-    Ok(())
 }
 
 /// Puts one record into the send buffer.
-fn append(pool: &MbufPool, t: &mut Tcb, content: Chain<Mixed>) -> Result<(), TlsError> {
-    let record = session(t)?.frame_data(pool, content)?;
+fn append(t: &mut Tcb, content: Chain<Mixed>) -> Result<(), TlsError> {
+    let record = session(t)?.frame_data(content)?;
     flush(t);
     t.send.buf.append_record(record);
     Ok(())
@@ -398,14 +391,11 @@ impl FileSink for TlsStream {
     }
 
     fn put(&self, pieces: Vec<Chain<Mixed>>, more: bool) -> Result<(), SendFileError> {
-        let pool = self.tcp.pool();
         let put = self.tcp.with(|t| {
             room(t, 0, None)?;
             t.set_more_follows(more);
             // Each is one record; what makes a record fail is asked before the first.
-            pieces
-                .into_iter()
-                .try_for_each(|piece| append(pool, t, piece))
+            pieces.into_iter().try_for_each(|piece| append(t, piece))
         });
         Ok(put?)
     }
@@ -413,7 +403,6 @@ impl FileSink for TlsStream {
 
 impl Drop for TlsStream {
     fn drop(&mut self) {
-        let pool = self.tcp.pool();
         // The peer's close_notify is read, so that it is no reason for a reset.
         let unread = self.recv_chain(1).is_ok_and(|data| !data.is_empty());
         let amid = self.tcp.with(|t| {
@@ -421,8 +410,7 @@ impl Drop for TlsStream {
             let tls = t.conn.tls_mut()?;
             let amid = tls.is_amid() && tls.end().is_none();
             if may_send {
-                // Without a buffer the peer sees the stream cut off, as it is then.
-                _ = tls.close(pool);
+                tls.close();
                 flush(t);
             }
             Some(amid)

@@ -57,7 +57,7 @@ impl TlsSession {
             let mut head = [0; HEADER_LEN];
             self.assembly.bytes.copy_to(0, &mut head);
             self.assembly.bytes = Chain::new();
-            self.assembly.head = Some(self.header(pool, head)?);
+            self.assembly.head = Some(self.header(head)?);
             return match self.bytes_wanted() {
                 0 => self.push(pool, Chain::new()),
                 _ => Ok(()),

@@ -47,13 +47,9 @@ impl TlsSession {
     ///
     /// # Errors
     /// Why it has ended.
-    pub(crate) fn header(
-        &mut self,
-        pool: &MbufPool,
-        bytes: [u8; HEADER_LEN],
-    ) -> Result<RecordHeader, TlsError> {
+    pub(crate) fn header(&mut self, bytes: [u8; HEADER_LEN]) -> Result<RecordHeader, TlsError> {
         let header = RecordHeader::parse(bytes, self.version).map_err(TlsError::Protocol);
-        header.inspect_err(|e| self.fail(pool, *e))
+        header.inspect_err(|e| self.fail(*e))
     }
 
     /// Takes a whole record: `body` is all behind its header. Returns data, which is empty if the record was none.
@@ -75,24 +71,19 @@ impl TlsSession {
         }
         let data = opened.and_then(|(content, text)| {
             self.counts.opened += 1;
-            self.accept(pool, content, text)
+            self.accept(content, text)
         });
-        data.inspect_err(|e| self.fail(pool, *e))
+        data.inspect_err(|e| self.fail(*e))
     }
 
     /// The peer's FIN has come, with nothing before it that is not taken.
-    pub(crate) fn stream_cut(&mut self, pool: &MbufPool) {
+    pub(crate) fn stream_cut(&mut self) {
         if self.end.is_none() {
-            self.fail(pool, TlsError::Truncated);
+            self.fail(TlsError::Truncated);
         }
     }
 
-    fn accept(
-        &mut self,
-        pool: &MbufPool,
-        content: ContentType,
-        text: Chain,
-    ) -> Result<Chain, TlsError> {
+    fn accept(&mut self, content: ContentType, text: Chain) -> Result<Chain, TlsError> {
         let unexpected = TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE);
         if content == ContentType::Data && !text.is_empty() {
             // A message may not be cut apart by records of another type.
@@ -112,7 +103,7 @@ impl TlsSession {
             }
             ContentType::Data => {}
             ContentType::Alert => self.on_alert(&text.to_vec())?,
-            ContentType::Handshake if !text.is_empty() => self.on_handshake(pool, &text)?,
+            ContentType::Handshake if !text.is_empty() => self.on_handshake(&text)?,
             ContentType::Handshake | ContentType::ChangeCipherSpec => return Err(unexpected),
         }
         Ok(Chain::new())
@@ -131,7 +122,7 @@ impl TlsSession {
         Ok(())
     }
 
-    fn on_handshake(&mut self, pool: &MbufPool, text: &Chain) -> Result<(), TlsError> {
+    fn on_handshake(&mut self, text: &Chain) -> Result<(), TlsError> {
         text.segments().for_each(|s| self.messages.push(s));
         let (version, role) = (self.version, self.role);
         let next = |messages: &mut HandshakeMessages| {
@@ -140,8 +131,8 @@ impl TlsSession {
         };
         while let Some(message) = next(&mut self.messages)? {
             match self.version {
-                TlsVersion::Tls12 => self.on_message12(pool, &message)?,
-                TlsVersion::Tls13 => self.on_message13(pool, &message)?,
+                TlsVersion::Tls12 => self.on_message12(&message)?,
+                TlsVersion::Tls13 => self.on_message13(&message)?,
             }
         }
         Ok(())
@@ -149,30 +140,23 @@ impl TlsSession {
 
     /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is. Once: each refusal waits in the send buffer, and a
     /// peer that asks in each four bytes, and reads nothing, would fill the memory with them.
-    fn on_message12(
-        &mut self,
-        pool: &MbufPool,
-        message: &HandshakeMessage,
-    ) -> Result<(), TlsError> {
+    fn on_message12(&mut self, message: &HandshakeMessage) -> Result<(), TlsError> {
         match (message.kind, self.role) {
             (messages::HELLO_REQUEST, TlsRole::Client)
             | (messages::CLIENT_HELLO, TlsRole::Server)
                 if !self.has_refused =>
             {
                 self.has_refused = true;
-                self.alert(pool, TlsAlert::NO_RENEGOTIATION)
+                self.alert(TlsAlert::NO_RENEGOTIATION);
+                Ok(())
             }
             _ => Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE)),
         }
     }
 
-    fn on_message13(
-        &mut self,
-        pool: &MbufPool,
-        message: &HandshakeMessage,
-    ) -> Result<(), TlsError> {
+    fn on_message13(&mut self, message: &HandshakeMessage) -> Result<(), TlsError> {
         match (message.kind, self.role) {
-            (messages::KEY_UPDATE, _) => self.on_key_update(pool, message),
+            (messages::KEY_UPDATE, _) => self.on_key_update(message),
             (messages::NEW_SESSION_TICKET, TlsRole::Client) => {
                 self.source.0.on_ticket(&message.body);
                 Ok(())
@@ -182,11 +166,7 @@ impl TlsSession {
     }
 
     /// RFC 8446 4.6.3, 5.1: it ends its record, because the next is under another key.
-    fn on_key_update(
-        &mut self,
-        pool: &MbufPool,
-        message: &HandshakeMessage,
-    ) -> Result<(), TlsError> {
+    fn on_key_update(&mut self, message: &HandshakeMessage) -> Result<(), TlsError> {
         if !message.ends_record {
             return Err(TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE));
         }
@@ -200,7 +180,7 @@ impl TlsSession {
         self.counts.rx_updates += 1;
         // One on its way answers all requests; a side that has said its end sends nothing more.
         match is_request && !self.is_closed() {
-            true => self.update_key(pool, false),
+            true => self.update_key(false),
             false => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ use super::messages::{self, HandshakeMessages};
 use super::sealing::{self, content_max, overhead};
 use super::{ContentType, TlsAlert, TlsError};
 use crate::error::SocketError;
-use crate::sockbuf::{PlainRecord, SealError, Sealer};
+use crate::sockbuf::{PlainContent, PlainRecord, SealError, Sealer};
 
 /// Records before the end of a key's life at which it is changed.
 const KEY_RESERVE: u64 = 1 << 20;
@@ -146,22 +146,17 @@ impl TlsSession {
     ///
     /// # Errors
     /// As of [`TlsSession::may_frame`].
-    pub(crate) fn frame_data(
-        &mut self,
-        pool: &MbufPool,
-        content: Chain<Mixed>,
-    ) -> Result<PlainRecord, TlsError> {
+    pub(crate) fn frame_data(&mut self, content: Chain<Mixed>) -> Result<PlainRecord, TlsError> {
         self.may_frame()?;
         let records_max = self.tx.aead.records_max();
         let reserve = KEY_RESERVE.min(records_max / 2);
         if records_max - self.framed <= reserve && self.version == TlsVersion::Tls13 {
-            // If there is no buffer for it now, there is one before the reserve is used up.
-            _ = self.put_key_update(pool, false);
+            self.put_key_update(false);
         }
-        Ok(self.frame(ContentType::Data, content))
+        Ok(self.frame(ContentType::Data, PlainContent::Data(content)))
     }
 
-    fn frame(&mut self, content: ContentType, plain: Chain<Mixed>) -> PlainRecord {
+    fn frame(&mut self, content: ContentType, plain: PlainContent) -> PlainRecord {
         self.framed += 1;
         PlainRecord {
             kind: content as u8,
@@ -179,40 +174,34 @@ impl TlsSession {
     /// one is on its way to the peer nothing more is done.
     ///
     /// # Errors
-    /// TLS 1.2 has no such thing; this side has said its end; no buffers.
-    pub(crate) fn update_key(&mut self, pool: &MbufPool, request: bool) -> Result<(), TlsError> {
+    /// TLS 1.2 has no such thing; this side has said its end.
+    pub(crate) fn update_key(&mut self, request: bool) -> Result<(), TlsError> {
         self.may_frame()?;
         if self.version == TlsVersion::Tls12 {
             return Err(TlsError::KeyWornOut);
         }
         if self.updating == 0 {
-            self.put_key_update(pool, request)?;
+            self.put_key_update(request);
         }
         Ok(())
     }
 
     /// What is framed from now on is for the next key.
-    fn put_key_update(&mut self, pool: &MbufPool, request: bool) -> Result<(), TlsError> {
-        self.put(pool, ContentType::Handshake, &messages::key_update(request))?;
+    fn put_key_update(&mut self, request: bool) {
+        self.put(ContentType::Handshake, &messages::key_update(request));
         (self.updating, self.framed) = (self.updating + 1, 0);
-        Ok(())
     }
 
     /// Says the end of our stream.
-    ///
-    /// # Errors
-    /// No buffers. The end may be said later.
-    pub(crate) fn close(&mut self, pool: &MbufPool) -> Result<(), TlsError> {
-        self.alert(pool, TlsAlert::CLOSE_NOTIFY)?;
+    pub(crate) fn close(&mut self) {
+        self.alert(TlsAlert::CLOSE_NOTIFY);
         self.closed = true;
-        Ok(())
     }
 
     /// The peer broke the protocol: it is told, and nothing more is received or sent.
-    pub(super) fn fail(&mut self, pool: &MbufPool, error: TlsError) {
+    pub(super) fn fail(&mut self, error: TlsError) {
         if let TlsError::Protocol(alert) = error {
-            // An end without the reason is an end too.
-            _ = self.alert(pool, alert);
+            self.alert(alert);
         }
         // A peer that only cut its own stream off may still read ours.
         self.closed |= error != TlsError::Truncated;
@@ -220,18 +209,15 @@ impl TlsSession {
     }
 
     /// Sends an alert, unless this side has said its end.
-    pub(super) fn alert(&mut self, pool: &MbufPool, alert: TlsAlert) -> Result<(), TlsError> {
-        match self.closed {
-            true => Ok(()),
-            false => self.put(pool, ContentType::Alert, &alert.to_bytes()),
+    pub(super) fn alert(&mut self, alert: TlsAlert) {
+        if !self.closed {
+            self.put(ContentType::Alert, &alert.to_bytes());
         }
     }
 
-    fn put(&mut self, pool: &MbufPool, content: ContentType, bytes: &[u8]) -> Result<(), TlsError> {
-        let plain = Chain::from_slice(pool, bytes)?;
-        let record = self.frame(content, plain.into());
+    fn put(&mut self, content: ContentType, bytes: &[u8]) {
+        let record = self.frame(content, PlainContent::Message(bytes.to_vec()));
         self.outbox.push(record);
-        Ok(())
     }
 
     /// Whether this side has said its end.
@@ -248,7 +234,15 @@ impl TlsSession {
 impl Sealer for TlsSession {
     fn seal(&mut self, pool: &MbufPool, record: &PlainRecord) -> Result<Chain, SealError> {
         let content = ContentType::parse(record.kind).ok_or(SealError::Failed)?;
-        let sealed = sealing::seal(pool, self.version, &mut self.tx, content, &record.plain)?;
+        let message;
+        let plain = match &record.plain {
+            PlainContent::Data(plain) => plain,
+            PlainContent::Message(bytes) => {
+                message = Chain::from_slice(pool, bytes)?.into();
+                &message
+            }
+        };
+        let sealed = sealing::seal(pool, self.version, &mut self.tx, content, plain)?;
         self.counts.sealed += 1;
         // The only handshake messages of ours behind the handshake are these.
         if content == ContentType::Handshake {

@@ -235,7 +235,7 @@ impl WebConnection {
         };
         match sending.push(&self.stream, shared, storage, &self.wake, budget) {
             Ok(SendProgress::All) => {
-                self.finish(shared)?;
+                self.finish(shared);
                 Ok(None)
             }
             Ok(SendProgress::Part) => Ok(Some(WebNext::Again)),
@@ -264,11 +264,11 @@ impl WebConnection {
     }
 
     /// The response is in the send buffer.
-    fn finish(&mut self, shared: &mut Shared) -> Result<(), TlsError> {
+    fn finish(&mut self, shared: &mut Shared) {
         self.log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
         if last {
-            self.stream.end()?;
+            self.stream.end();
             self.phase = WebPhase::Ends;
             self.taken = self.taken_now();
             let delivered = self.taken.1 == 0;
@@ -278,7 +278,6 @@ impl WebConnection {
             self.conversation.give_memory_back();
             self.set_deadline(shared, IDLE_MAX);
         }
-        Ok(())
     }
 
     /// Takes the next request, and begins to answer it; gives the next step if there is none.
@@ -313,7 +312,7 @@ impl WebConnection {
                     respond::error(status, &Terms::of_none(SystemTime::now()))
                 }
                 Front::Over => {
-                    self.finish(shared)?;
+                    self.finish(shared);
                     return Ok(None);
                 }
                 Front::Incomplete => match self.receive(shared)? {

@@ -70,12 +70,11 @@ impl WebStream {
     }
 
     /// Ends our bytes.
-    pub(super) fn end(&self) -> Result<(), TlsError> {
+    pub(super) fn end(&self) {
         match self {
             WebStream::Plain(tcp) => tcp.shutdown(Shutdown::Write),
-            WebStream::Tls(tls) => tls.shutdown(Shutdown::Write)?,
+            WebStream::Tls(tls) => tls.shutdown(Shutdown::Write),
         }
-        Ok(())
     }
 
     /// Ends both directions with a reset.

@@ -293,18 +293,16 @@ impl Link {
         let (data, more) = match self.from.take(left, &room, &mut after.from) {
             Taken::Data { data, more } => (data, more),
             Taken::Nothing => return None,
-            // Without a buffer for close_notify the sink's peer would take the whole stream for a truncated one.
-            Taken::End(SpliceEnd::Eof)
-                if self.options.pass_end && !self.to.say_end(&mut after.to) =>
-            {
-                self.wait_for_bufs(p, now, after);
-                return None;
-            }
             Taken::NoBufs => {
                 self.wait_for_bufs(p, now, after);
                 return None;
             }
-            Taken::End(end) => return Some(end),
+            Taken::End(end) => {
+                if end == SpliceEnd::Eof && self.options.pass_end {
+                    self.to.say_end(&mut after.to);
+                }
+                return Some(end);
+            }
         };
         let len = data.len() as u64;
         if let Err(end) = self.to.give(data, &mut after.to) {

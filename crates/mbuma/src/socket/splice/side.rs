@@ -72,8 +72,8 @@ pub(crate) trait SpliceSide: Send + Sync + fmt::Debug {
     /// The reason why no more data can be sent.
     fn give(&self, data: Chain, news: &mut SpliceNews) -> Result<(), SpliceEnd>;
 
-    /// Ends its sending direction. False if there is no buffer for the message that says so.
-    fn say_end(&self, news: &mut SpliceNews) -> bool;
+    /// Ends its sending direction.
+    fn say_end(&self, news: &mut SpliceNews);
 
     /// Gives it a turn of its own, if it has turns. No lock is held.
     fn schedule(&self, batch: &mut Batch<'_>);

@@ -103,7 +103,7 @@ impl TcpSide {
         let mut t = visit::begin(&self.pcb);
         tcp_stream::may_send(&t)?;
         if t.conn.tls().is_some() {
-            return tls_stream::frame_chain(pool, &mut t, &mut data);
+            return tls_stream::frame_chain(&mut t, &mut data);
         }
         t.send.buf.append(pool, data);
         Ok(())
@@ -186,10 +186,9 @@ impl SpliceSide for TcpSide {
         Ok(())
     }
 
-    fn say_end(&self, news: &mut SpliceNews) -> bool {
-        let mut t = visit::begin(&self.pcb);
-        news.schedule = tls_stream::say_end(&self.stack.pool, &mut t).is_ok();
-        news.schedule
+    fn say_end(&self, news: &mut SpliceNews) {
+        tls_stream::say_end(&mut visit::begin(&self.pcb));
+        news.schedule = true;
     }
 
     fn schedule(&self, batch: &mut Batch<'_>) {

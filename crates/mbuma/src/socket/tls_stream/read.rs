@@ -148,7 +148,7 @@ pub(in crate::socket) fn content(
         match take_received(t, wanted) {
             // This side reads no more: the peer may go on.
             Ok(bytes) if bytes.is_empty() && t.recv.read_closed => return Ok(bytes),
-            Ok(bytes) if bytes.is_empty() => session(t)?.stream_cut(pool),
+            Ok(bytes) if bytes.is_empty() => session(t)?.stream_cut(),
             Ok(bytes) => session(t)?.push(pool, bytes)?,
             Err(e) => return Err(e.into()),
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use mbuf::{Chain, MbufPool, PoolConfig};
 
 use super::*;
-use crate::sockbuf::{PlainRecord, Sealer};
+use crate::sockbuf::{PlainContent, PlainRecord, Sealer};
 use crate::tls::tests::NoKeys;
 use crate::tls::{DirectionKeys, HEADER_LEN, TlsKeys, TlsRole, TlsSession, TlsVersion};
 
@@ -32,13 +32,13 @@ fn session(version: TlsVersion, suite: AwsLcSuite, key: &[u8], iv: &[u8], seq: u
 
 fn sealed(pool: &MbufPool, session: &mut TlsSession, content: &[u8]) -> Vec<u8> {
     let plain = Chain::from_slice(pool, content).unwrap();
-    let record = session.frame_data(pool, plain.into()).unwrap();
+    let record = session.frame_data(plain.into()).unwrap();
     session.seal(pool, &record).unwrap().to_vec()
 }
 
 fn opened(pool: &MbufPool, session: &mut TlsSession, wire: &[u8]) -> Vec<u8> {
     let head = *wire.first_chunk::<HEADER_LEN>().unwrap();
-    let header = session.header(pool, head).unwrap();
+    let header = session.header(head).unwrap();
     let body = Chain::from_slice(pool, &wire[HEADER_LEN..]).unwrap();
     assert_eq!(header.len(), body.len());
     session.receive(pool, header, &body).unwrap().to_vec()
@@ -134,10 +134,10 @@ fn a_full_record_of_others_opens() {
         0,
     );
     let plain = Chain::from_slice(&pool, &vec![5; 1 << 14]).unwrap();
-    let mut record = both.frame_data(&pool, Chain::new().into()).unwrap();
+    let mut record = both.frame_data(Chain::new().into()).unwrap();
     record = PlainRecord {
         wire_len: record.wire_len + plain.len(),
-        plain: plain.into(),
+        plain: PlainContent::Data(plain.into()),
         ..record
     };
     let wire = both.seal(&pool, &record).unwrap().to_vec();

@@ -21,7 +21,7 @@ fn pieces_without_bytes_are_no_pieces_of_a_record() {
     plain.append(Chain::new());
     assert!(plain.segments().all(|bytes| !bytes.is_empty()));
     assert_eq!(plain.segments().count(), 3);
-    let record = world.client.session.frame_data(&world.pool, plain.into());
+    let record = world.client.session.frame_data(plain.into());
     world.client.buf.append_record(record.unwrap());
     let wire = world.client.wire(&world.pool);
     world.server.take(&world.pool, &wire);

@@ -98,9 +98,8 @@ impl SpliceSide for UnixSide {
         self.tx.give_spliced(&self.pool, data, news)
     }
 
-    fn say_end(&self, news: &mut SpliceNews) -> bool {
+    fn say_end(&self, news: &mut SpliceNews) {
         self.tx.end_spliced(false, news);
-        true
     }
 
     fn schedule(&self, _: &mut Batch<'_>) {}

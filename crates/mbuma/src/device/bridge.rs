@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A frame's source says which port its station is behind; a frame to a station that is known goes
-//! to that port, any other to all but the one that it came from. Frames pass as they are: large segments
+//! to that port, any other to all but the one that it came from; one of a protocol of a single link (LLDP, PAUSE)
+//! to none. Frames pass as they are: large segments
 //! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). The bridge
 //! does the offloads that a port's device lacks, as `Ifnet` does.
 //!
@@ -26,11 +27,11 @@
 //! A bridge is MP-safe and belongs to no stack, so it has no Giant: it calls its ports' devices by as many
 //! threads as there are. One that can't bear that is made a port [under Giant](super::under_giant).
 //!
-//! Invariants: each received frame was sent to one port, or flooded, or was for the port it came from, or was
+//! Invariants: each received frame was sent to one port, or flooded, or was for the port or link it came from, or was
 //! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A number of a port is never
 //! given again; the addresses learnt at a port go with it.
 //! Locks: the list of ports (INTERFACES), the addresses (ARP); never both.
-//! Sources: IEEE 802.1D sections 7.5 to 7.9; BSD's if_bridge(4).
+//! Sources: IEEE 802.1D sections 7.5 to 7.9 and 7.12.6; BSD's if_bridge(4).
 
 use std::fmt;
 use std::io;

@@ -33,7 +33,7 @@ pub struct BridgeStats {
     pub switched: u64,
     /// Frames to a group, or to a station that is not known, sent to every other port.
     pub flooded: u64,
-    /// Frames to a station behind the port that they came from.
+    /// Frames to a station behind the port that they came from, or to a group of that link alone.
     pub filtered: u64,
     /// Frames without a whole Ethernet header, or whose source is a group; and frames that devices lost.
     pub bad_frame: u64,

@@ -32,8 +32,8 @@ enum Way {
     Port(usize),
     /// To all but the one it came from.
     Flood,
-    /// Its station is behind the port it came from.
-    Back,
+    /// Its station is behind the port it came from, or it is for that link alone.
+    Nowhere,
 }
 
 impl<'b> Switching<'b> {
@@ -110,10 +110,13 @@ impl<'b> Switching<'b> {
     }
 
     fn way_to(&self, dst: MacAddr, find: impl Fn(MacAddr) -> Option<PortId>) -> Way {
+        if is_for_one_link(dst) {
+            return Way::Nowhere;
+        }
         let known = Some(dst).filter(|dst| dst.is_unicast()).and_then(find);
         match known {
             None => Way::Flood,
-            Some(id) if id == self.from.id => Way::Back,
+            Some(id) if id == self.from.id => Way::Nowhere,
             // A port that was added meanwhile is not in our list: as if nothing were known yet.
             Some(id) => {
                 let at = self.ports.iter().position(|port| port.id == id);
@@ -125,7 +128,7 @@ impl<'b> Switching<'b> {
     fn put(&mut self, frame: Packet, way: Way) {
         let counters = &self.bridge.counters;
         match way {
-            Way::Back => counters.filtered.inc(),
+            Way::Nowhere => counters.filtered.inc(),
             Way::Flood => {
                 counters.flooded.inc();
                 self.flood(frame);
@@ -201,6 +204,11 @@ impl<'b> Switching<'b> {
             self.bridge.counters.no_bufs.inc();
         }
     }
+}
+
+/// Whether no bridge may pass frames to this group on: BPDUs, PAUSE, 802.1X and LLDP (802.1D section 7.12.6).
+fn is_for_one_link(dst: MacAddr) -> bool {
+    matches!(dst.0, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
 /// Bytes of an 802.1Q tag.

@@ -132,6 +132,21 @@ fn learns_who_is_where() {
     lan.done();
 }
 
+/// Breaks if a frame of a protocol between neighbours on one link is passed on: a peer on another port would take a
+/// station for its neighbour, or stop sending because of a PAUSE that another link's switch sent.
+#[test]
+fn frames_for_one_link_stay_there() {
+    let lan = Lan::new(&[PLAIN; 2]);
+    for last in 0..=0x0f {
+        lan.say(0, 1, MacAddr([1, 0x80, 0xc2, 0, 0, last]));
+        assert_eq!(lan.heard(), [0, 0], "{last:#x}");
+    }
+    assert_eq!(lan.bridge.stats().filtered, 16);
+    lan.say(0, 1, MacAddr([1, 0x80, 0xc2, 0, 0, 0x10]));
+    assert_eq!(lan.heard(), [0, 1]);
+    lan.done();
+}
+
 /// Breaks if silent stations are remembered for ever, or a flood of made-up ones takes memory, or evicts
 /// known ones.
 #[test]

@@ -73,11 +73,11 @@ impl Pings {
                 continue;
             };
             match self.send(shared, &echo, seq) {
-                Ok(()) => {
+                Ok(host) => {
                     let token = Token::nth(SourceKind::Ping, u32::from(seq));
                     let timer = shared.after(ANSWER_WAIT, token);
                     let pool = shared.stack.pool();
-                    self.pending.insert(pool, seq, echo, timer);
+                    self.pending.insert(pool, seq, (echo, host), timer);
                 }
                 Err(kind) => self.refuse(shared, &echo, kind),
             }
@@ -85,7 +85,8 @@ impl Pings {
         self.wake.wake();
     }
 
-    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<(), IcmpError> {
+    /// Sends a ping on. Returns the host that it went to.
+    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<IpAddr, IcmpError> {
         let decided = shared.policy.decide_host(echo.dst);
         let dst = decided.map_err(|denial| denial.unreach())?;
         // We are a hop on the way.
@@ -105,10 +106,11 @@ impl Pings {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
             Err(e) if policy::unreach(&e).is_some() => host
                 .send(dst, seq, ttl, &echo.payload)
-                .map_err(|e| policy::unreach(&e).unwrap_or(IcmpError::Host)),
+                .map_err(|e| policy::unreach(&e).unwrap_or(IcmpError::Host))?,
             // A full queue loses pings, as networks do.
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(dst)
     }
 
     fn outside(&mut self, family: Family) -> &mut Outside {
@@ -154,7 +156,7 @@ impl Pings {
 
     fn answer(&mut self, shared: &mut Shared, from: IpAddr, seq: u16, payload: Chain) {
         // An answer from another host leaves the ping waiting: that host may have guessed the number.
-        let asked = self.pending.get(seq).is_some_and(|echo| echo.dst == from);
+        let asked = self.pending.host(seq) == Some(from);
         if asked && let Some(echo) = self.take(shared, seq) {
             shared.counters.pings_answered += 1;
             self.socket.reply(&echo, payload);

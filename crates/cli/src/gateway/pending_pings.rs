@@ -8,6 +8,7 @@
 //! Locks: none.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use kern::CalloutId;
 use mbuf::MbufPool;
@@ -29,6 +30,8 @@ pub(super) struct PendingPings {
 #[derive(Debug)]
 struct Pending {
     echo: Echo,
+    /// The host that it was sent to: a mapped address of the guest's means another one.
+    host: IpAddr,
     timer: CalloutId,
 }
 
@@ -44,16 +47,22 @@ impl PendingPings {
         Some(self.seq_next)
     }
 
-    /// Adds a ping that was sent under `seq`, a free number.
-    pub(super) fn insert(&mut self, pool: &MbufPool, seq: u16, mut echo: Echo, timer: CalloutId) {
+    /// Adds a ping that was sent to `host` under `seq`, a free number.
+    pub(super) fn insert(
+        &mut self,
+        pool: &MbufPool,
+        seq: u16,
+        (mut echo, host): (Echo, IpAddr),
+        timer: CalloutId,
+    ) {
         quote::shorten(pool, &mut echo.payload);
-        self.by_seq.insert(seq, Pending { echo, timer });
+        self.by_seq.insert(seq, Pending { echo, host, timer });
         self.seq_next = seq.wrapping_add(1);
     }
 
-    /// The ping that was sent under `seq`.
-    pub(super) fn get(&self, seq: u16) -> Option<&Echo> {
-        self.by_seq.get(&seq).map(|pending| &pending.echo)
+    /// Where the ping was sent that waits under `seq`.
+    pub(super) fn host(&self, seq: u16) -> Option<IpAddr> {
+        self.by_seq.get(&seq).map(|pending| pending.host)
     }
 
     /// Takes it out, with its timer.

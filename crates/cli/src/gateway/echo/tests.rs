@@ -26,7 +26,8 @@ fn an_answer_ends_the_wait_and_its_timer() {
             payload: Chain::new(),
             ttl: 64,
         };
-        pings.pending.insert(shared.stack.pool(), seq, echo, timer);
+        let pool = shared.stack.pool();
+        pings.pending.insert(pool, seq, (echo, asked), timer);
         let stranger = IpAddr::from([192, 0, 2, 2]);
         pings.answer(&mut shared, stranger, seq, Chain::new());
         assert_eq!(shared.context.timers(), 1);
@@ -34,4 +35,34 @@ fn an_answer_ends_the_wait_and_its_timer() {
         assert_eq!(shared.context.timers(), 0);
     }
     assert_eq!(shared.counters.pings_answered, 100);
+}
+
+#[test]
+fn a_ping_to_a_mapped_address_is_answered_by_the_host_behind_it() {
+    // Breaks when the answer of the host's own address is taken for a stranger's, because the guest asked for another one.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.icmp_echo_any(index).expect("the only one");
+    let mut pings = Pings::new(&shared, socket);
+    let (mapped, host) = (IpAddr::from([10, 0, 2, 9]), IpAddr::from([127, 0, 0, 1]));
+    let mappings = [(mapped, host)];
+    shared.policy = shared.policy.clone().with_mappings(&mappings);
+    let echo = Echo {
+        src: crate::addressing::Addressing::DEFAULT.guest.into(),
+        dst: mapped,
+        id: 1,
+        seq: 2,
+        payload: Chain::new(),
+        ttl: 64,
+    };
+    let seq = pings.pending.free_seq().expect("room");
+    let sent_to = match pings.send(&mut shared, &echo, seq) {
+        // This user may not ping: the policy is left to be asked.
+        Err(_) => shared.policy.decide_host(mapped).expect("a mapped address"),
+        Ok(sent_to) => sent_to,
+    };
+    let timer = shared.after(ANSWER_WAIT, Token::nth(SourceKind::Ping, seq.into()));
+    let pool = shared.stack.pool();
+    pings.pending.insert(pool, seq, (echo, sent_to), timer);
+    pings.answer(&mut shared, host, seq, Chain::new());
+    assert_eq!(shared.counters.pings_answered, 1);
 }

@@ -1,7 +1,7 @@
 //! Addresses that mean something other than one host of some network, or a host that hands out secrets.
 //!
 //! Locks: none.
-//! Sources: RFC 6890 (special-purpose addresses), RFC 6052 and RFC 8215 (translation), RFC 3056 (6to4).
+//! Sources: RFC 6890 (special-purpose addresses), RFC 6052, RFC 8215 and RFC 2765 (translation), RFC 3056 (6to4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,20 +43,26 @@ pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     let from = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
     let begins = |network: Ipv6Addr, len| wire::is_same_prefix(ip, network, len);
     let well_known = begins(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
-    // The length of a translator's own prefix in this network is not known: 48 bits, around the byte of zeros, to 96.
+    // The length of a translator's own prefix in this network is not known: 48, 56, 64 or 96 bits (RFC 6052 section 2.2). The
+    // first two have the byte of zeros amid the address. No translator sends to what a wrong length mostly gives: 0/8 or 240/4.
     let local = begins(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48);
     let six_to_four = begins(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
-    let around = || {
-        let (high, low) = ((bits >> 64) as u32 & 0xffff, (bits >> 40) as u32 & 0xffff);
-        Ipv4Addr::from_bits(high << 16 | low)
+    // SIIT's own form of an IPv4 address (RFC 2765 section 2.1), which is not the mapped one.
+    let translated = begins(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96);
+    let around = |before: u32| {
+        let behind = 32 - before;
+        let high = (bits >> 64) as u32 & ((1 << before) - 1);
+        let low = (bits >> (56 - behind)) as u32 & ((1 << behind) - 1);
+        Ipv4Addr::from_bits(high << behind | low)
     };
-    let readings = [
-        (well_known || local).then(|| from(0)),
-        local.then(around),
-        local.then(|| from(24)),
+    let certain = [
+        (well_known || translated).then(|| from(0)),
         six_to_four.then(|| from(80)),
     ];
-    readings.into_iter().flatten()
+    let possible = local.then(|| [from(0), around(16), around(8), from(24)]);
+    let possible = possible.into_iter().flatten();
+    let possible = possible.filter(|v4| (1..240).contains(&v4.octets()[0]));
+    certain.into_iter().flatten().chain(possible)
 }
 
 /// The value of `--allow`.
@@ -102,7 +108,9 @@ mod tests {
             "64:ff9b::169.254.169.254",
             "64:ff9b:1::169.254.169.254",
             "64:ff9b:1:a9fe:a9:fe00::",
+            "64:ff9b:1:ffa9:fe:a9fe::",
             "64:ff9b:1:ff:a9:fea9:fe00::",
+            "::ffff:0:169.254.169.254",
             "2002:a9fe:a9fe::1",
         ] {
             let ip: Ipv6Addr = text.parse().expect("an address");
@@ -110,6 +118,13 @@ mod tests {
             assert!(embedded(ip).any(|v4| v4 == metadata), "{text}");
         }
         assert_eq!(embedded(Ipv6Addr::LOCALHOST).count(), 0);
+        for text in ["64:ff9b:1::192.0.2.1", "64:ff9b:1:fffe::192.0.2.1"] {
+            // Of these the other lengths make addresses that are none of a host.
+            let ip: Ipv6Addr = text.parse().expect("an address");
+            let v4 = Ipv4Addr::new(192, 0, 2, 1);
+            assert!(embedded(ip).all(|reading| reading == v4), "{text}");
+            assert_eq!(embedded(ip).count(), 1, "{text}");
+        }
     }
 
     #[test]

@@ -9,12 +9,12 @@
 //!
 //! Invariants: a message whose header announces more than one question with the usual extras is not read further.
 //! Locks: none.
-//! Sources: RFC 1035 sections 3.5 and 4.1, RFC 3596.
+//! Sources: RFC 1035 sections 3.5 and 4.1, RFC 3596, RFC 6891.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use mbuf::Chain;
-use simple_dns::rdata::{A, AAAA, PTR, RData};
+use simple_dns::rdata::{A, AAAA, OPT, PTR, RData};
 use simple_dns::{CLASS, Name, OPCODE, Packet, PacketFlag, QTYPE, RCODE, ResourceRecord, TYPE};
 
 use crate::addressing::{Addressing, Addressing6};
@@ -115,6 +115,8 @@ impl LocalNames {
         if packet.has_flags(PacketFlag::RECURSION_DESIRED) {
             reply.set_flags(PacketFlag::RECURSION_DESIRED);
         }
+        reply.additional_records.clear();
+        *reply.opt_mut() = packet.opt().map(|_| edns());
         match found {
             Some(data) => {
                 let name = question.qname.clone();
@@ -151,6 +153,15 @@ impl LocalName {
             IpAddr::V4(addr) => self.addr == addr,
             IpAddr::V6(addr) => self.addr6 == Some(addr),
         }
+    }
+}
+
+/// The extra of an answer to a question with EDNS (RFC 6891 section 6.1.1).
+fn edns() -> OPT<'static> {
+    OPT {
+        opt_codes: Vec::new(),
+        udp_packet_size: QUESTION_MAX as u16,
+        version: 0,
     }
 }
 

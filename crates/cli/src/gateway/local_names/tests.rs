@@ -104,13 +104,62 @@ fn questions_to_others_and_garbage_go_on() {
     }
 }
 
+#[test]
+fn an_answer_has_no_extras_of_the_question_but_says_that_edns_is_known() {
+    // Breaks if a question with EDNS gets an answer without (RFC 6891 section 6.1.1), or another extra
+    // of the question comes back as if it were one of the answer.
+    let answered = |extras: &[Vec<u8>]| {
+        let mut message = question("web", TYPE::A);
+        message[11] = extras.len() as u8;
+        message.extend(extras.concat());
+        let answer = names().answer_to(&message).expect("an answer");
+        let packet = Packet::parse(&answer).expect("a message");
+        let edns = packet
+            .opt()
+            .map(|opt| (opt.udp_packet_size, opt.opt_codes.len()));
+        assert_eq!(packet.answers.len(), 1);
+        (edns, answer[11])
+    };
+    let edns = extra(41, 1232, &[0, 10, 0, 2, 1, 2]);
+    let other = extra(65_400, 1, &[0; 16]);
+    assert_eq!(answered(&[]), (None, 0));
+    assert_eq!(answered(&[edns.clone(), other]), (Some((512, 0)), 1));
+    assert_eq!(answered(&[edns.clone(), edns]), (Some((512, 0)), 1));
+}
+
+/// A record of the extras: of the root, of a type and class.
+fn extra(kind: u16, class: u16, data: &[u8]) -> Vec<u8> {
+    let mut record = vec![0];
+    record.extend(kind.to_be_bytes());
+    record.extend(class.to_be_bytes());
+    record.extend([0; 4]);
+    record.extend((data.len() as u16).to_be_bytes());
+    record.extend(data);
+    record
+}
+
 proptest::proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
-        // Breaks if a message of any bytes does.
+    fn no_bytes_make_it_panic(
+        name in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
+        extras in proptest::collection::vec(
+            (0u16..=260, proptest::collection::vec(0u8..=66, 0..60), 0u8..4),
+            0..=2,
+        ),
+        asks_web: bool,
+    ) {
+        // Breaks if a message of any bytes does, in its question or in an extra of any type.
         let mut message = question("web", TYPE::A);
-        message.truncate(12);
-        message.extend(bytes);
+        if !asks_web {
+            message.truncate(12);
+            message.extend(name);
+        }
+        message[11] = extras.len() as u8;
+        for (kind, data, lie) in &extras {
+            let mut record = extra(*kind, 1, data);
+            record[10] = record[10].wrapping_add(lie / 2);
+            message.extend(record);
+        }
         let _ = names().answer_to(&message);
     }
 }

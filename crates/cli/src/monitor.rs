@@ -77,7 +77,10 @@ pub(crate) fn serve(
     let followed = followed.transpose()?;
     let (control, mut names) = (own_socket(SocketKind::Control), Vec::new());
     let control = control.map(|socket| socket.keep_name(&mut names));
-    let apis = [own_socket(SocketKind::Ports), engines_socket(net)?];
+    // A server is no gateway: no port leads through it.
+    let publishes = net.serve.alone.is_none();
+    let own_api = publishes.then(|| own_socket(SocketKind::Ports)).flatten();
+    let apis = [own_api, engines_socket(net)?];
     let apis = apis.into_iter().flatten();
     let apis = apis.map(|socket| socket.keep_name(&mut names)).collect();
     // Where it can't be watched, the gateway asks those that it found.

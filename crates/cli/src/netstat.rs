@@ -24,7 +24,7 @@ use request::{Request, Section};
 /// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Bytes of an answer at most: a gateway's answer is bounded to less.
-const ANSWER_MAX: u64 = 64 << 20;
+pub(crate) const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
 const COMMAND_MAX: usize = 60;
 

@@ -16,7 +16,7 @@ use crate::args::{OutwardRequest, PublishRequest};
 use crate::errors::Error;
 use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
-use crate::netstat::{choose, print, printable};
+use crate::netstat::{ANSWER_MAX, choose, print, printable};
 
 /// How long an mbuma may say nothing.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -116,6 +116,7 @@ fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
     stream.write_all(request.to_string().as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
+    // Another user's process may have the socket that root asks.
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
     Ok(serde_json::from_slice(&answer)?)
 }

@@ -387,7 +387,8 @@ fn an_interface_of_the_host_serves() {
 
 #[test]
 fn an_interface_of_a_namespace_serves() {
-    // Breaks when a namespace gets more than the server, or the server does not end with it.
+    // Breaks when a namespace gets more than the server, the server lets ports be published, or it does not end with the
+    // namespace.
     needs!(guests(), root(), an_island(), programs(&["curl"]));
     on_an_island!();
     ip("netns add blue");
@@ -407,6 +408,11 @@ fn an_interface_of_a_namespace_serves() {
          test \"$(curl -sS -o /dev/null -w %{http_code} http://10.0.2.2:8080/)\" = 403
          test -z \"$(ip route show default)\"'",
     );
+    let mut publish = program(MBUMA);
+    let pid = server.id().to_string();
+    publish.args(["publish", "add", "--pid", &pid, "18080:80"]);
+    let refused = Running::start(publish).finish();
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
     ip("netns del blue");
     let ended = server.finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");

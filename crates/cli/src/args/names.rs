@@ -10,6 +10,8 @@ use std::str::FromStr;
 const NAME_MAX: usize = 64;
 /// Bytes of a domain's name at most (RFC 1035 2.3.4).
 const DOMAIN_MAX: usize = 253;
+/// Bytes between two dots of a name at most (RFC 1035 2.3.4).
+const LABEL_MAX: usize = 63;
 /// Means the gateway, as engines have it.
 const HOST_GATEWAY: &str = "host-gateway";
 
@@ -66,7 +68,18 @@ pub(super) fn host_name(text: &str) -> Result<String, String> {
 pub(super) fn domain(text: &str) -> Result<String, String> {
     match text {
         "." => Ok(text.to_owned()),
-        _ => named(text, DOMAIN_MAX),
+        _ => named(text, DOMAIN_MAX).and_then(with_labels),
+    }
+}
+
+/// A name that DNS can carry.
+fn with_labels(name: String) -> Result<String, String> {
+    let mut labels = name.split('.');
+    match labels.all(|label| (1..=LABEL_MAX).contains(&label.len())) {
+        true => Ok(name),
+        false => Err(format!(
+            "`{name}` is no domain: 1 to {LABEL_MAX} bytes between its dots"
+        )),
     }
 }
 
@@ -79,7 +92,7 @@ fn named(text: &str, max: usize) -> Result<String, String> {
     match fits && edges && text.bytes().all(plain) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "`{text}` is no name: letters, digits, - and . , at most {max}"
+            "`{text}` is no name: letters, digits, - _ and . , at most {max}"
         )),
     }
 }
@@ -111,5 +124,8 @@ mod tests {
         }
         assert!(domain(".").is_ok() && domain("a.example").is_ok() && domain("a example").is_err());
         assert!(host_name(&"x".repeat(65)).is_err());
+        assert!(host_name(&"x".repeat(64)).is_ok());
+        // DNS has no such labels: DHCP would tell a guest another domain.
+        assert!(domain("a..b").is_err() && domain(&"x".repeat(64)).is_err());
     }
 }

@@ -248,6 +248,9 @@ impl NetworkHost {
                     self.is_removed = true;
                     NetworkMessage::Done
                 }
+                1 => NetworkMessage::Refused(
+                    "it has a guest, and ends with that; --force ends it".to_owned(),
+                ),
                 count => NetworkMessage::Refused(format!(
                     "it has {count} guests, and ends with the last one; --force ends them"
                 )),

@@ -279,7 +279,8 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
     pub(crate) cidr: Addressing,
 
-    /// Ask this name server instead of the host's for what the guest asks at its own. May be repeated.
+    /// Ask this name server instead of the host's for what the guest asks at its own, at port 53 or, encrypted, at
+    /// port 853. May be repeated.
     #[arg(long, value_name = "ADDR")]
     pub(crate) dns: Vec<IpAddr>,
 

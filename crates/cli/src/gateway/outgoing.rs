@@ -39,12 +39,13 @@ pub(super) enum Outcome {
 impl Outgoing {
     /// Begins to connect to the destination of `incoming`. Events of the host socket are for `token`.
     pub(super) fn begin(shared: &mut Shared, incoming: Incoming, token: Token) -> Outcome {
-        let (peer, others) = match shared.policy.decide(incoming.local_addr()) {
+        let asked = incoming.local_addr();
+        let (peer, others) = match shared.policy.decide(asked) {
             Ok(Destination::Host(peer)) => (Some(peer), 0),
-            Ok(Destination::Resolver) => {
+            Ok(Destination::Resolver | Destination::EncryptedResolver) => {
                 let now = shared.now();
-                let first = shared.resolvers.first(now);
-                (first, shared.resolvers.len().saturating_sub(1))
+                let resolvers = shared.resolvers_at(asked.port());
+                (resolvers.first(now), resolvers.len().saturating_sub(1))
             }
             Err(denial) => return refuse(shared, incoming, denial.refusal()),
         };
@@ -141,8 +142,9 @@ fn failed(
     }
     if others > 0 {
         let now = shared.now();
-        shared.resolvers.refused(peer, now);
-        let next = shared.resolvers.next_after(peer, now).unwrap_or(peer);
+        let resolvers = shared.resolvers_at(peer.port());
+        resolvers.refused(peer, now);
+        let next = resolvers.next_after(peer, now).unwrap_or(peer);
         return connect(shared, incoming, next, others - 1, token);
     }
     let refusal = policy::unreach(error).map_or(Refusal::Reset, Refusal::Unreachable);

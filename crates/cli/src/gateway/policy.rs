@@ -4,7 +4,9 @@
 //! | the guest asks for | it gets |
 //! |---|---|
 //! | 10.0.2.2, fd00::2, fe80::2 | the host's 127.0.0.1 or ::1 with `--host-loopback`; otherwise the port is closed |
-//! | 10.0.2.3, fd00::3, port 53 | the host's resolvers, of either family, unless names are switched off; other ports are closed |
+//! | 10.0.2.3, fd00::3, port 53 | the host's resolvers, of either family, unless names are switched off |
+//! | the same, port 853 | port 853 of these resolvers |
+//! | the same, other ports | the port is closed |
 //! | the rest of 10.0.2.0/24 and fd00::/64 | no such host |
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
 //! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |
@@ -28,7 +30,7 @@ use mbuma::socket::Refusal;
 use crate::addressing::{Addressing, Addressing6};
 use crate::args::Sources;
 use crate::guest::GuestEnd;
-use crate::resolv_conf::DNS_PORT;
+use crate::resolv_conf::{DNS_PORT, ENCRYPTED_DNS_PORT};
 use crate::special;
 use crate::sys::socket::LocalEnd;
 
@@ -72,6 +74,8 @@ pub(super) enum Destination {
     Host(SocketAddr),
     /// To whichever of the host's resolvers answers.
     Resolver,
+    /// The same, encrypted: only the resolver can read the questions.
+    EncryptedResolver,
 }
 
 /// Why something goes nowhere.
@@ -161,12 +165,14 @@ impl Policy {
         let asked = asked.into();
         let (ip, port) = (asked.ip(), asked.port());
         let host = match self.use_of(ip) {
-            AddressUse::Names => {
-                let resolves = self.names && port == DNS_PORT;
-                return resolves
-                    .then_some(Destination::Resolver)
-                    .ok_or(Denial::PortClosed);
+            AddressUse::Names if self.names => {
+                return match port {
+                    DNS_PORT => Ok(Destination::Resolver),
+                    ENCRYPTED_DNS_PORT => Ok(Destination::EncryptedResolver),
+                    _ => Err(Denial::PortClosed),
+                };
             }
+            AddressUse::Names => return Err(Denial::PortClosed),
             AddressUse::Gateway => self.loopback(ip).ok_or(Denial::PortClosed)?,
             AddressUse::Nobody | AddressUse::Elsewhere => self.decide_host(ip)?,
         };

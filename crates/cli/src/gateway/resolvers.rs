@@ -2,7 +2,8 @@
 //!
 //! A question begins at the first server that is not known to be down. A server is down for [`DOWN`] after it refused, or
 //! after it left a question unanswered while it answered no other: one slow name says nothing about its server. The gateway
-//! does not read the questions; the guest's resolver repeats its own.
+//! does not read the questions; the guest's resolver repeats its own. There is a list for each port: a server that has
+//! port 853 closed still answers at port 53.
 //!
 //! The list changes with the host's resolv.conf; a question under way keeps its server.
 //!
@@ -15,7 +16,7 @@ use std::time::Duration;
 use kern::Time;
 
 use super::host_servers::HostServers;
-use crate::resolv_conf::{self, DNS_PORT, NAME_SERVERS_MAX};
+use crate::resolv_conf::{self, DNS_PORT, ENCRYPTED_DNS_PORT, NAME_SERVERS_MAX};
 
 /// How long a server that failed is asked only if all others failed too.
 const DOWN: Duration = Duration::from_secs(5);
@@ -24,6 +25,8 @@ const DOWN: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Resolvers {
     list: Vec<NameServer>,
+    /// The port at which they are asked.
+    port: u16,
     source: Arc<HostServers>,
     /// The number of the list in `source` that this one is made of.
     number: u64,
@@ -63,8 +66,20 @@ impl Resolvers {
     fn from_addrs(addrs: Vec<SocketAddr>) -> Resolvers {
         Resolvers {
             list: addrs.iter().copied().map(NameServer::new).collect(),
+            port: DNS_PORT,
             source: Arc::new(HostServers::new(addrs)),
             number: 0,
+        }
+    }
+
+    /// The same servers, which are asked at their port for encrypted questions.
+    pub(super) fn encrypted(&self) -> Resolvers {
+        let at_port = |server: &NameServer| NameServer::new(at(ENCRYPTED_DNS_PORT, server.addr));
+        Resolvers {
+            list: self.list.iter().map(at_port).collect(),
+            port: ENCRYPTED_DNS_PORT,
+            source: Arc::clone(&self.source),
+            number: self.number,
         }
     }
 
@@ -79,7 +94,7 @@ impl Resolvers {
             return;
         };
         let known = |addr| self.list.iter().find(|server| server.addr == addr).cloned();
-        let list = addrs.into_iter();
+        let list = addrs.into_iter().map(|addr| at(self.port, addr));
         let list = list.map(|addr| known(addr).unwrap_or_else(|| NameServer::new(addr)));
         self.list = list.collect();
         self.number = number;
@@ -136,6 +151,12 @@ impl Resolvers {
     fn find(&mut self, addr: SocketAddr) -> Option<&mut NameServer> {
         self.list.iter_mut().find(|server| server.addr == addr)
     }
+}
+
+/// The same server, asked at this port.
+fn at(port: u16, mut server: SocketAddr) -> SocketAddr {
+    server.set_port(port);
+    server
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::policy::Policy;
 use super::resolvers::Resolvers;
 use super::table::Token;
 use super::worker_shares::WorkerShares;
+use crate::resolv_conf::ENCRYPTED_DNS_PORT;
 
 /// How long an answer of [`Shared::allowance`] is good for.
 const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
@@ -31,6 +32,7 @@ pub(super) struct Shared {
     pub(super) worker_shares: Arc<WorkerShares>,
     pub(super) policy: Policy,
     pub(super) resolvers: Resolvers,
+    pub(super) encrypted_resolvers: Resolvers,
     pub(super) counters: Counters,
     pub(super) notices: Notices,
     /// Clusters that host sockets are read into.
@@ -57,6 +59,7 @@ impl Shared {
             notices: Notices::default(),
             stack,
             policy,
+            encrypted_resolvers: resolvers.encrypted(),
             resolvers,
         }
     }
@@ -79,6 +82,14 @@ impl Shared {
     /// Has `token` come up after `wait`.
     pub(super) fn after(&mut self, wait: Duration, token: Token) -> CalloutId {
         self.context.after(wait, token)
+    }
+
+    /// The resolvers that are asked at this port.
+    pub(super) fn resolvers_at(&mut self, port: u16) -> &mut Resolvers {
+        match port {
+            ENCRYPTED_DNS_PORT => &mut self.encrypted_resolvers,
+            _ => &mut self.resolvers,
+        }
     }
 
     /// Counts, and says, that no descriptor is left for a socket.

@@ -185,10 +185,12 @@ impl GuestFlows {
     /// A new socket to the host address behind `remote`; or the error for the guest, if there is one.
     fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(remote) {
-            Ok(Destination::Host(peer)) => {
-                let socket =
-                    question::connected(shared, peer).map_err(|e| question::failure(shared, &e))?;
-                Ok(Outlet::Own(socket))
+            Ok(Destination::Host(peer)) => own(shared, peer),
+            // A connection of QUIC: it stays with its server.
+            Ok(Destination::EncryptedResolver) => {
+                let now = shared.now();
+                let server = shared.encrypted_resolvers.first(now);
+                own(shared, server.ok_or(Some(IcmpError::Port))?)
             }
             Ok(Destination::Resolver) => {
                 shared.resolvers.refresh();
@@ -498,6 +500,12 @@ impl GuestFlows {
     pub(super) fn close(&mut self) {
         self.table.clear();
     }
+}
+
+/// A socket of a flow's own to `peer`.
+fn own(shared: &mut Shared, peer: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
+    let socket = question::connected(shared, peer).map_err(|e| question::failure(shared, &e))?;
+    Ok(Outlet::Own(socket))
 }
 
 /// Ends a flow that was taken out of the table, and its timer.

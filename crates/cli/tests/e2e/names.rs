@@ -122,6 +122,35 @@ fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
     }
 }
 
+#[test]
+fn the_port_of_encrypted_questions_leads_to_the_same_resolvers() {
+    // Breaks when DNS over TLS or QUIC fails though a resolver of the host speaks it; when a guest waits where none does; or when
+    // a resolver that does not is asked no plain questions either.
+    needs!(guests(), root(), an_island(), programs(&["dig"]));
+    on_an_island!();
+    let _plain = NameServer::start("127.0.0.1");
+    resolve_with("nameserver 127.0.0.1\nnameserver 127.0.0.9\n");
+    let dig = "dig +tries=1 +time=15 host.example A";
+    let encrypted = format!("for at in 10.0.2.3 fd00::3; do {dig} -p 853 +tcp @$at; done");
+    let script = format!("{encrypted}; {dig} +short; {dig} +short +tcp");
+    let ended = Running::start(crate::common::mbuma(&[], &script)).finish();
+    let refused = ended.out.matches("connection refused").count();
+    assert!(refused >= 2, "{ended:?}");
+    assert!(
+        ended.out.ends_with(&format!("\n{ANSWER}\n{ANSWER}\n")),
+        "{ended:?}"
+    );
+    // The second one speaks it. The bytes are its and the guest's alone: without encryption here.
+    let server = NameServer::start_at("127.0.0.9:853");
+    let tcp = format!("for at in 10.0.2.3 fd00::3; do {dig} +short -p 853 +tcp @$at; done");
+    let answers = format!("{ANSWER}\n{ANSWER}\n");
+    assert_eq!(output_of(&[], &tcp), answers);
+    assert_eq!((server.connections(), server.udp_questions()), (2, 0));
+    let quic = format!("{dig} +short -p 853 @10.0.2.3");
+    assert_eq!(output_of(&["--dns", "127.0.0.9"], &quic).trim(), ANSWER);
+    assert_eq!((server.connections(), server.udp_questions()), (2, 1));
+}
+
 /// Gives the island a directory /etc with few files, which may be replaced.
 fn have_own_etc() {
     shell(

@@ -61,13 +61,21 @@ fn what_is_nobodys_is_prohibited() {
 }
 
 #[test]
-fn names_are_asked_at_one_port_of_one_address() {
-    // Breaks when names stop resolving, or another port of 10.0.2.3 leads somewhere.
+fn names_are_asked_at_two_ports_of_one_address() {
+    // Breaks when names stop resolving, encrypted or not, or another port of 10.0.2.3 leads somewhere.
     let policy = policy(true);
     assert_eq!(
         policy.decide(asked("10.0.2.3:53")),
         Ok(Destination::Resolver)
     );
+    assert_eq!(
+        policy.decide(asked("10.0.2.3:853")),
+        Ok(Destination::EncryptedResolver)
+    );
+    let nameless = policy.clone().without_names();
+    for closed in ["10.0.2.3:53", "10.0.2.3:853"] {
+        assert_eq!(nameless.decide(asked(closed)), Err(Denial::PortClosed));
+    }
     assert_eq!(policy.decide(asked("10.0.2.3:54")), Err(Denial::PortClosed));
     assert_eq!(policy.decide(asked("10.0.2.4:53")), Err(Denial::NoHost));
     assert_eq!(policy.decide(asked("10.0.2.100:80")), Err(Denial::NoHost));
@@ -184,6 +192,10 @@ fn ipv6_goes_where_the_table_says() {
     assert_eq!(
         open.decide(asked("[fd00::3]:53")),
         Ok(Destination::Resolver)
+    );
+    assert_eq!(
+        open.decide(asked("[fd00::3]:853")),
+        Ok(Destination::EncryptedResolver)
     );
     assert_eq!(open.decide(asked("[fd00::3]:54")), Err(Denial::PortClosed));
     for nobody in ["[fd00::4]:80", "[fd00::100]:80", "[fd00::ffff]:53"] {

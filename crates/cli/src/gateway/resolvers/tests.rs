@@ -88,3 +88,18 @@ fn another_list_reaches_each_worker_with_what_is_known() {
     }
     assert_eq!(other_worker.first(START + DOWN), Some(second));
 }
+
+#[test]
+fn a_server_with_port_853_closed_is_still_asked_at_port_53() {
+    // Breaks if a guest that tries encryption first loses the server that answers it without, or if a new list reaches one port.
+    let (mut resolvers, [first, second, _]) = three();
+    let mut encrypted = resolvers.encrypted();
+    let [first_tls, second_tls] = [first, second].map(|addr| (addr.ip(), 853).into());
+    assert_eq!(encrypted.first(START), Some(first_tls));
+    encrypted.refused(first_tls, START);
+    assert_eq!(encrypted.first(START), Some(second_tls));
+    assert_eq!(resolvers.first(START), Some(first));
+    resolvers.replace_all(vec![second]);
+    assert_eq!(encrypted.first(START), Some(second_tls));
+    assert_eq!(resolvers.first(START), Some(second));
+}

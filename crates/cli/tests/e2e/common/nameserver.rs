@@ -19,18 +19,22 @@ const HEADER_LEN: usize = 12;
 const QUESTION_TAIL_LEN: usize = 4;
 const TYPE_A: [u8; 2] = [0, 1];
 
-/// A name server on port 53 of an address, over UDP and TCP.
+/// A name server on a port of an address, over UDP and TCP.
 pub(crate) struct NameServer {
     tcp: TcpServer,
     udp_questions: Arc<AtomicUsize>,
 }
 
 impl NameServer {
-    /// Starts it.
+    /// Starts one on port 53.
     pub(crate) fn start(addr: &str) -> NameServer {
-        let at = format!("{addr}:53");
-        let socket = UdpSocket::bind(&at).unwrap_or_else(|e| panic!("{at}: {e}"));
-        let tcp = TcpServer::start_at(&at, |mut stream| {
+        NameServer::start_at(&format!("{addr}:53"))
+    }
+
+    /// Starts one on the port that is given behind the address.
+    pub(crate) fn start_at(at: &str) -> NameServer {
+        let socket = UdpSocket::bind(at).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let tcp = TcpServer::start_at(at, |mut stream| {
             // A client that goes away in the middle is the test's to judge.
             let _ = answer_stream(&mut stream);
         });

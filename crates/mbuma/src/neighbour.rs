@@ -16,7 +16,6 @@
 //! packet freed, while it is held.
 //! Sources: RFC 826, RFC 1122 section 2.3.2.
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU64;
@@ -28,9 +27,11 @@ use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
+use entries::NeighbourEntries;
 use entry::{NeighbourEntry, RETRY, Retry};
 
 mod discovery;
+mod entries;
 mod entry;
 
 static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
@@ -76,23 +77,24 @@ impl Tables {
     }
 }
 
+/// A neighbour that speaks more often is believed for no longer: senders read the table meanwhile.
+const RENEWAL_MIN: Duration = Duration::from_secs(1);
+
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
-/// No deadline, and no generation.
+/// No deadline.
 const NEVER: u64 = u64::MAX;
 
 /// The neighbours on one link.
 #[derive(Debug)]
 pub(crate) struct Neighbours<A> {
-    /// Ordered by address, so that a run can be repeated exactly.
-    table: RmLock<BTreeMap<A, NeighbourEntry>>,
-    /// Counts changes, from 1: a sender's kept [`Hop`] is good until the next one.
+    table: RmLock<NeighbourEntries<A>>,
+    /// Counts changes of addresses, from 1: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
-    /// The earliest deadline of an entry, in nanoseconds, as of the generation `due_of`: until the next change the thread
-    /// that runs timers takes no lock.
+    /// The earliest deadline of an entry, in nanoseconds, so that the thread that runs timers takes no lock. Written under the
+    /// table's lock.
     due: AtomicU64,
-    due_of: AtomicU64,
     queue_max: usize,
     /// How long an answer is believed, in nanoseconds. Relaxed: an entry made meanwhile may have either.
     lifetime_ns: AtomicU64,
@@ -155,10 +157,9 @@ pub(crate) struct Overdue<A> {
 impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn new(queue_max: usize, timing: Timing) -> Self {
         Self {
-            table: RmLock::new(&TABLE, BTreeMap::new()),
+            table: RmLock::new(&TABLE, NeighbourEntries::new()),
             generation: AtomicU64::new(1),
             due: AtomicU64::new(NEVER),
-            due_of: AtomicU64::new(1),
             queue_max,
             lifetime_ns: AtomicU64::new(timing.lifetime.as_nanos() as u64),
             delay: timing.delay,
@@ -176,15 +177,39 @@ impl<A: Copy + Ord> Neighbours<A> {
         self.lifetime_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Voids the senders' kept hops. Under the table's lock, before it is changed.
+    /// Voids the senders' kept hops: an address is changed or forgotten. Under the table's lock.
     fn changes(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes the table, and takes note of when it is due.
+    fn update<R>(&self, change: impl FnOnce(&mut NeighbourEntries<A>) -> R) -> R {
+        let mut table = self.table.write();
+        let result = change(&mut table);
+        let due = table.deadline().map_or(NEVER, Time::as_nanos);
+        self.due.store(due, Ordering::Relaxed);
+        result
+    }
+
+    /// Makes an entry. Returns the packets of the one that was evicted for it.
+    fn add(&self, table: &mut NeighbourEntries<A>, addr: A, entry: NeighbourEntry) -> Mbufq {
+        let evicted = table.make_room();
+        table.insert(addr, entry);
+        self.give_up(evicted)
+    }
+
+    /// An entry was removed. Returns the packets that waited in it.
+    fn give_up(&self, removed: Option<NeighbourEntry>) -> Mbufq {
+        if removed.as_ref().is_some_and(|entry| entry.mac().is_some()) {
+            self.changes();
+        }
+        removed.map_or_else(Mbufq::new, NeighbourEntry::into_waiting)
     }
 
     /// The neighbour's address, if it is known and needs no probe: the common case.
     fn known(&self, now: Time, addr: A) -> Option<Hop> {
         let table = self.table.read();
-        let (mac, until) = match *table.get(&addr)? {
+        let (mac, until) = match *table.get(addr)? {
             NeighbourEntry::Known { mac, until } if now < until => (mac, until),
             // Until an answer says otherwise, or the questions end.
             NeighbourEntry::Probing { mac, .. } => (mac, Time::MAX),
@@ -228,18 +253,27 @@ impl<A: Copy + Ord> Neighbours<A> {
         if let Some(hop) = hop {
             return Resolution::Known(hop.mac, packet);
         }
-        let mut table = self.table.write();
-        self.changes();
-        if is_gone() {
-            return Resolution::Gone(packet);
-        }
-        match table.get_mut(&addr) {
-            Some(NeighbourEntry::Known { mac, until }) if now < *until => {
-                Resolution::Known(*mac, packet)
+        self.update(|table| {
+            if is_gone() {
+                return Resolution::Gone(packet);
             }
-            Some(NeighbourEntry::Probing { mac, .. }) => Resolution::Known(*mac, packet),
-            Some(entry @ NeighbourEntry::Known { .. }) => {
-                let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
+            if table.get(addr).is_none() {
+                let entry = NeighbourEntry::first_question(now, packet);
+                return Resolution::Ask(self.add(table, addr, entry));
+            }
+            let resolve = |entry: &mut NeighbourEntry| self.resolve_by(entry, now, packet);
+            // It is there.
+            table.change(addr, resolve).unwrap_or(Resolution::Waits)
+        })
+    }
+
+    /// The same, by an entry that is there.
+    fn resolve_by(&self, entry: &mut NeighbourEntry, now: Time, packet: Packet) -> Resolution {
+        match entry {
+            NeighbourEntry::Known { mac, until } if now < *until => Resolution::Known(*mac, packet),
+            NeighbourEntry::Probing { mac, .. } => Resolution::Known(*mac, packet),
+            NeighbourEntry::Known { mac, .. } => {
+                let mac = *mac;
                 *entry = NeighbourEntry::Probing {
                     mac,
                     tries: u8::from(self.delay.is_none()),
@@ -247,7 +281,7 @@ impl<A: Copy + Ord> Neighbours<A> {
                 };
                 Resolution::Probe(mac, packet)
             }
-            Some(NeighbourEntry::Incomplete { waiting, .. }) => {
+            NeighbourEntry::Incomplete { waiting, .. } => {
                 let is_full = waiting.len() >= self.queue_max;
                 waiting.enqueue(packet);
                 // The oldest is worth the least (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
@@ -256,36 +290,48 @@ impl<A: Copy + Ord> Neighbours<A> {
                     None => Resolution::Waits,
                 }
             }
-            None => Resolution::Ask(start(&mut table, addr, packet, now)),
         }
     }
 
     /// Notes that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
     pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
-        let known = NeighbourEntry::Known {
-            mac,
-            until: now + self.lifetime(),
-        };
         let mut learnt = Learnt::default();
-        let mut table = self.table.write();
-        self.changes();
-        if let Some(entry) = table.get_mut(&addr) {
-            learnt.waiting = mem::replace(entry, known).into_waiting();
-        } else if is_new_wanted {
-            learnt.evicted = make_room(&mut table);
-            table.insert(addr, known);
+        let until = now + self.lifetime();
+        let is_fresh =
+            |at: &Hop| at.mac == mac && at.until < Time::MAX && at.until + RENEWAL_MIN > until;
+        if self.known(now, addr).as_ref().is_some_and(is_fresh) {
+            return learnt;
         }
+        self.update(|table| {
+            let believe = |entry: &mut NeighbourEntry| self.believe(entry, mac, until);
+            match table.change(addr, believe) {
+                Some(waiting) => learnt.waiting = waiting,
+                None if is_new_wanted => {
+                    let entry = NeighbourEntry::Known { mac, until };
+                    learnt.evicted = self.add(table, addr, entry);
+                }
+                None => {}
+            }
+        });
         learnt
+    }
+
+    /// The station is at `mac`, which is good until then; returns the packets that waited for that. Kept hops stay where the
+    /// address was that one before: they have times of their own.
+    fn believe(&self, entry: &mut NeighbourEntry, mac: MacAddr, until: Time) -> Mbufq {
+        if !matches!(*entry, NeighbourEntry::Known { mac: before, .. } if before == mac) {
+            self.changes();
+        }
+        mem::replace(entry, NeighbourEntry::Known { mac, until }).into_waiting()
     }
 
     /// Forgets everything; returns the waiting packets.
     pub(crate) fn flush(&self) -> impl Iterator<Item = Mbufq> {
-        let table = {
-            let mut table = self.table.write();
+        let all = self.update(|table| {
             self.changes();
-            mem::take(&mut *table)
-        };
-        table.into_values().map(NeighbourEntry::into_waiting)
+            table.take_all()
+        });
+        all.map(NeighbourEntry::into_waiting)
     }
 
     /// The stations to ask again, or to give up.
@@ -295,25 +341,18 @@ impl<A: Copy + Ord> Neighbours<A> {
             ask: Vec::new(),
             lost: Vec::new(),
         };
-        let mut silent = Vec::new();
-        let mut table = self.table.write();
-        for (&addr, entry) in table.iter_mut() {
-            match entry.retry(now) {
-                Retry::NotYet => {}
-                Retry::Ask(mac) => due.ask.push((addr, mac)),
-                Retry::GiveUp => silent.push(addr),
+        self.update(|table| {
+            for addr in table.due(now) {
+                match table.change(addr, |entry| entry.retry(now)) {
+                    Some(Retry::Ask(mac)) => due.ask.push((addr, mac)),
+                    Some(Retry::GiveUp) => {
+                        let waiting = self.give_up(table.remove(addr));
+                        due.lost.push((addr, waiting));
+                    }
+                    Some(Retry::NotYet) | None => {}
+                }
             }
-        }
-        if !silent.is_empty() {
-            self.changes();
-        }
-        // Entries that are asked again have another deadline, and are otherwise as they were.
-        self.due_of.store(NEVER, Ordering::Relaxed);
-        for addr in silent {
-            let entry = table.remove(&addr);
-            let waiting = entry.map_or_else(Mbufq::new, NeighbourEntry::into_waiting);
-            due.lost.push((addr, waiting));
-        }
+        });
         due
     }
 
@@ -321,70 +360,9 @@ impl<A: Copy + Ord> Neighbours<A> {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         // Relaxed: the thread that changes an entry wakes the thread that runs timers later, and that thread then sees it.
-        let generation = self.generation.load(Ordering::Relaxed);
-        // Acquire: what is due in a generation was stored before that.
-        let due = match self.due_of.load(Ordering::Acquire) == generation {
-            true => self.due.load(Ordering::Relaxed),
-            false => self.find_deadline(),
-        };
+        let due = self.due.load(Ordering::Relaxed);
         (due != NEVER).then_some(Time::from_nanos(due))
     }
-
-    #[cold]
-    fn find_deadline(&self) -> u64 {
-        let table = self.table.read();
-        let earliest = table.values().filter_map(NeighbourEntry::deadline).min();
-        let due = earliest.map_or(NEVER, Time::as_nanos);
-        self.due.store(due, Ordering::Relaxed);
-        // It changes under the lock only.
-        let generation = self.generation.load(Ordering::Relaxed);
-        self.due_of.store(generation, Ordering::Release);
-        due
-    }
-}
-
-/// Makes an entry in which `packet` waits. Returns the packets of the entry that was evicted for it.
-fn start<A: Copy + Ord>(
-    table: &mut BTreeMap<A, NeighbourEntry>,
-    addr: A,
-    packet: Packet,
-    now: Time,
-) -> Mbufq {
-    let evicted = make_room(table);
-    let mut waiting = Mbufq::new();
-    waiting.enqueue(packet);
-    table.insert(
-        addr,
-        NeighbourEntry::Incomplete {
-            tries: 1,
-            next: now + RETRY,
-            waiting,
-        },
-    );
-    evicted
-}
-
-/// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an address.
-/// So a host that looks for thousands of absent stations evicts no neighbour, and stations that only announce themselves
-/// evict no question. Returns the packets that waited in it.
-fn make_room<A: Copy + Ord>(table: &mut BTreeMap<A, NeighbourEntry>) -> Mbufq {
-    if table.len() < ENTRIES_MAX {
-        return Mbufq::new();
-    }
-    let is_incomplete = |entry: &NeighbourEntry| matches!(entry, NeighbourEntry::Incomplete { .. });
-    let incomplete = table.values().filter(|entry| is_incomplete(entry)).count();
-    let is_crowded = incomplete > ENTRIES_MAX / 2;
-    let age = |entry: &NeighbourEntry| match *entry {
-        NeighbourEntry::Known { until, .. } => (0, until),
-        NeighbourEntry::Probing { next, .. } | NeighbourEntry::Incomplete { next, .. } => (1, next),
-    };
-    let oldest = table
-        .iter()
-        .filter(|(_, entry)| is_incomplete(entry) == is_crowded)
-        .min_by_key(|(_, entry)| age(entry))
-        .map(|(&addr, _)| addr);
-    let entry = oldest.and_then(|addr| table.remove(&addr));
-    entry.map_or_else(Mbufq::new, NeighbourEntry::into_waiting)
 }
 
 /// For tests.
@@ -395,6 +373,6 @@ impl<A: Copy + Ord> Neighbours<A> {
     }
 
     pub(crate) fn has(&self, addr: A) -> bool {
-        self.table.read().contains_key(&addr)
+        self.table.read().get(addr).is_some()
     }
 }

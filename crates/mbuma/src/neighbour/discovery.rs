@@ -9,7 +9,6 @@
 //!
 //! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C.
 
-use std::mem;
 use std::net::Ipv6Addr;
 
 use kern::Time;
@@ -17,26 +16,29 @@ use mbuf::Mbufq;
 use wire::{AdvertFlags, MacAddr};
 
 use super::entry::NeighbourEntry;
-use super::{Learnt, Neighbours, make_room};
+use super::{Learnt, Neighbours};
 
 impl Neighbours<Ipv6Addr> {
     /// A station at `mac` asked for us: it can be answered, but is not known to hear us.
     pub(crate) fn solicited_by(&self, now: Time, addr: Ipv6Addr, mac: MacAddr) -> Learnt {
-        let stale = NeighbourEntry::Known { mac, until: now };
         let mut learnt = Learnt::default();
-        let mut table = self.table.write();
-        match table.get_mut(&addr) {
-            Some(entry) if entry.mac() == Some(mac) => {}
-            Some(entry) => {
-                self.changes();
-                learnt.waiting = mem::replace(entry, stale).into_waiting();
-            }
-            None => {
-                self.changes();
-                learnt.evicted = make_room(&mut table);
-                table.insert(addr, stale);
-            }
+        let is_there = |entry: &NeighbourEntry| entry.mac() == Some(mac);
+        if self.table.read().get(addr).is_some_and(is_there) {
+            return learnt;
         }
+        self.update(|table| {
+            let believe = |entry: &mut NeighbourEntry| match is_there(entry) {
+                true => Mbufq::new(),
+                false => self.believe(entry, mac, now),
+            };
+            match table.change(addr, believe) {
+                Some(waiting) => learnt.waiting = waiting,
+                None => {
+                    let stale = NeighbourEntry::Known { mac, until: now };
+                    learnt.evicted = self.add(table, addr, stale);
+                }
+            }
+        });
         learnt
     }
 
@@ -49,8 +51,18 @@ impl Neighbours<Ipv6Addr> {
         mac: Option<MacAddr>,
         flags: AdvertFlags,
     ) -> Option<(MacAddr, Mbufq)> {
-        let mut table = self.table.write();
-        let entry = table.get_mut(&addr)?;
+        let hear = |entry: &mut NeighbourEntry| self.hear(entry, now, mac, flags);
+        self.update(|table| table.change(addr, hear)).flatten()
+    }
+
+    /// The same, for the station's entry.
+    fn hear(
+        &self,
+        entry: &mut NeighbourEntry,
+        now: Time,
+        mac: Option<MacAddr>,
+        flags: AdvertFlags,
+    ) -> Option<(MacAddr, Mbufq)> {
         let before = entry.mac();
         let mac = mac.or(before)?;
         let until = match (before, flags.solicited) {
@@ -63,9 +75,7 @@ impl Neighbours<Ipv6Addr> {
             (Some(known), false) if known == mac => return Some((mac, Mbufq::new())),
             (_, false) => now,
         };
-        self.changes();
-        let known = NeighbourEntry::Known { mac, until };
-        Some((mac, mem::replace(entry, known).into_waiting()))
+        Some((mac, self.believe(entry, mac, until)))
     }
 
     /// A known address may be wrong: the next packet starts a probe.
@@ -80,15 +90,15 @@ impl Neighbours<Ipv6Addr> {
 
     /// A protocol above heard an answer to packets that went by this neighbour: it is reachable.
     pub(crate) fn confirm(&self, now: Time, addr: Ipv6Addr) {
-        let mut table = self.table.write();
-        let Some(entry) = table.get_mut(&addr) else {
-            return;
+        let confirm = |entry: &mut NeighbourEntry| {
+            if let Some(mac) = entry.mac() {
+                // Senders take note of the new time at once.
+                self.changes();
+                let until = now + self.lifetime();
+                *entry = NeighbourEntry::Known { mac, until };
+            }
         };
-        if let Some(mac) = entry.mac() {
-            self.changes();
-            let until = now + self.lifetime();
-            *entry = NeighbourEntry::Known { mac, until };
-        }
+        self.update(|table| table.change(addr, confirm));
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use kern::Time;
-use mbuf::Mbufq;
+use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
 use crate::faults::{StackFault, planted};
@@ -36,6 +36,17 @@ pub(super) enum NeighbourEntry {
 }
 
 impl NeighbourEntry {
+    /// One in which `packet` waits for the answer to a first question.
+    pub(super) fn first_question(now: Time, packet: Packet) -> Self {
+        let mut waiting = Mbufq::new();
+        waiting.enqueue(packet);
+        Self::Incomplete {
+            tries: 1,
+            next: now + RETRY,
+            waiting,
+        }
+    }
+
     /// Its Ethernet address, if it is known.
     pub(super) fn mac(&self) -> Option<MacAddr> {
         match *self {
@@ -49,14 +60,6 @@ impl NeighbourEntry {
         match self {
             Self::Incomplete { waiting, .. } => waiting,
             Self::Known { .. } | Self::Probing { .. } => Mbufq::new(),
-        }
-    }
-
-    /// When its next question is due.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        match *self {
-            Self::Known { .. } => None,
-            Self::Incomplete { next, .. } | Self::Probing { next, .. } => Some(next),
         }
     }
 

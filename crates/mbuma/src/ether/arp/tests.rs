@@ -114,3 +114,52 @@ fn a_crowd_pushes_out_no_question() {
     assert!(b.has(station(0)));
     b.finish();
 }
+
+/// Breaks if each ARP packet, or each packet that waits, has all senders look their neighbours up again.
+#[test]
+fn a_packet_that_tells_nothing_new_voids_no_kept_hop() {
+    let b = Bench::new();
+    b.hears(station(0));
+    let mut hop = None;
+    b.stack.0.enter(|batch| {
+        let packet = Packet::new(&batch.stack.pool).unwrap();
+        assert!(resolve(batch, &b.ifp, station(0), packet, &mut hop).is_some());
+    });
+    let kept = || b.ifp.neighbours.kept(b.stack.now(), &hop).is_some();
+    b.hears(station(0));
+    b.hears(station(1));
+    (0..100).for_each(|n| b.looks_for(station(2 + n % 2)));
+    assert!(kept());
+    // Later its time is renewed, and the hop has its own.
+    b.clock.advance(Duration::from_secs(60));
+    b.hears(station(0));
+    assert!(kept());
+    b.clock.advance(Duration::from_secs(20 * 60));
+    assert!(!kept());
+    b.finish();
+}
+
+/// Breaks if a sender keeps the address of a station that has another one, or of one that was evicted.
+#[test]
+fn another_address_voids_kept_hops() {
+    let b = Bench::new();
+    b.hears(station(0));
+    let hop = || {
+        let mut hop = None;
+        b.stack.0.enter(|batch| {
+            let packet = Packet::new(&batch.stack.pool).unwrap();
+            assert!(resolve(batch, &b.ifp, station(0), packet, &mut hop).is_some());
+        });
+        hop
+    };
+    let before = hop();
+    let moved = ArpPacket::request(MacAddr([2, 0, 0, 9, 9, 9]), station(0), US);
+    b.stack.0.enter(|batch| learn(batch, &b.ifp, &moved, true));
+    let kept = |hop| b.ifp.neighbours.kept(b.stack.now(), hop).is_some();
+    assert!(!kept(&before));
+    let before = hop();
+    assert!(kept(&before));
+    (1..=ENTRIES_MAX as u32).for_each(|n| b.hears(station(n)));
+    assert!(!b.has(station(0)) && !kept(&before));
+    b.finish();
+}

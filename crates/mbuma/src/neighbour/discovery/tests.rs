@@ -13,7 +13,7 @@ const LIFETIME: Duration = Duration::from_secs(30);
 
 /// The known address, and whether the table trusts it now.
 fn state(table: &Neighbours<Ipv6Addr>) -> Option<(MacAddr, bool)> {
-    match *table.table.read().get(&ADDR)? {
+    match *table.table.read().get(ADDR)? {
         NeighbourEntry::Known { mac, until } => Some((mac, NOW < until)),
         _ => None,
     }

@@ -1,0 +1,146 @@
+//! The entries of a table, by address and by their times: neither the oldest one nor those that are due are looked for among
+//! all.
+//!
+//! Invariants: an entry is in the order of its group alone, at its time.
+//! Locks: none here.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::mem;
+
+use kern::Time;
+
+use super::ENTRIES_MAX;
+use super::entry::NeighbourEntry;
+
+/// The entries.
+#[derive(Debug)]
+pub(super) struct NeighbourEntries<A> {
+    /// Ordered by address, so that a run can be repeated exactly.
+    by_addr: BTreeMap<A, NeighbourEntry>,
+    /// Those of each group by time.
+    orders: [BTreeSet<(Time, A)>; 3],
+}
+
+/// Entries of one state, and the meaning of their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EntryGroup {
+    /// The end of the lifetime.
+    Known,
+    /// The next question.
+    Probing,
+    /// The same.
+    Incomplete,
+}
+
+impl EntryGroup {
+    /// The group of an entry, and its time.
+    fn of(entry: &NeighbourEntry) -> (Self, Time) {
+        match *entry {
+            NeighbourEntry::Known { until, .. } => (Self::Known, until),
+            NeighbourEntry::Probing { next, .. } => (Self::Probing, next),
+            NeighbourEntry::Incomplete { next, .. } => (Self::Incomplete, next),
+        }
+    }
+}
+
+impl<A: Copy + Ord> NeighbourEntries<A> {
+    pub(super) const fn new() -> Self {
+        Self {
+            by_addr: BTreeMap::new(),
+            orders: [const { BTreeSet::new() }; 3],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_addr.len()
+    }
+
+    pub(super) fn get(&self, addr: A) -> Option<&NeighbourEntry> {
+        self.by_addr.get(&addr)
+    }
+
+    fn order(&self, group: EntryGroup) -> &BTreeSet<(Time, A)> {
+        &self.orders[group as usize]
+    }
+
+    /// Makes an entry in the place of any other.
+    pub(super) fn insert(&mut self, addr: A, entry: NeighbourEntry) {
+        self.remove(addr);
+        let (group, time) = EntryGroup::of(&entry);
+        self.orders[group as usize].insert((time, addr));
+        self.by_addr.insert(addr, entry);
+    }
+
+    /// Changes an entry, if there is one.
+    pub(super) fn change<R>(
+        &mut self,
+        addr: A,
+        change: impl FnOnce(&mut NeighbourEntry) -> R,
+    ) -> Option<R> {
+        let entry = self.by_addr.get_mut(&addr)?;
+        let (group, time) = EntryGroup::of(entry);
+        let result = change(entry);
+        let (new_group, new_time) = EntryGroup::of(entry);
+        if (new_group, new_time) != (group, time) {
+            self.orders[group as usize].remove(&(time, addr));
+            self.orders[new_group as usize].insert((new_time, addr));
+        }
+        Some(result)
+    }
+
+    pub(super) fn remove(&mut self, addr: A) -> Option<NeighbourEntry> {
+        let entry = self.by_addr.remove(&addr)?;
+        let (group, time) = EntryGroup::of(&entry);
+        self.orders[group as usize].remove(&(time, addr));
+        Some(entry)
+    }
+
+    /// Takes all entries out.
+    pub(super) fn take_all(&mut self) -> btree_map::IntoValues<A, NeighbourEntry> {
+        mem::replace(self, Self::new()).by_addr.into_values()
+    }
+
+    /// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an address.
+    /// So a host that looks for thousands of absent stations evicts no neighbour, and stations that only announce themselves
+    /// evict no question.
+    pub(super) fn make_room(&mut self) -> Option<NeighbourEntry> {
+        if self.len() < ENTRIES_MAX {
+            return None;
+        }
+        let is_crowded = self.order(EntryGroup::Incomplete).len() > ENTRIES_MAX / 2;
+        let groups = match is_crowded {
+            true => &[EntryGroup::Incomplete][..],
+            false => &[EntryGroup::Known, EntryGroup::Probing],
+        };
+        let mut oldest = groups.iter().filter_map(|group| self.order(*group).first());
+        let &(_, addr) = oldest.next()?;
+        self.remove(addr)
+    }
+
+    /// The groups whose entries ask.
+    fn asking(&self) -> impl Iterator<Item = &BTreeSet<(Time, A)>> {
+        [EntryGroup::Probing, EntryGroup::Incomplete]
+            .map(|group| self.order(group))
+            .into_iter()
+    }
+
+    /// When the first entry asks next.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let firsts = self.asking().filter_map(BTreeSet::first);
+        firsts.map(|&(next, _)| next).min()
+    }
+
+    /// The entries that ask now, by address.
+    pub(super) fn due(&self, now: Time) -> Vec<A> {
+        let of = |order: &BTreeSet<(Time, A)>| {
+            let due = order.iter().take_while(|&&(next, _)| next <= now);
+            due.map(|&(_, addr)| addr).collect::<Vec<_>>()
+        };
+        let mut due: Vec<A> = self.asking().flat_map(of).collect();
+        due.sort_unstable();
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,8 @@ pub struct FrameStream {
 struct StreamDrops {
     no_bufs: AtomicU64,
     bad_length: AtomicU64,
+    /// They waited for a peer that has gone.
+    unsent: AtomicU64,
 }
 
 impl FrameStream {
@@ -161,7 +163,9 @@ impl FrameStream {
             self.watch_for_room(&queue, waits);
         }
         let done = queue.take_done();
+        let unsent = queue.take_unsent();
         drop(queue);
+        self.drops.unsent.fetch_add(unsent, Ordering::Relaxed);
         drop(done);
     }
 
@@ -241,6 +245,7 @@ impl Device for FrameStream {
         let counts = [
             (DropReason::NoBufs, &self.drops.no_bufs),
             (DropReason::BadFrameLength, &self.drops.bad_length),
+            (DropReason::DeviceError, &self.drops.unsent),
         ];
         let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
         // Almost always empty, and an empty Vec has no storage.

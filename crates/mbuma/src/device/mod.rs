@@ -118,7 +118,8 @@ pub trait Device: Send + Sync + Debug {
     /// The device is gone or broken; "nothing there now" is `Ok(false)`.
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool>;
 
-    /// Takes the counts of received frames that the device itself had to drop since the last call.
+    /// Takes the counts of frames that the device itself had to drop since the last call: received ones, and those that it had
+    /// taken to send.
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
         Vec::new()
     }

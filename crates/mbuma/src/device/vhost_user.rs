@@ -106,6 +106,8 @@ struct VhostDrops {
     bad_length: AtomicU64,
     bad_descriptors: AtomicU64,
     bad_message: AtomicU64,
+    /// They waited for a driver that has gone.
+    unsent: AtomicU64,
 }
 
 impl VhostUser {
@@ -164,15 +166,13 @@ impl VhostUser {
             };
             match front_end.handle_next() {
                 Ok(Handled::Message) => {}
-                Ok(Handled::Restart) => {
-                    state.output.clear();
-                }
+                Ok(Handled::Restart) => state.lose_frames(&self.drops),
                 Ok(Handled::Nothing) => return,
                 Err(end) => {
                     if end == MessageEnd::Bad {
                         self.drops.count(DropReason::BadFrontEndMessage);
                     }
-                    return state.part();
+                    return state.part(&self.drops);
                 }
             }
         }
@@ -185,7 +185,7 @@ impl VhostUser {
             .as_ref()
             .is_some_and(|one| has_ended(one.peer()))
         {
-            state.part();
+            state.part(&self.drops);
         }
         let data = EventData::new_u64(FRONT_END);
         let watch = || epoll::add(&*self.set, peer.as_fd(), data, EventFlags::IN);
@@ -247,9 +247,15 @@ impl CardState {
     }
 
     /// The front-end is gone, and with it memory, rings, and frames for them.
-    fn part(&mut self) {
+    fn part(&mut self, drops: &VhostDrops) {
         self.front_end = None;
-        self.output.clear();
+        self.lose_frames(drops);
+    }
+
+    /// Frames that wait are for a driver that has gone.
+    fn lose_frames(&mut self, drops: &VhostDrops) {
+        let lost = self.output.clear();
+        drops.add(DropReason::DeviceError, lost as u64);
     }
 
     fn flush(&mut self, drops: &VhostDrops) {
@@ -304,6 +310,7 @@ impl VhostDrops {
             DropReason::BadVnetHeader => &self.bad_vnet,
             DropReason::BadFrameLength => &self.bad_length,
             DropReason::BadFrontEndMessage => &self.bad_message,
+            DropReason::DeviceError => &self.unsent,
             _ => &self.bad_descriptors,
         };
         counter.fetch_add(frames, Ordering::Relaxed);
@@ -332,6 +339,7 @@ impl Device for VhostUser {
             (DropReason::BadFrameLength, &self.drops.bad_length),
             (DropReason::BadDescriptors, &self.drops.bad_descriptors),
             (DropReason::BadFrontEndMessage, &self.drops.bad_message),
+            (DropReason::DeviceError, &self.drops.unsent),
         ];
         let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
         // Almost always empty, and an empty Vec has no storage.

@@ -59,7 +59,9 @@ impl RxQueue {
             });
         }
         for (reason, n) in stack.outward(ifp, || device.take_drops()) {
-            stack.received.add(n);
+            if !reason.is_outward() {
+                stack.received.add(n);
+            }
             stack.drops.add(reason, n);
         }
         more

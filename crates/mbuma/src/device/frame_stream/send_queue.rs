@@ -33,6 +33,8 @@ pub(super) struct SendQueue {
     bytes: usize,
     /// Bytes of the first frame, behind its length, that were sent.
     sent: usize,
+    /// Frames that lost their peer.
+    unsent: u64,
     /// Frames that are over, to be dropped when the lock is released.
     done: Mbufq,
 }
@@ -59,6 +61,11 @@ impl SendQueue {
     /// Frames that were sent, or lost their peer.
     pub(super) fn take_done(&mut self) -> Mbufq {
         self.done.take_all()
+    }
+
+    /// How many lost their peer since the last call.
+    pub(super) fn take_unsent(&mut self) -> u64 {
+        std::mem::take(&mut self.unsent)
     }
 
     /// Adds frames; those for which there is no room are left in `tx`, and all of them where there is no peer.
@@ -127,8 +134,14 @@ impl SendQueue {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.frames.len()
+    }
+
     fn clear(&mut self) {
         (self.bytes, self.sent) = (0, 0);
+        self.unsent += self.frames.len() as u64;
         self.frames
             .drain(..)
             .for_each(|frame| self.done.enqueue(frame));

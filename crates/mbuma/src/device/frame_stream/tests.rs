@@ -385,3 +385,22 @@ fn without_clusters_short_frames_come() {
     drop(device);
     assert_eq!(pool.live(), Live::NONE);
 }
+
+/// Breaks if frames that wait for a peer are lost uncounted when it leaves.
+#[test]
+fn each_frame_for_a_peer_that_has_gone_is_counted() {
+    let pool = pool();
+    let (device, path) = listening(&pool, "gone");
+    let peer = UnixStream::connect(&path).unwrap();
+    assert!(received(&device).is_empty());
+    let frames = vec![pattern(1514); 900];
+    assert_eq!(transmit(&device, &frames, &pool), 0);
+    let waiting = device.tx.lock().waiting() as u64;
+    assert!(waiting > 0 && device.take_drops().is_empty());
+    drop(peer);
+    assert!(received(&device).is_empty());
+    assert_eq!(device.take_drops(), [(DropReason::DeviceError, waiting)]);
+    drop(device);
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(pool.live(), Live::NONE);
+}

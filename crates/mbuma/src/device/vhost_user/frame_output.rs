@@ -24,8 +24,10 @@ pub(super) struct FrameOutput {
     refused: usize,
     /// Frames that are over, to be dropped when the lock is released.
     done: Mbufq,
-    buffers: Vec<GuestBuffer>,
+    /// The chains that were found for the first frame, their buffers, and the bytes that they have room for.
     chains: Vec<UsableChain>,
+    buffers: Vec<GuestBuffer>,
+    room: usize,
 }
 
 /// A chain of the driver's that can be written.
@@ -36,7 +38,8 @@ struct UsableChain {
 }
 
 /// The result of a look for buffers.
-enum BufferRoom {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BufferRoom {
     Enough,
     /// So many chains are there, and are too few.
     TooLittle(u16),
@@ -69,6 +72,8 @@ impl FrameOutput {
         ring: &mut Vring,
         header: FrameHeader,
     ) -> Result<(), RingBroken> {
+        // The driver may have set its ring up anew since the last look.
+        self.forget_room();
         while let Some(frame) = self.frames.pop_front() {
             match self.write(&frame, memory, ring, header) {
                 Err(RingBroken) => {
@@ -82,6 +87,7 @@ impl FrameOutput {
                 }
                 Ok(BufferRoom::TooLittle(seen)) => {
                     self.frames.push_front(frame);
+                    // What was found is kept: a driver that makes chains available one by one has none walked twice.
                     if !ring.await_kick(memory, seen)? {
                         return Ok(());
                     }
@@ -92,6 +98,7 @@ impl FrameOutput {
     }
 
     fn finish(&mut self, frame: Packet) {
+        self.forget_room();
         self.bytes -= frame.len();
         self.done.enqueue(frame);
     }
@@ -128,19 +135,26 @@ impl FrameOutput {
         Ok(BufferRoom::Enough)
     }
 
-    /// Collects chains of `len` bytes. A chain that can't be written breaks the ring: frames behind it would never come.
-    fn find_room(
+    fn forget_room(&mut self) {
+        self.chains.clear();
+        self.buffers.clear();
+        self.room = 0;
+    }
+
+    /// Collects chains of `len` bytes, behind those that were found already. A chain that can't be written breaks the ring: frames behind it would never come.
+    pub(super) fn find_room(
         &mut self,
         len: usize,
         memory: &GuestMemoryMmap,
         ring: &Vring,
         mergeable: bool,
     ) -> Result<BufferRoom, RingBroken> {
-        self.buffers.clear();
-        self.chains.clear();
         let available = ring.available(memory)?;
-        let mut room = 0;
-        while room < len {
+        // A driver that takes chains back could hold the thread that looks again for ever.
+        if usize::from(available) < self.chains.len() {
+            return Err(RingBroken);
+        }
+        while self.room < len {
             let taken = self.chains.len() as u16;
             if taken == ring.size() || (taken > 0 && !mergeable) {
                 return Ok(BufferRoom::Never);
@@ -151,7 +165,7 @@ impl FrameOutput {
             let head = ring.head(memory, taken)?;
             let chain = ring.chain(memory, head, Purpose::Write, &mut self.buffers);
             let len = chain.map_err(|BadChain| RingBroken)?;
-            room += len;
+            self.room += len;
             self.chains.push(UsableChain { head, len });
         }
         Ok(BufferRoom::Enough)

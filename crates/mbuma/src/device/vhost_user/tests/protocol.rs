@@ -435,6 +435,7 @@ fn one_front_end_after_the_other() {
         machine.say(stopped[0], &[FROM], &[]);
         machine.say(stopped[1], &[VERSION_1 | PROTOCOL_FEATURES], &[]);
         assert!(card.received().is_empty());
+        assert_eq!(card.device.take_drops(), [(DropReason::DeviceError, 1)]);
         assert_eq!(card.transmit(&[pattern(60)]), 1, "it is stopped");
         for index in [TO, FROM] {
             machine.start_ring(index);
@@ -518,6 +519,24 @@ fn each_frame_for_a_broken_ring_is_counted() {
     machine.kick(TO_MACHINE);
     assert!(card.received().is_empty());
     assert_eq!(card.device.take_drops(), [(DropReason::BadDescriptors, 3)]);
+    card.end();
+}
+
+/// Breaks if frames that wait for a driver are lost uncounted when it starts anew, or when its front-end leaves.
+#[test]
+fn each_frame_for_a_driver_that_has_gone_is_counted() {
+    let card = Card::new("gone");
+    let machine = card.machine();
+    let waiting = [pattern(100), pattern(200), pattern(300)];
+    assert_eq!(card.transmit(&waiting), 0);
+    assert!(card.device.take_drops().is_empty());
+    machine.say(request::SET_FEATURES, &[VERSION_1 | PROTOCOL_FEATURES], &[]);
+    assert!(card.received().is_empty());
+    assert_eq!(card.device.take_drops(), [(DropReason::DeviceError, 3)]);
+    assert_eq!(card.transmit(&waiting[1..]), 0);
+    drop(machine);
+    assert!(card.received().is_empty());
+    assert_eq!(card.device.take_drops(), [(DropReason::DeviceError, 2)]);
     card.end();
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::features::FrameHeader;
+use super::super::frame_output::BufferRoom;
 use super::super::front_end::{FROM_MACHINE, TO_MACHINE};
 use super::super::vring::Vring;
 use super::driver::{DATA, Driver, INDIRECT, TestDescriptor, WRITE, place};
@@ -152,6 +153,28 @@ fn a_frame_lies_in_several_buffers() {
     assert_eq!((output.waiting(), output.take_refused()), (0, 0));
     drop(output);
     assert_balance(&pool);
+}
+
+/// Breaks if chains that were found are walked anew for each chain that a driver makes available beside the search: a ring of
+/// them costs its square; or if one that is taken back again keeps the thread.
+#[test]
+fn chains_that_were_found_are_not_walked_again() {
+    let mut driver = Driver::new();
+    let ring = driver.ring(TO_MACHINE, true);
+    let mut output = FrameOutput::default();
+    let mut look = |driver: &Driver| output.find_room(5000, driver.memory(), &ring, true);
+    for n in 0..3 {
+        driver.offer(TO_MACHINE, n, &[(DATA, 1500)], WRITE);
+        assert_eq!(look(&driver), Ok(BufferRoom::TooLittle(n + 1)));
+        // Another look at this one would break the ring.
+        driver.offer(TO_MACHINE, n, &[(DATA, 1500)], 0);
+        driver.set_available(TO_MACHINE, n + 1);
+    }
+    driver.set_available(TO_MACHINE, 2);
+    assert_eq!(look(&driver), Err(RingBroken));
+    driver.set_available(TO_MACHINE, 3);
+    driver.offer(TO_MACHINE, 3, &[(DATA, 1500)], WRITE);
+    assert_eq!(look(&driver), Ok(BufferRoom::Enough));
 }
 
 /// Breaks if a frame for which the driver never has room keeps those behind it, or a driver from before version 1 gets a

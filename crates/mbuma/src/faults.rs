@@ -51,6 +51,11 @@ pub enum StackFault {
     EndlessCheck,
     /// Probes for an address never end: `ifnet/host6.rs`, `run_timers`.
     EndlessProbes,
+    /// A temporary address is followed by no other: `ifnet/host6/temporary.rs`, `next`.
+    NoNextAddress,
+    /// Connections begin from the stable address though there is a temporary one: `ifnet/host6.rs`,
+    /// `prefers_temporary`.
+    StableSource,
     /// A multicast router's query is not answered: `ifnet/mld.rs`, `queried`.
     UnansweredQuery,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.

@@ -222,6 +222,9 @@ pub struct IfStats {
     pub input: SizeCounts,
     /// Frames sent, by size, before a device cuts them.
     pub output: SizeCounts,
+    /// Addresses that an interface which configures itself does without, because other stations have them, and those that it
+    /// tried in their place: an administrator should look for the cause (RFC 4862 section 5.4.5, RFC 8981 section 3.4).
+    pub addresses_given_up: u64,
 }
 
 /// The result of queueing a frame. After [`Enqueued::Transmit`] the caller must transmit: no other thread will.
@@ -492,6 +495,7 @@ impl Ifnet {
             mtu: self.caps.mtu,
             input: self.counters.input.get(),
             output: self.counters.output.get(),
+            addresses_given_up: self.host6.as_ref().map_or(0, Host6::given_up),
         }
     }
 }

@@ -29,13 +29,14 @@ mod temporary;
 mod tentative;
 
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
 use wire::{Ipv6Header, PrefixInfo, RouterAdvert, is_link_local6};
 
 use super::IfAddr;
+use crate::faults::{StackFault, planted};
 pub(crate) use action::HostAction;
 use assigned::AssignedPrefixes;
 pub use config::{Autoconf, TemporaryPolicy};
@@ -69,6 +70,8 @@ pub(crate) struct Host6 {
     /// What the last router that said so has hosts send with; 0: none did. Relaxed: as above.
     hop_limit: AtomicU8,
     mtu: AtomicU16,
+    /// Addresses that it does without since other stations have them. Relaxed: a figure.
+    given_up: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +98,7 @@ impl Host6 {
             has_assigned: AtomicBool::new(false),
             hop_limit: AtomicU8::new(0),
             mtu: AtomicU16::new(0),
+            given_up: AtomicU64::new(0),
         }
     }
 
@@ -150,7 +154,8 @@ impl Host6 {
 
     /// Whether new connections begin from those.
     pub(crate) fn prefers_temporary(&self) -> bool {
-        self.autoconf.temporary.is_some_and(|policy| policy.prefer)
+        let wanted = self.autoconf.temporary.is_some_and(|policy| policy.prefer);
+        wanted && !planted(StackFault::StableSource)
     }
 
     /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section 3.3).
@@ -261,16 +266,19 @@ impl Host6 {
             return actions;
         };
         if is_link_local6(addr) {
+            self.give_up_one();
             actions = state.turn_off();
             self.has_deprecated.store(false, Ordering::Relaxed);
             return actions;
         }
         actions.extend(taken.is_optimistic.then_some(HostAction::Remove(addr)));
         let Some(learnt) = taken.learnt else {
+            self.give_up_one();
             return actions;
         };
         let tries = learnt.tries + 1;
         if tries > TRIES_MAX {
+            self.give_up_one();
             if learnt.is_temporary() {
                 state.leave_alone(addr);
             }
@@ -299,6 +307,15 @@ impl Host6 {
         actions
     }
 
+    fn give_up_one(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many addresses it does without since other stations have them, and all others that it tried in their place.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
     /// A router of the link tells of itself, and of the link.
     pub(crate) fn advertised(
         &self,
@@ -313,6 +330,8 @@ impl Host6 {
         if state.is_off {
             return actions;
         }
+        // Also for the time after the router's end: a host must not ask again until its interface begins anew (RFC 4861
+        // section 6.3.7).
         if advert.lifetime > 0 {
             state.solicit = None;
         }

@@ -1,5 +1,5 @@
 //! Neighbour discovery, router discovery, probes for duplicates and multicast listeners over bad wires, in virtual time
-//! (RFC 4861, 4862, 7527, 9777).
+//! (RFC 4861, 4862, 7527, 8981, 9777).
 //!
 //! ```text
 //!   host, host, ...  ---+--- hub: loss, bursts, duplicates, packets seconds late, delay: drawn from the seed
@@ -10,9 +10,10 @@
 //! |---|---|---|
 //! | traffic, groups joined and left | bad | no station sends more than [`RATE_MAX`](world::RATE_MAX) frames a second, here and later |
 //! | configuration | good | a host has all its addresses, but those that another station has |
-//! | questions | good | each station answers each other, at each address |
+//! | questions | good | each station answers each other, at each address; a host with temporary addresses asks from one |
 //! | a query | good | the querier hears of each group of each host, and of no other |
-//! | a host is gone, then silence | good | no station sends anything |
+//! | a host is gone, then silence | good | no station sends anything, but for probes of the next temporary address |
+//! | the end | good | a host with temporary addresses has some, and none of those that it had before the questions |
 //!
 //! At the end no buffer is left. `DISCOVERY_SEEDS=10000` runs so many seeds.
 
@@ -58,6 +59,7 @@ fn the_seeds_have_conflicts_and_both_kinds_of_wires() {
     assert!(count(World::is_on_good_wires) >= 5);
     assert!(count(World::has_conflict) >= 20);
     assert!(count(|world| world.has_conflict() && world.is_on_good_wires()) >= 2);
+    assert!(count(World::has_temporary) >= 30);
 }
 
 /// The bug is found by a seed, and the finding says what it is.
@@ -94,4 +96,16 @@ fn an_address_that_is_probed_for_ever_is_found() {
 fn a_query_without_an_answer_is_found() {
     // Breaks when the querier's list of groups is not compared with the hosts'.
     found(StackFault::UnansweredQuery, "reports the groups");
+}
+
+#[test]
+fn a_temporary_address_without_a_successor_is_found() {
+    // Breaks when no rule asks for temporary addresses after the first.
+    found(StackFault::NoNextAddress, "has no temporary address");
+}
+
+#[test]
+fn a_host_that_can_be_followed_by_its_address_is_found() {
+    // Breaks when no rule looks at the address that a question comes from.
+    found(StackFault::StableSource, "which is not temporary");
 }

@@ -6,15 +6,26 @@ use std::time::Duration;
 
 use kern::Random;
 use mbuf::{Chain, Live};
-use mbuma::{Autoconf, IfAddr, IfConfig, IfIndex, Membership, UdpSocket};
+use mbuma::{Autoconf, IfAddr, IfConfig, IfIndex, Membership, TemporaryPolicy, UdpSocket};
 use sim::{Burst, Faults, Lateness, Link, Net, NodeId, PortConfig, WireId};
 use wire::{MacAddr, link_local_of, solicited_node};
 
 use super::querier::{DELAY_MAX_MS, Querier};
 use super::router::{self, PREFIX, Router};
 
-/// Frames that a station may send in a second: eight questions to others, as many answers, discovery for each.
+/// Frames that a station may send in a second: twenty questions to others, as many answers, discovery for each.
 pub(crate) const RATE_MAX: u64 = 100;
+/// Seconds for which a temporary address is in use at most, if a host has such addresses: some change before the questions, and
+/// all of them before the end.
+const IN_USE: std::ops::RangeInclusive<u64> = 60..=90;
+/// For how long they stay then.
+const STAY: Duration = Duration::from_secs(20);
+/// The temporary addresses that a host has at a time.
+const TEMPORARY: std::ops::RangeInclusive<usize> = 1..=5;
+/// Frames of a change: three probes, and each group joined or left twice.
+const CHANGE_FRAMES: u64 = 12;
+/// Changes of a minute at most: a time of use is shortened by up to two fifths, and by that of the probes.
+const CHANGES_MAX: u64 = 3;
 
 const STEP: Duration = Duration::from_millis(250);
 const PORT: u16 = 4000;
@@ -41,6 +52,8 @@ struct Station {
     end: usize,
     mac: MacAddr,
     given: Option<Ipv6Addr>,
+    /// It begins from addresses that change.
+    is_temporary: bool,
     socket: UdpSocket,
     groups: Vec<(Ipv6Addr, Membership)>,
     /// Frames that it had sent at the last look.
@@ -60,6 +73,9 @@ pub(crate) struct World {
     querier: Querier,
     /// (asker, address) of answers that came.
     answered: BTreeSet<(usize, Ipv6Addr)>,
+    /// Addresses from which questions came, and those that each host had before.
+    asked_from: BTreeSet<Ipv6Addr>,
+    configured: Vec<Vec<Ipv6Addr>>,
     steps: u32,
     violations: Vec<String>,
 }
@@ -131,6 +147,8 @@ impl World {
             router,
             querier,
             answered: BTreeSet::new(),
+            asked_from: BTreeSet::new(),
+            configured: Vec::new(),
             steps: 0,
             violations: Vec::new(),
         }
@@ -144,6 +162,10 @@ impl World {
         self.conflict != Conflict::None
     }
 
+    pub(crate) fn has_temporary(&self) -> bool {
+        self.stations.iter().any(|station| station.is_temporary)
+    }
+
     /// Goes through all phases; the rules that were broken.
     pub(crate) fn run(mut self) -> Vec<String> {
         self.disturb();
@@ -152,6 +174,7 @@ impl World {
         self.question();
         self.ask_for_groups();
         self.fall_silent();
+        self.judge_changes();
         self.end()
     }
 
@@ -179,17 +202,49 @@ impl World {
         (0..80).for_each(|_| self.step());
         for at in 0..self.stations.len() - 1 {
             let (own, wanted) = (self.addresses(at), self.wanted(at));
-            let learnt = own.iter().filter(|addr| !wanted.contains(addr));
-            let learnt = learnt.filter(|addr| addr.segments()[..4] == PREFIX.segments()[..4]);
             let lacks = wanted.iter().any(|addr| !own.contains(addr));
-            if !self.is_in_conflict(at) && (lacks || learnt.count() != 1) {
+            if !self.is_in_conflict(at) && (lacks || !self.has_learnt(at)) {
                 self.report(format!(
                     "host {at} has the addresses {own:?}, not {wanted:?}"
                 ));
             }
+            self.configured.push(own);
         }
         if self.good {
             self.judge_conflict();
+        }
+    }
+
+    /// Whether a host has made as many addresses of the router's prefix as it must: a stable one, and temporary ones where it is
+    /// to have them.
+    fn has_learnt(&self, at: usize) -> bool {
+        let wanted = self.wanted(at);
+        let learnt = self.addresses(at).into_iter();
+        let learnt = learnt.filter(|addr| !wanted.contains(addr) && is_of_prefix(*addr));
+        match (learnt.count(), self.stations[at].is_temporary) {
+            (count, false) => count == 1,
+            (0, true) => false,
+            (count, true) => TEMPORARY.contains(&(count - 1)),
+        }
+    }
+
+    /// Temporary addresses have gone, others came, and questions came from them.
+    fn judge_changes(&mut self) {
+        for at in 0..self.stations.len() - 1 {
+            if self.is_in_conflict(at) || !self.stations[at].is_temporary {
+                continue;
+            }
+            let own = self.addresses(at);
+            if !self.has_learnt(at) {
+                self.report(format!("host {at} has no temporary address, but {own:?}"));
+            }
+            // Those that are there still are the stable ones.
+            let mut stable = self.configured[at].iter().filter(|addr| own.contains(addr));
+            if let Some(addr) = stable.find(|addr| self.asked_from.contains(addr)).copied() {
+                self.report(format!(
+                    "host {at} asks from {addr}, which is not temporary"
+                ));
+            }
         }
     }
 
@@ -212,6 +267,7 @@ impl World {
     fn question(&mut self) {
         let pairs = self.pairs();
         self.answered.clear();
+        self.asked_from.clear();
         for step in 0..40 {
             for &(at, addr) in pairs.iter().filter(|_| step % 4 == 0) {
                 if !self.answered.contains(&(at, addr)) {
@@ -221,7 +277,9 @@ impl World {
             self.step();
         }
         for (at, addr) in pairs {
-            if !self.answered.contains(&(at, addr)) {
+            // A temporary one may have gone meanwhile.
+            let is_there = (0..self.stations.len()).any(|at| self.addresses(at).contains(&addr));
+            if is_there && !self.answered.contains(&(at, addr)) {
                 self.report(format!("{addr} does not answer station {at}"));
             }
         }
@@ -230,17 +288,28 @@ impl World {
     fn ask_for_groups(&mut self) {
         self.querier.answers(&mut self.net);
         self.querier.ask(&mut self.net);
+        let before: Vec<_> = (0..self.stations.len())
+            .map(|at| self.addresses(at))
+            .collect();
         let patience = Duration::from_millis(DELAY_MAX_MS.into()) + secs(1);
         for _ in 0..patience.as_millis() / STEP.as_millis() {
             self.step();
         }
         let said = self.querier.answers(&mut self.net);
         for at in 0..self.stations.len() - 1 {
-            let own = self.addresses(at).into_iter().map(solicited_node);
+            let own = self.addresses(at).into_iter();
+            let own = own
+                .filter(|addr| before[at].contains(addr))
+                .map(solicited_node);
             let joined = self.stations[at].groups.iter().map(|(group, _)| *group);
             let wanted: BTreeSet<_> = own.chain(joined).collect();
             let said = said.get(&link_local_of(self.stations[at].mac));
-            if !self.is_in_conflict(at) && said != Some(&wanted) {
+            let is_said = match said {
+                // Also those of an address that comes or goes.
+                Some(said) if self.stations[at].is_temporary => said.is_superset(&wanted),
+                said => said == Some(&wanted),
+            };
+            if !self.is_in_conflict(at) && !is_said {
                 self.report(format!(
                     "host {at} reports the groups {said:?}, not {wanted:?}"
                 ));
@@ -275,7 +344,8 @@ impl World {
         self.look_for(secs(60));
         for (at, before) in before.into_iter().enumerate() {
             let more = self.sent(at) - before;
-            if more > 0 {
+            let changes = u64::from(self.stations[at].is_temporary) * CHANGES_MAX;
+            if more > changes * CHANGE_FRAMES {
                 self.report(format!("station {at} sent {more} frames in silence"));
             }
         }
@@ -325,6 +395,7 @@ impl World {
             let IpAddr::V6(from) = src.ip() else { continue };
             match datagram.payload.to_vec().first() {
                 Some(&QUESTION) => {
+                    self.asked_from.insert(from);
                     let stack = self.net.at(self.stations[at].node);
                     let payload = Chain::from_slice(stack.pool(), &[ANSWER]).expect("buffers");
                     // The address may have gone again meanwhile.
@@ -437,6 +508,19 @@ impl World {
     }
 }
 
+fn is_of_prefix(addr: Ipv6Addr) -> bool {
+    wire::is_same_prefix(addr, PREFIX, 64)
+}
+
+/// Temporary addresses that change within a run.
+fn draw_policy(random: &mut Random) -> TemporaryPolicy {
+    let in_use = IN_USE.start() + random.below(IN_USE.end() - IN_USE.start() + 1);
+    let mut policy = TemporaryPolicy::default();
+    policy.preferred = secs(in_use);
+    policy.valid = policy.preferred + STAY;
+    policy
+}
+
 /// A host, which configures itself.
 fn host(net: &mut Net, wire: WireId, random: &mut Random, conflict: Conflict, n: u64) -> Station {
     let mac = match (conflict, n) {
@@ -450,6 +534,7 @@ fn host(net: &mut Net, wire: WireId, random: &mut Random, conflict: Conflict, n:
     };
     let autoconf = Autoconf {
         dad_transmits: 1 + random.below(3) as u8,
+        temporary: random.chance(0.3).then(|| draw_policy(random)),
         ..Autoconf::default()
     };
     let mac = MacAddr([2, 0, 0, 0, 0, mac]);
@@ -478,6 +563,7 @@ fn station(
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
     let socket = net.at(node).udp_bind(any).expect("the port is free");
     Station {
+        is_temporary: autoconf.is_some_and(|autoconf| autoconf.temporary.is_some()),
         node,
         index,
         end,

@@ -33,6 +33,7 @@ pub(in super::super) fn figures() -> Figures {
             mtu: 1500,
             input: sizes(12),
             output: sizes(3),
+            addresses_given_up: 0,
         }],
         netisr: Vec::new(),
         loopback: IfStats {
@@ -41,6 +42,7 @@ pub(in super::super) fn figures() -> Figures {
             mtu: u16::MAX,
             input: sizes(1),
             output: sizes(1),
+            addresses_given_up: 0,
         },
         tcp: TcpStats::default(),
         tcp_histograms: vec![TcpHistogram {

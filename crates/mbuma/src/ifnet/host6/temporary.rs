@@ -21,6 +21,7 @@ use super::learnt::{AddrKind, LearntAddr};
 use super::stable;
 use super::tentative::PROBE_INTERVAL;
 use super::{PREFIXES_MAX, TRIES_MAX};
+use crate::faults::{StackFault, planted};
 
 /// Temporary addresses at most: one in use for each prefix, and one that goes.
 const TEMPORARY_MAX: usize = 2 * PREFIXES_MAX;
@@ -53,6 +54,9 @@ pub(super) fn next(
     random: &mut Random,
 ) -> Option<LearntAddr> {
     let policy = autoconf.temporary?;
+    if planted(StackFault::NoNextAddress) && known.iter().any(LearntAddr::is_temporary) {
+        return None;
+    }
     let soon = now + regen_advance(autoconf);
     let temporary = || known.iter().filter(|known| known.is_temporary());
     let in_use = |known: &LearntAddr| known.is_beside(stable.addr) && known.preferred > soon;

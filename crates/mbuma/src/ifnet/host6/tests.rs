@@ -196,6 +196,7 @@ fn a3_a_stable_address_that_another_has_is_followed_by_three_others() {
         assert!(follow.is_empty() && !host.is_tentative(addr));
     }
     assert_eq!(tried.len(), 1 + usize::from(TRIES_MAX));
+    assert_eq!(host.given_up(), 1, "once, and not for each");
 }
 
 #[test]
@@ -249,4 +250,8 @@ fn routers_are_asked_less_and_less_often_until_one_answers() {
     assert_eq!(waits.last(), Some(&3600));
     hears(&host, now, &[]);
     assert_eq!(host.deadline(), Some(now + secs(1800)), "the router's end");
+    // It must not be asked for afterwards either (RFC 4861 section 6.3.7).
+    let over = host.run_timers(now + secs(1800), no_random);
+    assert_eq!(over, [HostAction::RemoveRouter(ROUTER)]);
+    assert_eq!(host.deadline(), None);
 }

@@ -137,6 +137,7 @@ fn a9_none_is_made_after_four_that_others_have() {
         host.claimed(NOW, addr, None, random);
     }
     assert_eq!(tried.len(), 1 + usize::from(TRIES_MAX));
+    assert_eq!(host.given_up(), 1, "once, and not for each");
     let mut made = Vec::new();
     for hour in 0..48 {
         hears(&host, NOW + HOUR * hour, &[prefix(1, 100_000, 200_000)]);

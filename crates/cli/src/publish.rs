@@ -96,7 +96,13 @@ fn lines(list: &Value) -> String {
 /// Asks the instance that is meant; gives what it returns.
 fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
     let found = instances::find(SocketKind::Ports);
-    let instance = choose(found, args.pid, "mbuma publish --pid PID")?;
+    let instance = choose(found, args.pid, "mbuma publish --pid PID");
+    let instance = instance.map_err(|e| match args.pid {
+        Some(pid) if runs(pid) => Error::Netstat(format!(
+            "mbuma {pid} has no guest whose ports could be published"
+        )),
+        _ => e,
+    })?;
     let pid = instance.pid;
     let answer = instance.stream.and_then(|stream| exchange(stream, request));
     let answer = answer.map_err(|e| Error::Netstat(format!("mbuma {pid} cannot be asked: {e}")))?;
@@ -108,6 +114,12 @@ fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
         }
         None => Ok(answer["return"].clone()),
     }
+}
+
+/// Whether this is an mbuma that can be asked other things.
+fn runs(pid: i32) -> bool {
+    let found = instances::find(SocketKind::Control);
+    found.instances.iter().any(|running| running.pid == pid)
 }
 
 fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {

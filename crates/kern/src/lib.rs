@@ -114,7 +114,7 @@ pub use lock::{
     RwLockReadGuard, RwLockWriteGuard,
 };
 pub use random::{KeyedHash, Random, SeededState};
-pub use show::{Watchdog, lock_stats, show_locks};
+pub use show::{Watchdog, duration_text, lock_stats, show_locks};
 pub use sleep_flag::SleepFlag;
 pub use taskqueue::{Task, Taskqueue};
 pub use time::Time;

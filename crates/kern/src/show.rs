@@ -24,7 +24,7 @@ use crate::witness;
 mod stats;
 
 pub use crate::witness::HeldLock;
-pub use stats::{ClassStats, LockStats, lock_stats};
+pub use stats::{ClassStats, LockStats, duration_text, lock_stats};
 
 use stats::json_string;
 

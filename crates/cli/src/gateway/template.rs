@@ -84,7 +84,7 @@ impl<'a> Filler<'a> {
             "buffers_in_use" => size(figures.pool.bytes_used() as u64),
             "buffers_total" => size(figures.pool.bytes_total() as u64),
             "lock_waits" => lock_waits().0.to_string(),
-            "lock_wait_time" => format!("{:.1?}", lock_waits().1),
+            "lock_wait_time" => kern::duration_text(lock_waits().1),
             _ => return None,
         })
     }

@@ -381,6 +381,15 @@ fn an_interface_of_the_host_serves() {
     shell("test ! -e /sys/class/net/srv0");
     let server = serving(&[&[&*dir], &place[..]].concat());
     shell("test \"$(curl -s -o /dev/null -w '%{http_code}' http://192.0.2.2/.mbuma/)\" = 404");
+    // No port of the host leads to it. Breaks if one is opened of which every client is refused.
+    for verb in [&["add", "18080:80"][..], &["list"]] {
+        let mut command = program(MBUMA);
+        command.arg("publish").args(verb);
+        command.args(["--pid", &server.id().to_string()]);
+        let refused = Running::start(command).finish();
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("has no guest"), "{refused:?}");
+    }
     server.signal("INT");
     assert_eq!(server.finish().code, Some(0));
 }

@@ -145,6 +145,14 @@ pub(super) fn json_string(text: &str) -> String {
     json + "\""
 }
 
+/// A duration as a table shows it, such as `1.5ms`.
+pub fn duration_text(duration: Duration) -> String {
+    match duration {
+        Duration::ZERO => "0s".to_owned(),
+        some => format!("{some:.1?}"),
+    }
+}
+
 impl fmt::Display for LockStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.classes.iter().map(|class| class.name.chars().count());
@@ -178,8 +186,8 @@ impl fmt::Display for LockStats {
                 class.sleeps,
                 class.handoffs,
                 class.overtaken_max,
-                format!("{:.1?}", class.waited),
-                format!("{:.1?}", class.waited_max),
+                duration_text(class.waited),
+                duration_text(class.waited_max),
                 class.holders,
                 class.waiters
             )?;

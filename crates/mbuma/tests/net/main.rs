@@ -1,7 +1,7 @@
 //! The stack below TCP, on a pipe whose other end the tests hold. One program: each takes seconds to build and link.
 //!
 //! IPv6 has a list of points that a node, and a router, must obey. A test is named after its point, in lower case; this table
-//! says where the tests of each are. A point that is not in it is not shown yet.
+//! says where the tests of each are, and [`points`] counts them.
 //!
 //! | points | where | what is not there yet |
 //! |---|---|---|
@@ -22,7 +22,7 @@
 //! | A5 to A9: learnt addresses, temporary ones | `ifnet/host6/tests.rs`, `ifnet/host6/tests/temporary.rs`, [`autoconf`] | |
 //! | A10, A11: groups | [`points6`] | |
 //! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `wire` | sources of a group |
-//! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, `ifnet/host6/tests.rs`, [`autoconf`] | |
+//! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, [`points6`], [`autoconf`] | |
 //! | S9: zones | [`ip6`] | |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |
@@ -48,6 +48,7 @@ mod lengths;
 mod loopback;
 mod mld;
 mod neighbours6;
+mod points;
 mod points6;
 mod readiness;
 mod routes;

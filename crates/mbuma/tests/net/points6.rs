@@ -1,6 +1,7 @@
 //! More points of IPv6 for each node, one test each, by its name. [`main`](crate) has the table of all points.
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::net::*;
@@ -8,8 +9,10 @@ use crate::ip6::{
     PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
     parse_icmp6, parse6,
 };
+use mbuma::device::Capabilities;
+use mbuma::device::memory::Pipe;
 use mbuma::socket::{RecvError, SendError};
-use mbuma::{DropReason, IcmpError, IfAddr};
+use mbuma::{DropReason, IcmpError, IfAddr, IfConfig, RouteKind};
 use wire::{
     ALL_NODES, AdvertFlags, Icmp6Message, IpProto, Ipv6Fields, MacAddr, NeighborMessage,
     Unreachable6, link_local_of, pseudo_header_v6, solicited_node,
@@ -328,5 +331,35 @@ fn a11_a_group_has_its_ethernet_address() {
     assert_eq!(seen.to, MacAddr([0x33, 0x33, 0x11, 0x22, 0x33, 0x44]));
     assert_eq!(seen.dst, group);
     drop(socket);
+    lab.done();
+}
+
+#[test]
+fn s5_the_source_is_an_address_of_the_interface_that_it_leaves_by() {
+    // Breaks if a packet leaves by one link with an address of another, to which no answer comes (RFC 6724 section 5).
+    let lab = lab();
+    let (ours, far) = Pipe::pair(Capabilities::plain(1500));
+    let own = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
+    let config = IfConfig {
+        mac: Some(OUR_MAC),
+        ..IfConfig::new("pipe1").with_addr(own, 64)
+    };
+    let second = lab.stack.attach(Arc::new(ours), config);
+    // By label and prefix the first interface's is better.
+    let addr = Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 5);
+    let net = IfAddr {
+        addr,
+        prefix_len: 128,
+    };
+    let route = RouteKind::Link(second);
+    lab.stack.add_route6(net, route).unwrap();
+    let anywhere = at6(Ipv6Addr::UNSPECIFIED, 0);
+    let stream = lab.stack.tcp_connect(anywhere, at6(addr, 80)).unwrap();
+    assert_eq!(stream.local_addr().ip(), own);
+    stream.abort();
+    drop(stream);
+    lab.stack.detach(second);
+    // With the questions for the neighbour that is not there.
+    drop(far);
     lab.done();
 }

@@ -2,61 +2,75 @@
 
 use super::*;
 
-#[test]
-fn s_the_rules_choose_as_rfc_6724_says() {
-    // Breaks if a rule is missing, or comes in another order.
-    let all = [
-        // Rule 1.
-        ("fd00::2", &["fd00::1", "fd00::2"][..], "fd00::2"),
-        // Rule 2.
-        (
-            "2001:db8:1::1",
-            &["2001:db8:3::1", "fe80::1"][..],
-            "2001:db8:3::1",
-        ),
-        ("fe80::9", &["2001:db8:2::1", "fe80::1"][..], "fe80::1"),
-        ("ff02::1", &["2001:db8:2::1", "fe80::1"][..], "fe80::1"),
-        (
-            "ff05::1",
-            &["fe80::1", "2001:db8:3::1"][..],
-            "2001:db8:3::1",
-        ),
-        // Rule 6.
-        (
-            "2001:db8::1",
-            &["fd00::1", "2001:db8:9::1"][..],
-            "2001:db8:9::1",
-        ),
-        (
-            "2002:c633:6401::1",
-            &["2001:db8:2::1", "2002:c633:6401::d5e3"][..],
-            "2002:c633:6401::d5e3",
-        ),
-        // Rule 8.
-        (
-            "2001:db8:1::1",
-            &["2001:db8:3::2", "2001:db8:1::2"][..],
-            "2001:db8:1::2",
-        ),
-    ];
-    for (dst, own, expected) in all {
-        let addr = |text: &str| -> Ipv6Addr { text.parse().expect("an address") };
-        let mut own: Vec<Ipv6Addr> = own.iter().map(|text| addr(text)).collect();
-        for _ in 0..2 {
-            assert_eq!(
-                select(own.iter().copied(), addr(dst), |_| Standing::default()),
-                Some(addr(expected)),
-                "to {dst}"
-            );
-            own.reverse();
-        }
+fn addr(text: &str) -> Ipv6Addr {
+    text.parse().expect("an address")
+}
+
+/// The first of `own` is chosen to send to `dst`, in whatever order they come.
+fn first_is_chosen(dst: &str, own: [&str; 2]) {
+    let [best, other] = own.map(addr);
+    for order in [[best, other], [other, best]] {
+        let chosen = select(order.into_iter(), addr(dst), |_| Standing::default());
+        assert_eq!(chosen, Some(best), "to {dst}");
     }
+}
+
+#[test]
+fn s1_the_destination_itself_is_best() {
+    // Breaks if a packet to ourselves comes from another of our addresses.
+    first_is_chosen("fd00::2", ["fd00::2", "fd00::1"]);
+}
+
+#[test]
+fn s2_the_scope_is_large_enough_and_no_larger() {
+    // Breaks if a packet that leaves the link comes from an address of the link, or one that stays there tells of another.
+    first_is_chosen("2001:db8:1::1", ["2001:db8:3::1", "fe80::1"]);
+    first_is_chosen("fe80::9", ["fe80::1", "2001:db8:2::1"]);
+    first_is_chosen("ff02::1", ["fe80::1", "2001:db8:2::1"]);
+    first_is_chosen("ff05::1", ["2001:db8:3::1", "fe80::1"]);
+}
+
+#[test]
+fn s3_a_deprecated_address_is_worse() {
+    // Breaks if a connection begins from an address that is about to go, though one of the right scope stays.
+    let [old, new, link] = ["2001:db8:1::2", "2001:db8:2::2", "fe80::1"].map(addr);
+    let choose = |own: [Ipv6Addr; 2]| {
+        let standing = |addr| Standing {
+            deprecated: addr == old,
+            ..Standing::default()
+        };
+        // By its prefix the old one is better.
+        select(own.into_iter(), addr("2001:db8:1::9"), standing)
+    };
+    assert_eq!([choose([old, new]), choose([new, old])], [Some(new); 2]);
+    assert_eq!([choose([old, link]), choose([link, old])], [Some(old); 2]);
+}
+
+#[test]
+fn s6_the_label_is_that_of_the_destination() {
+    // Breaks if a unique local address is used towards the Internet, or 6to4 without need.
+    first_is_chosen("2001:db8::1", ["2001:db8:9::1", "fd00::1"]);
+    first_is_chosen("fd00:1::1", ["fd00:2::1", "2001:db8:9::1"]);
+    first_is_chosen(
+        "2002:c633:6401::1",
+        ["2002:c633:6401::d5e3", "2001:db8:2::1"],
+    );
+}
+
+#[test]
+fn s8_the_longest_prefix_is_best() {
+    // Breaks if a packet comes from another network than that of its destination; or if the bits of hosts count.
+    first_is_chosen("2001:db8:1::1", ["2001:db8:1::2", "2001:db8:3::2"]);
+    let own = ["2001:db8:1::f000", "2001:db8:1::2"].map(addr);
+    let chosen = select(own.into_iter(), addr("2001:db8:1::1"), |_| {
+        Standing::default()
+    });
+    assert_eq!(chosen, Some(own[0]));
 }
 
 #[test]
 fn s7_a_temporary_address_is_better_if_the_interface_prefers_those() {
     // Breaks if the rule is missing, comes in another place, or can't be turned round (RFC 6724 section 5).
-    let addr = |text: &str| -> Ipv6Addr { text.parse().expect("an address") };
     let [stable, temporary] = ["2001:db8:1::1", "2001:db8:2::2"].map(addr);
     let dst = addr("2001:db8:1::9");
     for prefers in [true, false] {

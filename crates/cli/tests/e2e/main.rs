@@ -24,6 +24,7 @@ mod names;
 mod netstat;
 mod network;
 mod ports;
+mod programs;
 mod publish;
 mod relay;
 mod reports;

@@ -19,10 +19,15 @@ fn row(status: &str, name: &str) -> String {
         .unwrap_or_else(|| panic!("no {name}: {status}"))
 }
 
-/// Every thread of the process holds nothing, and no name leads anywhere.
+/// The same, of a process with two workers and the watch.
 fn holds_nothing(pid: u32) {
+    assert!(threads(pid) >= 3, "{}", threads(pid));
+    hold_nothing(pid);
+}
+
+/// Every thread of the process holds nothing, and no name leads anywhere.
+fn hold_nothing(pid: u32) {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    let mut count = 0;
     for task in tasks.flatten() {
         let status = fs::read_to_string(task.path().join("status")).expect("it runs");
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
@@ -38,9 +43,7 @@ fn holds_nothing(pid: u32) {
         for (name, value) in expected {
             assert_eq!(row(&status, name), value, "{name}: {status}");
         }
-        count += 1;
     }
-    assert!(count >= 3, "two workers and the watch: {count}");
     let mounts = fs::read_to_string(format!("/proc/{pid}/mounts")).expect("it runs");
     assert!(
         mounts.starts_with("tmpfs / tmpfs ro,nosuid,nodev,noexec"),
@@ -212,32 +215,63 @@ fn attached(before: &[&str], copy: &str, target: &str) {
 }
 
 #[test]
-fn vm_serve_and_relay_get_nothing_either() {
-    // Breaks when one of the verbs that read packets leaves a right to code that one of them took over.
-    needs!(guests(), root(), an_island());
+fn vm_serve_and_relay_hold_nothing_as_root_and_as_a_user() {
+    // Breaks when one of the verbs that read packets leaves a right, a file or a call to code that one of them took over.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "unshare"])
+    );
     on_an_island!();
     needs!(make_tun("666"));
-    ip("netns add blue");
-    ip("netns add red");
     let scratch = Scratch::new();
-    let (socket, shared) = (scratch.text("vm.sock"), scratch.text("shared.sock"));
-    let dir = scratch.text("");
-    for arguments in [
-        &["vm", "--socket", &socket][..],
-        &["vm", "--vhost-user", "--socket", &shared],
-        &["serve", &dir, "--in", "/run/netns/blue"],
-        &[
-            "relay",
-            "in=/run/netns/red,address=10.0.3.2/24,port=80",
-            "to=10.0.3.1:8080",
-        ],
-    ] {
-        let running = mbuma(&[], MBUMA, arguments);
-        got_nothing(&running);
-        running.signal("TERM");
-        let ended = running.finish();
-        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+    let copy = scratch.copy("mbuma", Path::new(MBUMA));
+    let (dir, holder) = (scratch.text("run"), ["unshare", "-Urn", "sh", "-c"]);
+    shell(&format!("mkdir {dir}; chown 65534:65534 {dir}"));
+    let (socket, shared) = (format!("{dir}/vm.sock"), format!("{dir}/shared.sock"));
+    for before in [&[][..], &AS_NOBODY] {
+        let words = [before, &holder, &["echo ready; cat"]].concat();
+        let mut command = program(words[0]);
+        command.args(&words[1..]);
+        let holder = Running::start(command);
+        holder.wait_for("ready");
+        let pid = holder.id().to_string();
+        let taken = format!("in={pid},address=10.0.3.2/24,port=80");
+        for arguments in [
+            &["vm", "--socket", &socket][..],
+            &["vm", "--vhost-user", "--socket", &shared],
+            &["serve", &dir, "--in", &pid],
+            &["relay", &taken, "to=10.0.3.1:8080"],
+        ] {
+            let running = mbuma(before, &copy, arguments);
+            got_nothing(&running);
+            let isolated = isolated(running.id());
+            wait_until("its threads", || threads(isolated) >= 2);
+            hold_nothing(isolated);
+            others_keep_little(running.id());
+            running.signal("TERM");
+            let ended = running.finish();
+            assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+        }
     }
+}
+
+/// The child that reads packets, which names itself.
+fn isolated(pid: u32) -> u32 {
+    let mut found = None;
+    wait_until("the process that reads packets", || {
+        let list = format!("/proc/{pid}/task/{pid}/children");
+        let children = fs::read_to_string(list).unwrap_or_default();
+        let mut children = children.split_whitespace();
+        let is_it = |pid: &&str| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            ["mbuma-gateway\n", "mbuma-relay\n"].contains(&&*name)
+        };
+        found = children.find(is_it).map(crate::common::number);
+        found.is_some()
+    });
+    found.expect("it was found") as u32
 }
 
 #[test]

@@ -74,8 +74,8 @@ fn ssh_logs_in() {
          for key in host user; do ssh-keygen -q -t ed25519 -N '' -f $key; done"
     ));
     let options = format!(
-        "-o HostKey={dir}/host -o AuthorizedKeysFile={dir}/user.pub -o StrictModes=no -o UsePAM=no -o PermitRootLogin=yes \
-         -o ListenAddress=127.0.0.1 -o ListenAddress=::1"
+        "-o HostKey={dir}/host -o AuthorizedKeysFile={dir}/user.pub -o StrictModes=no -o UsePAM=no \
+         -o PermitRootLogin=yes -o ListenAddress=127.0.0.1 -o ListenAddress=::1"
     );
     let _server = host(&format!(
         "exec /usr/sbin/sshd -D -q -p 2222 -f /dev/null {options}"

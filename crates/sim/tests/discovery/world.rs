@@ -296,11 +296,9 @@ impl World {
             self.step();
         }
         let said = self.querier.answers(&mut self.net);
-        for at in 0..self.stations.len() - 1 {
+        for (at, before) in before.iter().enumerate().take(self.stations.len() - 1) {
             let own = self.addresses(at).into_iter();
-            let own = own
-                .filter(|addr| before[at].contains(addr))
-                .map(solicited_node);
+            let own = own.filter(|addr| before.contains(addr)).map(solicited_node);
             let joined = self.stations[at].groups.iter().map(|(group, _)| *group);
             let wanted: BTreeSet<_> = own.chain(joined).collect();
             let said = said.get(&link_local_of(self.stations[at].mac));

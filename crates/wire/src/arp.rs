@@ -85,11 +85,6 @@ impl ArpPacket {
         ArpPacket::request(mac, ip, ip)
     }
 
-    /// Whether the sender speaks of its own address only.
-    pub fn is_gratuitous(&self) -> bool {
-        self.sender_ip == self.target_ip
-    }
-
     /// The packet at the front of `bytes`.
     ///
     /// # Errors

@@ -62,12 +62,6 @@ impl Checksum {
         self.append(u64::from(value.to_be()), false);
     }
 
-    /// Adds the sum of the bytes that follow, taken elsewhere from an offset of zero.
-    #[inline]
-    pub fn combine(&mut self, following: Checksum) {
-        self.append(following.sum, following.odd);
-    }
-
     /// The sum folded to 16 bits and not complemented: a device with checksum offload expects it
     /// in the checksum field, summed over the pseudo header.
     #[inline]

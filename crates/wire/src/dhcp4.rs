@@ -50,7 +50,6 @@ const COOKIE: u32 = 0x6382_5363;
 const OP_REQUEST: u8 = 1;
 const OP_REPLY: u8 = 2;
 const HTYPE_ETHERNET: u8 = 1;
-const FLAG_BROADCAST: u16 = 0x8000;
 
 /// The kind of a message: the value of option 53 (RFC 2132 section 9.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -207,11 +206,6 @@ impl Dhcp4Header {
     /// The transaction, which the client chose.
     pub const fn xid(&self) -> u32 {
         self.xid.get()
-    }
-
-    /// Whether the client can take broadcasts alone, until it has its address.
-    pub const fn wants_broadcast(&self) -> bool {
-        self.flags.get() & FLAG_BROADCAST != 0
     }
 
     /// The address that the client has and answers for; unspecified if it has none.

@@ -67,19 +67,6 @@ impl<T: ?Sized> RwLock<T> {
         self.reads()
     }
 
-    /// As [`RwLock::read`], while another lock of the same class is held on purpose.
-    ///
-    /// # Panics
-    ///
-    /// If that is out of order with other classes, or is the same lock, and WITNESS is built in.
-    #[track_caller]
-    #[inline]
-    pub fn read_nested(&self) -> RwLockReadGuard<'_, T> {
-        Held::check_nested(self.class, How::Read, self.address());
-        self.acquire_read();
-        self.reads()
-    }
-
     /// Takes the lock for reading if no thread writes or waits to. Any lock order is allowed, because the call does
     /// not wait.
     #[doc(alias = "rw_try_rlock")]
@@ -104,19 +91,6 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         Held::check(self.class, How::Write, self.address());
-        self.acquire_write();
-        self.writes()
-    }
-
-    /// As [`RwLock::write`], while another lock of the same class is held on purpose.
-    ///
-    /// # Panics
-    ///
-    /// If that is out of order with other classes, or is the same lock, and WITNESS is built in.
-    #[track_caller]
-    #[inline]
-    pub fn write_nested(&self) -> RwLockWriteGuard<'_, T> {
-        Held::check_nested(self.class, How::Write, self.address());
         self.acquire_write();
         self.writes()
     }

@@ -1,5 +1,6 @@
 //! One result, from which a line of JSON, a row of a table and a bar of a picture are made.
 
+use super::choice::Absent;
 use super::rounds::{Grouped, Reading, by_mode};
 use super::summary::Summary;
 use serde::Serialize;
@@ -97,6 +98,17 @@ pub(crate) fn of_readings(record: &Record, readings: &[Reading]) -> Vec<Record> 
     }
     let groups = by_mode(&taken);
     groups.iter().map(|g| of_group(record.clone(), g)).collect()
+}
+
+/// The records of a contestant: of its readings, or one that says why it is absent.
+pub(crate) fn of_found(record: Record, found: Result<Vec<Reading>, Absent>) -> Vec<Record> {
+    match found {
+        Ok(readings) => of_readings(&record, &readings),
+        Err(absent) => vec![Record {
+            note: absent.to_string(),
+            ..record
+        }],
+    }
 }
 
 /// With the summary of readings that were grouped by the machine's mode.

@@ -1,7 +1,7 @@
 //! Records as a table for people, at most 100 columns wide.
 
 use super::record::Record;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Columns of a terminal that a table fits.
 const WIDE: usize = 100;
@@ -37,6 +37,11 @@ pub(crate) fn by_unit(records: &[Record], title: impl Fn(&Record) -> String) -> 
         .chunk_by(alike)
         .map(|rows| table(&(title(&rows[0]) + &latency(rows)), rows));
     tables.collect::<Vec<_>>().join("\n")
+}
+
+/// The tables of a case, whose titles have its name, the unit and a line about it.
+pub(crate) fn of_case(name: &str, about: impl Display, records: &[Record]) -> String {
+    by_unit(records, |first| format!("{name}, {}: {about}", first.unit)) + "\n"
 }
 
 /// From the nearest to the farthest, as a line of the title.

@@ -26,7 +26,7 @@ use crate::harness::choice::{Absent, Kind, chosen};
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
-use crate::harness::record::of_readings;
+use crate::harness::record::of_found;
 use crate::harness::rounds::Reading;
 use crate::harness::{compare, table, warmup, xcore};
 use crate::stream::figures::Figures;
@@ -57,7 +57,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     common.each(&choice.cases, out, |case, progress| {
         let (designs, effort) = (&choice.designs, &choice.effort);
         let records = measure(case, designs, effort, &options.child, progress);
-        let text = compare::shown(common.json, &records, || show(case, &records));
+        let text = compare::shown(common.json, &records, || {
+            table::of_case(case.name, case, &records)
+        });
         (records, text)
     })
 }
@@ -143,19 +145,7 @@ fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> V
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     };
-    match found {
-        Ok(readings) => of_readings(&empty, &readings),
-        Err(absent) => vec![Record {
-            note: absent.to_string(),
-            ..empty
-        }],
-    }
-}
-
-/// A case as it is printed.
-fn show(case: &Case, records: &[Record]) -> String {
-    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
-    table::by_unit(records, title) + "\n"
+    of_found(empty, found)
 }
 
 /// Writes the names of cases and designs.

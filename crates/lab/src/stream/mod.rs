@@ -28,7 +28,7 @@ use crate::harness::compare::Choice;
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
-use crate::harness::record::of_readings;
+use crate::harness::record::of_found;
 use crate::harness::rounds::Reading;
 use crate::harness::{compare, table, warmup, xcore};
 use crate::{Error, Record};
@@ -46,7 +46,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
     common.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, &outside, progress);
-        let text = compare::shown(common.json, &records, || show(case, &records));
+        let text = compare::shown(common.json, &records, || {
+            table::of_case(case.name, case, &records)
+        });
         (records, text)
     })
 }
@@ -118,13 +120,7 @@ fn reading(
 
 fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> Vec<Record> {
     let empty = empty(case, entry);
-    match found {
-        Ok(readings) => of_readings(&empty, &readings),
-        Err(absent) => vec![Record {
-            note: absent.to_string(),
-            ..empty
-        }],
-    }
+    of_found(empty, found)
 }
 
 /// A record without figures.
@@ -142,12 +138,6 @@ fn empty(case: &Case, entry: &Entry) -> Record {
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     }
-}
-
-/// A case as it is printed.
-fn show(case: &Case, records: &[Record]) -> String {
-    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
-    table::by_unit(records, title) + "\n"
 }
 
 /// Writes the list of choices.

@@ -72,7 +72,9 @@ pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
     options.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, progress);
-        let text = compare::shown(options.json, &records, || show(case, &records));
+        let text = compare::shown(options.json, &records, || {
+            table::of_case(case.name, case, &records)
+        });
         (records, text)
     })
 }
@@ -178,12 +180,6 @@ fn empty(case: &Case, entry: &Entry) -> Record {
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     }
-}
-
-/// A case as it is printed.
-fn show(case: &Case, records: &[Record]) -> String {
-    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
-    table::by_unit(records, title) + "\n"
 }
 
 /// Writes the list of choices.

@@ -29,8 +29,8 @@ fn a_request_is_the_bytes_of_rfc_826() {
 fn an_announcement_asks_for_its_own_address() {
     // Breaks if an announcement is a reply or names another address than its sender's.
     let packet = ArpPacket::gratuitous(MAC, IP);
-    assert!(packet.is_gratuitous() && packet.op == ArpOp::Request && packet.sender_mac == MAC);
-    assert!(!ArpPacket::request(MAC, IP, PEER).is_gratuitous());
+    assert_eq!((packet.op, packet.sender_mac), (ArpOp::Request, MAC));
+    assert_eq!((packet.sender_ip, packet.target_ip), (IP, IP));
 }
 
 #[test]

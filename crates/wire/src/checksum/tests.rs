@@ -98,17 +98,6 @@ proptest! {
     }
 
     #[test]
-    fn sums_taken_apart_combine(bytes in bytes(), cuts: [prop::sample::Index; 2]) {
-        // Breaks if combining forgets the offset of the second part, or the parity of the whole.
-        let mut cuts = cuts.map(|cut| cut.index(bytes.len() + 1));
-        cuts.sort_unstable();
-        let mut sum = sum_of(&bytes[..cuts[0]]);
-        sum.combine(sum_of(&bytes[cuts[0]..cuts[1]]));
-        sum.combine(sum_of(&bytes[cuts[1]..]));
-        prop_assert_eq!(sum.partial(), naive(&bytes));
-    }
-
-    #[test]
     fn numbers_count_as_their_bytes(before in bytes(), small: u16, large: u32) {
         // Breaks if a number behind an odd piece is not turned like bytes are.
         let mut sum = sum_of(&before);

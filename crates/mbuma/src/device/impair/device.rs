@@ -111,13 +111,6 @@ impl<D: Device> Impaired<D> {
         }
     }
 
-    /// Frames that enter from now on meet these links, in the order of [`Impaired::new`].
-    pub fn set_links(&self, links: [LinkConfig; 2]) {
-        let [inward, outward] = links;
-        self.inward.under_way.lock().emulator.set_link(inward);
-        self.outward.under_way.lock().emulator.set_link(outward);
-    }
-
     /// The links' present properties, in the order of [`Impaired::new`].
     pub fn links(&self) -> [LinkConfig; 2] {
         [&self.inward, &self.outward].map(|way| way.under_way.lock().emulator.link())

@@ -129,7 +129,7 @@ impl Chain {
 
 /// Operations that do not read the bytes.
 impl<S: Storage> Chain<S> {
-    /// Takes over a list, which has no packet header, and no mbuf that `S` excludes.
+    /// Makes a chain of a list that has no packet header, and no mbuf that `S` excludes.
     #[inline]
     pub(crate) fn from_list(head: Mbuf) -> Self {
         let mut chain = Self::default();
@@ -143,7 +143,7 @@ impl<S: Storage> Chain<S> {
         chain
     }
 
-    /// Takes over one mbuf, as [`Chain::from_list`] does.
+    /// Makes a chain of one mbuf, as [`Chain::from_list`] does.
     #[inline]
     fn of_one(m: Mbuf) -> Self {
         Self {
@@ -171,7 +171,7 @@ impl<S: Storage> Chain<S> {
         self.head
     }
 
-    /// The same list under another promise. The caller answers for it.
+    /// The same list with another type of content. The caller must ensure that it is true.
     pub(crate) fn cast<T: Storage>(self) -> Chain<T> {
         Chain {
             head: self.head,
@@ -269,7 +269,7 @@ impl<S: Storage> Chain<S> {
         (at < m.len()).then_some((m, at))
     }
 
-    /// The same for any range: from the last one's end on, or from the front.
+    /// The same for any range: searches from the end of the last share, or from the front.
     #[inline(never)]
     #[track_caller]
     fn share_walking(&mut self, off: usize, len: usize) -> Result<Option<Mbuf>, NoBufs> {
@@ -306,7 +306,7 @@ impl<S: Storage> Chain<S> {
         Packet::from_chain(pool, self)
     }
 
-    /// Whether the bookkeeping is true of the list.
+    /// Whether the chain's figures agree with the list.
     #[doc(alias = "m_sanity")]
     pub fn is_valid(&self) -> bool {
         let (mut len, mut pinned, mut last) = (0, 0, None);

@@ -60,14 +60,14 @@ unsafe impl Send for Ext {}
 unsafe impl Sync for Ext {}
 
 impl Ext {
-    /// A fresh cluster. Refused only if all that there may be are in use.
+    /// A fresh cluster. Refused only if all clusters within the limit are in use.
     #[inline]
     #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         Ok(Self::over(zones.alloc_cluster(size)?, size))
     }
 
-    /// The same for a packet that a thread returns to its zone's caches, for which others wait: may be refused while
+    /// The same for a packet on its way to its zone's caches, for which other threads wait: may be refused while
     /// clusters are free elsewhere.
     pub(crate) fn cluster_near(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         Ok(Self::over(zones.alloc_cluster_near(size)?, size))
@@ -84,7 +84,7 @@ impl Ext {
         }
     }
 
-    /// The bytes that `owner` holds. They may be no more than fit 32 bits.
+    /// The bytes of `owner`, whose length must fit 32 bits.
     pub(crate) fn lent<T>(owner: T) -> Result<Self, NoBufs>
     where
         T: AsRef<[u8]> + Send + Sync + 'static,
@@ -201,8 +201,8 @@ impl Ext {
         self.size as usize
     }
 
-    /// Clears the CPU that used the storage: a packet keeps its cluster over many allocations, and the record is of
-    /// the first.
+    /// Clears the record of the CPU that used the storage: a packet keeps its cluster over many allocations, and the
+    /// record is from an earlier one.
     #[inline]
     pub(crate) fn kept(mut self) -> Self {
         self.elsewhere = 0;

@@ -18,13 +18,13 @@ pub(crate) enum MbufFault {
     TwoWriters,
     /// A packet keeps the cluster that others show: `mbuf/free.rs`.
     GreedyPacket,
-    /// A packet's mbuf goes back without word that its cluster is gone: `mbuf/free.rs`.
+    /// A packet's mbuf goes back to its zone without a mark that its cluster is gone: `mbuf/free.rs`.
     Silent,
-    /// The packet zone does not say that its free items hold clusters: `pool.rs`.
+    /// The packet zone does not declare that its free items hold clusters: `pool.rs`.
     Unheld,
 }
 
-/// Whether to make this mistake.
+/// Whether this fault is planted.
 #[inline]
 pub(crate) fn planted(fault: MbufFault) -> bool {
     cfg!(all(test, any(loom, shuttle))) && kern::fault::is_planted(fault)

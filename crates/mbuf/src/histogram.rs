@@ -1,5 +1,4 @@
-//! How large packets are: the picture that the sizes of mbufs and clusters were chosen by (seed 004,
-//! figure 2).
+//! The distribution of packet sizes, by which the sizes of mbufs and clusters were chosen (seed 004, figure 2).
 //!
 //! Locks: none; each CPU counts for itself.
 

@@ -4,9 +4,8 @@
 //!   chain  | shown ....| room behind |  | empty | | empty |   reserved: clusters that lie ready
 //! ```
 //!
-//! [`std::io::Write`] takes clusters as it goes and says so when there are none. A
-//! [`bytes::BufMut`] must not fail, so it writes into [reserved](ChainWriter::reserve) room, and
-//! panics beyond as it does for a slice.
+//! [`std::io::Write`] takes clusters as needed, and returns an error if there are none. A [`bytes::BufMut`] must not
+//! fail, so it writes into [reserved](ChainWriter::reserve) room, and panics beyond as it does for a slice.
 //!
 //! Invariant: the chains in `reserved` are one empty mbuf each, with room.
 

@@ -1,5 +1,4 @@
-//! Bytes of a list that may hold pages, for code that must look: shown where they are in memory,
-//! read where they are not.
+//! Bytes of a list that may hold pages, for code that reads them: bytes in memory are shown, others are read.
 //!
 //! ```text
 //!   Mixed    | bytes |-->| header | pages of a memfd | trailer |-->| header | pages of a file |
@@ -24,7 +23,7 @@ use crate::pool::MbufPool;
 use crate::raw::{EXT, PGS};
 use crate::storage::Mixed;
 
-/// Why bytes in pages could not be looked at.
+/// The error of mapping pages.
 #[derive(Debug)]
 pub enum MapError {
     /// No buffer to show them in, or to read them into.

@@ -33,7 +33,7 @@ unsafe impl Sync for MemfdPages {}
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE;
 
 impl MemfdPages {
-    /// Maps a memfd as it is now; bytes written behind its end later are not seen.
+    /// Maps a memfd with its present size; bytes that are written after its end later are not seen.
     ///
     /// # Errors
     /// `InvalidInput` if the descriptor is no memfd, or has not both seals; else the system's
@@ -46,7 +46,7 @@ impl MemfdPages {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let mut file = File::from(memfd);
-        // By a call on the descriptor alone, which a process without the file system may do.
+        // By a call on the descriptor, which a process without access to the file system may make.
         let len = usize::try_from(file.seek(SeekFrom::End(0))?)
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let at = match len {

@@ -1,4 +1,4 @@
-//! How an mbuf goes: its successors one after the other, its reference, then itself.
+//! Frees an mbuf: its successors one after the other, its reference to storage, then itself.
 
 use core::mem::{ManuallyDrop, offset_of};
 use core::ptr;
@@ -51,10 +51,10 @@ impl Mbuf {
         tags.is_none() && ext.is_plain()
     }
 
-    /// The next in frequency: one mbuf that shows shared storage, or holds a few bytes itself.
+    /// The second most frequent case: one mbuf that shows shared storage, or holds a few bytes itself.
     ///
-    /// Takes the mbuf itself, not where its handle is: a handle whose address is given away has to
-    /// lie in memory, and with it the chain or packet that it is part of.
+    /// Takes the mbuf by value and not the address of its handle: otherwise the handle, and the chain or packet that it
+    /// is part of, would have to lie in memory.
     #[inline(never)]
     fn free_other(self) {
         let mut m = ManuallyDrop::new(self);
@@ -66,8 +66,7 @@ impl Mbuf {
         }
     }
 
-    /// One after the other: a drop that calls itself for the next would need a stack as deep as the
-    /// list is long.
+    /// One after the other: a recursive drop would need stack in proportion to the length of the list.
     #[inline(never)]
     fn free_list(mut m: ManuallyDrop<Self>) {
         loop {
@@ -133,10 +132,10 @@ impl Mbuf {
         unsafe { zone.free(self.0.cast()) };
     }
 
-    /// Back to the packet zone, as the next one is to find it.
+    /// Back to the packet zone, in the state that the next allocation expects.
     #[inline(always)]
     fn free_packet(&mut self) {
-        // The next life begins with the state that this one leaves.
+        // The next allocation finds the state that this free leaves.
         debug_assert!(self.next().is_none() && !self.is_queued());
         // SAFETY: a live mbuf keeps its zones; copied out as in `free_mbuf`.
         let zone = unsafe { self.head().zones.as_ref() }.packets();
@@ -144,8 +143,8 @@ impl Mbuf {
         unsafe { zone.free(self.0.cast()) };
     }
 
-    /// Leaves the cluster to its other references (or wipes and frees it): the mbuf goes back
-    /// without one, and gets one when it is taken next.
+    /// Drops the reference to the cluster (which may wipe and free it): the mbuf goes back without a cluster, and its
+    /// next allocation adds one.
     #[cold]
     fn leave_cluster(&mut self) {
         self.drop_ext();
@@ -159,7 +158,7 @@ impl Mbuf {
         unsafe { self.head().zones.as_ref() }.packet_left_cluster();
     }
 
-    /// Gives the reference back. After that only the thread that has to free the storage uses it.
+    /// Releases the reference. After that only the thread that must free the storage uses it.
     #[inline(always)]
     fn release_ext(&mut self) -> Release {
         // SAFETY: EXT says that the field is valid.

@@ -1,4 +1,4 @@
-//! Making an mbuf: empty with its room where it is wanted, or showing existing storage.
+//! Makes mbufs: empty ones, with room where the caller wants it, or ones over existing storage.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
@@ -83,7 +83,7 @@ impl Mbuf {
             return Self::with_own_cluster(pool.zones(), flags, size, lead);
         };
         let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
-        // SAFETY: the packet zone's items have a reference there, or had one and left word.
+        // SAFETY: the packet zone's items have a reference there, or a mark that it is gone.
         if unsafe { Ext::is_gone(place) } {
             // SAFETY: the item is ours, and bare.
             unsafe { Self::dress(pool.zones(), item)? };
@@ -157,8 +157,8 @@ impl Mbuf {
         }
     }
 
-    /// The same, of an mbuf and a cluster that have not met before: for a caller without a handle of the
-    /// pool, and for the larger sizes.
+    /// The same with an mbuf and a cluster from their own zones: for a caller without a handle of the pool, and for the
+    /// larger sizes.
     #[inline(never)]
     #[track_caller]
     fn with_own_cluster(

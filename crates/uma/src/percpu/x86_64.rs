@@ -19,9 +19,8 @@
 //! 7 got = refused; jmp 5        the state did not allow it
 //! ```
 //!
-//! A section returns to its entry, with its result in a register: assembly that jumps to Rust
-//! labels must not have outputs. It does not disarm: the kernel does that when it next looks and
-//! finds the thread outside.
+//! A section returns to its entry, with its result in a register: assembly that jumps to Rust labels must not have
+//! outputs. It does not disarm: the kernel does that when it next looks and finds the thread outside.
 //!
 //! The word of a bucket is read into a register once and written from it. `add [word], n` would be
 //! one store too, but would read the word just after it was stored: a pair of pop and push then

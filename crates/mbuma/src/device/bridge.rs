@@ -1,7 +1,7 @@
 //! A bridge: an Ethernet switch in memory, between ends of epairs and devices of any kind.
 //!
-//! A program makes one to join more than two stacks by one link. It drives it by its ports' drivers
-//! ([`Input`](super::epair::Input)), or polls. The bridge calls devices with no lock held.
+//! A program makes one to join more than two stacks by one link. The drivers of the ports
+//! ([`Input`](super::epair::Input)) drive it, or the program polls it. The bridge calls devices with no lock held.
 //!
 //! ```text
 //!   stack A --epair-- [port 1]               [port 3] --epair-- stack C
@@ -15,23 +15,21 @@
 //! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). The bridge
 //! does the offloads that a port's device lacks, as `Ifnet` does.
 //!
-//! It has no thread and no clock of its own: the thread that brings frames in carries them out. The depth of that
-//! is bounded when every input is direct, because a port whose frames are being taken in only has more
-//! queued: each port is at work at most once, however long the chain.
+//! It has no thread and no clock of its own: the thread that brings frames in also sends them. The depth of calls is
+//! bounded even if every input is direct: while a port takes frames in, more frames for it are only queued, so each
+//! port is active at most once, whatever the length of the chain.
 //!
-//! There is no spanning tree. Two bridges joined twice are a loop, in which broadcasts would circle for
-//! ever: a frame that passed [`HOPS_MAX`] bridges since its host sent it is dropped and counted. The
-//! number travels with the packet in memory, so a loop through a wire (TAPs on one kernel's bridge) is not
-//! bounded by it.
+//! There is no spanning tree. Two bridges that are joined twice are a loop, in which broadcasts would circulate for
+//! ever: a frame that has passed [`HOPS_MAX`] bridges since its host sent it is dropped and counted. The count is in
+//! the packet's header in memory, so it does not bound a loop through a wire (TAPs on one kernel's bridge).
 //!
-//! A bridge is MP-safe and belongs to no stack, so it has no Giant: it calls its ports' devices by as many
-//! threads as there are. One that can't bear that is made a port [under Giant](super::under_giant).
+//! A bridge is MP-safe and belongs to no stack, so it has no Giant: any number of threads may call a port's device at
+//! once. A device that is not MP-safe is made a port [under Giant](super::under_giant).
 //!
 //! Invariants: each received frame was sent to one port, or flooded, or was for the port or link it came from, or was
-//! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A number of a port is never
-//! given again; the addresses learnt at a port go with it.
-//! Locks: the list of ports (INTERFACES), the addresses (ARP); never both.
-//! Sources: IEEE 802.1D sections 7.5 to 7.9 and 7.12.6; BSD's if_bridge(4).
+//! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A port's number is never used again; the
+//! addresses learnt at a port are removed with it. Locks: the list of ports (INTERFACES), the addresses (ARP); never
+//! both. Sources: IEEE 802.1D sections 7.5 to 7.9 and 7.12.6; BSD's if_bridge(4).
 
 use std::fmt;
 use std::io;
@@ -63,10 +61,10 @@ pub const HOPS_MAX: u8 = 7;
 /// How a bridge is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BridgeConfig {
-    /// Stations that it remembers at most; frames to the others are flooded. Default 2000.
+    /// Stations in the table at most; frames to other stations are flooded. Default 2000.
     #[doc(alias = "BRDGSCACHE")]
     pub addresses_max: usize,
-    /// How long it remembers one that is silent. Default 1200 s, as in BSD.
+    /// How long a silent station stays in the table. Default 1200 s, as in BSD.
     #[doc(alias = "BRDGSTO")]
     pub lifetime: Duration,
 }
@@ -80,11 +78,11 @@ impl Default for BridgeConfig {
     }
 }
 
-/// Names a port of a bridge: this one, and after it is removed none.
+/// Names a port of a bridge; after the port is removed it names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(u64);
 
-/// Why a device can't be a port.
+/// The error of adding a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BridgeError {
     /// Its MTU is not that of the other ports: a bridge can't cut large frames.
@@ -130,7 +128,7 @@ impl std::error::Error for BridgeError {}
 #[doc(alias = "if_bridge")]
 pub struct Bridge(Arc<BridgeState>);
 
-/// A handle that does not keep the bridge.
+/// A weak handle of a bridge.
 #[derive(Debug, Clone)]
 pub(crate) struct WeakBridge(Weak<BridgeState>);
 
@@ -155,8 +153,8 @@ struct BridgeState {
 struct Port {
     id: PortId,
     device: Arc<dyn Device>,
-    /// It was removed. Relaxed: a late thread sends one frame too many; a thread that learns addresses reads it under
-    /// the lock that the remover takes after it has set this.
+    /// It was removed. Relaxed: a late thread sends one frame too many; a thread that learns addresses reads this under
+    /// the lock that the removing thread takes after the store.
     gone: AtomicBool,
 }
 
@@ -185,8 +183,8 @@ impl Bridge {
         }))
     }
 
-    /// Makes a device a port, for a program that then calls [`Bridge::poll`] when it has frames. An epair's end
-    /// is better [joined](super::epair::EpairEnd::join), which drives it too.
+    /// Makes a device a port, for a program that calls [`Bridge::poll`] when the device has frames. For an epair's end,
+    /// [`join`](super::epair::EpairEnd::join) is simpler, because it also drives the end.
     ///
     /// # Errors
     /// [`BridgeError::Mtu`].
@@ -213,8 +211,8 @@ impl Bridge {
         Ok(id)
     }
 
-    /// Takes a port away; frames that wait to come in there are dropped and counted. A thread that is inside of it
-    /// now finishes without it.
+    /// Removes a port; frames that wait to come in there are dropped and counted. A thread that uses the port at this
+    /// moment finishes with a drop.
     #[doc(alias = "BRDGDEL")]
     pub fn remove(&self, id: PortId) {
         let mut ports = self.0.ports.write();
@@ -232,8 +230,8 @@ impl Bridge {
         self.0.counters.port_gone.add(waited);
     }
 
-    /// Takes in frames that a port's device received, within `budget`, and sends each to its ports. Says
-    /// whether more may be waiting. A port whose device is gone is removed.
+    /// Takes in frames that a port's device received, within `budget`, and sends each to its ports. Returns whether
+    /// more may be waiting. A port whose device is gone is removed.
     ///
     /// # Errors
     /// The device is gone or broken, or there is no such port.

@@ -1,9 +1,9 @@
 //! A device that writes the frames that pass through it to a pcapng file, which Wireshark opens.
 //!
-//! It is attached in the place of the device it is around, and writes to a file or pipe.
+//! It is attached instead of the device that it wraps, and writes to a file or pipe.
 //!
-//! Frames are written as they are: a segment of 64 KiB appears as one, and a checksum that is left to
-//! the device appears unfinished, as tcpdump shows them on a machine with offloads.
+//! Frames are written unchanged: a segment of 64 KiB appears as one frame, and a checksum that is left to the device
+//! appears unfinished, as in tcpdump on a machine with offloads.
 //!
 //! Invariants: frames of one direction of one queue are in order; a failing writer stops the capture, never
 //! the traffic. Frames that could not be written are counted ([`Capture::lost`]).

@@ -10,20 +10,19 @@
 //!                       wakes the thread that takes packets in: see [`Input`]
 //! ```
 //!
-//! Packets change hands as they are: a segment of 64 KiB with its checksum undone passes in one piece,
-//! and no byte is copied or looked at. A batch is put under one lock and taken in O(1).
+//! Packets pass unchanged: a segment of 64 KiB with its unfinished checksum passes in one piece, and no byte is copied
+//! or read. A batch is put under one lock and taken in O(1).
 //!
-//! An [`EpairEnd`] is made, attached, moved to another stack, and destroyed while both stacks run. The
-//! stack holds a [`Plug`] of it, good for one attachment: a thread that is still inside of the
-//! stack that the end has left can neither receive nor transmit with it.
+//! An [`EpairEnd`] can be made, attached, moved to another stack, and destroyed while both stacks run. The stack holds
+//! a [`Plug`] of it, which is valid for one attachment: a thread that is still inside of the former stack can neither
+//! receive nor transmit with it.
 //!
-//! Invariants: no packet waits for a plug that is out; an end that is dropped closes the cable, and the
-//! other end reports it once it has given out the packets sent before. A cable holds stacks by weak
-//! references only, and wakers only while an end is plugged in: stacks end though they are joined.
-//! Every packet that was sent is received, or counted: by the sender (no room, no other end), by the
-//! stack that was left (came too late), or by the cable ([`EpairEnd::stats`]).
-//! Locks: each direction's queue, and a plug's kept packets (both IFQUEUE); never two.
-//! Source: seed 003; the two-ring schemes that this is better than are in the laboratory.
+//! Invariants: no packet waits for a detached plug; dropping an end closes the cable, and the other end reports that
+//! after the packets sent before. A cable has only weak references to stacks, and wakers only while an end is attached,
+//! so joined stacks can end. Every sent packet is received, or counted as lost: by the sender (no room, no other end),
+//! by the stack that was left (too late), or by the cable ([`EpairEnd::stats`]). Locks: each direction's queue, and a
+//! plug's kept packets (both IFQUEUE); never two. Source: seed 003; the two-ring schemes that this is better than are
+//! in the laboratory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -117,9 +116,9 @@ pub struct EpairEnd {
     pub(crate) mac: Option<MacAddr>,
 }
 
-/// Where an end is attached.
+/// The owner to which an end is attached.
 pub(crate) trait Attachment: fmt::Debug + Send + Sync {
-    /// Takes the end out of there, if that still exists.
+    /// Detaches the end, if its owner still exists.
     fn detach(&self);
 }
 
@@ -136,7 +135,7 @@ impl Attachment for BridgePort {
 }
 
 impl EpairEnd {
-    /// Makes a pair; neither end is anywhere yet.
+    /// Makes a pair; neither end is attached yet.
     #[doc(alias = "epair_clone_create")]
     pub fn pair(config: EpairConfig) -> (Self, Self) {
         let queue = || WorkQueue::new(&CABLE, config.queue_max);
@@ -165,16 +164,16 @@ impl EpairEnd {
         Ok(port)
     }
 
-    /// Takes this end out of its stack, or bridge. Packets that wait for it, and that the other end sends until it is
-    /// attached again, are dropped and counted. Wakers are let go of.
+    /// Detaches this end from its stack or bridge. Packets that wait for it, and those that the other end sends until
+    /// it is attached again, are dropped and counted. Wakers are dropped.
     pub fn detach(&mut self) {
         if let Some(attachment) = self.attachment.take() {
             attachment.detach();
         }
     }
 
-    /// Plugs this end in, for a driver of one's own, or to wrap the device before it is attached by
-    /// hand. The plug before it is void.
+    /// Makes a new plug, for a program's own driver, or to wrap the device before attaching it. The previous plug
+    /// becomes void.
     pub fn plug(&self) -> Plug {
         Plug::new(&self.cable, self.side, false)
     }

@@ -1,17 +1,16 @@
-//! A pair of devices in memory: frames into one end come out of the other. Ends that are to come, go
-//! and move while stacks run are an [`epair`](super::epair)'s.
+//! A pair of devices in memory: frames into one end come out of the other. Use an [`epair`](super::epair) if ends must
+//! be attached, moved and removed while stacks run.
 //!
 //! ```text
 //!   Pipe a --transmit--> queue a->b --receive--> Pipe b
 //!   Pipe a <--receive--- queue b->a <--transmit- Pipe b
 //! ```
 //!
-//! Packets change hands as they are: with the capabilities [`Capabilities::whole`] a 64 KiB segment
-//! and its unfinished checksum pass in one piece, and no byte is copied or looked at.
+//! Packets pass unchanged: with the capabilities [`Capabilities::whole`] a 64 KiB segment and its unfinished checksum
+//! pass in one piece, and no byte is copied or read.
 //!
-//! Invariants: a queue holds at most 4096 packets; when one end is gone, the other takes no
-//! more and, once it has read all sent frames, says so.
-//! Locks: each direction's queue (IFQUEUE); never both.
+//! Invariants: a queue holds at most 4096 packets; when one end is gone, the other takes no more, and returns an error
+//! once it has read all sent frames. Locks: each direction's queue (IFQUEUE); never both.
 
 use std::io;
 use std::sync::Arc;

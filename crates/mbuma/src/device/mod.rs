@@ -1,4 +1,4 @@
-//! Devices: where frames come from and go to, in batches of packets.
+//! Devices: sources and sinks of frames, in batches of packets.
 //!
 //! The thread that drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) receives, the interface
 //! transmits. A device calls the system, or another stack.
@@ -88,7 +88,7 @@ impl Capabilities {
     }
 }
 
-/// How much one poll may take in before others get their turn.
+/// How much one poll may take in before other work has its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Frames.
@@ -112,7 +112,7 @@ pub trait Device: Send + Sync + Debug {
         None
     }
 
-    /// Appends frames that arrived to `rx`, within `budget`. Says whether more may be waiting.
+    /// Appends arrived frames to `rx`, within `budget`. Returns whether more may be waiting.
     ///
     /// # Errors
     /// The device is gone or broken; "nothing there now" is `Ok(false)`.
@@ -124,24 +124,24 @@ pub trait Device: Send + Sync + Debug {
         Vec::new()
     }
 
-    /// The stack has let go of the device, which is not asked for frames any more. Drops those that
-    /// wait to be received, and says how many they were.
+    /// The stack has detached the device, and will not receive from it any more. Drops the frames that wait to be
+    /// received, and returns their number.
     fn detached(&self) -> usize {
         0
     }
 
-    /// Sends frames, in order. Those for which there is no room now are left in `tx`; those that it
-    /// refuses for good are dropped, and their number is returned.
+    /// Sends frames in order. Frames without room stay in `tx`; frames that the device refuses for good are dropped,
+    /// and their number is returned.
     ///
     /// # Errors
     /// The device is gone or broken.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize>;
 
-    /// When the device has frames to pass on, in either direction, though none came: the stack then receives from it
-    /// and transmits to it, with an empty queue if it has nothing. `None`, as for most devices: never.
+    /// The time at which delayed frames of the device are due, in either direction: the stack then receives from it and
+    /// transmits to it, with an empty queue if it has no frame. `None`, as for most devices: never.
     ///
-    /// Asked after each batch, and before each sleep, with locks held: it takes none itself, and is the same under
-    /// Giant.
+    /// The stack calls this after each batch, and before each sleep, with locks held: it must take none, and is called
+    /// with or without Giant.
     fn next_deadline(&self) -> Option<Time> {
         None
     }

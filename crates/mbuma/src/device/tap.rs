@@ -303,7 +303,7 @@ impl AsFd for Tap {
     }
 }
 
-/// Tells "nothing to read now" from an error. A descriptor that is at its end is no TAP device.
+/// Distinguishes "no frame now" from an error. A descriptor at its end is no TAP device.
 fn nothing_is_none(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match read {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -313,8 +313,8 @@ fn nothing_is_none(read: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Whether a read or a write failed because there is no device any more. EIO is not such an error: it says that
-/// the interface is not up, which it may become.
+/// Whether a read or a write failed because the device is gone. EIO is not such an error: it means that the interface
+/// is down, which may change.
 fn is_gone(error: &io::Error) -> bool {
     let gone = [
         libc::EBADF,
@@ -343,8 +343,8 @@ fn put_back(tx: &mut Mbufq, packet: Packet) {
     *tx = all;
 }
 
-/// Empties the list and keeps its storage: nothing is left that could outlive its borrows, and
-/// elements of the same layout are collected in place.
+/// Empties the list and keeps its storage. No element is left that could outlive its borrows, and elements of the same
+/// layout are collected in place.
 pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
     slices.clear();
     slices

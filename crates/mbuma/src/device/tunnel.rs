@@ -1,4 +1,4 @@
-//! A device without Ethernet, whose packets a program gives and takes: the inner end of a VPN, of a proxy, of a channel.
+//! A device without Ethernet whose packets a program provides and takes: the inner end of a VPN, a proxy or a channel.
 //!
 //! ```text
 //!   stack --transmit--> [TunnelDevice] ==queue==> TunnelEnd::take ---> the program's tunnel
@@ -8,8 +8,8 @@
 //! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. What a program
 //! gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a runtime takes them in; a program that drives the stack itself polls the interface.
 //!
-//! Invariants: each direction holds 4096 packets at most; what is given beyond is refused.
-//! Locks: the queues' (IFQUEUE), none held over a waker or a system call.
+//! Invariants: each direction holds at most 4096 packets; more are refused. Locks: the queues' (IFQUEUE), none held
+//! over a waker or a system call.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -79,10 +79,11 @@ impl TunnelDevice {
 }
 
 impl TunnelEnd {
-    /// Gives the stack a packet, which is copied. It is dropped, as one on a wire, if it finds no buffer or no place: false.
+    /// Gives the stack a copy of a packet. Returns false if it is dropped, as on a wire, because there is no buffer or
+    /// no room.
     ///
     /// # Errors
-    /// The stack has let go of the device.
+    /// The stack has detached the device.
     pub fn give(&self, packet: &[u8]) -> io::Result<bool> {
         match Packet::from_slice(&self.pool, packet, 0) {
             Ok(packet) => self.give_packet(packet),
@@ -105,7 +106,7 @@ impl TunnelEnd {
     /// The oldest packet that the stack sends, if there is one.
     ///
     /// # Errors
-    /// The stack has let go of the device, and all that it sent was taken.
+    /// The stack has detached the device, and all sent packets were taken.
     pub fn take(&self) -> io::Result<Option<Packet>> {
         let mut one = Mbufq::new();
         let budget = Budget {

@@ -1,11 +1,10 @@
 //! A device around another that is not MP-safe: each call of it is made under Giant.
 //!
-//! For code that has no Giant of its own, as a [bridge](super::bridge), whose port it is. A stack needs none of
-//! this: it is [told](crate::IfConfig::mp_safe).
+//! For code without a Giant of its own, such as a [bridge](super::bridge) whose port it is. A stack needs no wrapper:
+//! it has [`mp_safe`](crate::IfConfig::mp_safe).
 //!
-//! Invariants: one thread at a time is in the device, and none while another is in anything that needs the same
-//! Giant. Locks: Giant, with nothing held before; the device may take others inside.
-//! Source: seed 002, IFF_NEEDSGIANT.
+//! Invariants: one thread at a time is in the device, and none while another is in a component that needs the same
+//! Giant. Locks: Giant, with nothing held before; the device may take others inside. Source: seed 002, IFF_NEEDSGIANT.
 
 use std::io;
 use std::sync::Arc;

@@ -72,8 +72,8 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// Leaves the checksum to the device or code that sends the frame on, if it is TCP's or UDP's behind an Ethernet and an IP
-    /// header.
+    /// Leaves the checksum to the device or code that forwards the frame, if it is that of TCP or UDP after an Ethernet
+    /// and an IP header.
     fn mark_partial_checksum(self, meta: &mut PktHdr) {
         let csum = match usize::from(self.csum_offset) {
             TcpHeader::CHECKSUM_OFFSET => Csum::TCP,
@@ -89,7 +89,7 @@ impl VnetHeader {
 
     /// Payload bytes of each segment that was merged into this frame; 0 if it is one.
     ///
-    /// A machine may write any size here, and each segment costs work: the bounds are those of Linux.
+    /// A machine may write any size here, and each segment costs work, so the bounds are those of Linux.
     fn segment_size(self, frame_len: usize) -> Result<u16, BadVnetHeader> {
         let size = usize::from(self.gso_size);
         match self.gso_type & !GSO_ECN {
@@ -106,7 +106,7 @@ impl VnetHeader {
         usize::from(self.csum_start) + usize::from(self.csum_offset) + 2
     }
 
-    /// The work that the other side has to do to this frame.
+    /// The work on this frame that is left to the other side.
     pub(super) fn of(frame: &Packet) -> Self {
         let meta = frame.header();
         let csum_offset = match meta.csum {
@@ -146,7 +146,7 @@ fn is_ip6(frame: &Packet) -> bool {
     frame.copy_to(l3, &mut first) && first[0] >> 4 == 6
 }
 
-/// Whether a segment's first piece alone is to carry CWR, which the device has to know.
+/// Whether only a segment's first piece may carry CWR, which the device must know.
 fn has_cwr(frame: &Packet, l4: u16) -> bool {
     let mut flags = [0];
     frame.copy_to(usize::from(l4) + TCP_FLAGS_OFFSET, &mut flags)

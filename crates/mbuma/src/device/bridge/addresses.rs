@@ -1,9 +1,9 @@
-//! Which port a station is behind, as far as it has spoken lately.
+//! The ports of the stations that have sent frames lately.
 //!
-//! Invariants: at most `max` entries; only addresses of single stations; none of a port that was
-//! removed. A full table learns no new address until one was silent for a lifetime: a station that floods it with
-//! made-up sources costs the bridge floods, not memory, and evicts no known station.
-//! Locks: none. Sources: IEEE 802.1D sections 7.8 and 7.9.
+//! Invariants: at most `max` entries; only addresses of single stations; none of a port that was removed. A full table
+//! learns no new address until an entry was silent for a lifetime: a station that sends many forged sources causes
+//! flooding, but uses no more memory and evicts no known station. Locks: none. Sources: IEEE 802.1D sections 7.8 and
+//! 7.9.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use wire::MacAddr;
 
 use super::{BridgeConfig, PortId};
 
-/// How often a full table is looked through for stations that have been silent.
+/// How often a full table is searched for silent stations.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Addresses {
     entries: HashMap<MacAddr, Station, SeededState>,
     max: usize,
     lifetime: Duration,
-    /// A full table is not looked through again before this.
+    /// The time before which a full table is not searched again.
     next_sweep: Time,
 }
 
@@ -41,7 +41,7 @@ impl Addresses {
         }
     }
 
-    /// A station spoke at `port`. Nothing is learnt of a source that can't be one station's.
+    /// Learns that a station is at `port`. A source that can't be a single station's is ignored.
     #[doc(alias = "bridge_rtupdate")]
     pub(super) fn learn(&mut self, mac: MacAddr, port: PortId, now: Time) {
         if !mac.is_unicast() {

@@ -1,7 +1,7 @@
 //! One batch of frames that came in at one port: their senders are learnt, and each goes to its ports.
 //!
-//! The thread locks the addresses once a batch; then it puts frames into a row a port, and gives each port its row,
-//! in the order of ports. So frames of one flow keep their order.
+//! The thread locks the addresses once for a batch; then it sorts the frames into one queue for each port, and sends
+//! each port its queue, in the order of ports. So frames of one flow stay in order.
 //!
 //! Locks: the addresses (ARP), not while a device is called.
 
@@ -68,7 +68,7 @@ impl<'b> Switching<'b> {
         self.send();
     }
 
-    /// Looks at a frame by itself; gives back those that go on.
+    /// Checks each frame by itself; returns the valid ones.
     fn check(&self, mut frame: Packet) -> Option<(Packet, EtherHeader)> {
         let counters = &self.bridge.counters;
         let header = frame
@@ -117,7 +117,7 @@ impl<'b> Switching<'b> {
         match known {
             None => Way::Flood,
             Some(id) if id == self.from.id => Way::Nowhere,
-            // A port that was added meanwhile is not in our list: as if nothing were known yet.
+            // A port that was added meanwhile is not in our list, so its stations count as unknown.
             Some(id) => {
                 let at = self.ports.iter().position(|port| port.id == id);
                 at.map_or(Way::Flood, Way::Port)
@@ -161,7 +161,7 @@ impl<'b> Switching<'b> {
         }
     }
 
-    /// Gives each port its row.
+    /// Sends each port its frames.
     fn send(&mut self) {
         witness::assert_none("a device's transmit");
         let rows = std::mem::take(&mut self.rows);
@@ -182,7 +182,8 @@ impl<'b> Switching<'b> {
             self.finish(port, frame, &mut ready);
         }
         let given = ready.len();
-        // Frames that a full device leaves are lost, as on a wire; one that is gone is removed when it is polled.
+        // Frames that a full device does not take are lost, as on a wire; a device that is gone is removed when it is
+        // polled.
         let refused = port.device.transmit(&mut ready).unwrap_or(0) + ready.len();
         counters.refused.add(refused as u64);
         counters.sent.add(given.saturating_sub(refused) as u64);

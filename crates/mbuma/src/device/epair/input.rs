@@ -1,7 +1,7 @@
-//! Which thread takes in the packets that arrive at an end of an epair.
+//! Selects the thread that takes in the packets that arrive at an end of an epair.
 //!
-//! Invariants: a driver refers to its stack, or bridge, weakly, and comes back until the cable says that nothing
-//! waits; a driver whose interface is gone stops. Locks: none.
+//! Invariants: a driver has a weak reference to its stack or bridge, and runs until no packet waits; a driver whose
+//! interface is gone stops. Locks: none.
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -11,9 +11,9 @@ use kern::{Task, Taskqueue};
 /// Which thread takes in the packets that arrive, and how.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// The transmitting thread itself, at the end of its batch, when it holds no lock. No thread is
-    /// needed, and a run in virtual time stays the same each time. How deep it goes is bounded: an end
-    /// that is being run, or is transmitting, only has packets queued.
+    /// The transmitting thread itself, at the end of its batch, when it holds no lock. No other thread is needed, and a
+    /// run in virtual time is reproducible. The depth of calls is bounded: for an end that is receiving or
+    /// transmitting, packets are only queued.
     Direct,
     /// A task on this queue, one batch a run, so that other tasks get their turns. Runs on whichever
     /// thread runs the queue, one at a time.
@@ -25,12 +25,12 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether the receiving thread need not check again before a sender wakes it.
+    /// Whether the receiving thread may wait for a sender's wakeup without another check.
     pub(super) fn rests(&self) -> bool {
         matches!(self, Self::Polled(_))
     }
 
-    /// The waker that the other end calls. `run` takes in one batch, and says whether to come back.
+    /// The waker that the other end calls. `run` takes in one batch, and returns whether to run again.
     pub(crate) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
         match self {
             Self::Direct => Arc::new(Direct(run)).into(),

@@ -1,8 +1,8 @@
-//! A stack's hold on an end of an epair, from one attachment to its end.
+//! A stack's handle of an epair's end, valid for one attachment.
 //!
-//! Invariants: a plug that is out receives nothing and transmits nothing. Packets that were taken
-//! off the cable and did not fit the budget are kept here, first in line; a plug that is out keeps nothing.
-//! Locks: `kept` (IFQUEUE); never with the cable's.
+//! Invariants: a detached plug neither receives nor transmits. Packets that were taken off the cable and did not fit
+//! the budget are kept here, before all others; a detached plug keeps none. Locks: `kept` (IFQUEUE); never with the
+//! cable's.
 
 use std::io;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Plug {
         *kept = rest;
     }
 
-    /// Takes the plug out; says how many packets that waited for it are lost.
+    /// Detaches the plug; returns the number of packets that waited for it and are lost.
     fn pull(&self) -> usize {
         let kept = {
             let mut kept = self.kept.lock();
@@ -113,7 +113,7 @@ impl Device for Plug {
         Capabilities::whole(self.cable.config.mtu)
     }
 
-    /// As long as it says that there may be more, come back: no waker need be called.
+    /// While this returns true, the caller must call again: no waker will be called.
     #[doc(alias = "epair_tx_start_deferred")]
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
         let (mut row, more) = self.next_row()?;
@@ -149,7 +149,7 @@ impl Device for Plug {
                 waker.into_iter().for_each(Waker::wake);
                 Ok(0)
             }
-            // The other end is not plugged in: a cable that ends in the air.
+            // The other end is not attached.
             PutOutcome::Away => Ok(row.take_all().len()),
             PutOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         };

@@ -1,16 +1,15 @@
-//! A device around another that treats frames as a bad link does, in both directions.
+//! A device around another that emulates a bad link in both directions.
 //!
 //! ```text
 //!   the other device --receive--> [emulator, delay queue] --receive--> stack
 //!   the other device <--transmit- [emulator, delay queue] <--transmit- stack
 //! ```
 //!
-//! Frames wait here until their times. The stack asks for the next of these times ([`Device::next_deadline`]) with its other
-//! deadlines, and then receives and transmits again: so the stack's driver drives the link, and time is the
-//! stack's clock.
+//! Frames wait here until their times. The stack adds the next of these times ([`Device::next_deadline`]) to its
+//! deadlines, and then receives and transmits again: so the stack's driver drives the link, by the stack's clock.
 //!
-//! Queue and loss are meant for frames of the MTU. So this device tells the stack that it has no offloads. It
-//! cuts large segments that the other device receives, and finishes their checksums, before they enter the link.
+//! The queue and losses apply to frames of the MTU. So this device offers no offloads to the stack. It cuts large
+//! segments that the wrapped device receives, and finishes their checksums, before they enter the link.
 //!
 //! Invariants: each direction holds at most [`HELD_MAX`] bytes of buffers; a frame beyond is dropped as
 //! if the queue were full. The link counts lost frames ([`Impaired::counts`]); the stack does not, for it never
@@ -286,7 +285,7 @@ impl LinkFrame for Carried<'_> {
         }
         self.packet.copy_to(at, &mut byte);
         byte[0] ^= 1 << (bit % 8);
-        // Nothing is known of its checksums any more.
+        // Its checksums count as unverified from now on.
         self.packet.header_mut().csum = Csum::empty();
         self.packet.write_at(at, &byte).is_ok()
     }

@@ -121,7 +121,8 @@ impl<D: Device> Capture<D> {
         }
     }
 
-    /// Frames that passed but could not be written down, because the writer failed.
+    /// Frames that passed but could not be written down, because the writer failed: all those of the batch in which it
+    /// failed, and all later ones.
     pub fn lost(&self) -> u64 {
         self.book.lost.get()
     }
@@ -131,16 +132,19 @@ impl<D: Device> Capture<D> {
         let mut file = self.book.file.lock();
         // Read under the lock: stamps in the file do not go back, whichever queue a frame is of.
         let now = self.clock.now();
-        let mut any = false;
+        let (mut buffered, mut lost) = (0, 0);
         for frame in frames {
-            any = true;
             let stamp = self.epoch + (now - Time::ZERO);
-            if file.write(frame, stamp, direction).is_err() {
-                self.book.lost.inc();
+            match file.write(frame, stamp, direction) {
+                Ok(()) => buffered += 1,
+                Err(_) => lost += 1,
             }
         }
-        if any {
-            file.flush();
+        if buffered > 0 && !file.flush() {
+            lost += buffered;
+        }
+        if lost > 0 {
+            self.book.lost.add(lost);
         }
     }
 }
@@ -173,14 +177,11 @@ impl File {
         written.map(|_| ())
     }
 
-    fn flush(&mut self) {
-        if self
-            .writer
-            .as_mut()
-            .is_some_and(|w| w.get_mut().flush().is_err())
-        {
-            self.writer = None;
-        }
+    /// Whether the frames since the last flush are in the file.
+    fn flush(&mut self) -> bool {
+        let mut writer = self.writer.take();
+        self.writer = writer.take_if(|w| w.get_mut().flush().is_ok());
+        self.writer.is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 //! | the connection | until | else |
 //! |---|---|---|
 //! | waits for a request | [`IDLE_MAX`]; the first one [`HEAD_MAX_TIME`] | it ends |
+//! | the same, and has not delivered its last response | [`IDLE_MAX`] or more, with [`STALL_MAX`] in which the client takes nothing | a reset |
 //! | has part of a head | [`HEAD_MAX_TIME`] since its first byte, however many follow | 408, and it ends |
 //! | waits for a thread that looks for the file | it is found, or not | |
 //! | sends | [`STALL_MAX`] in which the client takes nothing, and no disk is waited for | a reset |
@@ -267,10 +268,10 @@ impl WebConnection {
     fn finish(&mut self, shared: &mut Shared) {
         self.log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
+        self.taken = self.taken_now();
         if last {
             self.stream.end();
             self.phase = WebPhase::Ends;
-            self.taken = self.taken_now();
             let delivered = self.taken.1 == 0;
             self.set_deadline(shared, if delivered { LINGER_MAX } else { STALL_MAX });
         } else {
@@ -426,7 +427,7 @@ impl WebConnection {
     /// Patience has ended.
     fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
         match self.phase {
-            WebPhase::Idle => Ok(WebNext::Close),
+            WebPhase::Idle if self.stream.send_queue() == 0 => Ok(WebNext::Close),
             WebPhase::Head => {
                 self.logged = self.logs.then(LoggedRequest::of_none);
                 self.conversation.close();
@@ -443,13 +444,14 @@ impl WebConnection {
                 self.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
-            WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
+            WebPhase::Idle | WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
                 self.note_progress(shared);
                 self.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
             WebPhase::Ends if self.stream.send_queue() == 0 => Ok(WebNext::Close),
-            WebPhase::Sends | WebPhase::Ends => {
+            // Without an owner the connection would keep the bytes for as long as the client's TCP answers.
+            WebPhase::Idle | WebPhase::Sends | WebPhase::Ends => {
                 self.log();
                 Err(SocketError::TimedOut.into())
             }

@@ -283,3 +283,31 @@ fn requests_of_one_round_are_answered_each_with_its_own_part() {
         assert_eq!(body, "012345678".get(n..), "{answer}");
     }
 }
+
+#[test]
+fn a_client_that_stops_reading_a_response_keeps_no_connection() {
+    // Breaks when a connection is closed while its client takes nothing of a response that is all in the send buffer: without
+    // an owner it keeps its bytes, and a place among the stack's connections, for nine minutes more.
+    const LEN: u64 = 1_500_000;
+    let mut bench = SiteBench::new("unread");
+    fs::write(bench.dir.join("ten"), vec![b'x'; LEN as usize]).expect("our directory");
+    let client = bench.connect();
+    bench.run();
+    let request = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(client.send(request), Ok(request.len()));
+    let begin = Instant::now();
+    while bench.server.shared.counters.http_bytes < LEN {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no response");
+        bench.run();
+        std::thread::yield_now();
+    }
+    let unread = |bench: &SiteBench| bench.server.shared.stack.connections();
+    assert!(
+        unread(&bench)
+            .iter()
+            .any(|(_, _, info)| info.send_queue > 0)
+    );
+    (0..120).for_each(|_| bench.pass(Duration::from_secs(1)));
+    assert_eq!(client.error(), Some(SocketError::Reset));
+    assert_eq!(unread(&bench).len(), 0);
+}

@@ -1,5 +1,5 @@
-//! Fifth step: the acknowledgement. It frees data of the send buffer, updates the send window, and tells loss recovery what
-//! arrived.
+//! Fifth step: the acknowledgement. It frees data of the send buffer, updates the send window, and reports arrivals to
+//! loss recovery.
 //!
 //! Sources: RFC 9293 3.10.7.4, 5681 3.2, 6582, 5961 5.2.
 
@@ -46,7 +46,7 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
     closing(batch, t)
 }
 
-/// RFC 5961 5.2: an acknowledgement of what was never sent, or long gone, is not from our peer.
+/// RFC 5961 5.2: an acknowledgement of data that was never sent, or that is long gone, is not from our peer.
 fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.state == State::SynReceived {
         let ours = seg.ack.after(t.send.una) && seg.ack.at_or_before(t.send.nxt);
@@ -68,8 +68,8 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Continue(())
 }
 
-/// The peer is alive. Only a segment whose numbers are both acceptable shows that: else an attacker that guesses the addresses
-/// could keep a dead connection for ever.
+/// The peer is alive. Only a segment with an acceptable sequence number and acknowledgement shows that: otherwise an
+/// attacker that guesses the addresses could keep a dead connection for ever.
 fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
     t.conn.heard_at = batch.now;
     if std::mem::take(&mut t.conn.probes_unanswered) > 0 && t.timers.is_set(TcpTimer::Keepalive) {
@@ -80,16 +80,16 @@ fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// Whether the listener's program gets the connection later: it wants only those of clients that have sent something.
+/// Whether the listener's program gets the connection only after the client has sent data.
 fn waits_for_data(t: &Tcb, seg: &Segment) -> bool {
     let Some(place) = t.conn.accept.as_ref().filter(|_| seg.len() == 0) else {
         return false;
     };
-    // Those that wait are bounded as half-open ones are.
+    // The bound of half-open connections also bounds those that wait.
     t.conn.accept_delay().is_some() && !place.is_crowded()
 }
 
-/// A listener gets its connection; or not yet, when it has as many as it may.
+/// Gives the connection to its listener, unless the listener's queue is full.
 pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
     let Some(place) = &t.conn.accept else {
         return Continue(());
@@ -107,7 +107,7 @@ pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) ->
     Continue(())
 }
 
-/// The handshake is complete, and the user hears of it.
+/// The handshake is complete, and the user is woken.
 pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     t.conn.state = if t.send.fin_queued {
         State::FinWait1
@@ -137,7 +137,7 @@ pub(crate) fn syn_acked(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 /// New data is acknowledged, or the segment reports a loss.
 fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
     let new = seg.ack.after(t.send.una);
-    // SYN and FIN are no data: they open no window.
+    // SYN and FIN are no data and do not enlarge the window.
     let data_acked = seg.ack.min(t.write_seq());
     let bytes = if data_acked.after(t.send.buf_seq) {
         data_acked.since(t.send.buf_seq)
@@ -186,7 +186,7 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
     apply(batch, t, &outcome);
 }
 
-/// The congestion marks that the segment reports. One that acknowledges nothing new may have been overtaken, unless its
+/// The congestion marks that the segment reports. A segment that acknowledges nothing new may be an old one, unless its
 /// timestamp or its SACK blocks are newer.
 fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
     if !t.conn.ecn.is_on() {
@@ -246,14 +246,14 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
     }
     t.send.buf.trim_front(bytes as usize);
     t.send.buf_seq += bytes;
-    // A writer is woken when there is room worth a write, not at each acknowledgement.
+    // A writer is woken when there is enough room for a useful write, and not at each acknowledgement.
     if t.is_worth_a_write(was_full) && !planted(StackFault::LostWakeup) {
         t.due |= Due::WAKE_WRITER;
     }
 }
 
-/// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge data which it reported may have dropped it: that is judged
-/// sooner.
+/// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge data that it has reported may have dropped that data:
+/// then the time is shorter.
 fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
     const RENEGED_MIN: Duration = Duration::from_millis(10);
     let config = &batch.stack.tcp.config;
@@ -269,9 +269,9 @@ fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
     timers::keep_deadline(t);
 }
 
-/// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
-/// was cut off), no FIN, the same window, the highest acknowledgement so far. Answers to probes of a
-/// closed window look the same and mean nothing.
+/// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that was cut off), no
+/// FIN, the same window, the highest acknowledgement so far. Answers to probes of a closed window look the same, and do
+/// not indicate a loss.
 fn is_duplicate(batch: &Batch<'_>, t: &Tcb, seg: &Segment) -> bool {
     let is = seg.ack == t.send.una
         && t.flight() > 0
@@ -290,9 +290,9 @@ fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {
     u32::from(seg.window) << t.send.wscale
 }
 
-/// Only a segment that is not older than the last to do so may move the window. A peer's
-/// acknowledgements never go back, so the higher one is the newer; among equal ones the sequence
-/// number tells, as it was sent: a late duplicate must not pass for new once its data is cut off.
+/// Only a segment that is not older than the last one that moved the window may move it. A peer's acknowledgements
+/// never go back, so the higher one is newer; among equal ones the sequence number decides. It must be that of the
+/// segment as sent: otherwise a late duplicate would pass for new once its old data is cut off.
 fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let newer =
         seg.ack.after(t.send.wl2) || (seg.ack == t.send.wl2 && seg.start.at_or_after(t.send.wl1));
@@ -309,9 +309,9 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.persist_shift = 0;
         if was_closed {
             timers::progressed(batch, t);
-            // The peer did not take the probe: send it again. But send no more than that again: a peer without memory
-            // drops all data, closes its window and opens it at once, so that this would never end. The
-            // retransmission timer sends the rest.
+            // The peer did not take the probe: retransmit it, but nothing else. A peer without memory drops all data,
+            // closes its window and opens it at once, so that more retransmissions would never end. The retransmission
+            // timer sends the rest.
             if t.flight() <= 1 {
                 t.send.sent.mark_all_lost();
             }
@@ -335,7 +335,7 @@ fn closing(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
     match t.conn.state {
         State::FinWait1 => {
             t.conn.state = State::FinWait2;
-            // An orphan waits for the peer's FIN, but not for ever.
+            // An orphan waits for the peer's FIN only for a bounded time.
             let timeout = t.conn.asked().orphan_timeout(config);
             t.timers
                 .set(TcpTimer::Wait, t.conn.orphan.then(|| batch.now + timeout));
@@ -347,7 +347,7 @@ fn closing(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
             t.notify();
             return Break(Verdict::Delivered);
         }
-        // Only a repeated FIN comes here: acknowledge it and wait anew.
+        // This is a repeated FIN: acknowledge it and restart TIME-WAIT.
         State::TimeWait => {}
         _ => {}
     }

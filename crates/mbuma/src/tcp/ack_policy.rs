@@ -1,4 +1,4 @@
-//! When the receiver acknowledges: at once, or later, so that data of ours may carry the acknowledgement.
+//! Decides when the receiver acknowledges: at once, or delayed, so that data of ours may carry the acknowledgement.
 //!
 //! | arriving data | acknowledged |
 //! |---|---|
@@ -6,11 +6,11 @@
 //! | a full segment, of the first 16, or after a pause or a repair: the peer's window is small | at once |
 //! | any other, on a connection whose user answers | within the longest delay (RFC 1122 4.2.3.2) |
 //! | any other, after two delays that ended without an answer | within half a round trip |
-//! | before its turn, without SACK or with a near peer | at once, each (RFC 5681 4.2) |
-//! | before its turn, the fourth of a gap and later, with SACK | within 1 ms, one for all that it has room to report |
+//! | out of order, without SACK or with a near peer | at once, each (RFC 5681 4.2) |
+//! | out of order, the fourth of a gap and later, with SACK | within 1 ms, one for as many blocks as it has room for |
 //!
-//! A user that answers within the longest delay makes the connection *interactive*: then no full segment is
-//! acknowledged by itself. A delay that ends without an answer ends that.
+//! If the user answers within the longest delay, the connection becomes *interactive*: then a single full segment is
+//! not acknowledged at once. A delay that ends without an answer ends that mode.
 //!
 //! Locks: none; part of the connection. Sources: RFC 1122 4.2.3.2, RFC 5681 4.2, RFC 9293 3.8.6.3.
 
@@ -18,28 +18,28 @@ use std::time::Duration;
 
 use kern::Time;
 
-/// Segments that are acknowledged one by one at the beginning, after a pause and after a repair.
+/// Segments that are acknowledged one by one at the start, after a pause and after a repair.
 #[doc(alias = "TCP_MAX_QUICKACKS")]
 const QUICK_MAX: u8 = 16;
 
-/// So many delays without an answer tell that none is to be expected. One alone is a slow answer.
+/// After so many delays without an answer, none is expected. A single one may be a slow answer.
 const IN_VAIN: u8 = 2;
 
-/// Duplicate acknowledgements of a gap that are not held back: with so many a peer repairs (RFC 5681 3.2).
+/// Duplicate acknowledgements of a gap that are not delayed: after so many the peer begins its repair (RFC 5681 3.2).
 const DUPLICATES_AT_ONCE: u8 = 3;
 
-/// Duplicate acknowledgements that are held back at most.
+/// Duplicate acknowledgements at most that are delayed.
 #[doc(alias = "tcp_comp_sack_nr")]
 const HELD_MAX: u8 = 44;
 
-/// Changed blocks that are to be reported with the next acknowledgement, and not more: so many have room beside timestamps
-/// (RFC 2018 3). A block without room might never be reported, if others change meanwhile, and pass for a loss.
+/// Changed blocks that one acknowledgement can report beside timestamps (RFC 2018 3). If more change, a block without
+/// room might never be reported, because others change meanwhile, and the peer would take it for lost.
 const BLOCKS_MAX: usize = 3;
 
-/// How long they are held back: the tick of the timers. A peer from which a round trip takes less than
-/// [`FAR`] would notice.
+/// How long they are delayed: the tick of the timers. For a peer with a round trip of less than [`FAR`] that would be
+/// too long.
 const HOLD: Duration = kern::callout::TICK;
-/// A hold is at most a twentieth of the round trip.
+/// The delay is at most a twentieth of the round trip.
 const FAR: Duration = Duration::from_millis(20);
 
 /// The part of it that a connection keeps.
@@ -48,12 +48,12 @@ pub(crate) struct AckPolicy {
     /// Full segments that are acknowledged one by one.
     quick: u8,
     interactive: bool,
-    /// Delays that ended without data of ours, since there was some.
+    /// Delays that ended without data of ours, since we last sent data.
     in_vain: u8,
-    /// Duplicate acknowledgements of the gap that there is, and those held back since the last.
+    /// Duplicate acknowledgements of the present gap, and those delayed since the last one sent.
     duplicates: u8,
     held: u8,
-    /// Segments that came before their turn and were not answered yet, one by one.
+    /// Out-of-order segments that need an acknowledgement each, and have none yet.
     pub(crate) dup_acks_owed: u8,
     /// When data arrived last.
     data_at: Time,
@@ -67,16 +67,16 @@ pub(crate) enum AckDue {
     Within(Duration),
 }
 
-/// Data that arrived in its turn.
+/// Data that arrived in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InOrder {
     /// Bytes of the segment.
     pub(crate) len: u32,
     /// Bytes of a full segment of the peer.
     pub(crate) full: u32,
-    /// Bytes that are not acknowledged, these included.
+    /// Unacknowledged bytes, these included.
     pub(crate) unacknowledged: u32,
-    /// Nothing is missing before what is queued now.
+    /// The segment filled the last gap.
     pub(crate) filled_gap: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct InOrder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathTiming {
     pub(crate) rtt: Option<Duration>,
-    /// After such a pause the peer begins with a small window again: its retransmission timeout, as far as we know.
+    /// After such a pause the peer begins with a small window again: our estimate of its retransmission timeout.
     pub(crate) rto: Duration,
     /// The longest delay.
     pub(crate) delay_max: Duration,
@@ -103,7 +103,7 @@ impl AckPolicy {
         }
     }
 
-    /// Data arrived in its turn.
+    /// Data arrived in order.
     pub(crate) fn on_data(&mut self, data: InOrder, path: &PathTiming, now: Time) -> AckDue {
         let paused = now - self.data_at > path.rto;
         self.data_at = now;
@@ -129,7 +129,7 @@ impl AckPolicy {
         }
     }
 
-    /// Data arrived before its turn; so many blocks are to be reported by now.
+    /// Data arrived out of order; `blocks` are to be reported now.
     pub(crate) fn on_out_of_order(
         &mut self,
         sack: bool,
@@ -147,14 +147,14 @@ impl AckPolicy {
         AckDue::Within(HOLD)
     }
 
-    /// Data of ours goes, which carries an acknowledgement.
+    /// Data of ours is sent, and carries an acknowledgement.
     pub(crate) fn on_answer(&mut self, delay_max: Duration, now: Time) {
         if now - self.data_at < delay_max {
             (self.interactive, self.in_vain) = (true, 0);
         }
     }
 
-    /// A delay is over, and nothing has carried the acknowledgement.
+    /// The delay is over, and no data has carried the acknowledgement.
     pub(crate) fn on_delay_over(&mut self) {
         if std::mem::take(&mut self.held) > 0 {
             return;

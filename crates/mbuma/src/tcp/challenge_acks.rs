@@ -1,7 +1,7 @@
-//! How many challenge acknowledgements a connection may still send: a bounded number in a second.
+//! The rate limit of a connection's challenge acknowledgements: a bounded number in each second.
 //!
-//! Four bytes, as each connection has them: when the second began, in milliseconds modulo 2^24 (4.6 hours), and how many
-//! were sent in it. One that begins just as the milliseconds have come round counts what was sent then, at most.
+//! It has four bytes, because each connection has one: when the second began, in milliseconds modulo 2^24 (4.6 hours),
+//! and how many were sent in it. If the milliseconds have wrapped exactly, the old count may apply for one second more.
 //!
 //! Source: RFC 5961 section 7.
 
@@ -13,7 +13,7 @@ mod tests;
 /// Challenge acknowledgements a second and connection at most.
 const PER_SECOND: u32 = 10;
 
-/// The number that was sent, and since when.
+/// The number sent, and the start of the second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChallengeAcks(u32);
 
@@ -25,7 +25,7 @@ impl ChallengeAcks {
         Self((now.as_millis() as u32) << COUNT_BITS)
     }
 
-    /// Counts one more, if one more may be sent.
+    /// Counts one more; false if no more may be sent.
     pub(crate) fn take_one(&mut self, now: Time) -> bool {
         let begins = (now.as_millis() as u32) << COUNT_BITS;
         let (since, sent) = (self.0 >> COUNT_BITS << COUNT_BITS, self.0 & 0xff);

@@ -1,7 +1,7 @@
-//! SYN cookies: handshakes of which the listener remembers nothing, while its half-open connections are at their bound.
+//! SYN cookies: handshakes for which the listener keeps no state, while its half-open connections are at their bound.
 //!
-//! A forged SYN keeps a half-open connection for a minute. Beyond the bound a SYN is answered and forgotten. What the
-//! listener will need is in its initial sequence number, which the peer's acknowledgement brings back:
+//! A forged SYN occupies a half-open connection for a minute. Beyond the bound the listener answers a SYN and keeps
+//! nothing. All that it needs later is in its initial sequence number, which the peer's acknowledgement brings back:
 //!
 //! ```text
 //!    31                       8 7   6 5     2   1    0
@@ -15,15 +15,15 @@
 //! Timestamps need no bit: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
 //! peer without timestamps has no room for them; FreeBSD keeps them here.
 //!
-//! 1. A cookie is good in its slot of 64 s and in the next one. In that time the listener takes an acknowledgement for a
-//!    cookie; else a guess is not even looked at.
-//! 2. Each cookie is good once ([`Redeemed`]): a copy of the acknowledgement, or of the first data, that arrives when
-//!    the connection has ended already, does not open it again.
-//! 3. The SYN-ACK is never sent again. A peer whose acknowledgement is lost sends data, which does as well if it is the
-//!    first. Data that overtakes it does not have the peer's initial number: it is dropped without a reset, and the peer
-//!    sends it again.
+//! 1. A cookie is valid in its slot of 64 s and in the next one. Only in that time does the listener check
+//!    acknowledgements for cookies; at other times a guess has no effect.
+//! 2. Each cookie is valid once ([`Redeemed`]): a copy of the acknowledgement, or of the first data, that arrives after
+//!    the end of the connection does not open it again.
+//! 3. The SYN-ACK is never retransmitted. If the peer's acknowledgement is lost, its first data opens the connection.
+//!    Later data that arrives before that lacks the peer's initial number: it is dropped without a reset, and the peer
+//!    retransmits it.
 //!
-//! An interceptor has no cookies: its user decides before anything is answered.
+//! An interceptor has no cookies, because its user decides before the SYN is answered.
 //!
 //! Locks: `redeemed` (TASKQUEUE), with nothing taken inside.
 //! Sources: D. J. Bernstein, *SYN cookies* (1996); RFC 4987 3.6; FreeBSD's syncache.
@@ -53,30 +53,30 @@ use crate::ip;
 
 static REDEEMED: LockClass = LockClass::new("redeemed SYN cookies", order::TASKQUEUE);
 
-/// The maximum segment sizes that a cookie can tell: the largest that is not more than the peer's. IPv4's default, tunnels,
-/// Ethernet behind one more header, Ethernet.
+/// The maximum segment sizes that a cookie can encode: the largest one that is not more than the peer's is used. IPv4's
+/// default, tunnels, Ethernet behind one more header, Ethernet.
 const MSSES: [u16; 4] = [536, 1300, 1440, 1460];
 
 /// A slot of time, in seconds.
 const SLOT: u64 = 64;
 
-/// Bits that say what they mean; the others are the hash.
+/// Bits that encode values; the other bits are the hash.
 const PLAIN_BITS: u32 = 8;
 
-/// Cookies that are remembered for a slot at most: beyond that, a copy of an acknowledgement may open its connection
+/// Used cookies at most that are stored for a slot: beyond that, a copy of an acknowledgement may open its connection
 /// again.
 const REDEEMED_MAX: usize = 1 << 16;
 
-/// Makes cookies, and knows its own again.
+/// Makes cookies and verifies them.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     secret: KeyedHash,
-    /// The slot after that of the last cookie; 0: there was none.
+    /// The slot of the last cookie, plus one; 0: there was none.
     sent_until: AtomicU64,
     redeemed: Mutex<Redeemed>,
 }
 
-/// The cookies of two slots of time that have opened a connection.
+/// The cookies of two slots that have opened a connection.
 #[derive(Debug, Default)]
 struct Redeemed {
     slot: u64,
@@ -85,9 +85,9 @@ struct Redeemed {
 }
 
 impl Redeemed {
-    /// Remembers a cookie in this slot; false if it was known.
+    /// Stores a cookie of this slot; false if it was stored before.
     fn add(&mut self, cookie: u64, slot: u64) -> bool {
-        // A thread whose batch began in the slot before must not take the list back to that.
+        // A thread whose batch began in the previous slot must not move the list back to that slot.
         if slot > self.slot {
             let now = std::mem::take(&mut self.now);
             self.before = if slot == self.slot + 1 {
@@ -107,11 +107,11 @@ impl Redeemed {
     }
 }
 
-/// A cookie that was opened.
+/// The values of a valid cookie.
 #[derive(Debug, Clone, Copy)]
 struct Opened {
     syn: SynOptions,
-    /// The whole hash, which tells this cookie from others.
+    /// The whole hash, which identifies the cookie.
     id: u64,
 }
 
@@ -124,9 +124,9 @@ impl Cookies {
         }
     }
 
-    /// Whether a cookie may be on its way back.
+    /// Whether an acknowledgement of a cookie may still come.
     pub(crate) fn are_out(&self, now: Time) -> bool {
-        // Relaxed: a hint. A thread that misses it takes a handshake for a stray segment.
+        // Relaxed: a hint. A thread that misses the change treats the handshake as a stray segment.
         let until = self.sent_until.load(Ordering::Relaxed);
         until > 0 && slot_of(now) <= until
     }
@@ -147,7 +147,7 @@ impl Cookies {
         SeqNum((self.seal(ends, irs, slot, plain) as u32) << PLAIN_BITS | plain)
     }
 
-    /// The options that the SYN offered, if this is the cookie that it was answered with.
+    /// The options that the SYN offered, if this is a valid cookie.
     fn open(&self, ends: &Ends, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
         let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
         let this = slot_of(now);
@@ -165,7 +165,7 @@ impl Cookies {
         ((id as u32) << PLAIN_BITS | plain == cookie.0).then_some(Opened { syn, id })
     }
 
-    /// The keyed hash of all that a cookie is good for.
+    /// The keyed hash of everything that a cookie encodes.
     fn seal(&self, ends: &Ends, irs: SeqNum, slot: u64, plain: u32) -> u64 {
         let mut all = [0; ENDS_MAX + 16];
         let len = ends.with_bytes(|bytes| {
@@ -179,7 +179,7 @@ impl Cookies {
         self.secret.hash(&all[..len + 16])
     }
 
-    /// Takes a cookie; false if it was taken before.
+    /// Redeems a cookie; false if it was redeemed before.
     fn redeem(&self, cookie: Opened, now: Time) -> bool {
         self.redeemed.lock().add(cookie.id, slot_of(now))
     }
@@ -189,7 +189,7 @@ fn slot_of(now: Time) -> u64 {
     now.as_millis() / 1000 / SLOT
 }
 
-/// Answers a SYN beyond the bound, and forgets it.
+/// Answers a SYN beyond the bound, and keeps no state.
 #[doc(alias = "syncookie_generate")]
 pub(super) fn answer(
     batch: &mut Batch<'_>,
@@ -202,7 +202,8 @@ pub(super) fn answer(
         .cookies
         .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
     let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
-    // An acknowledgement without ECN's bits tells an AccECN server with cookies that it did not agree (RFC 9768 5.1).
+    // No ECN: the acknowledgement then lacks ECN's bits, which shows later that AccECN was not agreed on (RFC 9768
+    // 5.1).
     t.conn.ecn = Ecn::new(EcnMode::Off, false);
     let (tos, ttl) = asked.map_or((0, 0), |asked| asked.ip_fields());
     let flags = TcpFlags::SYN | TcpFlags::ACK;
@@ -221,13 +222,12 @@ pub(super) fn answer(
         may_fragment: false,
     };
     tcp.counters.cookies_sent.inc();
-    // If there is no buffer or route for it, the peer will ask again.
+    // If there is no buffer or route for the answer, the peer will retransmit.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
     Verdict::Delivered
 }
 
-/// Makes the connection whose cookie comes back with this segment, as if it had been half open all the time; the segment
-/// is its first one.
+/// Makes the connection of the cookie in this segment, as if it had been half open; the segment is its first one.
 #[doc(alias = "syncookie_expand")]
 pub(super) fn redeem(
     batch: &mut Batch<'_>,
@@ -242,7 +242,7 @@ pub(super) fn redeem(
         _ => return Verdict::Drop(DropReason::TcpNoCookie),
     };
     let Some(place) = queue.reserve_beyond(seg.ends) else {
-        // The user is slow. The peer takes the connection for made, and sends again.
+        // The backlog is full. For the peer the connection is established, so it will retransmit.
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
     if !tcp.cookies.redeem(opened, batch.now) {
@@ -261,7 +261,7 @@ pub(super) fn redeem(
     // As after the answer.
     output::syn_window(&mut t);
     t.send.syn_was_sent(batch.now);
-    // If the queue of the user fills up meanwhile, the connection is half open, as any other.
+    // If the user's queue fills up meanwhile, the connection stays half open, as any other.
     let again = t.send.rtt.expires(batch.now, &tcp.config);
     t.timers.set(TcpTimer::Rexmit, again);
     t.conn.accept = Some(place);
@@ -271,7 +271,7 @@ pub(super) fn redeem(
     }
 }
 
-/// The SYN that was forgotten, but for its window, which the acknowledgement tells anew.
+/// Reconstructs the SYN, except for its window, which the acknowledgement has anew.
 fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
     Segment {
         ends: ack.ends,

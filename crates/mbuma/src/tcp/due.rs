@@ -1,4 +1,4 @@
-//! The work of a connection's next turn, beside that which its sequence space tells.
+//! The work of a connection's next turn that does not follow from its sequence space.
 
 use bitflags::bitflags;
 
@@ -8,20 +8,20 @@ bitflags! {
     pub(crate) struct Due: u8 {
         /// An acknowledgement, now.
         const ACK = 1;
-        /// A byte (or an old one) into a closed window, or a keepalive.
+        /// A probe of a closed window with one byte, or a keepalive with an old byte.
         const PROBE = 1 << 1;
         /// A tail loss probe.
         const TAIL_PROBE = 1 << 2;
-        /// There is something to read, or an end.
+        /// There is data to read, or the end.
         const WAKE_READER = 1 << 3;
         /// The connection has just come into TIME-WAIT.
         const TIME_WAIT = 1 << 4;
-        /// A turn is put off to the end of a batch. It will find all that was changed before.
+        /// A turn is deferred to the end of a batch. It will find all earlier changes.
         const QUEUED = 1 << 5;
-        /// There is room to write, or an end.
+        /// There is room to write, or the end.
         const WAKE_WRITER = 1 << 6;
 
-        /// The user, or the splice in its place, is to be told.
+        /// The user, or the splice in its place, must be woken.
         const WAKE = Self::WAKE_READER.bits() | Self::WAKE_WRITER.bits();
         /// Something to send.
         const SEGMENT = Self::ACK.bits() | Self::PROBE.bits() | Self::TAIL_PROBE.bits();

@@ -9,19 +9,19 @@
 //!   data, CWR  --------------------------->             ... until CWR
 //! ```
 //!
-//! A SYN that goes again goes without ECN: a middlebox may have dropped it for its bits (RFC 3168 6.1.1.1). A SYN-ACK with
-//! both bits is that of a host that reflects what it does not know.
+//! A retransmitted SYN has no ECN bits, because a middlebox may have dropped the first one for them (RFC 3168 6.1.1.1).
+//! A SYN-ACK with both bits comes from a host that reflects unknown bits.
 //!
-//! The sender answers an echo once a window: its window shrinks, the next new data has CWR, and until something behind the
-//! begin of that data is acknowledged, further echoes are of the same window. [`recovery`](super::recovery) shrinks the
-//! window, and by how much [`cc`](super::cc) says (RFC 8511). A loss shrinks it too, and is told to the receiver likewise
-//! (RFC 3168 6.1.2).
+//! The sender reacts to an echo once in a window: it reduces its window and sends CWR with the next new data. Until the
+//! receiver acknowledges bytes of that data, further echoes belong to the same window. [`recovery`](super::recovery)
+//! reduces the window; [`cc`](super::cc) decides by how much (RFC 8511). After a loss the sender also reduces the
+//! window and sends CWR (RFC 3168 6.1.2).
 //!
-//! With AccECN (RFC 9768) the three flags are a counter instead of an echo ([`accurate`]). It is offered by AE, CWR and ECE
-//! together; a server that knows RFC 3168 alone answers with ECE, and both ends use that.
+//! With AccECN (RFC 9768) the three flags are a counter instead of an echo ([`accurate`]). AE, CWR and ECE together
+//! offer it; a server that knows only RFC 3168 answers with ECE, and both ends use that.
 //!
-//! Only new data is ECN-capable: neither a SYN, nor what is sent again, nor a probe, nor a segment without data
-//! (RFC 3168 6.1.1, 6.1.4 to 6.1.6).
+//! Only new data is ECN-capable: not SYNs, retransmissions, probes or segments without data (RFC 3168 6.1.1, 6.1.4 to
+//! 6.1.6).
 //!
 //! Locks: none; part of the connection. Sources: RFC 3168 section 6.1, RFC 9768 section 3.1.
 
@@ -44,28 +44,28 @@ const ACCURATE_TRIES: u8 = 1;
 /// The part of it that a connection keeps.
 #[derive(Debug)]
 pub(crate) struct Ecn {
-    /// Offered, or to be accepted, until the handshake is over; then agreed on.
+    /// During the handshake: offered, or acceptable. Afterwards: agreed on.
     on: bool,
-    /// AccECN is what this end offers.
+    /// This end offers AccECN.
     offers_accurate: bool,
-    /// Congestion was experienced, and the sender has not answered that it knows.
+    /// A mark arrived, and the sender has not confirmed it by CWR.
     echo: bool,
-    /// Where our own answer to an echo is.
+    /// The state of our reaction to an echo.
     answer: EcnAnswer,
-    /// Where the data begins that told of the answer.
+    /// The sequence number of the data that had CWR.
     answer_at: SeqNum,
     /// AccECN was agreed on, and not RFC 3168's echo.
     accurate: Option<Box<AccurateEcn>>,
 }
 
-/// Whether we, as the sender, have told of a smaller window.
+/// Whether we, as the sender, have announced a smaller window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EcnAnswer {
-    /// There is nothing to tell.
+    /// There is nothing to announce.
     None,
-    /// The window is smaller; the next new data will say so.
+    /// The window is smaller; the next new data will have CWR.
     Due,
-    /// The data that begins at `answer_at` has said so.
+    /// The data that begins at `answer_at` had CWR.
     Sent,
 }
 
@@ -77,7 +77,7 @@ pub(crate) const CAPABLE: u8 = 0b10;
 const CE: u8 = 0b11;
 
 impl Ecn {
-    /// Of a connection that this side begins, or of one that it answers.
+    /// The state of a connection that this side begins or answers.
     pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
         let on = match mode {
             EcnMode::Off => false,
@@ -94,7 +94,7 @@ impl Ecn {
         }
     }
 
-    /// Whether both ends have agreed on it; during the handshake, whether this one wants it.
+    /// Whether both ends have agreed on it; during the handshake, whether this end wants it.
     pub(crate) const fn is_on(&self) -> bool {
         self.on
     }
@@ -104,7 +104,7 @@ impl Ecn {
         self.accurate.as_deref()
     }
 
-    /// Whether a segment with these flags, which acknowledges nothing new, may tell of congestion.
+    /// Whether a segment with these flags that acknowledges nothing new may report congestion.
     pub(crate) fn may_tell(&self, flags: TcpFlags) -> bool {
         match &self.accurate {
             _ if !self.on => false,
@@ -113,7 +113,7 @@ impl Ecn {
         }
     }
 
-    /// An acknowledgement arrived. Its marks are `due` if the window did not shrink for them yet.
+    /// An acknowledgement arrived. Its marks are `due` if the window was not reduced for them yet.
     pub(crate) fn on_ack(&mut self, report: &EcnReport) -> MarkCount {
         if !self.on {
             return MarkCount::default();
@@ -135,7 +135,7 @@ impl Ecn {
         count
     }
 
-    /// The window has shrunk, for whatever reason.
+    /// The window was reduced, for any reason.
     pub(crate) fn reduced(&mut self) {
         if self.on {
             self.answer = EcnAnswer::Due;
@@ -159,7 +159,7 @@ impl Ecn {
         }
     }
 
-    /// New data is sent that begins at `seq`: the bits of its TCP header and of its IP header.
+    /// The bits of the TCP header and of the IP header of new data that begins at `seq`.
     pub(crate) fn on_new_data(&mut self, seq: SeqNum) -> (TcpFlags, u8) {
         if !self.on {
             return (TcpFlags::empty(), 0);
@@ -191,7 +191,7 @@ impl Ecn {
         self.accurate = accurate.then(|| Box::new(AccurateEcn::new(syn, mark)));
     }
 
-    /// The bits of a segment that is sent with these flags and `len` bytes of data; `tries`: its SYN was sent so often before.
+    /// The bits of a segment with these flags and `len` bytes of data; `tries`: how often its SYN was sent before.
     pub(crate) fn bits_of(&mut self, flags: TcpFlags, len: u32, tries: u8) -> TcpFlags {
         if !self.on {
             return TcpFlags::empty();
@@ -218,12 +218,13 @@ impl Ecn {
         }
     }
 
-    /// The option of a segment with room for `room` bytes of it: of a SYN-ACK that was sent `tries` times before, or of another one.
+    /// The AccECN option of a segment that has `room` bytes for it: a SYN-ACK that was sent `tries` times before, or
+    /// another segment.
     pub(crate) fn option(&mut self, room: usize, tries: u8) -> Option<AccEcnOption> {
         self.accurate.as_mut()?.option(room, tries)
     }
 
-    /// New data arrived, marked or not. True if the sender should learn of it at once.
+    /// New data arrived, marked or not. True if an acknowledgement must report it at once.
     pub(crate) fn on_data(&mut self, ce: bool, cwr: bool) -> bool {
         if self.accurate.is_some() {
             return false;
@@ -234,8 +235,8 @@ impl Ecn {
         self.echo && !before
     }
 
-    /// An acceptable segment arrived, of `packets` packets with `len` bytes of data and this mark each. True if the sender should
-    /// learn of it at once.
+    /// An acceptable segment arrived, of `packets` packets with `len` bytes of data each and this mark. True if an
+    /// acknowledgement must report it at once.
     pub(crate) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
         (self.accurate.as_mut()).is_some_and(|accurate| accurate.on_packets(mark, packets, len))
     }
@@ -244,7 +245,7 @@ impl Ecn {
 /// Whether a SYN-ACK with these bits agrees to an offer of AccECN: on ECN at all, and on AccECN (RFC 9768 table 2).
 fn of_answer(bits: TcpFlags) -> (bool, bool) {
     match () {
-        // A host without ECN; one that reflects what it does not know.
+        // A host without ECN; a host that reflects unknown bits.
         () if bits.is_empty() || bits == ACE => (false, false),
         () if bits == TcpFlags::ECE => (true, false),
         () => (true, true),

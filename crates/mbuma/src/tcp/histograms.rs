@@ -1,7 +1,7 @@
-//! Figures of connections at their end, as histograms: how far peers were, how large windows became, how much was sent again.
+//! Histograms of connections at their end: round trips, window sizes, retransmissions.
 //!
-//! A sum over all connections hides the few bad ones, and a look at those that are open misses the short ones. Each
-//! connection that measured a round trip counts once.
+//! A sum over all connections hides the few bad ones, and a list of open connections misses the short ones. Each
+//! connection that has measured a round trip counts once.
 //!
 //! Locks: none; each CPU counts for itself.
 
@@ -91,7 +91,7 @@ pub struct TcpHistogram {
     pub sum: f64,
 }
 
-/// What a connection counts for, if it has measured a round trip.
+/// The values of a connection that has measured a round trip.
 pub(crate) fn values(t: &Tcb) -> Option<Values> {
     let rtt = t.send.rtt.smoothed()?;
     let rtt = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);

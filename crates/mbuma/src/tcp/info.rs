@@ -18,18 +18,18 @@ pub struct TcpInfo {
     /// Smoothed round trip, once there was a sample (RFC 6298).
     #[doc(alias = "SRTT")]
     pub rtt: Option<Duration>,
-    /// How much round trips differ (RFC 6298).
+    /// The variation of round trips (RFC 6298).
     #[doc(alias = "RTTVAR")]
     pub rtt_variance: Duration,
     /// The smallest round trip of the last minutes, once there was a sample.
     pub min_rtt: Option<Duration>,
-    /// The retransmission timeout as it is now, backed off if it is (RFC 6298).
+    /// The present retransmission timeout, with its back-off (RFC 6298).
     #[doc(alias = "RTO")]
     pub timeout: Duration,
     /// The name of the congestion control algorithm.
     #[doc(alias = "TCP_CONGESTION")]
     pub congestion: &'static str,
-    /// The phase that the algorithm is in, if it has any with a name.
+    /// The phase of the algorithm, if it has named phases.
     pub congestion_phase: Option<&'static str>,
     /// Congestion window; in recovery, recovery's own.
     pub cwnd: u32,
@@ -37,14 +37,14 @@ pub struct TcpInfo {
     pub ssthresh: Option<u32>,
     /// The peer's window.
     pub snd_wnd: u32,
-    /// In the network, as far as is known: sent, and neither acknowledged nor reported nor found lost.
+    /// In the network: sent, and neither acknowledged, nor reported by SACK, nor considered lost.
     #[doc(alias = "pipe")]
     pub in_flight: u32,
     /// Reported by SACK blocks, and not yet acknowledged.
     pub sacked: u32,
-    /// Found lost, and not yet sent again.
+    /// Considered lost, and not yet retransmitted.
     pub lost: u32,
-    /// Sent again since the connection began.
+    /// Retransmitted since the connection began.
     pub retransmitted: u64,
     /// Delivered since the connection began, SYN and FIN included.
     pub delivered: u64,
@@ -57,17 +57,17 @@ pub struct TcpInfo {
     pub reordering: bool,
     /// Whether losses are being repaired.
     pub in_recovery: bool,
-    /// Both ends understand marks of congestion (RFC 3168); during the handshake, this one wants them.
+    /// Both ends support ECN (RFC 3168); during the handshake, this end wants it.
     #[doc(alias = "TCPI_OPT_ECN")]
     pub ecn: bool,
     /// The feedback of marks is AccECN's (RFC 9768).
     pub ecn_accurate: bool,
-    /// With AccECN: data is sent ECN-capable. It is not where the path was seen to change the marks or their counts.
+    /// With AccECN: data is sent ECN-capable. False if the path changes the marks or their counts.
     pub ecn_capable: bool,
-    /// With AccECN: packets that the peer says arrived with congestion experienced.
+    /// With AccECN: our packets that arrived with congestion experienced, according to the peer.
     #[doc(alias = "tcpi_delivered_ce")]
     pub ecn_delivered_ce: u32,
-    /// With AccECN: packets that arrived here so.
+    /// With AccECN: packets that arrived here with congestion experienced.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
     /// In the send buffer, acknowledged data gone.

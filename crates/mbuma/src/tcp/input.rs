@@ -19,13 +19,13 @@ use crate::ip::{self, Address, Addressed, IcmpError};
 pub(crate) enum Verdict {
     /// The connection used it.
     Delivered,
-    /// The connection had no use for it.
+    /// The connection dropped it.
     Drop(DropReason),
-    /// The same, and its sender is told with a reset.
+    /// The same, and its sender gets a reset.
     Reset(DropReason),
 }
 
-/// Takes in a packet that begins with its IP header.
+/// Handles a packet that begins with its IP header.
 pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addressed<'_, A>) {
     let mut seg = match Segment::parse(packet, from) {
         Ok(seg) => seg,
@@ -94,7 +94,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     }
 }
 
-/// Ends an attempt to connect; true, because the connection leaves the table in its turn.
+/// Ends an attempt to connect. Always true: the connection then leaves the table in its turn.
 fn abort_connect(t: &mut Tcb, error: SocketError) -> bool {
     t.close(Some(error));
     t.notify();

@@ -22,7 +22,7 @@ use crate::inet::Ends;
 use crate::ip::{self, DestScope};
 use crate::network;
 
-/// The queue of the listener or interceptor that a segment is for; and whether it is an interceptor's.
+/// The queue of the listener or interceptor for a segment; and whether it is an interceptor's.
 fn queue(
     batch: &Batch<'_>,
     seg: &Segment,
@@ -44,7 +44,7 @@ pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip::Received<'_>) 
     queue(batch, seg, ip).is_some()
 }
 
-/// Takes in a segment without a connection, or a SYN for `old`, which is in TIME-WAIT.
+/// Handles a segment without a connection, or a SYN for `old`, which is in TIME-WAIT.
 pub(crate) fn run(
     batch: &mut Batch<'_>,
     seg: &mut Segment,
@@ -72,7 +72,7 @@ pub(crate) fn run(
     open(batch, seg, ip, queue, intercepted, old)
 }
 
-/// Makes the connection: answered at once for a listener, held for an interceptor.
+/// Makes the connection: for a listener it is answered at once, for an interceptor it is held.
 fn open(
     batch: &mut Batch<'_>,
     seg: &Segment,
@@ -81,11 +81,11 @@ fn open(
     intercepted: bool,
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
-    // No answer would reach its sender, and an interceptor would open a connection elsewhere for it.
+    // No answer would reach its sender, and an interceptor would open a host connection in vain.
     if network::egress(batch.stack, seg.ends.peer()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
-    // The acknowledgement of a cookie would find the connection in TIME-WAIT, which is in the table still.
+    // No cookie: its acknowledgement would find the connection in TIME-WAIT, which is still in the table.
     let cookies = batch.stack.tcp.config.syn_cookies && !intercepted && old.is_none();
     if cookies && queue.is_crowded() {
         return cookies::answer(batch, seg, ip, queue.inherited());
@@ -117,7 +117,7 @@ fn open(
     Verdict::Delivered
 }
 
-/// The size of the segments for a peer that does not say one (RFC 9293 section 3.7.1).
+/// The segment size for a peer that announces none (RFC 9293 section 3.7.1).
 pub(crate) fn default_mss(ends: &Ends) -> u32 {
     const MSS6_DEFAULT: u32 = 1220;
     match ends {
@@ -148,7 +148,7 @@ pub(super) fn half_open(
     t
 }
 
-/// Puts a connection into the table; if there is no room, it gives its place in the queue up.
+/// Puts a connection into the table; if there is no room, its place in the queue is released.
 pub(super) fn admit(
     batch: &Batch<'_>,
     ends: Ends,
@@ -170,7 +170,7 @@ pub(super) fn admit(
 /// Gives the connection to the interceptor, whose program decides about it.
 fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = visit::begin(pcb);
-    // A thread that ended it meanwhile gave its place up.
+    // A thread that ended it meanwhile has released its place.
     let Some(place) = t.conn.accept.take() else {
         return;
     };
@@ -191,7 +191,7 @@ fn evict(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
         return;
     };
     let mut t = visit::begin(&pcb);
-    // It may have been completed or ended meanwhile, and another connection may have its key.
+    // The connection may have been completed or ended meanwhile, and another one may have its key.
     if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
         tcp.counters.syns_evicted.inc();
         t.close(None);

@@ -1,14 +1,14 @@
-//! The smallest round trip of the last minutes: the path without queues. A path that has become longer is believed after at
+//! The smallest round trip of the last minutes: that of the path without queues. A longer path is accepted after at
 //! most two windows.
 //!
 //! Source: RFC 8985 6.2 step 1, which asks for a windowed minimum and suggests Linux's five minutes.
 
 use kern::Time;
 
-/// How long a minimum counts by itself, in seconds.
+/// The length of a window in seconds.
 const WINDOW: u32 = 150;
 
-/// The minimum of the window that runs, and that of the one before, in microseconds.
+/// The minima of the present window and of the previous one, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MinRtt {
     now: u32,

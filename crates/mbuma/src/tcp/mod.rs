@@ -15,9 +15,8 @@
 //!   sent          what is in flight              recovery  losses: rack finds them, tlp asks; cc: windows
 //! ```
 //!
-//! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
-//! under one lock. Output never happens inside of a step: steps leave marks, and the batch's end
-//! gives each touched connection one turn ([`visit`]).
+//! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb) under one lock. A
+//! step never sends: steps leave marks, and at the end of the batch each marked connection gets one turn ([`visit`]).
 //!
 //! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
 //! CPU (CALLOUT), listeners (LISTENERS).
@@ -110,7 +109,7 @@ pub(crate) struct TcpState {
     port_secret: KeyedHash,
     timestamp_secret: KeyedHash,
     cookies: cookies::Cookies,
-    /// Next offset of the port search; shared by all threads, any value will do.
+    /// Next offset of the port search, shared by all threads; any value is correct.
     port_next: AtomicUsize,
 }
 
@@ -141,15 +140,15 @@ impl TcpState {
         SeqNum(clock.wrapping_add(hash))
     }
 
-    /// The same for a connection in the place of one in TIME-WAIT: larger than all sequence numbers that this one has used
-    /// (RFC 1122 4.2.2.13, RFC 9293 3.6.1). The clock alone falls behind a transfer of more than 250 kB/s.
+    /// The same for a connection that replaces one in TIME-WAIT: larger than all sequence numbers of the old one (RFC
+    /// 1122 4.2.2.13, RFC 9293 3.6.1). The clock alone would fall behind a transfer of more than 250 kB/s.
     pub(crate) fn initial_sequence_after(
         &self,
         ends: &Ends,
         now: Time,
         old: Option<&Predecessor>,
     ) -> SeqNum {
-        /// A blind attacker does not know where the old connection ended.
+        /// A blind attacker does not know the old connection's last sequence number.
         const GAP: u32 = 1 << 16;
         let iss = self.initial_sequence(ends, now);
         match old {
@@ -158,23 +157,24 @@ impl TcpState {
         }
     }
 
-    /// The timestamps of a connection. Their offset is the same for each connection of two ends, and tells nothing of the
-    /// others (RFC 7323 7.1).
+    /// The timestamps of a connection. All connections of two ends have the same offset, which reveals nothing about
+    /// those of other ends (RFC 7323 7.1).
     pub(crate) fn timestamps(&self, ends: &Ends) -> TimestampClock {
         let offset = ends.with_bytes(|bytes| self.timestamp_secret.hash(bytes)) as u32;
         TimestampClock::new(self.config.timestamps).with_offset(offset)
     }
 
-    /// A free port of ours for a connection between these ends (RFC 6056 3.3.3, 3.3.5): the start is a keyed hash of the
-    /// destination, so ports of different destinations tell nothing about each other; the next is a few further, and how many,
-    /// the key decides, so the ports of one destination tell neither the next one nor how many connections others have.
+    /// A free port of ours for a connection between these ends (RFC 6056 3.3.3, 3.3.5): the start is a keyed hash of
+    /// the destination, so ports of different destinations reveal nothing about each other. Each next port is a few
+    /// numbers further, by a step that depends on the key, so the ports of one destination reveal neither the next port
+    /// nor the number of other connections.
     pub(crate) fn free_port(&self, ends: Ends) -> Option<u16> {
         const FIRST: usize = 49_152;
         const COUNT: usize = 65_536 - FIRST;
         const STEP_MAX: u64 = 16;
         let probe = ends.with_local_port(0);
         let offset = probe.with_bytes(|bytes| self.port_secret.hash(bytes)) as usize;
-        // Relaxed: only a place to begin; the table decides which connection gets the port.
+        // Relaxed: only the start of a search; the table decides which connection gets the port.
         let last = self.port_next.load(Ordering::Relaxed);
         let step = 1 + self.port_secret.hash(&last.to_le_bytes()) % STEP_MAX;
         let from = self.port_next.fetch_add(step as usize, Ordering::Relaxed);
@@ -187,8 +187,8 @@ impl TcpState {
         })
     }
 
-    /// Takes this very connection out of the table, which may have a successor with its key by now; false if
-    /// another thread did.
+    /// Removes this connection from the table, which may already have a successor with its key; false if another thread
+    /// removed it.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
         let by_key = planted(StackFault::LostSuccessor);
         (self.table).remove_if(&pcb.ends(), |found| by_key || Arc::ptr_eq(found, pcb))
@@ -202,14 +202,14 @@ impl TcpState {
         time_wait::sweep(batch);
     }
 
-    /// No connection keeps its route through this interface.
+    /// Removes the kept routes through this interface from all connections.
     pub(crate) fn forget_interface(&self, index: IfIndex) {
         let all = self.table.all();
         all.iter()
             .for_each(|pcb| visit::begin(pcb).route.forget(index));
     }
 
-    /// When the next connection timer of `cpu` may be due.
+    /// The earliest time at which a connection timer of `cpu` may be due.
     pub(crate) fn deadline(&self, cpu: usize) -> Option<Time> {
         self.wheels.deadline(cpu)
     }
@@ -219,7 +219,7 @@ impl TcpState {
     }
 }
 
-/// Declares the counters once, for counting and for showing.
+/// Declares each counter once, for counting and for display.
 macro_rules! counters {
     ($($name:ident: $unit:ident, $help:literal;)*) => {
         #[derive(Debug, Default)]

@@ -9,9 +9,10 @@
 //! | SACK | | while something is queued or a duplicate is to be reported | 4 + 8 a block |
 //! | AccECN | answers an offer, in the SYN-ACK | after bytes arrived that it counts, if SACK leaves room | 8 or 12 |
 //!
-//! The maximum segment size counts no options (RFC 6691). [`SendState::mss`] is what is left of it behind the options that each
-//! segment carries. SACK blocks go only where data leaves room: so all full segments are of one size, and what is sent
-//! again is cut as before. A full segment that goes instead of an acknowledgement is followed by one.
+//! The maximum segment size counts no options (RFC 6691). [`SendState::mss`] is the rest of it after the options that
+//! each segment carries. SACK blocks go only into segments in which data leaves room: so all full segments have one
+//! size, and retransmissions are cut as before. If a full segment has no room for due SACK blocks, an acknowledgement
+//! follows it.
 //!
 //! [`SendState::mss`]: super::pcb::SendState::mss
 //!
@@ -30,12 +31,12 @@ pub(crate) const TIMESTAMPS_LEN: u32 = 12;
 const SACK_HEAD_LEN: u32 = 4;
 const SACK_BLOCK_LEN: u32 = 8;
 
-/// The smallest maximum segment size that is believed. Smaller ones make a packet of a few bytes (CVE-2019-11479), and
-/// with options none at all. Hosts with less than IPv4's 536 hardly exist.
+/// The smallest accepted maximum segment size. Smaller ones would lead to packets of a few bytes (CVE-2019-11479), and
+/// with options to none at all. Hosts with less than IPv4's 536 hardly exist.
 #[doc(alias = "net.inet.tcp.minmss")]
 const MSS_MIN: u32 = 216;
 
-/// The options of a received segment that the stack makes use of.
+/// The options of a received segment that the stack uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SegmentOptions {
     pub(crate) ts: Option<Timestamps>,
@@ -66,7 +67,7 @@ impl SegmentOptions {
         Self::sorted(view.options(), view.flags().contains(TcpFlags::SYN))
     }
 
-    /// Options that only a SYN may have count only in a SYN, and SACK blocks only elsewhere.
+    /// SYN options are used only in a SYN, and SACK blocks only in other segments.
     fn sorted(all: TcpOptions, is_syn: bool) -> Self {
         let mut options = Self {
             ts: all.timestamps.map(Timestamps::of_option),
@@ -86,7 +87,7 @@ impl SegmentOptions {
     }
 }
 
-/// Takes what the peer's SYN offers of the options that we offer, or would.
+/// Agrees on the options that both the peer's SYN and we offer.
 pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
     t.conn.ts.begin(peer.ts, t.recv.nxt, now);
     t.conn.sack_on &= peer.syn.sack_permitted;
@@ -106,7 +107,7 @@ pub(crate) fn each_segment_len(t: &Tcb) -> u32 {
     if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 }
 }
 
-/// Whether there is something for SACK blocks to report.
+/// Whether SACK blocks have something to report.
 pub(crate) fn has_report(t: &Tcb) -> bool {
     t.conn.sack_on && t.recv.reass.has_report()
 }
@@ -138,8 +139,8 @@ pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
     options
 }
 
-/// The options of another segment, with `len` bytes of data, which was sent before if `again`. A duplicate that is reported is
-/// reported by now (RFC 2883 4).
+/// The options of another segment, with `len` bytes of data; `again`: a retransmission. A duplicate is reported once,
+/// by this call (RFC 2883 4).
 pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOptions {
     let mut options = TcpOptions {
         timestamps: t.conn.ts.option(now, true),
@@ -151,7 +152,7 @@ pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOp
     if t.conn.ecn.accurate().is_some() && !again {
         let taken = options.emitted_len();
         let more = taken - each_segment_len(t) as usize;
-        // What the MSS leaves, and what a header does: SACK blocks go before (RFC 9768 3.2.3.3).
+        // The room that the MSS and the header leave: SACK blocks go before AccECN (RFC 9768 3.2.3.3).
         let room = (t.send.mss as usize).saturating_sub(len as usize + more);
         let room = room.min(TcpOptions::LEN_MAX - taken);
         options.acc_ecn = t.conn.ecn.option(room, 0);

@@ -1,5 +1,5 @@
-//! Pacing: data leaves at the rate that the window stands for, and not as fast as the device takes it. A window that leaves at
-//! once fills the queue of the narrowest link on its way; spread over the round trip it needs no queue.
+//! Pacing: data leaves at the rate of one window in a round trip, and not as fast as the device takes it. A window that
+//! leaves at once fills the queue of the bottleneck link; spread over the round trip it needs no queue.
 //!
 //! ```text
 //!   rate  = gain * cwnd / srtt     gain: 2 while slow start is far from its end, else 1.2
@@ -8,18 +8,18 @@
 //!   turn   begin: may something leave yet?  sent: when may the next?  end: the timer, if that lies ahead
 //! ```
 //!
-//! The time of the next packet is one of the connection's timers, [`TcpTimer::Pace`], and runs only while that time lies ahead. A turn
-//! that comes late finds it in the past and counts on from there, so what was due meanwhile leaves at once: the grain of timers takes
-//! nothing off the rate.
+//! The time of the next packet is one of the connection's timers, [`TcpTimer::Pace`], which runs only while that time
+//! is in the future. A late turn counts on from the time in the past, so that all packets due meanwhile leave at once:
+//! the granularity of timers does not reduce the rate.
 //!
 //! | not paced | why |
 //! |---|---|
-//! | round trips below [`FAR`] | a burst passes before a timer could; devices of this host would only cost more |
+//! | round trips below [`FAR`] | a burst has left before a timer could expire; on devices of this host pacing would only cost time |
 //! | the first flight | its size is bounded (RFC 6928), and pacing would make short transfers longer |
-//! | acknowledgements, probes, what a timeout sends again | others wait for them |
+//! | acknowledgements, probes, retransmissions after a timeout | the peer or the recovery waits for them |
 //!
-//! Data in queues of this host's devices needs no bound of its own: a batch hands its packets to the device before it ends, and no
-//! device of ours keeps them.
+//! The queues of this host's devices need no bound here: a batch hands its packets to the device before it ends, and
+//! our devices keep none.
 //!
 //! Locks: none; part of the connection.
 //! Sources: A. Aggarwal, S. Savage, T. Anderson, *Understanding the performance of TCP pacing* (2000); the gains are Linux's.
@@ -33,7 +33,8 @@ use super::recv_tuner::FAR;
 use super::timer::TcpTimer;
 use crate::config::TcpConfig;
 
-/// Percent of `cwnd / srtt`: a window that doubles each round trip, and any other, which may grow as well.
+/// Percent of `cwnd / srtt`: for a window that doubles in each round trip, and for any other window, which may also
+/// grow.
 const GAIN_SLOW_START: u64 = 200;
 const GAIN: u64 = 120;
 
@@ -49,7 +50,7 @@ pub(crate) struct Pacing {
     now: Time,
     /// When the next packet may leave.
     next: Time,
-    /// Bytes per second; `None`: as many as the windows allow.
+    /// Bytes per second; `None`: not paced.
     rate: Option<u64>,
 }
 
@@ -77,7 +78,7 @@ impl Pacing {
         })
     }
 
-    /// A packet of so many bytes leaves.
+    /// A packet of `bytes` leaves.
     pub(crate) fn sent(&mut self, bytes: u32) {
         if let Some(rate) = self.rate {
             let nanos = u64::from(bytes).saturating_mul(1_000_000_000) / rate;
@@ -85,7 +86,7 @@ impl Pacing {
         }
     }
 
-    /// The turn is over. Where the next packet has to wait, the timer gives the connection another one.
+    /// The turn is over. If the next packet must wait, the timer gives the connection another turn.
     pub(crate) fn end(self, t: &mut Tcb) {
         if t.conn.state.sends_data() {
             let ahead = self.next > self.now;
@@ -111,7 +112,7 @@ fn of_path(t: &Tcb) -> Option<u64> {
         .min_rtt
         .get()
         .is_some_and(|ns| ns > FAR.as_nanos() as u64);
-    // The SYN is all that was delivered before the first flight is.
+    // Before the first flight arrives, only the SYN was delivered.
     if !is_far || s.rate.delivered() <= 1 {
         return None;
     }
@@ -128,8 +129,9 @@ fn of_path(t: &Tcb) -> Option<u64> {
     Some(window * gain * 10_000_000 / srtt)
 }
 
-/// Grows the send buffer of a far peer that held its program back: it must hold the window, and as much again to be sent when the
-/// window is acknowledged (CUBIC needs 1.7 times the path's product). It never shrinks; a program that sets its size ends that.
+/// Grows the send buffer of a connection to a far peer if the buffer held the program back: it must hold the window,
+/// plus as much to send when the window is acknowledged (CUBIC needs 1.7 times the path's bandwidth-delay product). It
+/// never shrinks; a program that sets its size ends that.
 pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
     let s = &t.send;
     let is_far = s

@@ -1,14 +1,14 @@
 //! The path's MTU, as ICMP errors report it (RFC 1191), with the checks against forged ones (RFC 5927 7).
 //!
-//! An error must quote a segment in flight (`input::control`) that is larger than the MTU it names. It is believed at once if no
-//! full-sized segment has arrived yet. Else the path is known to carry such segments, and the error may be forged: then it is
-//! believed when the data that it quotes is found lost, and forgotten when that arrives (RFC 5927 7.2). The connection sends
-//! smaller segments from then on, and what was too large again. After [`TcpConfig::path_mtu_timeout`] it tries the
-//! interface's MTU again; a path that is still small says so again.
+//! An error must quote a segment in flight (`input::control`) that is larger than the reported MTU. It takes effect at
+//! once if no full-sized segment has arrived yet. Otherwise the path is known to carry such segments, and the error may
+//! be forged: then it takes effect when the quoted data is considered lost, and is dropped when that data arrives (RFC
+//! 5927 7.2). The connection then sends smaller segments, and retransmits the segments that were too large. After
+//! [`TcpConfig::path_mtu_timeout`] it tries the interface's MTU again; a path that is still small causes another error.
 //!
-//! A *black hole* is a path that drops what is too large and reports nothing. Timeouts of full-sized segments tell (RFC 8899 4.3); near
-//! peers are left out, because the MTU of a link is known. Then, and when a report is old, the [search](search) finds the largest segment
-//! that passes.
+//! A *black hole* is a path that drops large packets without a report. Timeouts of full-sized segments indicate one
+//! (RFC 8899 4.3), except with near peers, because the MTU of a link is known. Then, and when a report is old, the
+//! [search](search) finds the largest segment that passes.
 //!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 
@@ -31,13 +31,13 @@ pub(crate) use search::{MtuSearch, on_probe_sent, probe_len};
 /// The smallest MTU that segments are made for. A path with a smaller one gets segments that routers may fragment.
 const MTU_MIN: u16 = 296;
 
-/// MTUs of links, for routers that do not tell theirs (RFC 1191 7, table 7-1).
+/// MTUs of links, for routers that do not report theirs (RFC 1191 7, table 7-1).
 const PLATEAUS: [u16; 10] = [
     32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68,
 ];
 
-/// A router reports that a packet of `packet_len` bytes is larger than `mtu`, or does not say than what (0). True if the
-/// connection has something to send again.
+/// A router reports that a packet of `packet_len` bytes is larger than `mtu`, which is 0 if the router does not report
+/// it. True if the connection must retransmit.
 pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16) -> bool {
     let packet_len = quoted.total_len;
     let mtu = match mtu {
@@ -56,7 +56,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
         let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
         let new = || Box::new(PathMtu::new(mss, until));
         let doubted = &mut t.send.path.get_or_insert_with(new).doubted;
-        // Of two, the one whose data is judged first.
+        // Of two reports, the one with the earlier data is kept.
         let is_earlier =
             |known: &DoubtedReport| known.seq.before(report.seq) && known.seq.at_or_after(una);
         if !doubted.as_ref().is_some_and(is_earlier) {
@@ -86,7 +86,7 @@ pub(crate) fn judge(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     }
 }
 
-/// True if the connection has something to send again.
+/// True if the connection must retransmit.
 fn believe(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends, mtu: u16) -> bool {
     let mtu_min = mtu_min(ends);
     network::path_mtu_reported(batch, ends, mtu);
@@ -107,7 +107,7 @@ fn believe(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends, mtu: u16) -> bool {
         ..PathMtu::new(interface_mss, until)
     }));
     t.send.set_mss(t.send.mss.min(mss));
-    // A segment that was too large did not get lost to congestion.
+    // The loss of a segment that was too large is no sign of congestion.
     t.send.sent.mark_all_lost();
     true
 }
@@ -117,7 +117,7 @@ fn mss_of(t: &Tcb, ends: &Ends, mtu: u16) -> u32 {
     u32::from(mtu) - network::tcp_headers_len(ends) - options::each_segment_len(t)
 }
 
-/// Where the path of a connection that begins is known already to be smaller than the link, its segments fit at once.
+/// If the path of a new connection is known to be smaller than the link, its segments fit from the start.
 pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let Some(mtu) = network::path_mtu(batch, ends) else {
         return;
@@ -130,7 +130,7 @@ pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     }
 }
 
-/// No segment is made for less; no link of IPv6 has less, and icmp6 has refused such a report.
+/// Segments are never made for less; no IPv6 link has less, and icmp6 has dropped such a report.
 fn mtu_min(ends: &Ends) -> u16 {
     match ends {
         Ends::V4(_) => MTU_MIN,
@@ -143,9 +143,9 @@ fn next_plateau(packet_len: u16) -> u16 {
     smaller.copied().unwrap_or(MTU_MIN)
 }
 
-/// The retransmission timer has expired once more for the same data. After the second time in a row a path is suspected to drop
-/// full-sized segments without a word, and gets those that every path carries. If the peer acknowledges none of them either, the
-/// path is dead and not a black hole: then the segments become what they were.
+/// The retransmission timer has expired once more for the same data. After the second time in a row the path is
+/// suspected to be a black hole, and segments get the size that every path carries. If the peer acknowledges none of
+/// these either, the path is dead and not a black hole, and the segments get their former size.
 pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let headers = network::tcp_headers_len(ends) + options::each_segment_len(t);
     let base = u32::from(mtu_base(ends)) - headers;
@@ -162,7 +162,7 @@ pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
             batch.stack.tcp.counters.black_holes.inc();
         }
         (SUSPECTED_AFTER, Some(path)) if path.search.has_found() && is_full => {
-            // The path has become smaller than the search had found it.
+            // The path has become smaller than the result of the search.
             if let Some(path) = &mut t.send.path {
                 (path.suspected, path.search) = (true, MtuSearch::default());
             }
@@ -178,11 +178,11 @@ pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     }
 }
 
-/// Timeouts in a row after which a path is suspected, and after which it is not any more.
+/// Timeouts in a row after which a path is suspected, and after which the suspicion ends.
 const SUSPECTED_AFTER: u8 = 2;
 const ACQUITTED_AFTER: u8 = 4;
 
-/// An MTU that every path may be expected to have (RFC 8899 5.1.2; RFC 8200 5 demands more of IPv6's).
+/// An MTU that every path should have (RFC 8899 5.1.2; RFC 8200 5 requires more for IPv6).
 fn mtu_base(ends: &Ends) -> u16 {
     const MTU4_BASE: u16 = 1200;
     match ends {
@@ -191,8 +191,9 @@ fn mtu_base(ends: &Ends) -> u16 {
     }
 }
 
-/// Before a turn to send: once the time is over, larger segments are tried again. Where losses are told by time, one by one; where
-/// they are not, or no probe could be sent for so long, those of the interface's MTU at once.
+/// Before a turn to send: once the time is over, tries larger segments again. If losses are detected by time, the
+/// search tries them one by one; otherwise, or if no probe could be sent for so long, segments of the interface's MTU
+/// are used at once.
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
     let mss = t.send.mss;
     let Some(path) = &mut t.send.path else {
@@ -220,8 +221,8 @@ pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
 /// Between two probes, while no round trip is known.
 const RTT_UNKNOWN: Duration = Duration::from_secs(1);
 
-/// Data was acknowledged. A probe among it has found a larger size; and a path that drops full-sized segments and carries smaller ones
-/// is searched from here.
+/// Data was acknowledged. If it contained a probe, a larger size is found. If the path was suspected and carries
+/// smaller segments, the search begins here.
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     let (una, mss) = (t.send.una, t.send.mss);
     let Some(path) = &mut t.send.path else {

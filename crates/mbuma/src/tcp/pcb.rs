@@ -20,8 +20,7 @@ use crate::netisr;
 
 static CONN: LockClass = LockClass::new("connection", order::CONN);
 
-/// [`Ends`] as long as the connection is there: those of IPv6 lie apart, so that a connection over IPv4 has no room for
-/// them.
+/// [`Ends`] for the life of the connection: those of IPv6 are in a box, so that a connection over IPv4 stays small.
 #[derive(Debug)]
 enum KeptEnds {
     V4(Pair<Ipv4Addr>),
@@ -42,11 +41,11 @@ impl KeptEnds {
 #[derive(Debug)]
 pub(crate) struct Inpcb {
     ends: KeptEnds,
-    /// The hash of its flow, for what is sent. Relaxed: a segment that leaves by the queue of a moment ago is one
-    /// more that the peer may have to put in order.
+    /// The hash of its flow, for outgoing segments. Relaxed: a segment that still leaves by the former queue may arrive
+    /// out of order, which the peer repairs.
     flow: AtomicU32,
-    /// Whether a read would return something. Written under the connection's lock, as the last thing ([`visit`](super::visit)),
-    /// so that a thread that finds nothing to read needs no lock to know it.
+    /// Whether a read would return something. Written last, under the connection's lock ([`visit`](super::visit)), so
+    /// that a reader of an empty buffer needs no lock.
     readable: AtomicBool,
     tcb: Guarded<Tcb>,
 }
@@ -91,15 +90,15 @@ impl Inpcb {
         self.flow.load(Ordering::Relaxed)
     }
 
-    /// Whether a read would return something. Relaxed: the thread that reads takes the lock, and one that finds nothing
-    /// has looked a moment before something came.
+    /// Whether a read would return something. Relaxed: if true, the reader takes the lock; if false, the read counts as
+    /// one before the data came.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         self.readable.load(Ordering::Relaxed)
     }
 
-    /// Only while the connection is locked, so that nothing is stored in between. A store makes other CPUs fetch the cache
-    /// line again, so there is none where nothing changes.
+    /// The caller holds the connection's lock, so no other store comes in between. An unchanged value is not stored,
+    /// because a store makes other CPUs fetch the cache line again.
     #[inline]
     pub(super) fn set_readable(&self, readable: bool) {
         if self.is_readable() != readable {
@@ -107,7 +106,7 @@ impl Inpcb {
         }
     }
 
-    /// From now on what it sends leaves by the queue of `cpu`, of an interface that has as many.
+    /// From now on its segments leave by the queue of `cpu`, if the interface has `queues` queues.
     pub(crate) fn keep_to(&self, queues: usize, cpu: Cpu) {
         self.flow
             .store(netisr::keep(self.flow(), queues, cpu), Ordering::Relaxed);

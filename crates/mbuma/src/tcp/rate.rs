@@ -1,8 +1,9 @@
-//! How fast the path delivers, measured at each acknowledgement; and what held the sender back.
+//! Measures the path's delivery rate at each acknowledgement, and the reason that limited the sender.
 //!
-//! A sample is the number of bytes delivered between the sending of a segment and its acknowledgement. It is divided by the
-//! longer of two spans: in which these bytes were sent, and in which they were acknowledged. So neither a burst of segments nor
-//! a burst of acknowledgements (which a receiver or a link makes) looks like a faster path.
+//! A sample is the number of bytes that were delivered between the sending of a segment and its acknowledgement,
+//! divided by the longer of two intervals: that in which these bytes were sent, and that in which they were
+//! acknowledged. So neither a burst of segments nor a burst of acknowledgements, as some receivers and links cause,
+//! looks like a faster path.
 //!
 //! ```text
 //!   transmission      on_send       -> SendStamp, kept in the sent map's record
@@ -25,9 +26,9 @@ mod tests;
 /// The notes of a transmission in its record, beside its own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendStamp {
-    /// Bytes that were delivered by then, times two; plus one if the sender was application-limited.
+    /// Twice the bytes that were delivered by then, plus one if the sender was application-limited.
     delivered_and_flag: u64,
-    /// When the last of them was.
+    /// When the last of them was delivered.
     delivered_at: Time,
     /// When the first segment of the sampling interval was sent.
     first_sent_at: Time,
@@ -43,7 +44,7 @@ impl SendStamp {
     }
 }
 
-/// Of the records that an acknowledgement newly covers: the one that was sent last.
+/// The last sent record among those that an acknowledgement newly covers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LastSent(Option<(Time, SendStamp)>);
 
@@ -54,11 +55,11 @@ pub(crate) struct DeliveryRate {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// While `delivered` is not beyond this, samples are application-limited. 0: they are not.
+    /// Samples are application-limited until `delivered` exceeds this. 0: they are not.
     app_limited_until: u64,
-    /// A transmission after this many bytes were delivered belongs to the next round trip.
+    /// A segment that is sent when so many bytes were delivered belongs to the next round trip.
     round_end: u64,
-    /// Whether the window held data back in this round trip and in the one before; and the largest flights.
+    /// Whether the window held data back in this round trip and in the previous one; and the largest flights.
     used: Usage,
     used_before: Usage,
 }
@@ -89,8 +90,8 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of a record, last sent at `sent_at`, were delivered: the first acknowledgement of them, of any kind. True if it was
-    /// sent last of those so far.
+    /// `bytes` of a record, last sent at `sent_at`, were acknowledged for the first time, cumulatively or by SACK. True
+    /// if the record is the last sent one so far.
     pub(crate) fn on_delivered(
         &mut self,
         now: Time,
@@ -134,8 +135,8 @@ impl DeliveryRate {
             self.used_before = std::mem::take(&mut self.used);
         }
         let interval = sending.max(acknowledging);
-        // A shorter interval than any round trip is not one: the record was sent again, and the acknowledgement is of the
-        // transmission before.
+        // An interval shorter than any round trip is not valid: the record was retransmitted, and the acknowledgement
+        // belongs to an earlier transmission.
         if interval > 0 && interval >= s.min_rtt {
             s.interval = interval;
             s.delivered = self.delivered - stamp.delivered();
@@ -148,19 +149,20 @@ impl DeliveryRate {
         self.used.filled |= filled;
         self.used.flight_max = self.used.flight_max.max(flight);
         if !filled && !waiting {
-            // At least 1, because 0 says no.
+            // At least 1, because 0 means "not limited".
             self.app_limited_until = (self.delivered + u64::from(flight)).max(1);
         }
     }
 
-    /// The window is as large again as before an event that was none. That the smaller one was filled says nothing of it.
+    /// The window is restored after a spurious event. That the smaller window was filled says nothing about the
+    /// restored one.
     pub(crate) fn on_undo(&mut self) {
         self.used.filled = false;
         self.used_before.filled = false;
     }
 
-    /// Whether the window held data back: it was filled; or, in slow start, half filled, so that a sender that fills it
-    /// only now and then is not held to half of what it needs.
+    /// Whether the window held data back: it was filled, or in slow start half filled, so that a sender that fills it
+    /// only at times does not get half of the window that it needs.
     fn is_cwnd_limited(&self, w: &Window) -> bool {
         let flight = self.used.flight_max.max(self.used_before.flight_max);
         self.used.filled || self.used_before.filled || (w.in_slow_start() && w.cwnd / 2 < flight)

@@ -1,22 +1,22 @@
-//! Data that arrived before its turn, kept until the gap is filled, and the receiver's report of it.
+//! Out-of-order data, kept until the gap is filled, and the receiver's SACK report of it.
 //!
 //! 1. Ranges are sorted, with a gap between any two, and all after `RCV.NXT`.
 //! 2. Where an arriving segment overlaps a range, the bytes that arrived first are kept.
 //! 3. The number of ranges is bounded; their bytes are bounded by the window.
-//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it however full the queue is.
-//! 5. Data that was kept stays until its turn comes or the connection ends. So a block that was reported is never taken
-//!    back, as RFC 2018 section 8 would allow: where memory is short, new data is dropped.
+//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it even if the queue is full.
+//! 5. Kept data stays until it is in order or the connection ends. So a reported block is never discarded, though RFC
+//!    2018 section 8 would allow it: if memory is short, new data is dropped.
 //!
-//! Each range has the number of its latest arrival. SACK reports ranges in that order, latest first (RFC 2018 4), behind
-//! the duplicate that arrived last, if there is one (RFC 2883 4). Ranges that have changed since they were last reported go
-//! before all others: a peer that does not learn of an arrival takes it for a loss.
+//! Each range has the number of its latest arrival. SACK reports ranges in that order, latest first (RFC 2018 4), after
+//! the duplicate that arrived last, if there is one (RFC 2883 4). Ranges that have changed since their last report go
+//! before all others, because a peer takes unreported data for lost.
 //!
 //! Sources: RFC 9293 3.10.7.4, RFC 2018, RFC 2883.
 
 use mbuf::{Chain, MbufPool};
 use wire::{SackBlock, SackBlocks, SeqNum};
 
-/// Data that arrived out of order on one connection, in a box: most connections never have any.
+/// Out-of-order data of one connection, in a box, because most connections never have any.
 #[doc(alias = "t_segq")]
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly(Option<Box<GapQueue>>);
@@ -38,9 +38,9 @@ struct GapQueue {
 struct QueuedRange {
     start: SeqNum,
     data: Chain,
-    /// The number of the latest arrival that brought some of it.
+    /// The number of the latest arrival that added to it.
     arrival: u32,
-    /// It has changed since it was last reported.
+    /// It has changed since its last report.
     changed: bool,
 }
 
@@ -49,7 +49,7 @@ impl QueuedRange {
         self.start + self.data.len() as u32
     }
 
-    /// The arrival of this number brought some of it; true if the last report of it was up to date before.
+    /// The arrival of this number added to it; true if the last report was up to date before.
     fn touch(&mut self, arrival: u32) -> bool {
         self.arrival = arrival;
         !std::mem::replace(&mut self.changed, true)
@@ -67,9 +67,9 @@ impl QueuedRange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Inserted {
-    /// Some of it is kept.
+    /// A part of it is kept.
     Kept,
-    /// All of it was there before.
+    /// It is a duplicate.
     Duplicate,
     /// There were too many ranges, or no memory: it was dropped.
     Full,
@@ -95,7 +95,7 @@ impl Reassembly {
         self.0.as_ref().map_or(0, |q| q.pinned())
     }
 
-    /// Keeps `data`, which begins at `seq`, as far as it is new.
+    /// Keeps the new part of `data`, which begins at `seq`.
     pub(crate) fn insert(
         &mut self,
         pool: &MbufPool,
@@ -112,8 +112,8 @@ impl Reassembly {
         self.0.as_mut()?.pop(next)
     }
 
-    /// `len` bytes from `start` on arrived a second time. One duplicate is reported with each acknowledgement: what
-    /// continues the one before is reported with it, anything else in its place.
+    /// `len` bytes from `start` on arrived a second time. Each acknowledgement reports one duplicate: bytes that
+    /// continue the recorded duplicate extend it, any others replace it.
     pub(crate) fn note_duplicate(&mut self, start: SeqNum, len: u32) {
         self.0.get_or_insert_default().note_duplicate(start, len);
     }
@@ -123,7 +123,7 @@ impl Reassembly {
         self.0.as_ref().is_some_and(|q| q.has_report())
     }
 
-    /// Blocks that the peer should learn of and does not know yet: the duplicate, and ranges that have changed.
+    /// The number of unreported blocks: the duplicate, and ranges that have changed.
     pub(crate) fn unreported(&self) -> usize {
         self.0.as_ref().map_or(0, |q| q.unreported())
     }
@@ -197,9 +197,8 @@ impl GapQueue {
             .partition_point(|range| !seq.before(range.end()))
     }
 
-    /// Puts new data before the range at `at`: as part of a neighbour that it touches, else as a
-    /// range of its own, if there may be one more. Small pieces are packed, so that what is kept
-    /// never pins much more than it shows.
+    /// Puts new data before the range at `at`: it extends a touching neighbour, or becomes a range of its own if there
+    /// may be one more. Small pieces are packed, so that kept data never pins much more memory than it has bytes.
     fn put(&mut self, pool: &MbufPool, at: usize, start: SeqNum, data: Chain, max: usize) -> bool {
         let full = self.ranges.len() >= max;
         let at = match at.checked_sub(1).and_then(|i| self.ranges.get_mut(i)) {
@@ -227,7 +226,7 @@ impl GapQueue {
         true
     }
 
-    /// Makes the range at `at`, which some of this arrival is in, and the next one range if there is no gap between them.
+    /// Joins the range at `at`, which has changed, with the next range if there is no gap between them.
     fn join_next(&mut self, at: usize) {
         let touches = match (self.ranges.get(at), self.ranges.get(at + 1)) {
             (Some(range), Some(next)) => range.end() == next.start,
@@ -296,7 +295,7 @@ impl GapQueue {
         blocks
     }
 
-    /// Sorted, none empty, none touching the next; the changed ones are counted.
+    /// Whether the ranges are sorted, not empty, and do not touch, and the count of changed ones is right.
     fn is_valid(&self) -> bool {
         let ordered = self.ranges.windows(2).all(|w| w[1].start.after(w[0].end()));
         let changed = self.ranges.iter().filter(|range| range.changed).count();

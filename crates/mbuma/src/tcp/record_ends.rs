@@ -1,4 +1,4 @@
-//! Where records end in the stream that a program sends: no segment carries bytes of two.
+//! The ends of records in the stream that a program sends: no segment carries bytes of two records.
 //!
 //! TCP itself keeps no bounds. But a program whose peer reads segment by segment (a device, a measurement) may want each
 //! message to begin a segment.
@@ -15,14 +15,14 @@ use wire::SeqNum;
 pub(crate) struct RecordEnds(VecDeque<SeqNum>);
 
 impl RecordEnds {
-    /// A record ends before `end`.
+    /// Adds a record that ends before `end`.
     pub(crate) fn add(&mut self, end: SeqNum) {
         if self.0.back() != Some(&end) {
             self.0.push_back(end);
         }
     }
 
-    /// Of `len` bytes from `seq` on, those of the first record.
+    /// How many of the `len` bytes from `seq` on belong to the first record.
     pub(crate) fn within(&self, seq: SeqNum, len: u32) -> u32 {
         let next = self.0.partition_point(|end| end.at_or_before(seq));
         self.0.get(next).map_or(len, |end| len.min(end.since(seq)))

@@ -1,4 +1,4 @@
-//! The receive half of a control block: sequence space, buffer, and acknowledgements that are due.
+//! The receive half of a control block: sequence space, buffer, and due acknowledgements.
 //!
 //! Source: RFC 9293 section 3.3.1.
 
@@ -21,20 +21,20 @@ pub(crate) struct RecvState {
     pub(crate) wscale: u8,
     /// Our window scaling was offered or agreed on.
     pub(crate) wscale_on: bool,
-    /// The maximum segment size that we announce: the one that our own link takes, whatever the peer's does.
+    /// The maximum segment size that we announce: that of our own link, independent of the peer's.
     pub(crate) mss: u32,
     /// RCV.NXT when we last acknowledged.
     pub(crate) last_ack_sent: SeqNum,
-    /// Where the peer's FIN is, once it was seen.
+    /// The sequence number of the peer's FIN, once it was seen.
     pub(crate) fin: Option<SeqNum>,
     pub(crate) buf: StreamBuf,
     pub(crate) reass: Reassembly,
     pub(crate) policy: AckPolicy,
-    /// The measure of the user's reads, once a far peer has sent something.
+    /// The measurement of the user's reads, once a far peer has sent data.
     pub(crate) tuner: Option<Box<RecvTuner>>,
-    /// The user has said how large the buffers are to be, this one and that for sending.
+    /// The user has set the size of the buffers, this one and the send buffer.
     pub(crate) fixed: bool,
-    /// The user will read nothing more: data that comes is acknowledged and dropped.
+    /// The user will read no more: incoming data is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]
     pub(crate) read_closed: bool,
 }

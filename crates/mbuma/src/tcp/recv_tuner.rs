@@ -1,12 +1,13 @@
-//! How large the receive buffer must be, measured by what the user reads ("dynamic right-sizing").
+//! Finds the size of the receive buffer by measuring the user's reads ("dynamic right-sizing").
 //!
 //! A window of one bandwidth-delay product fills the path; a sender in slow start doubles each round trip; so the buffer must
 //! hold twice what the user read in a round trip, and more while that grows. Bytes that arrive and are not read do not
 //! count: a user that has stopped needs no more room.
 //!
-//! A round ends when data echoes a timestamp of this side from after its beginning: its sender had seen the window of
-//! that time. Without timestamps it takes as long as the handshake did. A near peer (a round trip below the tick of
-//! the timestamps) is left with what it has: there each pause of a reader would look like a long path.
+//! A round ends when data echoes a timestamp of this side from after the round's start: then the sender had seen the
+//! window of that time. Without timestamps a round takes as long as the handshake did. For a near peer (a round trip
+//! below the tick of the timestamps) the buffer stays as it is, because there each pause of a reader would look like a
+//! long path.
 //!
 //! The buffer never shrinks. A user that sets its size ends the tuning.
 //!
@@ -18,13 +19,13 @@ use std::time::Duration;
 use kern::Time;
 use wire::SeqNum;
 
-/// A peer that is nearer is not measured.
+/// The smallest round trip for which the reads are measured.
 pub(crate) const FAR: Duration = Duration::from_millis(1);
 
 /// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecvTuner {
-    /// The byte that the user read next when the round began.
+    /// The next byte to read when the round began.
     read: SeqNum,
     /// Bytes that it read in the fullest round so far.
     copied: u32,
@@ -33,7 +34,7 @@ pub(crate) struct RecvTuner {
 }
 
 impl RecvTuner {
-    /// From byte `read` on; the peer's first window is `initial` bytes.
+    /// Begins to measure at byte `read`; the peer's first window is `initial` bytes.
     pub(crate) const fn new(read: SeqNum, initial: u32, now: Time) -> Self {
         Self {
             read,
@@ -57,7 +58,7 @@ impl RecvTuner {
         }
         self.copied = copied;
         let copied = u64::from(copied);
-        // A segment may wait in the buffer for others while sixteen more are under way.
+        // Room for segments that wait in the buffer while sixteen more are under way.
         let base = 2 * copied + 16 * u64::from(mss);
         let growth = base.saturating_mul(copied - last) / last.max(1);
         let wanted = base.saturating_add(growth.saturating_mul(2));

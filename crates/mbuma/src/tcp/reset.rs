@@ -8,8 +8,8 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::inet::Ends;
 
-/// Answers a segment with a reset that its sender believes: its sequence number is the one that was
-/// acknowledged, or 0 with an acknowledgement of all that was sent. Never in answer to a reset.
+/// Answers a segment with a reset that its sender accepts: its sequence number is the acknowledged one, or 0 with an
+/// acknowledgement of the whole segment. A reset is never answered.
 pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     if seg.has(TcpFlags::RST) {
         return;
@@ -41,11 +41,11 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();
-    // If there is no buffer or route for it, the peer will ask again.
+    // If there is no buffer or route for it, the peer will retransmit.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }
 
-/// A reset that ends a connection of ours: where the peer expects our next byte.
+/// A reset that ends a connection of ours; its sequence number is that of our next byte for the peer.
 pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
     let out = SegmentFields {
         ends,
@@ -62,6 +62,6 @@ pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) 
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();
-    // If there is no buffer or route for it, the peer learns when it sends something.
+    // If there is no buffer or route for it, the peer gets one when it sends the next segment.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

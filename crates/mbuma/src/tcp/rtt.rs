@@ -1,6 +1,6 @@
-//! How long a round trip takes, and how long to wait for an acknowledgement (RFC 6298).
+//! Estimates the round trip and the retransmission timeout (RFC 6298).
 //!
-//! Samples come from the sent map: never of what was sent more than once, whose acknowledgement does not tell which
+//! Samples come from the sent map, and never from a retransmitted range, whose acknowledgement does not show which
 //! transmission it answers (Karn's algorithm).
 
 use std::num::NonZeroU64;
@@ -16,7 +16,8 @@ const GRANULARITY: u64 = 1_000_000;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The estimator of one connection. In nanoseconds: each segment asks, and a [`Duration`] is divided at each step.
+/// The estimator of one connection. In nanoseconds, because each segment uses it, and operations on a [`Duration`] need
+/// divisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rtt {
     /// One more than it is.
@@ -47,7 +48,7 @@ impl Rtt {
         self.smoothed.map(|more| more.get() - 1)
     }
 
-    /// How much round trips differ, in nanoseconds.
+    /// The variation of round trips, in nanoseconds.
     #[doc(alias = "RTTVAR")]
     pub(crate) fn variance_ns(&self) -> u64 {
         self.variance
@@ -59,8 +60,8 @@ impl Rtt {
         self.handshake_repeated = true;
     }
 
-    /// RFC 6298 (2.2) and (2.3), for one of `samples` a round trip. A backed-off timeout stays until there is a sample
-    /// (RFC 6298 5): on a path that has become longer than the timeout there would never be one.
+    /// RFC 6298 (2.2) and (2.3), for one of `samples` in a round trip. A backed-off timeout stays until there is a
+    /// sample (RFC 6298 5); otherwise a path that has become longer than the timeout would never give one.
     pub(crate) fn sample(&mut self, r: u64, samples: u32) {
         let samples = u64::from(samples);
         let (smoothed, variance) = match self.smoothed_ns() {
@@ -80,12 +81,12 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(16);
     }
 
-    /// How long to wait now.
+    /// The present timeout.
     pub(crate) fn timeout(&self, min: Duration, max: Duration) -> Duration {
         Duration::from_nanos(self.timeout_ns(min, max))
     }
 
-    /// When what is sent, or acknowledged, now has waited for so long.
+    /// The time at which the timer expires if it starts now.
     pub(crate) fn expires(&self, now: Time, config: &TcpConfig) -> Time {
         let wait = self.timeout_ns(config.rto_min, config.rto_max);
         Time::from_nanos(now.as_nanos().saturating_add(wait))
@@ -96,8 +97,8 @@ impl Rtt {
         let rto = match self.smoothed_ns() {
             None if self.handshake_repeated => min.max(3 * SECOND),
             None => min.max(SECOND), // RFC 6298 (2.1)
-            // The bound is of what is added: a peer that delays each acknowledgement causes no timeout on a path whose
-            // round trip is near the bound. Linux does the same.
+            // The lower bound applies to the added term: so a peer that delays each acknowledgement causes no timeout
+            // on a path with a round trip near the bound. Linux does the same.
             Some(smoothed) => {
                 let more = self.variance.saturating_mul(4).max(GRANULARITY).max(min);
                 smoothed.saturating_add(more)
@@ -108,7 +109,7 @@ impl Rtt {
     }
 }
 
-/// `old` and one more sample, which weighs one part of `weight` + 1.
+/// The mean of `old` and one more sample, with a weight of 1 in `weight` + 1.
 fn mix(old: u64, weight: u64, sample: u64) -> u64 {
     old.saturating_mul(weight).saturating_add(sample) / (weight + 1)
 }

@@ -1,4 +1,4 @@
-//! The send half of a control block: sequence space, buffer, the data in flight, and how much may be.
+//! The send half of a control block: sequence space, buffer, the data in flight, and its limits.
 //!
 //! Source: RFC 9293 section 3.3.1.
 
@@ -16,7 +16,7 @@ use super::tlp::TailProbe;
 use crate::config::TcpConfig;
 use crate::sockbuf::StreamBuf;
 
-/// The maximum segment size of a peer that does not say (RFC 9293 3.7.1).
+/// The maximum segment size of a peer that announces none (RFC 9293 3.7.1).
 pub(crate) const MSS_DEFAULT: u32 = 536;
 
 /// The send sequence space: `una <= nxt`; `buf_seq` is that of the first byte in the send buffer.
@@ -24,7 +24,7 @@ pub(crate) const MSS_DEFAULT: u32 = 536;
 pub(crate) struct SendState {
     pub(crate) iss: SeqNum,
     pub(crate) una: SeqNum,
-    /// Behind all that was ever sent: a retransmission does not move it.
+    /// The number after everything that was ever sent: a retransmission does not move it.
     #[doc(alias = "snd_max")]
     pub(crate) nxt: SeqNum,
     pub(crate) buf_seq: SeqNum,
@@ -35,14 +35,14 @@ pub(crate) struct SendState {
     pub(crate) wl1: SeqNum,
     pub(crate) wl2: SeqNum,
     pub(crate) wscale: u8,
-    /// Bytes of data a segment, behind the options that each segment carries (RFC 5681 2, SMSS).
+    /// Bytes of data in a segment, after the options that each segment carries (RFC 5681 2, SMSS).
     #[doc(alias = "t_maxseg")]
     pub(crate) mss: u32,
-    /// The MTU that ICMP errors told of the path, while it is believed.
+    /// The path MTU that ICMP errors reported, while it is valid.
     pub(crate) path: Option<Box<PathMtu>>,
     /// A full-sized segment has arrived, so the path carries it.
     pub(crate) mss_passes: bool,
-    /// When something was last sent.
+    /// The time of the last transmission.
     pub(crate) sent_at: Time,
     pub(crate) buf: StreamBuf,
     pub(crate) rtt: Rtt,
@@ -55,11 +55,11 @@ pub(crate) struct SendState {
     pub(crate) cc: Cc,
     pub(crate) retransmits: u8,
     pub(crate) nodelay: bool,
-    /// The user will send nothing more.
+    /// The user will send no more.
     pub(crate) fin_queued: bool,
 }
 
-/// A report that segments are too large of which one has arrived.
+/// A report that segments are too large, although one of that size has arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DoubtedReport {
     /// The data that it quotes begins here.
@@ -72,20 +72,20 @@ pub(crate) struct DoubtedReport {
 pub(crate) struct PathMtu {
     /// Payload bytes a segment on the interface's MTU.
     pub(crate) interface_mss: u32,
-    /// When the interface's MTU is tried again.
+    /// The time at which the interface's MTU is tried again.
     pub(crate) until: Time,
-    /// Its MTU is below what segments are made for: routers may fragment them.
+    /// Its MTU is below the smallest one for segments: routers may fragment them.
     pub(crate) may_fragment: bool,
     /// No router reported it: full-sized segments were not acknowledged.
     pub(crate) suspected: bool,
     /// The search for the largest segment that passes.
     pub(crate) search: MtuSearch,
-    /// An ICMP error that is not believed yet.
+    /// An ICMP error that has not taken effect yet.
     pub(crate) doubted: Option<DoubtedReport>,
 }
 
 impl PathMtu {
-    /// A path on which nothing is known but this.
+    /// A path of which only these sizes are known.
     pub(crate) fn new(interface_mss: u32, until: Time) -> Self {
         Self {
             interface_mss,
@@ -97,7 +97,7 @@ impl PathMtu {
         }
     }
 
-    /// Whether it says nothing of segments of `mss` bytes any more.
+    /// Whether it does not restrict segments of `mss` bytes any more.
     pub(crate) fn is_idle(&self, mss: u32) -> bool {
         self.interface_mss <= mss && !self.may_fragment && !self.suspected && !self.search.is_on()
     }
@@ -134,8 +134,9 @@ impl SendState {
         }
     }
 
-    /// Whether the congestion window is one that acknowledged data can have led to: it grows only while it is used (RFC 7661), and
-    /// the peer's window bounds its use. BBR's follows its model of the path, and an embedder's algorithm may do as it likes.
+    /// Whether acknowledged data can have led to this congestion window: it grows only while it is used (RFC 7661), and
+    /// the peer's window bounds its use. BBR's window follows its model of the path, and an embedder's algorithm is not
+    /// checked.
     pub(super) fn is_window_bounded(&self, config: &TcpConfig) -> bool {
         let initial = cc::initial_window(self.window.mss, config.initial_window);
         let used = self

@@ -1,7 +1,7 @@
-//! The splices that a connection is a side of, and when those that are idle end.
+//! The splices of which a connection is a side, and the end of idle ones.
 //!
-//! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
-//! of room, in the place of the program: see [`socket::splice`](crate::socket).
+//! A connection is the source of at most one splice, and the sink of at most one. Meanwhile it reports data, or room,
+//! to the splice instead of the program: see [`socket::splice`](crate::socket).
 //!
 //! Locks: the connection's (CONN) over [`AttachedLayers`]; [`IdleSplices`] has its own (CALLOUT).
 //! Source: SO_SPLICE of OpenBSD and FreeBSD.
@@ -21,45 +21,47 @@ static IDLE: LockClass = LockClass::new("idle splices", order::CALLOUT);
 
 /// A splice, as the connections at its sides see it.
 pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
-    /// There may be something to move: the splice gets a turn at the end of the batch. The connection is locked.
+    /// Schedules a turn at the end of the batch, because there may be bytes to move. The connection is locked.
     fn queue(self: Arc<Self>, batch: &mut Batch<'_>);
 
     /// The same for a change that a program makes outside of a batch. No lock is held.
     fn queue_outside(self: Arc<Self>);
 
-    /// The other end of the connection that the data goes to, if this process has it.
+    /// The other end of the connection to which the data goes, if that is in this process.
     fn sink_peer(&self) -> Option<SplicePeer>;
 
-    /// The program of a connection at one of its sides has dropped that.
+    /// The program has dropped one of the two connections.
     fn side_dropped(&self);
 
-    /// Its time has come: it may have been idle for too long, and has itself looked at again if not; or it waited for buffers.
+    /// Its time has come: it ends if it was idle for too long, and otherwise sets the next time; or it waited for
+    /// buffers.
     fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>);
 }
 
 /// The other end of a connection: the next hop of data that a splice sends.
 pub(crate) struct SplicePeer {
-    /// Tells it apart from other connections of the process.
+    /// Its identity among the connections of the process.
     pub(crate) id: usize,
-    /// The splice that takes what it receives.
+    /// The splice that reads from it.
     pub(crate) splice: Option<Arc<dyn SpliceTurn>>,
 }
 
 /// The layers between a connection and its program: splices, and TLS. One box, because an idle connection has none.
 #[derive(Debug, Default)]
 pub(crate) struct AttachedLayers {
-    /// The splice that takes its received data.
+    /// The splice that reads its received data.
     #[doc(alias = "so_splice")]
     pub(crate) as_source: Option<Arc<dyn SpliceTurn>>,
     /// The splice that gives it data to send.
     #[doc(alias = "so_splice_back")]
     pub(crate) as_sink: Option<Arc<dyn SpliceTurn>>,
-    /// Seals what is sent and opens what is received.
+    /// Seals sent records and opens received ones.
     pub(crate) tls: Option<Box<TlsSession>>,
 }
 
 impl AttachedLayers {
-    /// Gives the splices that `due` is about a turn; returns what they are told in the place of the program.
+    /// Schedules turns for the splices that `due` concerns; returns the changes that were reported to them instead of
+    /// the program.
     pub(super) fn queue(&self, batch: &mut Batch<'_>, due: Due) -> Due {
         let ends = [
             (Due::WAKE_READER, &self.as_source),
@@ -86,12 +88,13 @@ impl AttachedLayers {
     }
 }
 
-/// The splices with a bound on their idle time, and those that wait for buffers, by when they are looked at next. A move does not touch this list: a splice
-/// that has moved something since is put off when its time comes. One that ends leaves it.
+/// The splices with a bound on their idle time, and those that wait for buffers, in the order of their next checks. A
+/// move does not change this list: when the time of a splice comes that has moved bytes since, it gets a later time. A
+/// splice that ends is removed.
 #[derive(Debug)]
 pub(crate) struct IdleSplices(Mutex<IdleList>);
 
-/// The place of a splice in the list: when it is looked at, and a number.
+/// The key of a splice in the list: the time of its check, and a number.
 pub(crate) type IdleKey = (Time, u64);
 
 #[derive(Debug)]
@@ -109,7 +112,7 @@ impl IdleSplices {
         Self(Mutex::new(&IDLE, watched))
     }
 
-    /// Looks at a splice at `at`. The CPU of the shared timers must be told.
+    /// Schedules the check of a splice at `at`. The caller must wake the CPU of the shared timers.
     pub(crate) fn watch(&self, at: Time, splice: Weak<dyn SpliceTurn>) -> IdleKey {
         let mut watched = self.0.lock();
         watched.number += 1;
@@ -118,13 +121,13 @@ impl IdleSplices {
         key
     }
 
-    /// Looks at it no more: the list keeps the memory of a splice that has ended.
+    /// Removes a splice: the list would keep its memory after its end.
     pub(crate) fn forget(&self, key: IdleKey) {
         let splice = self.0.lock().by_time.remove(&key);
         drop(splice);
     }
 
-    /// Looks at those whose time has come.
+    /// Checks the splices whose time has come.
     pub(crate) fn run(&self, batch: &mut Batch<'_>) {
         while let Some(splice) = self.pop_due(batch.now) {
             if let Some(splice) = splice.upgrade() {
@@ -139,7 +142,7 @@ impl IdleSplices {
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// When [`IdleSplices::run`] has something to do next.
+    /// The time at which [`IdleSplices::run`] must be called next.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let watched = self.0.lock();
         watched.by_time.first_key_value().map(|(key, _)| key.0)

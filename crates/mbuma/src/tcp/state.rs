@@ -8,9 +8,8 @@ pub enum State {
     /// No connection: the last state of each.
     #[default]
     Closed,
-    /// A SYN came for an address that an interceptor decides about; nothing was answered yet.
-    /// *Operations:* `Incoming::accept` leads to SYN-RECEIVED, `refuse` to CLOSED.
-    /// *Caveats:* segments are ignored meanwhile; the peer retransmits its SYN.
+    /// A SYN came for an interceptor's address, and is not answered yet. *Operations:* `Incoming::accept` leads to
+    /// SYN-RECEIVED, `refuse` to CLOSED. *Caveats:* segments are ignored meanwhile; the peer retransmits its SYN.
     SynHeld,
     /// We sent a SYN.
     SynSent,
@@ -33,7 +32,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether data of ours may be sent or sent again.
+    /// Whether data of ours may be sent or retransmitted.
     pub(crate) fn sends_data(self) -> bool {
         use State::*;
         matches!(self, Established | CloseWait | FinWait1 | Closing | LastAck)
@@ -44,7 +43,7 @@ impl State {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }
 
-    /// Whether the handshake is behind us.
+    /// Whether the handshake is complete.
     pub(crate) fn is_synchronized(self) -> bool {
         !matches!(
             self,

@@ -1,7 +1,7 @@
 //! A segment for a connection: the steps of RFC 9293 3.10.7.3 and 3.10.7.4, in their order.
 //!
-//! Each step returns whether the next one has its turn. None sends anything: they leave marks in the
-//! [`Tcb`], and the batch's end gives the connection one turn to send; if they left none, there is none.
+//! Each step returns whether the next one follows. No step sends: they leave marks in the [`Tcb`], and if there are
+//! any, the connection gets one turn to send at the end of the batch.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 
-/// Go on with the next step, or end with a verdict.
+/// Continue with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;
 
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = visit::begin(pcb);
     let step = match t.conn.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
-        // The owner has not decided yet; the peer asks again, or gives up.
+        // The owner has not decided yet; the peer repeats its SYN, or gives up.
         State::SynHeld => syn_held(&mut t, seg),
         State::SynSent => syn_sent(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
@@ -52,10 +52,10 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     text::process_fin(batch, t)
 }
 
-/// While the owner decides, only a reset from the peer matters: it does not wait any more.
+/// While the owner decides, only a reset matters: the peer has given up.
 fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) && seg.seq == t.recv.nxt {
-        // The owner learns that the peer does not wait any more.
+        // Reports to the owner that the peer has given up.
         t.close(Some(SocketError::Reset));
         return Continue(());
     }
@@ -89,7 +89,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);
     } else {
-        // Both ends opened at once: our SYN again, this time with an acknowledgement.
+        // A simultaneous open: our SYN is repeated, with an acknowledgement.
         t.conn.state = State::SynReceived;
         t.send.sent.mark_all_lost();
     }
@@ -99,9 +99,9 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     text::process_fin(batch, t)
 }
 
-/// Before the first (RFC 7323 5.3, R1): a segment that is older than one that was received may belong to an earlier cycle of the
-/// sequence space. A reset is judged by its sequence number alone. A segment without timestamps is taken, as by other
-/// stacks, though RFC 7323 3.2 would have it dropped.
+/// Before the first step (RFC 7323 5.3, R1): a segment that is older than a received one may belong to an earlier cycle
+/// of the sequence space. A reset is checked by its sequence number alone. A segment without timestamps is accepted, as
+/// by other stacks, although RFC 7323 3.2 would drop it.
 fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     let (Some(ts), true) = (seg.options.ts, t.conn.ts.on) else {
         return Continue(());
@@ -109,18 +109,18 @@ fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) || !t.conn.ts.is_too_old(ts, batch.now) {
         return Continue(());
     }
-    // The repair of the gap before it came faster.
+    // The segment is late: the repair of the gap before it came first.
     let fills_gap = seg.seq.at_or_after(t.recv.nxt) && t.recv.reass.is_gap(seg.seq, seg.len());
     if fills_gap && t.conn.ts.is_of_this_turn(ts, t.recv.nxt) {
         return Continue(());
     }
-    // A first sending that arrives behind its repair: its sender learns that the repair was not needed.
+    // A first transmission that arrives after its repair: the report shows its sender that the repair was not needed.
     note_duplicate(t, seg);
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpOldTimestamp))
 }
 
-/// Remembers the timestamp of an acceptable segment (RFC 7323 5.3, R2), but not of one that brings nothing new: a needless
+/// Records the timestamp of an acceptable segment (RFC 7323 5.3, R2), but not of one without new data: a needless
 /// retransmission may overtake older segments, which would then be dropped.
 fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let is_old = seg.start != seg.seq && seg.len() == 0;
@@ -140,7 +140,7 @@ fn note_marks(t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// Data that was received before is reported to a peer that understands SACK (RFC 2883 4).
+/// Reports duplicate data to a peer with SACK (RFC 2883 4).
 fn note_duplicate(t: &mut Tcb, seg: &Segment) {
     let old = t.recv.nxt.since(seg.seq).min(seg.data.len() as u32);
     if t.conn.sack_on && seg.seq.before(t.recv.nxt) && old > 0 {
@@ -148,25 +148,25 @@ fn note_duplicate(t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// First: is any of it in the window? What is not is cut off. An unacceptable segment is answered
-/// with what we expect, and its acknowledgement still counts where it only repeats old data.
+/// First step: is any part of it in the window? The rest is cut off. An unacceptable segment is answered by an
+/// acknowledgement; its own acknowledgement still counts if it only repeats old data.
 fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     let window = t.rcv_wnd();
     if seg.has(TcpFlags::SYN) {
-        // A retransmitted SYN begins one before our window; `check_syn` judges it.
+        // A retransmitted SYN begins one before our window; `check_syn` handles it.
         return Continue(());
     }
     if seg.seq.before(t.recv.nxt) {
         if seg.len() == 0 && !seg.has(TcpFlags::RST) {
-            // A keepalive probe, or an acknowledgement that was overtaken: it gets an answer, and nothing of it counts.
+            // A keepalive probe, or an old acknowledgement: it is answered, and has no other effect.
             challenge(batch, t);
             return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
         }
         cut_old(batch, t, seg);
     }
     let beyond = seg.seq.since(t.recv.nxt);
-    // A segment without data may lie at the right edge itself: so do acknowledgements of a peer that has used up the
-    // window. A reset may not: outside of the window it is dropped without an answer (RFC 5961 3.2).
+    // A segment without data may lie at the right edge: acknowledgements of a peer that has used up the window do. A
+    // reset must not: outside of the window it is dropped without an answer (RFC 5961 3.2).
     let takes_no_room = seg.data.is_empty() && !seg.has(TcpFlags::RST);
     let at_edge = beyond == window && (window == 0 || takes_no_room);
     if beyond >= window && !at_edge {
@@ -177,8 +177,8 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     }
     let room = (window - beyond) as usize;
     if seg.data.len() > room {
-        // Beyond what was announced (a probe of a closed window, for one): keep what fits. A FIN
-        // alone always fits: it takes no memory.
+        // Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always
+        // fits, because it needs no memory.
         t.due |= Due::ACK;
         seg.flags -= TcpFlags::FIN;
         seg.data.truncate(room);
@@ -186,7 +186,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     Continue(())
 }
 
-/// Cuts off what was received before.
+/// Cuts off data that was received before.
 fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     if seg.has(TcpFlags::RST) {
         return;
@@ -201,8 +201,8 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         .duplicate_bytes
         .add(u64::from(old.min(seg.data.len() as u32)));
     if t.conn.state == State::TimeWait && seg.len() > 0 {
-        // Our last acknowledgement was lost, for the peer sends again: wait anew. RFC 9293 says so of
-        // its FIN only; a peer whose timeout has grown beyond 2 MSL repeats the data first.
+        // The peer retransmits, so our last acknowledgement was lost: restart TIME-WAIT. RFC 9293 asks for this only
+        // after a FIN; but a peer whose timeout has grown beyond 2 MSL repeats its data first.
         time_wait::enter(batch, t);
     }
     if old > seg.data.len() as u32 {
@@ -229,7 +229,7 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
     batch.stack.tcp.counters.resets_in.inc();
-    // Half open for a listener. (What an interceptor accepted has an owner, which is told of the reset.)
+    // Half open for a listener. (A connection that an interceptor accepted has an owner, which gets the error.)
     if t.conn.state == State::SynReceived
         && t.conn.accept.is_some()
         && let Some(old) = t.conn.predecessor.take()
@@ -254,7 +254,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     }
     if t.conn.state == State::SynReceived && seg.seq == t.recv.irs {
         if seg.has(TcpFlags::ACK) {
-            // A simultaneous open: the SYN is known, the acknowledgement is not.
+            // A simultaneous open: the SYN is known, and the acknowledgement is new.
             seg.flags -= TcpFlags::SYN;
             seg.seq = t.recv.nxt;
             return Continue(());
@@ -266,8 +266,8 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 
-/// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so answers to
-/// those are limited: else two ends that disagree would answer each other for ever.
+/// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so the
+/// rate of answers to these is limited: otherwise two ends that disagree would answer each other for ever.
 fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {
         challenge(batch, t);

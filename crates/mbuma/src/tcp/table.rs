@@ -4,11 +4,11 @@
 //! whose readers count on their own CPU, and the reference that a lookup gives is counted in the
 //! connection's own allocation, which the thread with the packet reads next anyway.
 //!
-//! Sharded by a keyed hash, so that threads that open and close seldom meet, no outsider can aim at one
-//! shard, and a shard that grows keeps its readers out for a moment only. A shard costs four bytes a CPU.
+//! Sharded by a keyed hash, so that threads that open and close seldom contend, an attacker can't fill one shard, and a
+//! growing shard blocks its readers only briefly. A shard costs four bytes for each CPU.
 //!
-//! A lookup that races with an end finds the old connection, closed or about to be, or its successor with
-//! the same key, or nothing: never part of one. A connection that it found stays whole for as long as it is looked at.
+//! A lookup that races with the end of a connection finds the old connection, closed or about to close, or its
+//! successor with the same key, or none. A found connection stays valid as long as the caller has the reference.
 //!
 //! Locks: one read-mostly lock a shard (CONN_TABLE). No connection's lock is taken inside.
 
@@ -27,10 +27,10 @@ mod hashed;
 
 static TABLE: LockClass = LockClass::new("connection table", order::CONN_TABLE);
 
-// A model makes a table for each of its runs, and a checker's locks are dear to make: a fifth of its time.
+// A model makes a table for each of its runs, and making a checker's locks took a fifth of the time.
 const SHARDS: usize = if cfg!(shuttle) { 4 } else { 64 };
 
-/// An empty shard keeps room for no more connections than this: otherwise the memory of a spike would stay for ever.
+/// Connections at most for which an empty shard keeps room: otherwise the memory of a spike would stay for ever.
 const KEPT_ENTRIES: usize = 3;
 
 /// The connections of both versions of IP.
@@ -74,7 +74,7 @@ impl ConnectionTable {
         added
     }
 
-    /// Removes what is under the key if `is_it`, and says so.
+    /// Removes the connection with this key if `is_it` is true for it; returns whether it did.
     pub(super) fn remove_if(&self, ends: &Ends, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
         let removed = match ends {
             Ends::V4(pair) => self.v4.remove_if(&Hashed::new(pair, &self.hash), is_it),

@@ -36,12 +36,12 @@ pub(crate) struct Tcb {
     pub(crate) conn: ConnState,
     pub(crate) send: SendState,
     pub(crate) recv: RecvState,
-    /// Where urgent data ends, in either direction, while there is some.
+    /// The ends of urgent data in both directions, while there is some.
     pub(crate) urgent: Option<Box<Urgent>>,
     pub(crate) timers: Timers,
     /// The work of its next turn.
     pub(crate) due: Due,
-    /// The way to the peer, until the connection is closed: so it names no interface that is gone.
+    /// The kept route to the peer, until the connection is closed, so that it names no detached interface.
     pub(crate) route: RouteCache,
 }
 
@@ -50,16 +50,16 @@ pub(crate) struct Tcb {
 pub(crate) struct ConnState {
     pub(crate) state: State,
     pub(crate) heard_at: Time,
-    /// Idle time before probing in ms, where the user asked for keepalives.
+    /// Idle time before the first keepalive in ms, if the user asked for keepalives.
     keepalive_ms: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: ChallengeAcks,
     pub(crate) ts: TimestampClock,
-    /// Both ends understand SACK. Until the handshake is over: it is offered.
+    /// Both ends support SACK. During the handshake: we offer it.
     pub(crate) sack_on: bool,
     pub(crate) ecn: Ecn,
-    /// The user wants nothing more: it closed its handle.
+    /// The user has dropped its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
     /// An ICMP error that may be transient, since the peer last acknowledged something.
@@ -67,9 +67,9 @@ pub(crate) struct ConnState {
     pub(crate) waiters: WaiterSet,
     /// The program's options beyond the stack's defaults.
     pub(crate) options: Option<Box<UserOptions>>,
-    /// The splices that it is an end of, and TLS.
+    /// The splices of which it is a side, and TLS.
     pub(crate) attached: Option<Box<AttachedLayers>>,
-    /// Where the connection goes once it is established.
+    /// The place in a queue for the connection once it is established.
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
     pub(crate) predecessor: Option<Box<Predecessor>>,
@@ -119,7 +119,7 @@ impl ConnState {
                 || self.attached.as_ref().is_some_and(|a| a.is_spliced()))
     }
 
-    /// Sets the wakers that stay. Those before them come back, to be dropped when the lock is released.
+    /// Sets the kept wakers. The previous ones come back, to be dropped when the lock is released.
     #[must_use = "their drops are their owners' code, which runs without a lock"]
     pub(crate) fn set_wakers(
         &mut self,
@@ -132,7 +132,7 @@ impl ConnState {
         ]
     }
 
-    /// Has the connection begin with what its program, or its listener, asks for.
+    /// Sets the initial options of the program or the listener.
     pub(crate) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
         let active = self.state == State::SynSent;
         self.ecn = Ecn::new(asked.ecn.unwrap_or(config.ecn), active);
@@ -160,7 +160,7 @@ impl ConnState {
         self.attached.as_deref_mut()?.tls.as_deref_mut()
     }
 
-    /// Idle time before probing, where the user asked for keepalives.
+    /// Idle time before the first keepalive, if the user asked for keepalives.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
         let ms = self.keepalive_ms?;
         Some(Duration::from_millis(u64::from(ms.get())))
@@ -196,7 +196,7 @@ impl Tcb {
         self.flight() > 0 || self.write_seq().after(self.send.nxt)
     }
 
-    /// Bytes that the send buffer takes now: none while as many are unsent as the program allows.
+    /// Bytes that the send buffer takes now: none while the program's limit of unsent bytes is reached.
     pub(crate) fn send_room(&self) -> usize {
         let space = self.send.buf.space();
         let Some(max) = self.conn.options.as_ref().and_then(|o| o.asked.unsent_max) else {
@@ -218,14 +218,14 @@ impl Tcb {
         self.send.buf_seq + self.send.buf.claimed() as u32
     }
 
-    /// The sequence number after the last byte that may be sent now. Data behind it has its place and not its contents.
+    /// The sequence number after the last byte that may be sent now. Later bytes are claimed and not ready.
     pub(crate) fn ready_seq(&self) -> SeqNum {
         self.send.buf_seq + self.send.buf.ready() as u32
     }
 
-    /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
-    /// window ends before that (a probe of a closed window lies beyond it). There the peer would not
-    /// look at it, not even at its acknowledgement.
+    /// The sequence number of a segment without data: after everything that was sent, but not beyond the peer's window,
+    /// which a probe of a closed window may exceed. Beyond its window the peer would ignore the segment and its
+    /// acknowledgement.
     pub(crate) fn acceptable_seq(&self) -> SeqNum {
         self.send.nxt.min(self.send.una + self.send.wnd)
     }
@@ -261,7 +261,7 @@ impl Tcb {
         self.recv.buf.space().saturating_sub(reserved).min(max) as u32
     }
 
-    /// How far the announced window's right edge could move: in steps that its scale can say.
+    /// How far the announced right edge could move, in units of the window scale.
     pub(crate) fn rcv_growth(&self) -> u32 {
         let edge = self.recv.nxt + (self.rcv_space() >> self.recv.wscale << self.recv.wscale);
         if edge.after(self.recv.adv) {
@@ -288,14 +288,14 @@ impl Tcb {
         }
     }
 
-    /// Something changed in both directions that the user may care about: it is woken once, at the batch's end.
+    /// Both directions changed: the user is woken once, at the batch's end.
     pub(crate) fn notify(&mut self) {
         self.due |= Due::WAKE;
     }
 
-    /// The end: nothing is sent or received any more.
+    /// Closes the connection: no more is sent or received.
     ///
-    /// The connection's turn takes it out of the table, so the caller must end its visit by one.
+    /// The connection's turn removes it from the table, so the caller must end its visit with a turn.
     pub(crate) fn close(&mut self, error: Option<SocketError>) {
         self.conn.state = State::Closed;
         self.conn.error = self.conn.error.or(error);

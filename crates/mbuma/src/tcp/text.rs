@@ -44,7 +44,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if t.conn.orphan {
-        // No program will read it, and the peer should know (RFC 1122 4.2.2.13).
+        // No program will read the data: the peer gets a reset (RFC 1122 4.2.2.13).
         let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Reset));
         reset::send(batch, seg.ends, seq, ack);
@@ -90,7 +90,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let path = path_timing(batch, t);
     let unreported = t.recv.reass.unreported();
     match (t.recv.policy).on_out_of_order(t.conn.sack_on, unreported, &path) {
-        // An acknowledgement for each, whatever else is in the batch: the peer counts them.
+        // Each gets an acknowledgement, independent of the rest of the batch, because the peer counts these.
         AckDue::Now => t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1),
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),
     }
@@ -100,7 +100,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     }
 }
 
-/// Makes the receive buffer as large as what the user reads in a round trip asks for.
+/// Grows the receive buffer to the size that the user's reads in a round trip need.
 fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let config = &batch.stack.tcp.config;
     let far = t.send.rtt.smoothed().filter(|rtt| *rtt >= recv_tuner::FAR);
@@ -141,7 +141,7 @@ fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) 
     }
 }
 
-/// A delay that runs is not begun again: the first segment that waits is acknowledged in time.
+/// A running delay is not restarted, so that the first waiting segment is acknowledged in time.
 fn acknowledge_within(batch: &Batch<'_>, t: &mut Tcb, delay: Duration) {
     let at = batch.now + delay;
     if t.timers

@@ -1,12 +1,11 @@
-//! TIME-WAIT: both directions are done, and the connection is remembered until old segments are gone
-//! (RFC 9293 3.6.1).
+//! TIME-WAIT: both directions are closed, and the connection stays in the table until old segments are gone (RFC 9293
+//! 3.6.1).
 //!
-//! A gateway whose side closes first collects one of these a connection, thousands a second. They
-//! hold no buffers, and only the last [`TcpConfig::time_wait_max`] are kept: the oldest make room.
-//! A reset does not end it: it may be an old one, and what it would let in are older segments (RFC 1337).
-//! A peer that comes back to the same port earlier than that ends its own, if a listener is there to take the new
-//! connection ([`leave`]). If the SYN was an old duplicate, the peer resets the listener's new connection, and the old one
-//! is back in TIME-WAIT ([`resume`]).
+//! A gateway that closes first gets one for each connection, thousands a second. They hold no buffers, and only the
+//! last [`TcpConfig::time_wait_max`] are kept. A reset does not end TIME-WAIT: it may be an old one, and would let
+//! older segments in (RFC 1337). A SYN of the same peer and port may end it early, if a listener takes the new
+//! connection ([`leave`]). If that SYN was an old duplicate, the peer resets the new connection, and the old one
+//! returns to TIME-WAIT ([`resume`]).
 //!
 //! Locks: `waiting` (CALLOUT's neighbour; taken with no connection's lock held).
 //!
@@ -42,9 +41,9 @@ impl TimeWait {
     }
 }
 
-/// Enters the state, or begins its time anew.
+/// Enters the state, or restarts its time.
 pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
-    // A second FIN in the same batch does not undo what the first one did.
+    // A second FIN in the same batch changes nothing.
     if t.conn.state != State::TimeWait {
         t.due |= Due::TIME_WAIT;
     }
@@ -58,8 +57,8 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     t.notify();
 }
 
-/// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns what the new one must know; `None` if the
-/// connection is in another state by now, or `syn` may be one of its own segments.
+/// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns the data for the new one; `None` if the
+/// connection is in another state by now, or if `syn` may be one of its own segments.
 pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> Option<Predecessor> {
     let mut t = visit::begin(pcb);
     if !may_leave(&t, syn) {
@@ -73,7 +72,7 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
     };
     t.close(None);
     visit::end_later(batch, pcb, t);
-    // Before the turn: the new connection needs its place.
+    // Before the turn, because the new connection needs its key.
     if batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
     }
@@ -84,8 +83,8 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
 /// the same port within minutes. Its timestamp tells, where both connections have them (RFC 6191 2), else its sequence
 /// number, if it lies beyond the old connection's (RFC 1122 4.2.2.13).
 ///
-/// RFC 6191 would take any SYN with timestamps after a connection without. Its old segments would be dropped then for
-/// having none; ours would take them.
+/// RFC 6191 would accept any SYN with timestamps after a connection without them, because segments without timestamps
+/// are then dropped. This stack accepts such segments, so it must not.
 pub(crate) fn may_leave(t: &Tcb, syn: &Segment) -> bool {
     let beyond = syn.seq.after(t.recv.nxt);
     let newer = match (t.conn.ts.recent(), syn.options.ts) {
@@ -95,14 +94,14 @@ pub(crate) fn may_leave(t: &Tcb, syn: &Segment) -> bool {
     t.conn.state == State::TimeWait && newer
 }
 
-/// The SYN was an old duplicate: the connection is again what it was before, for the rest of its time.
+/// The SYN was an old duplicate: the connection returns to TIME-WAIT for the rest of its time.
 pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     if let Some(place) = t.conn.accept.take() {
         place.give_up();
     }
     (t.send.una, t.send.nxt) = (old.snd_max, old.snd_max);
     t.send.sent = SentMap::default();
-    // Our FIN was the last that was sent.
+    // Our FIN was the last thing that was sent.
     (t.send.buf_seq, t.send.fin_queued) = (old.snd_max - 1, true);
     (t.recv.nxt, t.recv.adv, t.recv.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
     t.conn.ts = old.ts;
@@ -117,7 +116,7 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     t.notify();
 }
 
-/// Counts a newcomer; the oldest goes when there are too many.
+/// Adds a connection; the oldest is closed if there are too many.
 pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let tcp = &batch.stack.tcp;
     let mut waiting = tcp.time_wait.waiting.lock();
@@ -134,11 +133,11 @@ pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     }
 }
 
-/// Forgets those at the front whose time is over.
+/// Removes connections at the front whose time is over.
 pub(crate) fn sweep(batch: &Batch<'_>) {
     let mut waiting = batch.stack.tcp.time_wait.waiting.lock();
     while let Some(front) = waiting.pop_front() {
-        // A connection alone here is in no table and no wheel any more.
+        // A connection that is only here is in no table and on no wheel any more.
         if Arc::strong_count(&front) > 1 {
             waiting.push_front(front);
             return;

@@ -1,13 +1,13 @@
-//! A connection's timers: when each expires.
+//! The expiry times of a connection's timers.
 //!
-//! They are fields, not entries of a wheel: a connection has one entry on a [wheel](super::wheels), never later than
-//! the earliest timer. To move a timer further away, as each acknowledgement does, is one store.
+//! Timers are fields, not entries of a wheel: a connection has one entry on a [wheel](super::wheels), never later than
+//! the earliest timer. Moving a timer to a later time, as each acknowledgement does, is one store.
 
 use kern::Time;
 
 use super::wheels::Armed;
 
-/// What a timer is for.
+/// The kinds of timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TcpTimer {
     /// Sent data is not acknowledged (RFC 6298 5).
@@ -21,8 +21,9 @@ pub(crate) enum TcpTimer {
     /// The peer may be gone (RFC 1122 4.2.3.6).
     #[doc(alias = "TCPT_KEEP")]
     Keepalive,
-    /// TIME-WAIT's end, or the end of an orphan's time in FIN-WAIT-2. It has a field in common with [`Pace`](Self::Pace): in these
-    /// states no data is sent, and in others nothing is waited for. A step that enters one of them sets the timer or stops it.
+    /// The end of TIME-WAIT, or of an orphan's time in FIN-WAIT-2. It shares a field with [`Pace`](Self::Pace): in
+    /// these states no data is sent, and in others this timer is not used. A step that enters one of these states sets
+    /// the timer or stops it.
     #[doc(alias = "TCPT_2MSL")]
     Wait,
     /// The reordering window is over: data that was overtaken is lost (RFC 8985 6.2).
@@ -31,8 +32,8 @@ pub(crate) enum TcpTimer {
     Probe,
     /// The next packet may leave, by the rate of the path. Only in states in which data is sent.
     Pace,
-    /// A listener's program gets the connection though its client was silent. It has a field in common with
-    /// [`Keepalive`](Self::Keepalive), which a program asks for when it has the connection.
+    /// A listener's program gets the connection although its client was silent. It shares a field with
+    /// [`Keepalive`](Self::Keepalive), which a program sets only when it has the connection.
     Accept,
 }
 
@@ -53,14 +54,13 @@ impl TcpTimer {
 /// All timers of one connection.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// By [`TcpTimer`]; [`Time::MAX`] where it is off.
+    /// By [`TcpTimer`]; [`Time::MAX`] if it is off.
     due: [Time; TcpTimer::COUNT],
     /// The entry on a wheel, which comes before the earliest of the above.
     pub(super) armed: Option<Armed>,
-    /// The number of the entry that was made last: it tells a connection's entries apart; those of 2^32 entries ago are
-    /// gone.
+    /// The number of the last entry, which distinguishes a connection's entries; an entry of 2^32 entries ago is gone.
     pub(super) last_entry: u32,
-    /// By how much the time between probes of a closed window has grown: doublings.
+    /// How often the time between probes of a closed window was doubled.
     #[doc(alias = "t_rxtshift")]
     pub(super) persist_shift: u8,
 }
@@ -106,12 +106,12 @@ impl Timers {
 
     /// When the first of them expires.
     pub(crate) fn earliest(&self) -> Option<Time> {
-        // Each segment asks: a minimum without branches.
+        // Each segment calls this, so the minimum has no branches.
         let first = self.due.iter().fold(Time::MAX, |a, b| a.min(*b));
         Some(first).filter(|at| *at != Time::MAX)
     }
 
-    /// Whether the entry on a wheel is early enough, and there is none where nothing is to come.
+    /// Whether the entry on a wheel is early enough, and missing if no timer runs.
     pub(super) fn are_armed(&self) -> bool {
         match (self.earliest(), &self.armed) {
             (Some(at), Some(armed)) => armed.is_before(at),
@@ -119,7 +119,7 @@ impl Timers {
         }
     }
 
-    /// Stops all but the wheel's entry, which finds nothing to do.
+    /// Stops all timers. The wheel's entry stays, and will find no due timer.
     pub(crate) fn stop_all(&mut self) {
         self.due = [Time::MAX; TcpTimer::COUNT];
     }

@@ -1,10 +1,10 @@
-//! The timestamps of one connection, as a value: the one to send, the one to echo, and the segments that are too old.
+//! The timestamps of one connection, as a value: which one to send, which one to echo, and which segments are too old.
 //!
-//! 1. The clock has a tick of 1 ms and an offset that is a keyed hash of the two ends: it tells nothing of the host's
-//!    uptime, and a later connection of the same ends goes on where the one before was (RFC 7323 7.1, RFC 6191).
+//! 1. The clock has a tick of 1 ms and an offset that is a keyed hash of the two ends: it does not reveal the host's
+//!    uptime, and a later connection of the same ends continues the clock of the earlier one (RFC 7323 7.1, RFC 6191).
 //! 2. `recent` is the value that is echoed. A segment sets it only if it begins at or before the last acknowledgement that
 //!    was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
-//! 3. `recent` is believed for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
+//! 3. `recent` is valid for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
 //! 4. A segment that fills a gap may be older than `recent`, because a repair before it was faster than it, but not older than
 //!    `floor`. `floor` is at most 2^30 bytes old, and a window is as large: a segment that the peer sent after it is not of an earlier
 //!    turn around the sequence space, and of that alone PAWS protects. RFC 7323 5.3 would have each such segment dropped:
@@ -25,7 +25,7 @@ pub(crate) struct Timestamps {
     /// The sender's clock, in its own unit.
     #[doc(alias = "TSval")]
     pub(crate) value: u32,
-    /// A value of the receiver's clock that the sender has seen; of no meaning without ACK.
+    /// A value of the receiver's clock that the sender has seen; meaningless without ACK.
     #[doc(alias = "TSecr")]
     pub(crate) echo: u32,
 }
@@ -54,10 +54,10 @@ pub(crate) struct TimestampClock {
     floor_nxt: SeqNum,
 }
 
-/// Bytes after which `floor` is set anew.
+/// Bytes after which `floor` is updated.
 const FLOOR_BYTES: u32 = 1 << 30;
 
-/// Seconds for which a peer's value is believed.
+/// Seconds for which a peer's value is valid.
 const RECENT_VALID: u32 = 24 * 24 * 3600;
 
 impl TimestampClock {
@@ -99,7 +99,7 @@ impl TimestampClock {
 
     /// Whether a segment is older than one that was received before (RFC 7323 5.3, R1).
     pub(crate) fn is_too_old(&self, ts: Timestamps, now: Time) -> bool {
-        // Almost none is older: whether that counts is not worked out for the others.
+        // Segments are almost never older, so only older ones need the further check.
         let believed = || seconds(now).wrapping_sub(self.recent_at) < RECENT_VALID;
         is_older(ts.value, self.recent) && believed()
     }
@@ -124,13 +124,12 @@ impl TimestampClock {
         (self.recent, self.recent_at) = (value, seconds(now));
     }
 
-    /// The last value of the peer that counted.
+    /// The last accepted value of the peer.
     pub(crate) fn recent(&self) -> Option<u32> {
         self.on.then_some(self.recent)
     }
 
-    /// How long ago the segment was sent that an acknowledgement echoes, to 1 ms; nothing if it echoes what was never
-    /// sent.
+    /// How long ago the echoed segment was sent, to 1 ms; none if the echo is of a value that was never sent.
     pub(crate) fn round_trip(&self, ts: Timestamps, now: Time) -> Option<Duration> {
         let ticks = self.value(now).wrapping_sub(ts.echo);
         let sent_before = ticks < 1 << 31;

@@ -1,7 +1,7 @@
-//! Urgent data: where it ends, of what was sent and of what was received.
+//! Urgent data: the positions where it ends, in sent and in received data.
 //!
-//! The bytes stay in the stream (as SO_OOBINLINE has it, which RFC 6093 section 5 recommends); only the place behind the
-//! last of them is known, as sequence number:
+//! The bytes stay in the stream (as SO_OOBINLINE has it, which RFC 6093 section 5 recommends); only the sequence number
+//! after the last of them is kept:
 //! ```text
 //!   sent       SND.UP   in each segment that begins before it, until it is acknowledged
 //!   received   RCV.UP   until the user has read beyond it; no read returns bytes of both sides
@@ -18,13 +18,13 @@ use super::segment::Segment;
 pub(crate) struct Urgent {
     #[doc(alias = "SND.UP")]
     sent_end: Option<SeqNum>,
-    /// The peer must be told, even if its window takes no data.
+    /// The peer must get the pointer, even if its window takes no data.
     tell: bool,
     #[doc(alias = "RCV.UP")]
     received_end: Option<SeqNum>,
 }
 
-/// Sixth step: the URG bit. An end that moves on is news for the user.
+/// Sixth step: the URG bit. If the end moves, the user is woken.
 pub(crate) fn check(t: &mut Tcb, seg: &Segment) {
     if !seg.has(TcpFlags::URG) || !t.conn.state.receives_data() || t.recv.read_closed {
         return;
@@ -50,7 +50,7 @@ pub(crate) fn is_next(t: &Tcb) -> bool {
     pointer(t, t.send.nxt).is_some()
 }
 
-/// Whether the peer must still be told of urgent data.
+/// Whether the pointer must still be sent.
 pub(crate) fn is_to_tell(t: &Tcb) -> bool {
     t.urgent.as_ref().is_some_and(|u| u.tell)
 }
@@ -59,7 +59,7 @@ pub(crate) fn is_to_tell(t: &Tcb) -> bool {
 pub(crate) fn pointer(t: &Tcb, seq: SeqNum) -> Option<u16> {
     let end = t.urgent.as_ref()?.sent_end?;
     let ahead = end.after(seq).then(|| end.since(seq))?;
-    // Later segments tell an end that lies farther away than the field can say.
+    // An end that is too far for the field is announced by later segments.
     Some(ahead.min(65_535) as u16)
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn acked(t: &mut Tcb) {
     }
 }
 
-/// Bytes that the user has to read until the urgent data ends; some may not have arrived. 0 at the end itself.
+/// Bytes to read until the end of the urgent data; some may not have arrived. 0 at the end itself.
 #[doc(alias = "sockatmark")]
 pub(crate) fn unread(t: &Tcb) -> Option<usize> {
     let end = t.urgent.as_ref()?.received_end?;
@@ -88,7 +88,7 @@ pub(crate) fn unread(t: &Tcb) -> Option<usize> {
     Some(end.since(next_read(t)) as usize)
 }
 
-/// How much of `max` bytes one read may take: those before the end, or those behind it.
+/// How many of `max` bytes one read may take: only those before the end, or those after it.
 pub(crate) fn limit(t: &Tcb, max: usize) -> usize {
     match unread(t) {
         None | Some(0) => max,
@@ -107,7 +107,7 @@ pub(crate) fn was_read(t: &mut Tcb) {
     }
 }
 
-/// The user reads no more: data that comes is dropped, and so is the end of the urgent data in it.
+/// The user reads no more: incoming data is dropped, and so is the end of its urgent data.
 pub(crate) fn read_closed(t: &mut Tcb) {
     if let Some(urgent) = &mut t.urgent {
         urgent.received_end = None;

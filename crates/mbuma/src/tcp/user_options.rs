@@ -1,6 +1,6 @@
 //! Options of one connection beyond the stack's defaults.
 //!
-//! Most connections ask for nothing, so all of it is in one box, which is there once something was asked for.
+//! Most connections set no option, so all options are in one box, which is made when one is set.
 //!
 //! ```text
 //!   progress (new data acknowledged, a window opened, or data begins to wait)
@@ -20,7 +20,7 @@ use super::state::State;
 use super::tcb::Tcb;
 use crate::config::{EcnMode, TcpConfig};
 
-/// How long data that is held back to fill a segment waits at most: Linux's bound.
+/// The longest time for which data waits for a full segment: Linux's bound.
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 
 /// The smallest segment that a program may ask for: less is not taken from a peer either (FreeBSD's bound).
@@ -32,30 +32,31 @@ pub(crate) const SEGMENT_MIN: u32 = 216;
 /// ([`TcpListener::set_options`](crate::TcpListener::set_options)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpSocketOptions {
-    /// The connection is given up when data was not acknowledged, or the peer's window was closed, for so long without any
-    /// progress (RFC 5482); and an idle one that sends keepalives when the peer has been silent for so long. It takes the
-    /// place of the number of retransmissions only where it is shorter. RFC 5482's option is not sent.
+    /// The user timeout (RFC 5482): the connection is given up after so long without progress, that is without an
+    /// acknowledgement of waiting data or an opening of the peer's window. An idle connection with keepalives is given
+    /// up when the peer was silent for so long. It replaces the number of retransmissions only if it is shorter. RFC
+    /// 5482's option is not sent.
     #[doc(alias = "TCP_USER_TIMEOUT")]
     pub user_timeout: Option<Duration>,
-    /// An attempt to connect is given up after so long.
+    /// The timeout of an attempt to connect.
     #[doc(alias = "TCP_KEEPINIT")]
     pub connect_timeout: Option<Duration>,
     /// Retransmissions of the SYN before the attempt is given up, in the place of the stack's
     /// [`syn_retransmits_max`](crate::TcpConfig::syn_retransmits_max).
     #[doc(alias = "TCP_SYNCNT")]
     pub syn_retransmits_max: Option<u8>,
-    /// The send buffer takes no more once so many bytes in it were not sent yet. So what a program writes is not old when
+    /// The limit of unsent bytes in the send buffer, from which on it takes no more. So a program's data is recent when
     /// it leaves. The waker is called when there are fewer.
     #[doc(alias = "TCP_NOTSENT_LOWAT")]
     pub unsent_max: Option<usize>,
-    /// Payload and option bytes of a segment at most, in both directions if it is set before the handshake, else in ours.
-    /// At least 216.
+    /// Payload and option bytes of a segment at most. Set before the handshake it applies to both directions, later
+    /// only to ours. At least 216.
     #[doc(alias = "TCP_MAXSEG")]
     pub segment_max: Option<u32>,
     /// The upper six bits of the IP header's traffic class (RFC 2474). The lower two are ECN's.
     #[doc(alias = "IP_TOS")]
     pub traffic_class: u8,
-    /// Time to live of what is sent, in hops. Default: the stack's.
+    /// TTL or hop limit of sent packets. Default: the stack's.
     #[doc(alias = "IP_TTL")]
     pub ttl: Option<std::num::NonZeroU8>,
     /// A segment that is not full waits for more data, for 200 ms at most.
@@ -73,32 +74,33 @@ pub struct TcpSocketOptions {
     /// [`keepalive_probes`](crate::TcpConfig::keepalive_probes).
     #[doc(alias = "TCP_KEEPCNT")]
     pub keepalive_probes: Option<u8>,
-    /// Data leaves at this rate at most, in bytes per second, however near the peer is and whether the stack
-    /// [paces](crate::TcpConfig::pacing) or not.
+    /// The largest rate of data in bytes per second, also for near peers and without the stack's
+    /// [pacing](crate::TcpConfig::pacing).
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing_max: Option<u64>,
     /// How long the connection waits for the peer's FIN once its program has closed it, in the place of the stack's
     /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
     #[doc(alias = "TCP_LINGER2")]
     pub fin_wait_2_timeout: Option<Duration>,
-    /// Calls that wait for data, tasks that poll for it, and wakers of readers: so many bytes must be there, or as many as the
-    /// call asks for, if these are fewer. The end, an error and a receive buffer that is half full are enough too. A call that
-    /// does not wait takes what is there, and readers of TLS wait for a record. Default: 1.
+    /// The low-water mark for readers (waiting calls, polling tasks and wakers): so many bytes must be there, or as
+    /// many as the call asks for, if these are fewer. The end, an error and a half full receive buffer are also enough.
+    /// A call that does not wait takes the bytes that are there, and readers of TLS wait for a record. Default: 1.
     #[doc(alias = "SO_RCVLOWAT")]
     pub recv_low_water: Option<usize>,
     /// The same for room in the send buffer; at most, all of the buffer must be free. Default: one byte for a call that waits,
     /// and half of the buffer for the waker of a writer that found it full.
     #[doc(alias = "SO_SNDLOWAT")]
     pub send_low_water: Option<usize>,
-    /// A call that waits for data ends after so long with [`TimedOut`](crate::SocketError::TimedOut), if it gives no timeout of
-    /// its own. So does a listener's call that waits for a connection.
+    /// The timeout of calls that wait for data and give no timeout of their own; they end with
+    /// [`TimedOut`](crate::SocketError::TimedOut). On a listener: of calls that wait for a connection.
     #[doc(alias = "SO_RCVTIMEO")]
     pub recv_timeout: Option<Duration>,
     /// The same for a call that waits for room, or for the connection to be established.
     #[doc(alias = "SO_SNDTIMEO")]
     pub send_timeout: Option<Duration>,
-    /// Of a listener: a connection is accepted only when its client has sent something, or has been silent for so long. While
-    /// as many are half open or wait so as [`half_open_max`](crate::TcpConfig::half_open_max) says, none waits.
+    /// On a listener: a connection is accepted only when its client has sent data, or was silent for so long.
+    /// [`half_open_max`](crate::TcpConfig::half_open_max) bounds half-open and such waiting connections together; at
+    /// the bound, none waits.
     #[doc(alias = "TCP_DEFER_ACCEPT")]
     #[doc(alias = "accf_data")]
     pub accept_delay: Option<Duration>,
@@ -110,20 +112,20 @@ impl TcpSocketOptions {
         self.fin_wait_2_timeout.unwrap_or(config.fin_wait_2_timeout)
     }
 
-    /// The size of a segment that takes `mss` bytes at most, as it is announced before the handshake.
+    /// The segment size to announce before the handshake, at most `mss`.
     pub(crate) fn segment_len(&self, mss: u32) -> u32 {
         let most = self.segment_max.map(|most| most.max(SEGMENT_MIN));
         most.map_or(mss, |most| most.min(mss))
     }
 
-    /// The traffic class, and the time to live or 0, of what is sent.
+    /// The traffic class of sent packets, and their TTL or 0.
     pub(crate) fn ip_fields(&self) -> (u8, u8) {
         let ttl = self.ttl.map_or(0, std::num::NonZeroU8::get);
         (self.traffic_class & !0b11, ttl)
     }
 }
 
-/// The same, and what the connection keeps for it.
+/// The options, and the state that the connection keeps for them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UserOptions {
     pub(crate) asked: TcpSocketOptions,
@@ -131,7 +133,7 @@ pub(crate) struct UserOptions {
     waiting_since: Option<Time>,
     /// The last write announced that more follows as soon as there is room.
     pub(crate) more_follows: bool,
-    /// As much was unsent as may be, after the last turn to send.
+    /// The limit of unsent bytes was reached after the last turn to send.
     pub(crate) is_over: bool,
     /// Where the program's records end.
     pub(crate) records: RecordEnds,
@@ -157,7 +159,7 @@ impl UserOptions {
         }
     }
 
-    /// When the connection is to be given up, unless there is progress.
+    /// The time at which the connection is given up, unless there is progress.
     pub(crate) fn deadline(&self, state: State) -> Option<Time> {
         let timeout = match state {
             State::SynSent | State::SynReceived => {
@@ -184,7 +186,7 @@ impl Tcb {
             return false;
         };
         let buf = &self.recv.buf;
-        // A buffer that fills up would close the window, and no more would come.
+        // A full buffer would close the window, and no more data would come.
         let is_half_full = buf.space() < buf.hiwat() / 2;
         buf.ready() < least.min(wanted) && !is_half_full && self.read_end().is_none()
     }
@@ -195,7 +197,7 @@ impl Tcb {
         low_water.is_some_and(|least| room < least.min(wanted).min(self.send.buf.hiwat()))
     }
 
-    /// Whether a writer that waits is told of the room that there is now; `was_full`: there was none before.
+    /// Whether a waiting writer is woken for the present room; `was_full`: there was none before.
     pub(crate) fn is_worth_a_write(&self, was_full: bool) -> bool {
         let (space, hiwat) = (self.send.buf.space(), self.send.buf.hiwat());
         match (self.conn.options.as_ref()).and_then(|o| o.asked.send_low_water) {
@@ -204,7 +206,7 @@ impl Tcb {
         }
     }
 
-    /// Says whether more data follows at once what was just written: then a segment that is not full waits for it.
+    /// Sets whether more data follows the last write at once: then a segment that is not full waits for it.
     pub(crate) fn set_more_follows(&mut self, more: bool) {
         match (&mut self.conn.options, more) {
             (Some(options), _) => options.more_follows = more,

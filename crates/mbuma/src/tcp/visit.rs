@@ -7,8 +7,8 @@
 //! | [`end_later`] | at the end of the batch | timers, errors, ends |
 //!
 //! A turn sends what may be sent, arms timers, wakes the user, remembers a TIME-WAIT, and takes a closed connection out
-//! of the table. It is deferred once, however often it is asked for: [`Due::QUEUED`] says so, and is cleared under the lock
-//! by the turn, which therefore finds all that was changed before.
+//! of the table. Several requests defer one turn: [`Due::QUEUED`] is set meanwhile. The turn clears it under the lock,
+//! and therefore finds all earlier changes.
 //!
 //! Locks: the connection's (CONN), from [`begin`] to the end; wakeups and the table come after it.
 
@@ -26,13 +26,13 @@ use super::{histograms, output, time_wait};
 use crate::batch::{Batch, Deferred};
 use crate::waiters::{Wakes, Want};
 
-/// The changes that the waiters of each side are told of.
+/// The changes that wake the waiters of each side.
 const SIDES: [(Due, Want); 2] = [
     (Due::WAKE_READER, Want::Read),
     (Due::WAKE_WRITER, Want::Write),
 ];
 
-/// Locks a connection to change it. If nothing comes of the change, dropping the guard ends the visit.
+/// Locks a connection to change it. If the change needs no turn, dropping the guard ends the visit.
 pub(crate) fn begin(pcb: &Inpcb) -> TcbGuard<'_> {
     let tcb = pcb.lock_inside();
     TcbGuard { pcb, tcb }
@@ -71,7 +71,7 @@ impl<G: DerefMut<Target = Tcb>> DerefMut for TcbGuard<'_, G> {
 }
 
 impl<G: Deref<Target = Tcb>> Drop for TcbGuard<'_, G> {
-    /// Says whether there is something to read, while the lock is still held.
+    /// Publishes whether a read would return something, while the lock is still held.
     #[inline]
     fn drop(&mut self) {
         self.pcb.set_readable(self.tcb.is_readable());
@@ -89,7 +89,8 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) 
     if t.conn.is_watched(due) {
         tell(batch, &mut t, due);
     }
-    // Nothing is sealed or opened any more: the keys do not stay through TIME-WAIT. Their drop is an embedder's code, too.
+    // No record is sealed or opened any more, so the keys are dropped before TIME-WAIT; without the lock, because their
+    // drop may be an embedder's code.
     let is_over = t.conn.orphan && matches!(t.conn.state, State::Closed | State::TimeWait);
     let layers = t.conn.attached.take_if(|_| is_over);
     drop(t);
@@ -116,7 +117,7 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard
     t.due -= Due::WAKE;
 }
 
-/// Tells the program what has changed, or in a direction that is spliced, the splice.
+/// Wakes the program after changes, or the splice of a spliced direction.
 fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
     let splices = t.conn.attached.as_deref();
     let spliced = splices.map_or(Due::empty(), |splices| splices.queue(batch, due));

@@ -1,18 +1,18 @@
-//! The timing wheels: one for each of the stack's CPUs. A connection has at most one entry, on the wheel of
-//! the CPU that set it; so CPUs that work on different connections do not meet here.
+//! The timing wheels: one for each of the stack's CPUs. A connection has at most one entry, on the wheel of the CPU
+//! that set it, so CPUs that work on different connections do not contend here.
 //!
 //! ```text
 //!   Timers.armed -- cpu, id --> wheel of that CPU: | entry: connection, number | ...
 //! ```
 //!
-//! **An entry that fires is out of its wheel before the connection is locked.** In between, another thread may
-//! have set a new one, or closed the connection and removed it from the table, and a successor with the same
-//! key may be there. So an entry names the connection itself, never its key, and has a number: a late thread
-//! finds a connection that is closed and has nothing due, and leaves an entry alone that is not its own.
+//! **An entry that fires is out of its wheel before the connection is locked.** In between, another thread may have set
+//! a new one, or closed the connection and removed it from the table, and a successor with the same key may be there.
+//! So an entry refers to the connection itself, never to its key, and has a number: a late thread finds a closed
+//! connection without due timers, and does not touch an entry with another number.
 //!
-//! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection. A closed
-//! connection that had its turn has none.
-//! Locks: each wheel's (CALLOUT), under the connection's; never two. `models/tcp.rs` tries the orders.
+//! Invariants: `armed` names an entry that is on its wheel, or that fired and has not reached the connection. A closed
+//! connection has none after its turn. Locks: each wheel's (CALLOUT), under the connection's; never two.
+//! `models/tcp.rs` tries the orders.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct Wheels(Box<[Wheel]>);
 #[repr(align(128))]
 struct Wheel(Mutex<Callout<WheelEntry>>);
 
-/// The entry that a wheel gives back when it is time.
+/// The token of an entry that fired.
 pub(crate) struct WheelEntry {
     pub(crate) pcb: Arc<Inpcb>,
     number: u32,
@@ -42,15 +42,15 @@ pub(crate) struct WheelEntry {
 /// A connection's entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Armed {
-    /// When it comes: never after the connection's earliest timer.
+    /// Its time, never after the connection's earliest timer.
     at: Time,
     id: CalloutId,
-    /// One more than the CPU's index, so that a connection without an entry takes no room to say so.
+    /// The CPU's index plus one, so that `Option` needs no additional room.
     cpu: NonZeroU32,
 }
 
 impl Armed {
-    /// Whether it comes at `at` at the latest.
+    /// Whether its time is not after `at`.
     pub(super) fn is_before(&self, at: Time) -> bool {
         self.at <= at
     }
@@ -66,8 +66,8 @@ impl Wheels {
         self.0.len()
     }
 
-    /// Sets the connection's entry so that it comes in time; removes it where nothing is to come. If
-    /// the wheel of `cpu` has something earlier to do now than it had, returns that: the CPU's thread must be woken.
+    /// Sets the connection's entry in time for its earliest timer; removes it if no timer runs. If the next time of the
+    /// wheel of `cpu` became earlier, returns it: then the CPU's thread must be woken.
     #[must_use = "the CPU may sleep past it"]
     #[doc(alias = "callout_reset_on")]
     pub(crate) fn arm(&self, cpu: usize, pcb: &Arc<Inpcb>, timers: &mut Timers) -> bool {
@@ -96,7 +96,7 @@ impl Wheels {
         before.is_none_or(|before| at < before)
     }
 
-    /// Takes the connection's entry away, if it has not fired.
+    /// Removes the connection's entry, if it has not fired.
     #[doc(alias = "callout_stop")]
     fn disarm(&self, timers: &mut Timers) {
         if let Some(armed) = timers.armed.take() {
@@ -108,7 +108,8 @@ impl Wheels {
         }
     }
 
-    /// Turns the wheel of `cpu`. Each entry that comes out is to be brought to its connection: see [`WheelEntry::arrives`].
+    /// Turns the wheel of `cpu`. The caller must take each returned entry to its connection: see
+    /// [`WheelEntry::arrives`].
     pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<WheelEntry> {
         let mut due = Vec::new();
         self.0[cpu].0.lock().advance(now, &mut due);
@@ -122,7 +123,7 @@ impl Wheels {
 }
 
 impl WheelEntry {
-    /// It has come to its connection, which needs a new one then; unless that has one already.
+    /// The entry has reached its connection, which now needs a new one unless it has another one already.
     pub(crate) fn arrives(&self, timers: &mut Timers) {
         let any = planted(StackFault::ForgottenEntry);
         let number = timers.last_entry;

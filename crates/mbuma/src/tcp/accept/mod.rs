@@ -1,5 +1,5 @@
-//! The users of connections that others begin: listeners on an address, and interceptors, which decide
-//! about every address behind an interface.
+//! The owners of incoming connections: listeners on an address, and interceptors, which decide about every address
+//! behind an interface.
 //!
 //! Both are an [`AcceptQueue`]: a bounded queue of connections that wait for their user. A listener's
 //! queue holds established ones; an interceptor's holds those whose SYN was not answered yet.
@@ -10,8 +10,8 @@
 //!            v
 //! ```
 //!
-//! A SYN is not answered while as many are ready as may be. One that completes then stays half open, and its
-//! peer's acknowledgement counts when it comes again.
+//! While the queue of ready connections is full, SYNs are not answered. A handshake that completes then stays half open
+//! until its peer sends the acknowledgement again.
 //!
 //! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `models/accept.rs` tries
 //! the orders.
@@ -68,11 +68,11 @@ pub(crate) struct Place {
 /// The fate of a connection that is ready.
 #[must_use]
 pub(crate) enum Pushed {
-    /// It waits for the user. The wakers must be called once no lock is held.
+    /// It waits for the user. The caller must call the wakers when it holds no lock.
     Ready(Wakes),
-    /// As many wait as may: it keeps its place, and may come again.
+    /// The queue is full: the connection keeps its place, and may be offered again.
     Full,
-    /// The user has gone: the connection has no owner.
+    /// The user has gone, so the connection has no owner.
     Gone,
 }
 
@@ -82,7 +82,7 @@ impl Place {
         self.queue.push(self.ticket, pcb)
     }
 
-    /// Whether as many have no program yet as may.
+    /// Whether the queue of ready connections is full.
     pub(crate) fn is_crowded(&self) -> bool {
         self.queue.queue.lock_inside().syn_queue.len() >= self.queue.half_open_max
     }
@@ -92,13 +92,13 @@ impl Place {
         self.queue.queue.lock_inside().syn_queue.forget(self.ticket);
     }
 
-    /// Whether it is the place of this one.
+    /// Whether this place belongs to `self`.
     pub(crate) fn is(&self, old: &CrowdedOut) -> bool {
         self.ticket == old.ticket && Arc::ptr_eq(&self.queue, &old.queue)
     }
 }
 
-/// A half-open connection that has to make room.
+/// A half-open connection that is evicted.
 #[derive(Debug)]
 pub(crate) struct CrowdedOut {
     pub(crate) ends: Ends,
@@ -117,8 +117,8 @@ impl AcceptQueue {
         })
     }
 
-    /// Takes a place for a connection to come. If there was none left, the oldest half-open connection has to make room. Nothing if
-    /// the backlog is full.
+    /// Reserves a place for a half-open connection. If none was left, the oldest half-open connection is evicted. None
+    /// if the backlog is full.
     pub(crate) fn reserve(self: &Arc<Self>, ends: Ends) -> Option<(Place, Option<CrowdedOut>)> {
         let mut q = self.queue.lock_inside();
         if q.closed || q.ready.len() >= self.backlog {
@@ -145,19 +145,19 @@ impl AcceptQueue {
         self.queue.lock(giant).inherited = Some(Box::new(options));
     }
 
-    /// The options that were set so.
+    /// The inherited options.
     pub(crate) fn inherited(&self) -> Option<TcpSocketOptions> {
         self.queue.lock_inside().inherited.as_deref().copied()
     }
 
-    /// Whether there is no place for one more that is half open, though there would be one for it when it is ready.
+    /// Whether there is no place for one more half-open connection, while the backlog still has room.
     pub(crate) fn is_crowded(&self) -> bool {
         let q = self.queue.lock_inside();
         let ready = !q.closed && q.ready.len() < self.backlog;
         ready && q.syn_queue.len() >= self.half_open_max
     }
 
-    /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the
+    /// Reserves a place for a connection that becomes ready at once and does not count as half open; none if the
     /// backlog is full.
     pub(crate) fn reserve_beyond(self: &Arc<Self>, ends: Ends) -> Option<Place> {
         let mut q = self.queue.lock_inside();
@@ -182,7 +182,7 @@ impl AcceptQueue {
         Pushed::Ready(q.acceptors.take(Want::Read))
     }
 
-    /// The oldest. If there is none, the call that waits is told when there is one.
+    /// Takes the oldest. If there is none, `waiting` is woken when there is one.
     pub(crate) fn pop(&self, giant: &Giant, waiting: Option<WaitBy<'_>>) -> Option<Arc<Inpcb>> {
         let mut q = self.queue.lock(giant);
         let oldest = q.ready.pop_front();
@@ -192,7 +192,7 @@ impl AcceptQueue {
         oldest
     }
 
-    /// The future waits no more.
+    /// Removes the waker of a future.
     pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
         let old = self.queue.lock(giant).acceptors.forget(Want::Read, id);
         drop(old);
@@ -203,7 +203,7 @@ impl AcceptQueue {
         drop(old);
     }
 
-    /// The user goes; returns the connections that were not taken.
+    /// The user has gone; returns the connections that it did not take.
     pub(crate) fn close(&self, giant: &Giant) -> VecDeque<Arc<Inpcb>> {
         let mut q = self.queue.lock(giant);
         q.closed = true;

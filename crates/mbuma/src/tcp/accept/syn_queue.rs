@@ -1,8 +1,9 @@
-//! The half-open connections of one listener: their SYN was answered, and the answer was not acknowledged yet.
+//! The half-open connections of one listener: the stack has answered their SYN, and the peer has not acknowledged the
+//! answer.
 //!
-//! An attacker that forges source addresses can begin any number, and each stays for a minute. So they take no place
-//! that the user has for connections, and there is a bound of their own: beyond it the oldest is evicted. A genuine
-//! peer answers within a round trip, and is kept out only by so many SYNs in that time.
+//! An attacker that forges source addresses can begin any number of them, and each stays for a minute. So they do not
+//! count against the backlog and have a bound of their own, beyond which the oldest is evicted. A genuine peer answers
+//! within a round trip, and loses its place only if the bound is exceeded within that time.
 //!
 //! Locks: none; the queue's guards it.
 //! Sources: RFC 4987 3.3 and 3.4; J. Lemon, *Resisting SYN flood DoS attacks with a SYN cache* (2002).
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::inet::Ends;
 
-/// Which of its listener's half-open connections one is. A later one's is greater.
+/// The number of a half-open connection of its listener; later ones have greater numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
@@ -36,7 +37,7 @@ impl SynQueue {
         ticket
     }
 
-    /// The oldest, which is forgotten, if there are more than `max`.
+    /// Removes the oldest if there are more than `max`.
     pub(super) fn evict_oldest(&mut self, max: usize) -> Option<(Ticket, Ends)> {
         match self.len() > max {
             true => self.by_age.pop_first(),
@@ -44,7 +45,7 @@ impl SynQueue {
         }
     }
 
-    /// Nothing is done to one that is forgotten already.
+    /// A connection that was evicted before needs nothing.
     pub(super) fn forget(&mut self, ticket: Ticket) {
         self.by_age.remove(&ticket);
     }

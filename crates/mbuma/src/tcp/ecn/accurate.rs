@@ -1,11 +1,11 @@
-//! AccECN: both ends count marked packets, and each tells the other its count.
+//! AccECN: both ends count marked packets, and each reports its count to the other.
 //!
 //! ```text
 //!   field ACE    AE CWR ECE: packets that arrived marked CE, modulo 8, from 5 on        in each segment
 //!   option       bytes that arrived with each mark, modulo 2^24                         if one of them has changed, and there is room
 //! ```
 //!
-//! The SYN-ACK says in the place of the counter how the SYN's IP header was marked, and the first acknowledgement says it of
+//! Instead of the counter, the SYN-ACK has the mark of the SYN's IP header, and the first acknowledgement has that of
 //! the SYN-ACK:
 //!
 //! | mark | AE CWR ECE |
@@ -15,11 +15,12 @@
 //! | ECT(0) | 100 |
 //! | CE | 110 |
 //!
-//! Our SYNs and SYN-ACKs have no mark. If they arrive with one, or a counter begins at 0, or the two counts contradict each other, the path
-//! mangles the bits: from then on our data is not ECN-capable, and feedback goes on (RFC 9768 3.2.2.3, 3.2.2.4, 3.2.3.2.5).
+//! Our SYNs and SYN-ACKs have no mark. If one arrives with a mark, or a counter begins at 0, or the two counts
+//! contradict each other, the path changes the bits: from then on our data is not ECN-capable, while we continue the
+//! feedback (RFC 9768 3.2.2.3, 3.2.2.4, 3.2.3.2.5).
 //!
-//! An acknowledgement of eight packets or more may hide a turn of the counter. The option tells; without it the count is taken for
-//! the largest that fits, if there were marks in this acknowledgement or in the one before (RFC 9768 3.2.2.5.2).
+//! In an acknowledgement of eight packets or more the counter may have wrapped. The option shows that; without it the
+//! largest count that fits is assumed if this acknowledgement or the previous one reported marks (RFC 9768 3.2.2.5.2).
 //!
 //! Locks: none; part of the connection. Source: RFC 9768 section 3.2.
 
@@ -38,7 +39,7 @@ const BYTES_FIRST: u32 = 1;
 const UNTOLD_WITH_DATA: u32 = 2;
 const UNTOLD_WITHOUT: u32 = 3;
 
-/// Rounds in which each packet was marked, after which marks are taken for damage (RFC 9768 3.2.2.3).
+/// Rounds in which each packet was marked, after which the path counts as broken (RFC 9768 3.2.2.3).
 const ROUNDS_MARKED_MAX: u8 = 4;
 
 /// The code of a mark that arrived with a SYN or a SYN-ACK.
@@ -68,18 +69,18 @@ fn ace_in(flags: TcpFlags) -> u32 {
         | u32::from(flags.contains(TcpFlags::AE)) << 2
 }
 
-/// The part of an acknowledgement that is about ECN.
+/// The ECN part of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EcnReport {
     pub(crate) flags: TcpFlags,
     pub(crate) ack: SeqNum,
-    /// Packets that it newly acknowledges, about.
+    /// Packets that it newly acknowledges, approximately.
     pub(crate) packets: u32,
     /// Bytes of a full segment.
     pub(crate) mss: u32,
     /// It has neither data nor SACK blocks.
     pub(crate) is_pure: bool,
-    /// It is not older than another one that was taken before.
+    /// It is not older than an acknowledgement that was handled before.
     pub(crate) is_newer: bool,
     pub(crate) option: Option<AccEcnOption>,
 }
@@ -87,13 +88,13 @@ pub(crate) struct EcnReport {
 /// The marks that an acknowledgement newly reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MarkCount {
-    /// The window is to shrink for them.
+    /// The window must be reduced for them.
     pub(crate) due: bool,
-    /// Payload bytes that they were on; 0 where that is not known.
+    /// Payload bytes of the marked packets; 0 if unknown.
     pub(crate) bytes: u32,
 }
 
-/// What the first acknowledgement means.
+/// The meaning of ACE in the first acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AceStage {
     /// It has the code of our SYN-ACK's mark, if it is pure.
@@ -110,35 +111,36 @@ pub(crate) struct AccurateEcn {
     /// Packets and bytes that arrived marked: CE; ECT(0), CE and ECT(1).
     received: u32,
     bytes: [u32; 3],
-    /// The mark of the peer's SYN or SYN-ACK, as a code; and whether the first acknowledgement is to tell it.
+    /// The mark of the peer's SYN or SYN-ACK, as a code; and whether the first acknowledgement must report it.
     syn_code: TcpFlags,
     tells_code: bool,
-    /// The last packet was marked CE; and how many of those were not told of yet.
+    /// The last packet was marked CE; and the number of such packets that are not reported yet.
     last_was_ce: bool,
     untold: u32,
-    /// Segments that are to carry the option; none if the path drops it.
+    /// Segments that still must carry the option; none if the path drops it.
     options_due: u8,
     sends_options: bool,
-    /// Packets of ours that the peer says arrived marked CE; the last field ACE and the last count of bytes that said so.
+    /// Packets of ours that arrived marked CE according to the peer; the last field ACE and the last count of bytes
+    /// that reported them.
     delivered_ce: u32,
     reported: u32,
     reported_bytes: u32,
-    /// It reported some with the acknowledgement before.
+    /// The previous acknowledgement reported marks.
     reported_last: bool,
-    /// The peer's options are believed.
+    /// The peer's options are used.
     trusts_options: bool,
     stage: AceStage,
     /// Our data is ECN-capable.
     is_capable: bool,
-    /// Marks mean nothing: each packet of the first rounds had one.
+    /// Marks are ignored: each packet of the first rounds had one.
     ignores_marks: bool,
     rounds_marked: u8,
-    /// Packets that were acknowledged, until it is known whether each is marked.
+    /// Acknowledged packets, counted until it is known whether each is marked.
     acked: u32,
 }
 
 impl AccurateEcn {
-    /// After the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
+    /// The state after the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
     pub(super) fn new(syn: TcpFlags, mark: u8) -> Self {
         let is_client = syn.contains(TcpFlags::ACK);
         let marked = u32::from(is_client && mark == CE);
@@ -149,7 +151,7 @@ impl AccurateEcn {
             tells_code: is_client,
             last_was_ce: false,
             untold: 0,
-            // The answer or the first acknowledgement, and the first segment behind it (RFC 9768 3.2.3.2.1).
+            // The SYN-ACK or the first acknowledgement, and the segment after it (RFC 9768 3.2.3.2.1).
             options_due: 2,
             sends_options: true,
             delivered_ce: 0,
@@ -173,7 +175,7 @@ impl AccurateEcn {
         if self.is_capable { CAPABLE } else { 0 }
     }
 
-    /// Whether our data is ECN-capable; not if the path mangles the bits.
+    /// Whether our data is ECN-capable; false if the path changes the bits.
     pub(crate) fn is_capable(&self) -> bool {
         self.is_capable
     }
@@ -183,7 +185,7 @@ impl AccurateEcn {
         self.received - PACKETS_FIRST
     }
 
-    /// Packets of ours that the peer says arrived so.
+    /// The same count of our packets, according to the peer.
     pub(crate) fn delivered_ce(&self) -> u32 {
         self.delivered_ce
     }
@@ -193,7 +195,7 @@ impl AccurateEcn {
         ace_of(self.received)
     }
 
-    /// Whether the field differs from the count so far.
+    /// Whether the field differs from the last count.
     pub(super) fn is_news(&self, flags: TcpFlags) -> bool {
         ace_in(flags) != self.reported
     }
@@ -229,12 +231,12 @@ impl AccurateEcn {
         fits.then_some(option)
     }
 
-    /// A segment with the option seems to have been dropped for it.
+    /// A segment seems to have been dropped because of the option.
     pub(super) fn leave_option_out(&mut self) {
         self.sends_options = false;
     }
 
-    /// Packets arrived. True if the peer should learn of their marks at once.
+    /// Packets arrived. True if an acknowledgement must report their marks at once.
     pub(super) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
         let [ect_0, ce, ect_1] = &mut self.bytes;
         let count = match mark {
@@ -301,7 +303,7 @@ impl AccurateEcn {
         });
         let packets = match bytes {
             Some(bytes) => {
-                // Bytes without packets: something on the path changes one of the counts (RFC 9768 3.2.3.2.5).
+                // Marked bytes without marked packets: the path changes one of the counts (RFC 9768 3.2.3.2.5).
                 self.is_capable &= bytes == 0 || least > 0 || report.packets >= 8;
                 nearest_turn(least, bytes.div_ceil(report.mss.max(1)))
             }
@@ -333,7 +335,8 @@ impl AccurateEcn {
         }
     }
 
-    /// The window would shrink for marks. False if each packet was marked since the connection began, for several rounds.
+    /// Whether the window should be reduced for marks. False if each packet was marked since the connection began, for
+    /// several rounds.
     pub(super) fn on_round_marked(&mut self) -> bool {
         self.rounds_marked = self.rounds_marked.saturating_add(1);
         let all = self.delivered_ce >= self.acked && self.acked > 0;
@@ -344,7 +347,7 @@ impl AccurateEcn {
     }
 }
 
-/// Whether the code of a SYN-ACK says that our SYN arrived as it was sent, or says nothing of it (RFC 9768 3.1.3).
+/// Whether the code of a SYN-ACK shows that our SYN arrived unchanged, or has no information (RFC 9768 3.1.3).
 fn is_unmarked(syn_ack: TcpFlags) -> bool {
     let code_in = syn_ack & ACE;
     ![ECT_1, CAPABLE, CE]

@@ -1,18 +1,19 @@
-//! The search for the largest segment that a path carries, by sending some that are larger.
+//! The search for the largest segment that a path carries, by sending larger ones as probes.
 //!
 //! ```text
 //!   low                    probe                 high
 //!    |  known to arrive      |   not known         |  the interface's, or a size that got lost
 //! ```
 //!
-//! A probe is one segment of new data, with five segments of the usual size behind it. If it is acknowledged, `low` is its size. If it
-//! alone is found lost, that was its size and not congestion: the data goes again in usual segments, and no window shrinks
-//! (RFC 4821 7.6, RFC 8899 3). If others are lost too, it says nothing. After three losses `high` is its size. The search ends when
-//! both are near; the path is asked again after [`path_mtu_timeout`]. A search that could send no probe for so long ends too, and
-//! segments of the interface's MTU are tried: a wrong suspicion must not last.
+//! A probe is one segment of new data, with five segments of the usual size after it. If it is acknowledged, `low`
+//! becomes its size. If only the probe is lost, the reason is its size and not congestion: its data is retransmitted in
+//! usual segments, and the window is not reduced (RFC 4821 7.6, RFC 8899 3). If others are lost too, the result says
+//! nothing. After three losses `high` becomes its size. The search ends when both are close; it is repeated after
+//! [`path_mtu_timeout`]. A search that could send no probe for that time ends too, and segments of the interface's MTU
+//! are tried, so that a wrong suspicion does not last.
 //!
-//! A suspicion comes from timeouts, each of which shrank the window. Once the search has shown that a size does not pass, they are
-//! explained: the threshold of before comes back, and the window grows to it by slow start.
+//! A suspicion comes from timeouts, each of which reduced the window. Once the search has shown that a size does not
+//! pass, it explains the timeouts: the former threshold is restored, and the window grows to it by slow start.
 //!
 //! [`path_mtu_timeout`]: crate::TcpConfig::path_mtu_timeout
 //!
@@ -26,20 +27,20 @@ use wire::SeqNum;
 
 use crate::tcp::pcb::{SendState, Tcb};
 
-/// Losses of one size that say that it does not pass.
+/// Losses of one size after which it counts as too large.
 #[doc(alias = "MAX_PROBES")]
 const TRIES_MAX: u8 = 3;
 
 /// The search ends when it would gain less.
 const STEP_MIN: u32 = 16;
 
-/// Segments that follow a probe, so that its loss is told by them.
+/// Segments that follow a probe, so that their arrival shows its loss.
 const FOLLOWERS: u32 = 5;
 
 /// The state of a search.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MtuSearch {
-    /// The largest size that arrived, and the smallest that did not or must not be; 0: there is no search.
+    /// The largest size that arrived, and the smallest one that did not or must not be used; 0: there is no search.
     low: u32,
     high: u32,
     /// `high` itself was not tried yet.
@@ -52,12 +53,12 @@ pub(crate) struct MtuSearch {
     found: bool,
     /// A probe was sent since it began.
     probed: bool,
-    /// Timeouts led to it, and nothing has shrunk the window since.
+    /// Timeouts led to the search, and the window was not reduced for another reason since.
     after_timeouts: bool,
 }
 
 impl MtuSearch {
-    /// Begins between two sizes. `tries_high`: the larger one may pass.
+    /// Begins a search between two sizes. `tries_high`: the larger one may pass.
     pub(super) fn begin(&mut self, low: u32, high: u32, tries_high: bool) {
         *self = Self {
             low,
@@ -73,12 +74,13 @@ impl MtuSearch {
         self.low > 0
     }
 
-    /// Whether the size in use is one that it found.
+    /// Whether the search found the size in use.
     pub(super) fn has_found(&self) -> bool {
         self.found
     }
 
-    /// Whether it is on and could send no probe: the connection has too little data, or too small a window.
+    /// Whether the search is on and could send no probe, because the connection has too little data or a too small
+    /// window.
     pub(super) fn is_held_up(&self) -> bool {
         self.size().is_some() && !self.probed
     }
@@ -100,7 +102,7 @@ impl MtuSearch {
         }
     }
 
-    /// All before `una` has arrived. The size that is found by it.
+    /// All data before `una` has arrived. Returns the size that is thereby found.
     pub(super) fn on_ack(&mut self, una: SeqNum) -> Option<u32> {
         let probe = self.probe.take_if(|probe| una.at_or_after(probe.end))?;
         let size = probe.end.since(probe.start);
@@ -108,17 +110,17 @@ impl MtuSearch {
         Some(size)
     }
 
-    /// What follows says nothing of the probe under way.
+    /// Later losses say nothing about the probe under way.
     pub(in crate::tcp) fn forget_probe(&mut self) {
         self.probe = None;
     }
 
-    /// The window has shrunk again, for another reason.
+    /// The window was reduced again, for another reason.
     pub(in crate::tcp) fn on_congestion(&mut self) {
         self.after_timeouts = false;
     }
 
-    /// True if it explains the timeouts of before.
+    /// True if the result explains the earlier timeouts.
     fn on_lost(&mut self, size: u32) -> bool {
         self.tries += 1;
         if self.tries < TRIES_MAX {
@@ -130,7 +132,7 @@ impl MtuSearch {
 }
 
 impl SendState {
-    /// Of `lost` bytes that were newly found lost, those that mean congestion: not a probe alone.
+    /// How many of the `lost` bytes indicate congestion: none if only a probe is lost.
     pub(in crate::tcp) fn without_probe(&mut self, lost: u32, now: Time) -> u32 {
         let Some(path) = self.path.as_deref_mut().filter(|_| lost > 0) else {
             return lost;
@@ -149,9 +151,9 @@ impl SendState {
     }
 }
 
-/// The size of a probe that is to be sent now, if `waiting` bytes of data wait, the peer has room for `offered` and so many may
-/// be sent. The segments behind it go as acknowledgements make room for them: one that waited for room for all at once would
-/// wait for ever where each acknowledgement makes room for two.
+/// The size of a probe to send now, if `waiting` bytes of data wait, the peer's window has `offered` bytes and the
+/// congestion window allows it. The segments after it are sent as acknowledgements make room: a probe that waited for
+/// room for all of them would wait for ever if each acknowledgement makes room for two segments.
 pub(crate) fn probe_len(t: &Tcb, waiting: u32, offered: u32, window: u32) -> Option<u32> {
     let path = t.send.path.as_deref()?;
     let size = path.search.size().filter(|_| path.search.is_due)?;

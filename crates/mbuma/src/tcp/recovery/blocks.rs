@@ -1,4 +1,4 @@
-//! SACK blocks of a peer, after the checks that hostile and buggy peers make necessary.
+//! SACK blocks of a peer, after the checks that protect against hostile and buggy peers.
 //!
 //! Sources: RFC 2018, RFC 2883 4.
 
@@ -19,8 +19,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Leaves out blocks that make no sense: of data that was never sent, or is acknowledged, and duplicates of data that was never
-    /// sent again.
+    /// Drops invalid blocks: of data that was never sent or is acknowledged, and duplicates of data that was never
+    /// retransmitted.
     pub(super) fn of(a: &Acknowledgement<'_>, send: &SendState) -> Self {
         let mut blocks = Self::default();
         if a.blocks.is_empty() {
@@ -34,7 +34,7 @@ impl Blocks {
                 |o: &SackBlock| o.left.at_or_before(range.start) && range.end.at_or_before(o.right);
             let twice = range.end.at_or_before(una) || a.blocks.get(1).is_some_and(inside);
             if sent && at == 0 && twice {
-                // Only what was sent again, or could have been, arrives twice; and not after more than a window.
+                // Only data up to the last retransmission can arrive twice, and only within a window.
                 let r = &send.recovery;
                 let again = r.resent_bytes > 0 && range.end.at_or_before(r.resent_at);
                 let recent = una.since(range.start) <= send.wnd_max.max(1 << 16);

@@ -1,4 +1,4 @@
-//! Undo of a recovery that repaired nothing.
+//! Undo of a spurious recovery.
 //!
 //! Sources: RFC 4015 (Eifel), RFC 3708 (D-SACK), RFC 5682 3 (F-RTO).
 
@@ -10,7 +10,7 @@ use super::{Acknowledgement, Recovery, RecoveryPhase};
 use crate::tcp::pcb::SendState;
 
 impl SendState {
-    /// Whether the acknowledgement proves that the last event was none.
+    /// Whether the acknowledgement proves that the last event was spurious.
     pub(super) fn is_undone(
         &self,
         a: &Acknowledgement<'_>,
@@ -26,7 +26,7 @@ impl SendState {
             return false;
         }
         let Some(first_ms) = episode.first_resent_ms else {
-            // All that was found lost has arrived before it was sent again.
+            // All data that was considered lost arrived before its retransmission.
             return phase == RecoveryPhase::Fast && self.sent.lost() == 0;
         };
         let complete = match phase {
@@ -40,8 +40,7 @@ impl SendState {
         echo || all_twice || original
     }
 
-    /// The data of the last event was lost, but not to congestion: the window grows again from where it is, by slow start as far as
-    /// it was before.
+    /// The data of the last event was lost, but not by congestion: the window grows by slow start to its former size.
     pub(in crate::tcp) fn restore_threshold(&mut self, now: Time) {
         let cwnd = self.window.cwnd;
         self.cc.on_undo(&mut self.window, now);

@@ -1,9 +1,10 @@
-//! A connection's key with its keyed hash, which is taken once for a lookup: it says which shard, and where in it.
+//! A connection's key with its keyed hash, which is computed once for a lookup and selects the shard and the place in
+//! it.
 //!
 //! Locks: none.
 //!
-//! Two words, to be passed and compared as such. The hash's 32 bits lie where the key would have padding. They are
-//! not known outside, so an attacker can't choose keys that collide.
+//! Two words, which are passed and compared as words. The hash's 32 bits are in the place of the key's padding.
+//! Attackers do not know them, so they can't choose keys that collide.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,6 @@
-//! A cluster to be written as one slice, and then shown: for code that makes bytes, as a cipher does.
+//! Storage to be written as one slice, and then shown: for code that makes bytes, as a cipher does.
 //!
-//! Invariant: nothing else shows the cluster. Locks: none.
+//! Invariant: nothing else shows the storage. Locks: none.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
 use crate::pool::{ClusterSize, MbufPool};
 
-/// An empty mbuf over a cluster of its own.
+/// An empty mbuf, with its own area or over a cluster of its own.
 ///
 /// # Example
 /// ```
@@ -35,7 +35,22 @@ impl Blank {
         Ok(Self(Chain::from_list(m)))
     }
 
-    /// The whole cluster, to be written.
+    /// Takes storage for `len` bytes: an mbuf alone if they fit into its own area ([`MLEN`](crate::MLEN)), else one with a cluster.
+    /// Its bytes are those of its last use.
+    ///
+    /// # Errors
+    /// No buffers, or no cluster is that large.
+    #[inline]
+    #[track_caller]
+    pub fn for_len(pool: &MbufPool, len: usize) -> Result<Self, NoBufs> {
+        let mut blank = Self(Chain::from_list(Mbuf::with_room(pool, len)?));
+        match blank.bytes_mut().len() < len {
+            true => Err(NoBufs),
+            false => Ok(blank),
+        }
+    }
+
+    /// All of the storage, to be written.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.0.room_mut()

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | of the file: written, cut, renamed, replaced, removed, other rights | in the next round of the worker's loop: the open file tells another state ([`FileKey`]) |
 //! | of the way to it: another directory, link or mount, other rights | after [`VALID`]: then the path is looked up as at first |
+//! | a compressed file comes to lie beside it | after [`VALID`] |
 //! | by a mapping of another program | with its time of change, which the kernel does not set at each store |
 //!
 //! A file that was changed a moment ago is read at each request: it could change again without another time.
@@ -53,7 +54,7 @@ static STATE: LockClass = LockClass::new("file cache", order::TASKQUEUE);
 /// Entries at most: the kernel bounds the mappings of a process.
 const FILES_MAX: usize = 16 << 10;
 /// How long the way to a file is taken for the same.
-const VALID: Duration = Duration::from_secs(1);
+pub(super) const VALID: Duration = Duration::from_secs(1);
 /// How long an entry stays that no request uses.
 pub(crate) const IDLE: Duration = Duration::from_secs(30);
 /// A file takes one part in so many of the bytes at most.
@@ -200,25 +201,17 @@ impl FileCache {
         self.0.state.lock().entries.get_mut(path)?.file.take()
     }
 
-    /// `range` of a small file whose bytes are kept.
-    pub(crate) fn bytes<'a>(&self, file: &'a ServedFile, range: ByteRange) -> Option<&'a [u8]> {
-        let FileContents::Bytes(bytes, _) = self.contents(file)? else {
-            return None;
-        };
-        let start = usize::try_from(range.start).ok()?;
-        let len = usize::try_from(range.len).ok()?;
-        bytes.get(start..start.checked_add(len)?)
-    }
-
-    /// The job that sends `range` of a file: by reference, if its bytes are kept, else what is in memory.
-    pub(crate) fn send(&self, file: &ServedFile, range: ByteRange) -> SendFile {
+    /// The job that sends `range` of a file: by reference, if its bytes are kept in pages, else what is in memory. None if they are
+    /// kept in a buffer ([`ServedFile::kept`]).
+    pub(crate) fn send(&self, file: &ServedFile, range: ByteRange) -> Option<SendFile> {
         let range = range.start..range.start.saturating_add(range.len);
-        if let Some(FileContents::Sealed(copy)) = self.contents(file) {
-            return SendFile::sealed(Arc::clone(copy), range);
-        }
-        let mut job = SendFile::new(Arc::clone(file.file()), range);
+        let mut job = match self.contents(file) {
+            Some(FileContents::Bytes(..)) => return None,
+            Some(FileContents::Sealed(copy)) => SendFile::sealed(Arc::clone(copy), range),
+            None => SendFile::new(Arc::clone(file.file()), range),
+        };
         job.set_resident_only(true);
-        job
+        Some(job)
     }
 
     /// The bytes of a file, if they are kept. If they should be, they are read: those of a small file now, as far as they are in

@@ -15,7 +15,10 @@ use kern::Time;
 use rustix::fs::Stat;
 use rustix::io::ReadWriteFlags;
 
+use super::cache::VALID;
 use super::contents::FileContents;
+use crate::http::coding::Coding;
+use crate::http::range::ByteRange;
 use crate::http::representation::Representation;
 
 /// A state of a file.
@@ -44,6 +47,9 @@ struct OpenFile {
     contents: OnceLock<FileContents>,
     /// As answers show it under its own name.
     shown: OnceLock<Representation>,
+    /// Until when, in nanoseconds of the loop's clock, it is taken for granted that no compressed file lies beside it, for each
+    /// coding. Relaxed: nothing is published under it.
+    alone_until: [AtomicU64; Coding::COUNT],
     /// A request has asked for its bytes. Relaxed: nothing is published under it.
     is_asked: AtomicBool,
     /// A thread reads its bytes. Relaxed: they are published by `contents`.
@@ -97,6 +103,7 @@ impl ServedFile {
             unchanged: AtomicU64::new(0),
             contents: OnceLock::new(),
             shown: OnceLock::new(),
+            alone_until: Default::default(),
             is_asked: AtomicBool::new(false),
             is_filled: AtomicBool::new(false),
         }))
@@ -120,6 +127,19 @@ impl ServedFile {
     /// The file as answers show it that is asked for by its own name; the first one makes that.
     pub(crate) fn shown_as(&self, make: impl FnOnce() -> Representation) -> &Representation {
         self.0.shown.get_or_init(make)
+    }
+
+    /// Whether no file in this coding lay beside it a moment ago.
+    pub(crate) fn is_alone(&self, coding: Coding, round: FileRound) -> bool {
+        let until = self.0.alone_until.get(coding as usize);
+        until.is_some_and(|until| round.now.as_nanos() < until.load(Ordering::Relaxed))
+    }
+
+    /// None lies there: that is taken for granted for [`VALID`].
+    pub(crate) fn note_alone(&self, coding: Coding, round: FileRound) {
+        let until = (round.now + VALID).as_nanos();
+        let alone = self.0.alone_until.get(coding as usize);
+        alone.inspect(|alone| alone.store(until, Ordering::Relaxed));
     }
 
     pub(super) fn key(&self) -> &FileKey {
@@ -161,6 +181,16 @@ impl ServedFile {
     pub(super) fn has_state(&self) -> bool {
         let stat = rustix::fs::fstat(self.file());
         stat.is_ok_and(|stat| stat.st_nlink > 0 && FileKey::of(&stat) == self.0.key)
+    }
+
+    /// Bytes of it, if they are kept in a buffer.
+    pub(crate) fn kept(&self, range: ByteRange) -> Option<&[u8]> {
+        let FileContents::Bytes(bytes, _) = self.contents()? else {
+            return None;
+        };
+        let start = usize::try_from(range.start).ok()?;
+        let len = usize::try_from(range.len).ok()?;
+        bytes.get(start..start.checked_add(len)?)
     }
 
     /// Its bytes, if they are kept.

@@ -21,6 +21,9 @@ const PREFERENCE: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 const WHOLE: u16 = 1000;
 
 impl Coding {
+    /// How many there are.
+    pub(crate) const COUNT: usize = PREFERENCE.len();
+
     /// Its name in fields.
     pub(crate) const fn name(self) -> &'static str {
         match self {

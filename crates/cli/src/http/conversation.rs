@@ -128,8 +128,7 @@ impl Conversation {
         // The empty line may have begun before.
         let from = self.searched.saturating_sub(2);
         let unsearched = self.received.get(from..).unwrap_or_default();
-        let mut ends = unsearched.iter().enumerate().filter(|(_, b)| **b == b'\n');
-        let found = ends.find_map(|(at, _)| {
+        let found = memchr::memchr_iter(b'\n', unsearched).find_map(|at| {
             let rest = unsearched.get(at + 1..).unwrap_or_default();
             match rest {
                 [b'\n', ..] => Some(from + at + 2),

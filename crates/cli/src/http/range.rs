@@ -30,6 +30,15 @@ impl ByteRange {
         ByteRange { start: 0, len }
     }
 
+    /// Those behind the first `n`.
+    pub(crate) fn without_first(self, n: u64) -> ByteRange {
+        let n = n.min(self.len);
+        ByteRange {
+            start: self.start + n,
+            len: self.len - n,
+        }
+    }
+
     /// `0-499/1234`
     pub(crate) fn content_range(&self, file_len: u64) -> String {
         let last = self.start + self.len.saturating_sub(1);

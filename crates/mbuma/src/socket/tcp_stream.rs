@@ -34,7 +34,7 @@ mod urgent_data;
 pub use claim::SendClaim;
 pub(super) use claim::fail;
 pub(super) use rules::{
-    close_send, is_source, may_send, may_write, should_reopen, take_received, wait_for,
+    close_send, is_source, may_send, may_write, should_reopen, take_head, take_received, wait_for,
 };
 pub use send_room::SendRoom;
 

@@ -43,6 +43,22 @@ impl TlsSession {
         }
     }
 
+    /// The first bytes of the next record, when none has begun.
+    ///
+    /// # Errors
+    /// As of [`TlsSession::push`].
+    pub(crate) fn push_head(
+        &mut self,
+        pool: &MbufPool,
+        head: [u8; HEADER_LEN],
+    ) -> Result<(), TlsError> {
+        self.assembly.head = Some(self.header(head)?);
+        match self.bytes_wanted() {
+            0 => self.push(pool, Chain::new()),
+            _ => Ok(()),
+        }
+    }
+
     /// The next bytes of the stream: at most as many as are [wanted](TlsSession::bytes_wanted). A record that they complete is
     /// opened.
     ///
@@ -57,11 +73,7 @@ impl TlsSession {
             let mut head = [0; HEADER_LEN];
             self.assembly.bytes.copy_to(0, &mut head);
             self.assembly.bytes = Chain::new();
-            self.assembly.head = Some(self.header(head)?);
-            return match self.bytes_wanted() {
-                0 => self.push(pool, Chain::new()),
-                _ => Ok(()),
-            };
+            return self.push_head(pool, head);
         };
         let body = std::mem::take(&mut self.assembly.bytes);
         let received = self.receive(pool, head, &body);

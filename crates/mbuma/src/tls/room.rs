@@ -3,14 +3,9 @@
 
 use mbuf::{Blank, Chain, ClusterSize, MbufPool, NoBufs};
 
-/// Bytes that go into an mbuf itself.
-const SMALL: usize = 192;
-
 /// One slice, of the kind that suits its length.
 pub(super) enum RecordRoom {
-    /// Written beside, and copied into the mbuf that is there for it.
-    Small([u8; SMALL], Chain),
-    Cluster(Blank),
+    Buffer(Blank),
     /// A record of 2^14 bytes of content has its type behind them when it is decrypted: one byte more than the largest
     /// cluster. A connection has one such record open at a time.
     Heap(Vec<u8>),
@@ -18,25 +13,16 @@ pub(super) enum RecordRoom {
 
 impl RecordRoom {
     pub(super) fn new(pool: &MbufPool, len: usize) -> Result<Self, NoBufs> {
-        if len <= SMALL {
-            let zeros = [0; SMALL];
-            let place = Chain::from_slice(pool, &zeros)?;
-            return Ok(Self::Small(zeros, place));
+        match len <= ClusterSize::K16.bytes() {
+            true => Blank::for_len(pool, len).map(Self::Buffer),
+            false => Ok(Self::Heap(vec![0; len])),
         }
-        let size = ClusterSize::ALL
-            .into_iter()
-            .find(|size| size.bytes() >= len);
-        Ok(match size {
-            Some(size) => Self::Cluster(Blank::new(pool, size)?),
-            None => Self::Heap(vec![0; len]),
-        })
     }
 
     /// The slice; at least as long as was asked for.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Self::Small(bytes, _) => bytes,
-            Self::Cluster(blank) => blank.bytes_mut(),
+            Self::Buffer(blank) => blank.bytes_mut(),
             Self::Heap(bytes) => bytes,
         }
     }
@@ -44,13 +30,7 @@ impl RecordRoom {
     /// Its first `len` bytes. Only what lies on the heap can fail to become a chain.
     pub(super) fn show(self, pool: &MbufPool, len: usize) -> Result<Chain, NoBufs> {
         match self {
-            Self::Small(bytes, mut place) => {
-                place.truncate(len);
-                let written = bytes.get(..place.len()).unwrap_or_default();
-                place.write_at(0, written).map_err(|_| NoBufs)?;
-                Ok(place)
-            }
-            Self::Cluster(blank) => Ok(blank.show(len)),
+            Self::Buffer(blank) => Ok(blank.show(len)),
             Self::Heap(mut bytes) => {
                 bytes.truncate(len);
                 Chain::from_owner(pool, bytes)

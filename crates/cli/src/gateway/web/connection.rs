@@ -366,16 +366,14 @@ impl WebConnection {
 
     /// Receives more of a request; false if nothing is there yet.
     fn receive(&mut self, shared: &mut Shared) -> Result<bool, TlsError> {
-        let mut bytes = [0; 2048];
-        let room = self.conversation.room().min(bytes.len());
-        let (bytes, _) = bytes.split_at_mut(room);
-        match self.stream.recv(bytes) {
-            Ok(0) => {
+        match self.stream.recv_chain(self.conversation.room()) {
+            Ok(bytes) if bytes.is_empty() => {
                 self.conversation.close();
                 Ok(true)
             }
-            Ok(n) => {
-                self.conversation.add(bytes.get(..n).unwrap_or_default());
+            Ok(bytes) => {
+                let pieces = bytes.segments();
+                pieces.for_each(|piece| self.conversation.add(piece));
                 Ok(true)
             }
             Err(e) if e.is_would_block() => {

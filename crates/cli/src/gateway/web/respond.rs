@@ -19,6 +19,7 @@ use crate::gateway::figures::{Figures, Gauges};
 use crate::gateway::shared::Shared;
 use crate::http::coding;
 use crate::http::plan::{self, ResponsePlan, Terms};
+use crate::http::range::ByteRange;
 use crate::http::representation::Representation;
 use crate::http::request::{self, HttpRequest};
 use crate::http::status::HttpStatus;
@@ -50,6 +51,16 @@ pub(super) enum Source {
     File(ServedFile),
     /// The names of the directory at this path.
     Names(FilePath, DirectoryNames),
+}
+
+impl Source {
+    /// Bytes of a file that are kept in a buffer.
+    pub(super) fn kept(&self, range: ByteRange) -> Option<&[u8]> {
+        match self {
+            Source::File(file) => file.kept(range),
+            Source::Plan | Source::Names(..) => None,
+        }
+    }
 }
 
 /// A response that can be sent.
@@ -240,14 +251,20 @@ impl SiteFiles {
         lookup: Lookup,
     ) -> Result<Response, NotInMemory> {
         let mut compressed = None;
+        let (Lookup::InMemory(round) | Lookup::Waiting(round)) = lookup;
         for coding in coding::accepted(request.accept_encoding) {
+            if file.is_alone(coding, round) {
+                continue;
+            }
             let beside = path.with_suffix(coding.suffix());
-            // An older one was made from another state of the file.
-            if let Ok(FoundEntry::File(other)) = self.find(beside.bytes(), lookup)?
-                && other.modified() >= file.modified()
-            {
-                compressed = Some((Some(coding), other));
-                break;
+            match self.find(beside.bytes(), lookup)? {
+                // An older one was made from another state of the file.
+                Ok(FoundEntry::File(other)) if other.modified() >= file.modified() => {
+                    compressed = Some((Some(coding), other));
+                    break;
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => file.note_alone(coding, round),
+                Ok(_) | Err(_) => {}
             }
         }
         let (coding, file) = compressed.unwrap_or((None, file));

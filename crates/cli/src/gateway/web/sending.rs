@@ -3,6 +3,8 @@
 //! ```text
 //!   [ head | bytes of the file .......... ]     one job of send_file
 //!     copied   read into clusters, which stay its storage until they are acknowledged; TLS seals them
+//!
+//!   [ head | a small file whose bytes are kept ]     one chain, to which both are copied
 //! ```
 //!
 //! Bytes that are not in memory another thread reads, and the connection waits ([`reading`](super::reading)).
@@ -14,7 +16,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mbuf::Chain;
+use mbuf::{Chain, MbufPool};
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::{SendFile, SendFileError, SocketError};
 
@@ -131,7 +133,6 @@ impl Sending {
                 return Ok(SendProgress::Part);
             }
             if self.job.is_none() {
-                self.take_contents(&storage.cache);
                 self.job = self.next_file(&storage.cache)?;
                 let copies = self.job.iter().filter(|job| job.is_by_reference());
                 shared.counters.files_from_copies += copies.count() as u64;
@@ -181,20 +182,7 @@ impl Sending {
         Ok(false)
     }
 
-    /// Puts the bytes of a small file that are kept behind those before it.
-    fn take_contents(&mut self, cache: &FileCache) {
-        if let (Some(BodyPart::Bytes(bytes)), Source::File(file)) =
-            (self.parts.front(), &self.source)
-            && let Some(BodyPart::File(range)) = self.parts.get(1)
-            && let Some(contents) = cache.bytes(file, *range)
-        {
-            let all = [bytes, contents].concat();
-            self.parts.drain(..2);
-            self.parts.push_front(BodyPart::Bytes(all));
-        }
-    }
-
-    /// The file that comes next, with the bytes before it, if there is one next.
+    /// The file that comes next, with the bytes before it, if there is one next whose bytes are not kept in a buffer.
     fn next_file(&mut self, cache: &FileCache) -> Result<Option<SendFile>, Failed> {
         let mut parts = self.parts.iter();
         let (count, range) = match (parts.next(), parts.next()) {
@@ -205,7 +193,9 @@ impl Sending {
         let Source::File(file) = &self.source else {
             return Err(Failed::File);
         };
-        let mut job = cache.send(file, range);
+        let Some(mut job) = cache.send(file, range) else {
+            return Ok(None);
+        };
         if let Some(BodyPart::Bytes(bytes)) = self.parts.drain(..count).next() {
             job = job.with_header(bytes);
         }
@@ -242,9 +232,10 @@ impl Sending {
     fn next_len(&self) -> usize {
         let parts = self.parts.iter().map(|part| match part {
             BodyPart::Bytes(bytes) => bytes.len(),
-            BodyPart::File(_) | BodyPart::Names { .. } => SPACE_MIN,
+            BodyPart::File(range) => usize::try_from(range.len).unwrap_or(SPACE_MIN),
+            BodyPart::Names { .. } => SPACE_MIN,
         });
-        parts.sum()
+        parts.fold(0, |all: usize, len| all.saturating_add(len))
     }
 
     /// The next `max` bytes of the response, up to the next file.
@@ -256,24 +247,23 @@ impl Sending {
             };
             match part {
                 BodyPart::Bytes(mut bytes) => {
-                    let n = bytes.len().min(max - chain.len());
-                    let (now, later) = bytes.split_at(n);
-                    let copied = chain.extend_from_slice(shared.stack.pool(), now);
-                    let rest = match copied {
-                        Ok(()) => later.len(),
-                        Err(_) => bytes.len(),
-                    };
-                    if rest > 0 {
-                        bytes.drain(..bytes.len() - rest);
+                    let n = copy(&mut chain, shared.stack.pool(), &bytes, max);
+                    if n < bytes.len() {
+                        bytes.drain(..n);
                         self.parts.push_front(BodyPart::Bytes(bytes));
-                    }
-                    if copied.is_err() {
                         return if_any(chain);
                     }
                 }
-                BodyPart::File(_) => {
-                    self.parts.push_front(part);
-                    break;
+                BodyPart::File(range) => {
+                    let Some(bytes) = self.source.kept(range) else {
+                        self.parts.push_front(part);
+                        break;
+                    };
+                    let n = copy(&mut chain, shared.stack.pool(), bytes, max);
+                    if n < bytes.len() {
+                        self.parts.push_front(BodyPart::File(range.without_first(n as u64)));
+                        return if_any(chain);
+                    }
                 }
                 BodyPart::Names { chunked } => {
                     let Source::Names(path, names) = &mut self.source else {
@@ -290,6 +280,16 @@ impl Sending {
             }
         }
         Ok(chain)
+    }
+}
+
+/// Appends a copy of the first bytes, as many as there are buffers for and make no more than `max` in all; returns how many.
+fn copy(chain: &mut Chain, pool: &MbufPool, bytes: &[u8], max: usize) -> usize {
+    let n = bytes.len().min(max.saturating_sub(chain.len()));
+    let first = bytes.get(..n).unwrap_or_default();
+    match chain.extend_from_slice(pool, first) {
+        Ok(()) => n,
+        Err(_) => 0,
     }
 }
 

@@ -23,17 +23,6 @@ pub(super) enum WebStream {
 }
 
 impl WebStream {
-    /// Copies received bytes to `buf`; 0 at the end.
-    pub(super) fn recv(&self, buf: &mut [u8]) -> Result<usize, TlsError> {
-        match self {
-            WebStream::Plain(tcp) => Ok(tcp.recv(buf)?),
-            WebStream::Tls(tls) => match tls.recv(buf) {
-                Err(TlsError::Truncated) => Ok(0),
-                other => other,
-            },
-        }
-    }
-
     /// Takes up to `max` received bytes; none at the end.
     pub(super) fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
         match self {

@@ -53,6 +53,17 @@ pub(in crate::socket) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain,
     taken.map_err(|_| SocketError::NoBufs)
 }
 
+/// Takes the first `N` bytes, if so many are there and no urgent data ends among them.
+pub(in crate::socket) fn take_head<const N: usize>(t: &mut Tcb) -> Option<[u8; N]> {
+    let mut head = [0; N];
+    if urgent::limit(t, N) < N || !t.recv.buf.copy_to(0, &mut head) {
+        return None;
+    }
+    t.recv.buf.trim_front(N);
+    urgent::was_read(t);
+    Some(head)
+}
+
 /// Whether a program may send: not while a splice does.
 pub(in crate::socket) fn may_write(t: &Tcb) -> Result<(), SocketError> {
     let splices = t.conn.attached.as_ref();

@@ -11,7 +11,7 @@ use mbuf::{Chain, MbufPool};
 use super::{TlsStream, blocking, close_send, flush, is_source, session, should_reopen, wait_for};
 use crate::error::SocketError;
 use crate::sockbuf::Flushed;
-use crate::socket::tcp_stream::take_received;
+use crate::socket::tcp_stream::{take_head, take_received};
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};
 use crate::waiters::{PollingTask, WaitBy, Want};
@@ -139,7 +139,13 @@ pub(in crate::socket) fn content(
             Some(StreamEnd::Failed(e)) => return Err(e),
             None => {}
         }
+        let begins = !tls.is_amid();
         let wanted = tls.bytes_wanted();
+        // A header that is there is read where it lies.
+        if begins && let Some(head) = take_head(t) {
+            session(t)?.push_head(pool, head)?;
+            continue;
+        }
         if wanted == 0 {
             // The record is whole, and has waited for a buffer; more may have come behind it, or the peer's FIN.
             tls.push(pool, Chain::new())?;

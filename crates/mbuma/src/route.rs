@@ -121,6 +121,14 @@ impl RouteCache {
         }
     }
 
+    /// The largest packet of TCP that may go this way, to be cut by the interface or before it; 0 where none is known.
+    pub(crate) fn tso_max(&self) -> u32 {
+        match self {
+            Self::V4(_, route) if !route.local => route.ifp.caps.tso4_max,
+            _ => 0,
+        }
+    }
+
     /// Forgets it.
     pub(crate) fn clear(&mut self) {
         *self = Self::Empty;

@@ -47,6 +47,7 @@ impl GuestDevices {
             tso4: offloads.tso4,
             tso6: offloads.tso6,
             uso: offloads.uso,
+            big_tcp: offloads.big_tcp,
         };
         match link {
             GuestLink::Taps(taps) => {

@@ -102,6 +102,8 @@ impl NetworkLink {
             tso4: offloads.tso4,
             tso6: offloads.tso6,
             uso: offloads.uso,
+            // A bridge's other ports may not take it.
+            big_tcp: false,
         };
         let tap = Arc::new(CountedTap {
             tap: Tap::from_fd(tap, options, &self.pool),

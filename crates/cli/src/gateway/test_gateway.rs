@@ -55,6 +55,7 @@ pub(super) fn fixed() -> Fixed {
             tso6: false,
             tso_ecn: false,
             uso: false,
+            big_tcp: false,
         },
         workers_asked: 1,
     }

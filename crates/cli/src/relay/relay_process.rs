@@ -139,6 +139,7 @@ fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), E
         tso4: guest.offloads.tso4,
         tso6: guest.offloads.tso6,
         uso: guest.offloads.uso,
+        big_tcp: guest.offloads.big_tcp,
     };
     let config = IfConfig::new(ifname);
     let config = match v4 {

@@ -18,4 +18,6 @@ pub(crate) struct OffloadsInJson {
     tso6: bool,
     tso_ecn: bool,
     uso: bool,
+    #[serde(default)]
+    big_tcp: bool,
 }

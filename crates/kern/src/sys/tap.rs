@@ -5,6 +5,7 @@
 //!
 //! Locks: none. Sources: open(2) of /dev/net/tun, its ioctls (linux/if_tun.h); netdevice(7).
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
@@ -32,10 +33,12 @@ pub struct Offloads {
     pub tso_ecn: bool,
     /// UDP over either may come as one large datagram to cut (Linux 6.2).
     pub uso: bool,
+    /// TCP over IPv4 may go to the kernel in packets that are longer than IPv4's total length can say (BIG TCP, Linux 6.3).
+    pub big_tcp: bool,
 }
 
 impl Offloads {
-    /// All of them.
+    /// All that may be left undone in both directions.
     pub const ALL: Self = Self {
         vnet_hdr: true,
         csum: true,
@@ -43,6 +46,7 @@ impl Offloads {
         tso6: true,
         tso_ecn: true,
         uso: true,
+        big_tcp: false,
     };
 
     /// The names of the bits of TUNSETOFFLOAD.
@@ -54,6 +58,7 @@ impl Offloads {
             tso6: bits & libc::TUN_F_TSO6 != 0,
             tso_ecn: bits & libc::TUN_F_TSO_ECN != 0,
             uso: bits & USO != 0,
+            big_tcp: false,
         }
     }
 }
@@ -64,6 +69,9 @@ const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 /// TCP segmentation with everything it stands on.
 const TSO: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// The first Linux that takes IPv4 packets of more than 64 KiB from a device (`iph_totlen`).
+const BIG_TCP_SINCE: (u32, u32) = (6, 3);
 
 /// The sets to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
 const WISHES: [libc::c_uint; 4] = [
@@ -182,7 +190,34 @@ pub fn set_offloads(tap: &impl AsFd, wanted: bool) -> Offloads {
         };
         ret == 0
     });
-    Offloads::from_bits(agreed.copied().unwrap_or(0))
+    let agreed = Offloads::from_bits(agreed.copied().unwrap_or(0));
+    Offloads {
+        big_tcp: agreed.tso4 && takes_big_tcp(),
+        ..agreed
+    }
+}
+
+/// Whether the kernel takes IPv4 packets of TCP from a device that are longer than their total length can say.
+pub fn takes_big_tcp() -> bool {
+    release().is_some_and(|release| release >= BIG_TCP_SINCE)
+}
+
+/// The kernel's version and patch level.
+fn release() -> Option<(u32, u32)> {
+    // SAFETY: arrays of characters, for which zero is a value.
+    let mut name: libc::utsname = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: uname writes one utsname.
+    cvt(unsafe { libc::uname(&raw mut name) }).ok()?;
+    let bytes = name.release.map(|c| c as u8);
+    let text = CStr::from_bytes_until_nul(&bytes).ok()?;
+    version_of(text.to_str().ok()?)
+}
+
+/// The first two numbers of a release: of `6.18.44-arch1`, 6 and 18.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
 }
 
 /// The MTU of an interface of the caller's network namespace.

@@ -44,6 +44,7 @@ const TAP: TapOptions = TapOptions {
     tso4: false,
     tso6: false,
     uso: false,
+    big_tcp: false,
 };
 
 /// Starts the process, and counts the lines of its output.

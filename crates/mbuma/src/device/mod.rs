@@ -56,8 +56,8 @@ pub struct Capabilities {
     /// Finishes TCP and UDP checksums on transmit.
     pub tx_checksum: bool,
     /// Takes TCP/IPv4 packets larger than the MTU and cuts them by `tso_segsz`; the largest IP packet
-    /// it takes, or 0 if it can't.
-    pub tso4_max: u16,
+    /// it takes, or 0 if it can't. One of more than 65,535 bytes has the total length 0 (BIG TCP).
+    pub tso4_max: u32,
     /// The same for TCP/IPv6.
     pub tso6_max: u16,
     /// The same for datagrams of UDP that were merged, over either version.
@@ -81,7 +81,7 @@ impl Capabilities {
         Self {
             mtu,
             tx_checksum: true,
-            tso4_max: u16::MAX,
+            tso4_max: u16::MAX as u32,
             tso6_max: u16::MAX,
             uso_max: u16::MAX,
         }

@@ -59,7 +59,7 @@ fn prepare_large(
         frame.header_mut().tso_segsz = 0;
         return prepare(pool, frame, caps, ready);
     }
-    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(cut.whole_max(caps));
+    let takes = caps.tx_checksum && frame.len() - cut.l3 <= cut.whole_max(caps) as usize;
     if takes {
         ready.enqueue(frame);
         return Ok(());
@@ -147,6 +147,9 @@ impl Cut {
         let len = frame.len().min(HEADERS_MAX);
         let (front, _) = headers.split_at_mut(len);
         frame.copy_to(0, front);
+        if frame.len() - l3 > usize::from(u16::MAX) {
+            say_a_length(front.get_mut(l3..).unwrap_or_default());
+        }
         let bad = |_| DropReason::DeviceError;
         let (version, proto, ip_len) = parse_ip(front.get(l3..).unwrap_or(&[])).map_err(bad)?;
         let (mut seq, mut flags, mut headers_len) =
@@ -280,11 +283,11 @@ impl Cut {
     }
 
     /// The largest IP packet of this kind that the device cuts itself.
-    fn whole_max(&self, caps: Capabilities) -> u16 {
+    fn whole_max(&self, caps: Capabilities) -> u32 {
         match (self.proto, self.version) {
-            (IpProto::UDP, _) => caps.uso_max,
+            (IpProto::UDP, _) => caps.uso_max.into(),
             (_, Version::V4(_)) => caps.tso4_max,
-            (_, Version::V6) => caps.tso6_max,
+            (_, Version::V6) => caps.tso6_max.into(),
         }
     }
 
@@ -315,6 +318,13 @@ impl Cut {
         flags.set(TcpFlags::CWR, piece.index > 0);
         flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
         flags
+    }
+}
+
+/// Gives the IPv4 header of a packet for which the total length has too few bits another one than 0. Each piece has its own.
+fn say_a_length(bytes: &mut [u8]) {
+    if let Ok(ip) = Ipv4Header::parse_mut(bytes) {
+        ip.set_total_len(u16::MAX);
     }
 }
 

@@ -11,7 +11,9 @@
 //!   writev  vnet header (10) | mbuf | mbuf | ...
 //! ```
 //!
-//! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions.
+//! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions; with
+//! [`TapOptions::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in one
+//! piece, its cut segments take its place.
 //! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be an
 //! acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
 //! descriptor readable for ever.
@@ -27,11 +29,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, Mutex, order};
 use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
+use wire::EtherHeader;
 
 pub use open::OpenTap;
 
 use super::vnet::VnetHeader;
-use super::{Budget, Capabilities, Device, FRAME_MAX};
+use super::{Budget, Capabilities, Device, FRAME_MAX, offload};
 use crate::drops::DropReason;
 
 mod open;
@@ -53,6 +56,8 @@ pub struct TapOptions {
     pub tso6: bool,
     /// Datagrams of UDP may pass merged, over either version (`TUN_F_USO4` and `TUN_F_USO6`). Needs `csum`.
     pub uso: bool,
+    /// TCP over IPv4 may leave in packets of more than 64 KiB (BIG TCP, Linux 6.3). Needs `tso4`.
+    pub big_tcp: bool,
 }
 
 /// A TAP device.
@@ -191,6 +196,20 @@ impl Tap {
         (&self.file).write_vectored(slices).map(|_| ())
     }
 
+    /// Puts the segments of a packet of more than 64 KiB in its place; returns how many packets were lost for want of buffers.
+    #[cold]
+    fn cut(&self, tx: &mut Mbufq, packet: Packet) -> usize {
+        let caps = Capabilities {
+            tso4_max: 0,
+            ..self.capabilities()
+        };
+        let mut segments = Mbufq::new();
+        let cut = offload::prepare(&self.pool, packet, caps, &mut segments);
+        segments.append(tx);
+        *tx = segments;
+        usize::from(cut.is_err())
+    }
+
     /// Writes a frame of very many pieces: neighbours are joined first, which the pool counts as bytes copied.
     #[cold]
     fn write_long(&self, packet: &mut Packet) -> io::Result<()> {
@@ -230,13 +249,17 @@ impl Device for Tap {
             tso4,
             tso6,
             uso,
+            big_tcp,
         } = self.options;
         let tx_checksum = vnet_hdr && csum;
         let max = |taken| if tx_checksum && taken { u16::MAX } else { 0 };
         Capabilities {
             mtu,
             tx_checksum,
-            tso4_max: max(tso4),
+            tso4_max: match max(tso4) {
+                u16::MAX if big_tcp => BIG_TCP_MAX,
+                tso4_max => tso4_max.into(),
+            },
             tso6_max: max(tso6),
             uso_max: max(uso),
         }
@@ -284,6 +307,8 @@ impl Device for Tap {
                     return Ok(refused);
                 }
                 Err(e) if is_gone(&e) => return Err(e),
+                // The kernel may lack the memory for so many bytes at once.
+                Err(_) if is_oversize(&packet) => refused += self.cut(tx, packet),
                 Err(_) => refused += 1,
             }
         }
@@ -336,6 +361,11 @@ fn ends_reading(error: &io::Error) -> bool {
     ends.contains(&error.kind()) || is_gone(error)
 }
 
+/// Whether it is larger than a packet whose header says its length.
+fn is_oversize(packet: &Packet) -> bool {
+    packet.len() > EtherHeader::LEN + usize::from(u16::MAX)
+}
+
 fn put_back(tx: &mut Mbufq, packet: Packet) {
     let mut all = Mbufq::new();
     all.enqueue(packet);
@@ -352,6 +382,10 @@ pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static
         .map(|_| IoSliceMut::new(&mut []))
         .collect()
 }
+
+/// Bytes of a packet of TCP at most where IPv4's total length does not bound it: a turn of 256 KiB that sends a file, and what goes
+/// with it. The kernel copies a frame to pieces of 32 KiB, of which it allows 17.
+const BIG_TCP_MAX: u32 = 272 << 10;
 
 /// Pieces of a frame that are written without a copy, the vnet header included.
 const IOV_MAX: usize = 64;

@@ -147,6 +147,7 @@ fn fragment_on(
         df: false,
         mf: header.mf(),
         frag_offset: header.frag_offset(),
+        oversize: false,
         ttl: header.ttl(),
         protocol: header.protocol(),
         src: header.src(),

@@ -50,11 +50,15 @@ fn through(
     route: &mut Route<Ipv4Addr>,
 ) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
-    if len > usize::from(u16::MAX) {
+    let oversize = len > usize::from(u16::MAX);
+    // A device that does not take it has it cut first, but no device sees what is for this host.
+    if oversize && (route.local || packet.header().tso_segsz == 0) {
         return refuse(batch, packet, DropReason::IpTooBig);
     }
-    // Just checked that it fits.
-    let fields = fields(batch, to, packet.len() as u16);
+    let fields = Ipv4Fields {
+        oversize,
+        ..fields(batch, to, if oversize { 0 } else { packet.len() as u16 })
+    };
     if route.local {
         return to_ourselves(batch, route, packet, &fields);
     }

@@ -314,17 +314,19 @@ pub(crate) struct FileRoom {
     pub(crate) piece: usize,
 }
 
-/// Moves as much as there is room for, and returns that number of bytes; it is less than all if the job must wait.
+/// Moves as much as there is room for, in whole pieces, and returns that number of bytes; it is less than all if the job must
+/// wait.
 pub(crate) fn send(
     sink: &impl FileSink,
     job: &mut SendFile,
     waiting: Option<WaitBy<'_>>,
 ) -> Result<u64, SendFileError> {
-    let begin = job.accepted;
-    while !job.is_done() && job.accepted - begin < job.call_max {
+    let (begin, mut piece) = (job.accepted, 1);
+    // A call ends with a whole piece: a short one is as much work.
+    while !job.is_done() && job.call_max - (job.accepted - begin) >= piece {
         let max = job.call_max - (job.accepted - begin);
         match turn(sink, job, max, waiting) {
-            Ok(()) => {}
+            Ok(of_sink) => piece = of_sink as u64,
             Err(e) if job.accepted > begin && !ends(&e) => break,
             Err(e) => {
                 if let SendFileError::Read(_) = e
@@ -353,21 +355,27 @@ fn turn(
     job: &mut SendFile,
     max: u64,
     waiting: Option<WaitBy<'_>>,
-) -> Result<(), SendFileError> {
+) -> Result<usize, SendFileError> {
     let wanted = usize::try_from(job.left().min(max))
         .unwrap_or(usize::MAX)
         .min(TURN_MAX);
     let room = sink.room(wanted, waiting)?;
-    let pieces = job.cut(sink.pool(), room.bytes.min(wanted), room.piece)?;
+    let all = job.left() <= wanted as u64;
+    let max = match room.bytes.min(wanted) {
+        max if max > room.piece && !(all && max == wanted) => max - max % room.piece.max(1),
+        max => max,
+    };
+    let pieces = job.cut(sink.pool(), max, room.piece)?;
     let len: usize = pieces.iter().map(Chain::len).sum();
     // The rest follows as soon as there is room. If the buffer is smaller than a turn, it may be smaller than a
     // segment, which then must not wait until it is full.
     let left = job.left() - len as u64;
-    let more = left > 0 && len == wanted && len.max(room.bytes - len) >= TURN_MAX;
+    let whole_turn = len == max && room.bytes >= wanted;
+    let more = left > 0 && whole_turn && wanted.max(room.bytes - len) >= TURN_MAX;
     sink.put(pieces, more)?;
     job.accepted += len as u64;
     job.forget_sent();
-    Ok(())
+    Ok(room.piece)
 }
 
 /// Moves all of it, waiting for room.

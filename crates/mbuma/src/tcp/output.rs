@@ -58,6 +58,9 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
 
+/// Pieces of a packet of more than 64 KiB at most: a device that takes no more of them would have to join them.
+const LARGE_PIECES_MAX: usize = 60;
+
 /// The planned data, shared with the send buffer unless it is small; less of it if buffers are short, because data that
 /// is under way is what frees some.
 fn payload(
@@ -71,9 +74,14 @@ fn payload(
         map(batch, pcb, t, plan, off)?;
     }
     while plan.len > 0 {
+        let large_max = payload_max(t);
         let buf = &mut t.send.buf;
         if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, plan.len as usize) {
-            return Some(data);
+            if plan.len <= large_max || data.pieces() <= LARGE_PIECES_MAX {
+                return Some(data);
+            }
+            shorten(plan, large_max);
+            continue;
         }
         if plan.len == 1 {
             return None;

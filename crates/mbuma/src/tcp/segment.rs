@@ -178,6 +178,14 @@ impl Payload {
         }
     }
 
+    /// Pieces that the data lies in.
+    pub(crate) fn pieces(&self) -> usize {
+        match self {
+            Self::Shared(chain) => chain.segments().count(),
+            Self::Copied(_) => 1,
+        }
+    }
+
     /// A packet with room for headers. One that carries nothing may take the pool's reserve, unless it is a SYN: what an
     /// acknowledgement, a window update, a FIN or a reset says is needed so that this host or the peer can free memory.
     fn into_packet(self, pool: &MbufPool, flags: TcpFlags) -> Result<Packet, NoBufs> {

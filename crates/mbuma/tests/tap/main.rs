@@ -1,16 +1,16 @@
 //! A stack on a real TAP device, in a network namespace of its own, against the kernel's stack.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mbuf::{Chain, Live};
+use mbuf::{Chain, Live, Mbufq};
 use mbuma::device::tap::{Tap, TapOptions};
-use mbuma::device::{Budget, Device};
+use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
 use namespace::{US, US6, in_namespace, make_taps, skipped};
 
@@ -28,12 +28,17 @@ struct Driven {
 
 impl Driven {
     fn new(options: TapOptions) -> Self {
+        Self::on(options, |tap| Arc::new(tap))
+    }
+
+    /// The same with the device that `wrap` makes of the TAP.
+    fn on(options: TapOptions, wrap: impl FnOnce(Tap) -> Arc<dyn Device>) -> Self {
         let mut config = Config::from_system();
         config.tcp.msl = Duration::from_millis(10);
         config.giant = Arc::new(kern::Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         let stack = Stack::new(config).unwrap();
         let tap = Tap::from_fd(make_taps(options, 1).remove(0), options, stack.pool());
-        let device: Arc<dyn Device> = Arc::new(tap);
+        let device = wrap(tap);
         let addrs = vec![IfAddr {
             addr: US,
             prefix_len: 24,
@@ -99,6 +104,7 @@ const OFFLOADS: TapOptions = TapOptions {
     tso4: true,
     tso6: true,
     uso: true,
+    big_tcp: false,
 };
 const PLAIN: TapOptions = TapOptions {
     mtu: 1500,
@@ -107,6 +113,7 @@ const PLAIN: TapOptions = TapOptions {
     tso4: false,
     tso6: false,
     uso: false,
+    big_tcp: false,
 };
 const CSUM: TapOptions = TapOptions {
     mtu: 1500,
@@ -115,6 +122,7 @@ const CSUM: TapOptions = TapOptions {
     tso4: false,
     tso6: false,
     uso: false,
+    big_tcp: false,
 };
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -250,6 +258,85 @@ fn udp_without_offloads() {
 #[test]
 fn tcp() {
     in_namespace("tcp", || at_both("tcp", |us| tcp_echo(OFFLOADS, us)));
+}
+
+/// A TAP that notes its largest frame.
+#[derive(Debug)]
+struct NotingTap {
+    tap: Tap,
+    largest: AtomicUsize,
+}
+
+impl Device for NotingTap {
+    fn capabilities(&self) -> Capabilities {
+        self.tap.capabilities()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        self.tap.receive(rx, budget)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let frames: Vec<_> = std::mem::take(tx).collect();
+        for frame in frames {
+            self.largest.fetch_max(frame.len(), Ordering::Relaxed);
+            tx.enqueue(frame);
+        }
+        self.tap.transmit(tx)
+    }
+}
+
+/// Breaks if the kernel does not take our packets of more than 64 KiB, or gets none of them.
+#[test]
+fn tcp_in_packets_of_more_than_64_kib() {
+    const NAME: &str = "tcp_in_packets_of_more_than_64_kib";
+    if !kern::sys::tap::takes_big_tcp() {
+        return skipped(NAME, "this kernel takes none");
+    }
+    in_namespace(NAME, || {
+        let options = TapOptions {
+            big_tcp: true,
+            ..OFFLOADS
+        };
+        let mut noting = None;
+        let driven = Driven::on(options, |tap| {
+            let largest = AtomicUsize::new(0);
+            let device = Arc::new(NotingTap { tap, largest });
+            noting = Some(Arc::clone(&device));
+            device
+        });
+        let noting = noting.unwrap();
+        let listener = driven.stack.tcp_listen((US, 80), 4).unwrap();
+        let reader = thread::spawn(|| {
+            let mut theirs = TcpStream::connect((US, 80)).unwrap();
+            let timeout = Some(Duration::from_secs(20));
+            theirs.set_read_timeout(timeout).unwrap();
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).unwrap();
+            all
+        });
+        let stream = wait(|| listener.accept());
+        stream.set_buffers(1 << 20, 1 << 16);
+        let (pool, data) = (driven.stack.pool().clone(), bytes(251 << 10));
+        let (mut sent, deadline) = (0, Instant::now() + Duration::from_secs(20));
+        // The first window is smaller.
+        while noting.largest.load(Ordering::Relaxed) <= 14 + 65_535 {
+            assert!(Instant::now() < deadline, "no large packet");
+            if stream.send_space() < data.len() {
+                thread::sleep(Duration::from_micros(50));
+                continue;
+            }
+            let chain = Chain::from_slice(&pool, &data).unwrap();
+            stream.send_chain(chain).unwrap();
+            sent += 1;
+        }
+        drop(stream);
+        assert!(reader.join().unwrap() == data.repeat(sent));
+        // Let TIME-WAIT pass.
+        thread::sleep(Duration::from_millis(200));
+        drop((listener, noting));
+        driven.done();
+    });
 }
 
 /// Breaks if cut segments, whose checksums the kernel finishes, are not what it expects.

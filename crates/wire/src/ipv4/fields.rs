@@ -37,6 +37,9 @@ pub struct Ipv4Fields<'a> {
     pub frag_offset: u16,
     /// Hops it may pass.
     pub ttl: u8,
+    /// The packet is longer than the total length can say, which is then 0: for a device that cuts it into packets of their own
+    /// lengths (Linux's BIG TCP).
+    pub oversize: bool,
     /// The protocol that it carries.
     pub protocol: IpProto,
     /// The sender's address.
@@ -57,6 +60,7 @@ impl Default for Ipv4Fields<'_> {
             df: false,
             mf: false,
             frag_offset: 0,
+            oversize: false,
             ttl: 64,
             protocol: IpProto::default(),
             src: Ipv4Addr::UNSPECIFIED,
@@ -94,7 +98,8 @@ impl Ipv4Fields<'_> {
             .ok()
             .and_then(|len| len.checked_add(self.payload_len));
         assert!(total_len.is_some(), "IPv4 packet exceeds 65535 bytes");
-        let mut header = self.fixed_part(header_len, total_len.unwrap_or_default());
+        let total_len = total_len.filter(|_| !self.oversize).unwrap_or_default();
+        let mut header = self.fixed_part(header_len, total_len);
 
         let mut sum = self.sum(&header);
         let (fixed, rest) = out.split_at_mut(Ipv4Header::LEN);

@@ -129,7 +129,7 @@ impl Sending {
             return Ok(SendProgress::Reads);
         }
         while self.job.is_some() || !self.parts.is_empty() {
-            if *budget == 0 {
+            if *budget < SPACE_MIN {
                 return Ok(SendProgress::Part);
             }
             if self.job.is_none() {
@@ -261,7 +261,8 @@ impl Sending {
                     };
                     let n = copy(&mut chain, shared.stack.pool(), bytes, max);
                     if n < bytes.len() {
-                        self.parts.push_front(BodyPart::File(range.without_first(n as u64)));
+                        self.parts
+                            .push_front(BodyPart::File(range.without_first(n as u64)));
                         return if_any(chain);
                     }
                 }

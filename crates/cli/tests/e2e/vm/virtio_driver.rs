@@ -211,7 +211,7 @@ impl Device for VirtioDriver {
         match self.offloads {
             true => Capabilities {
                 tx_checksum: true,
-                tso4_max: u16::MAX,
+                tso4_max: u32::from(u16::MAX),
                 ..Capabilities::plain(self.mtu)
             },
             false => Capabilities::plain(self.mtu),

@@ -18,3 +18,14 @@ fn the_mtu_of_an_interface() {
     let none = mtu("no-such-device").expect_err("it is not there");
     assert_eq!(none.raw_os_error(), Some(libc::ENODEV));
 }
+
+#[test]
+fn the_version_in_a_release() {
+    // Breaks if versions are compared as text, or if a kernel is taken for a newer one.
+    assert_eq!(version_of("6.18.44-fc-v595"), Some((6, 18)));
+    assert_eq!(version_of("6.3"), Some((6, 3)));
+    assert_eq!(version_of("5.10.0+"), Some((5, 10)));
+    assert_eq!(version_of("6"), None);
+    assert_eq!(version_of("unknown"), None);
+    assert!(version_of("6.12.1") > version_of("6.3.0"));
+}

@@ -165,6 +165,33 @@ fn devices_get_what_they_can_take() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
+/// Breaks if a packet whose length its header can't say is not cut like others for a device that takes none, or is cut for one
+/// that does.
+#[test]
+fn packets_of_more_than_64_kib() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    let big = || {
+        let mut packet = large(&pool, &data(200_000), 1448, true);
+        let no_length = [0, 0];
+        packet.write_at(14 + 2, &no_length).unwrap();
+        packet
+    };
+    let takes = Capabilities {
+        tso4_max: 272 << 10,
+        ..Capabilities::whole(1500)
+    };
+    let mut whole = Mbufq::new();
+    prepare(&pool, big(), takes, &mut whole).unwrap();
+    let whole: Vec<Packet> = whole.collect();
+    assert_eq!((whole.len(), whole[0].header().tso_segsz), (1, 1448));
+    let mut cut = Mbufq::new();
+    prepare(&pool, big(), Capabilities::plain(1500), &mut cut).unwrap();
+    let cut: Vec<_> = cut.map(|piece| piece.to_vec()).collect();
+    assert_eq!(cut, reference(&data(200_000), 1448, true));
+    drop(whole);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if a UDP checksum that comes out as zero is sent as "none".
 #[test]
 fn udp_zero_goes_as_ones() {

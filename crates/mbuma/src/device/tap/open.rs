@@ -62,6 +62,7 @@ fn open(name: &str, queues: usize) -> io::Result<OpenTap> {
         tso4: agreed.tso4,
         tso6: agreed.tso6,
         uso: agreed.uso,
+        big_tcp: agreed.big_tcp,
     };
     Ok(OpenTap {
         name: name.to_owned(),

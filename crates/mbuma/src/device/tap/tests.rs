@@ -3,6 +3,7 @@
 use super::*;
 use mbuf::{Chain, ClusterSize, Csum, Live, PoolConfig};
 use std::os::unix::net::UnixDatagram;
+use wire::{EtherType, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TcpFields};
 
 const OPTIONS: TapOptions = TapOptions {
     mtu: 1500,
@@ -11,6 +12,7 @@ const OPTIONS: TapOptions = TapOptions {
     tso4: true,
     tso6: true,
     uso: true,
+    big_tcp: false,
 };
 const ALL: Budget = Budget {
     frames: 1000,
@@ -270,6 +272,15 @@ fn capabilities() {
         ..OPTIONS
     };
     assert_eq!(caps(no_csum), Capabilities::plain(1500));
+    let big_tcp = TapOptions {
+        big_tcp: true,
+        ..OPTIONS
+    };
+    let big = Capabilities {
+        tso4_max: BIG_TCP_MAX,
+        ..Capabilities::whole(1500)
+    };
+    assert_eq!(caps(big_tcp), big);
     assert_eq!(
         caps(TapOptions {
             vnet_hdr: false,
@@ -290,4 +301,62 @@ fn capabilities() {
             ..Capabilities::whole(1500)
         }
     );
+}
+
+/// Breaks if a packet for which the kernel has no memory in one piece, or too many pieces, is lost, or goes out of order.
+#[test]
+fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_segments() {
+    const SEGSZ: usize = 30_000;
+    let pool = pool();
+    let (ours, kernel) = UnixDatagram::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    kernel.set_nonblocking(true).unwrap();
+    // The kernel doubles it: a datagram of 200,000 bytes is more than that.
+    rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
+    let options = TapOptions {
+        big_tcp: true,
+        ..OPTIONS
+    };
+    let tap = Tap::from_fd(ours.into(), options, &pool);
+    let data: Vec<u8> = (0..200_000).map(|i| (i % 251) as u8).collect();
+    let mut headers = [0; 54];
+    EtherHeader::new(MacAddr::BROADCAST, MacAddr::ZERO, EtherType::IPV4).emit(&mut headers);
+    let fields = Ipv4Fields {
+        oversize: true,
+        protocol: IpProto::TCP,
+        ..Ipv4Fields::default()
+    };
+    fields.emit(&mut headers[14..]);
+    TcpFields::default().emit(&mut headers[34..]);
+    let mut packet = Packet::before_chain(&pool, Chain::from_slice(&pool, &data).unwrap()).unwrap();
+    packet.prepend(54).unwrap().copy_from_slice(&headers);
+    let meta = packet.header_mut();
+    (meta.l2_len, meta.l3_len, meta.l4_len) = (14, 20, 20);
+    (meta.csum, meta.tso_segsz) = (Csum::TCP, SEGSZ as u16);
+    let mut tx = Mbufq::new();
+    tx.enqueue(packet);
+    tx.enqueue(Packet::from_slice(&pool, b"behind it", 0).unwrap());
+    let (mut came, mut buf, mut last) = (Vec::new(), vec![0; 70_000], Vec::new());
+    while !tx.is_empty() || came.len() < data.len() {
+        assert_eq!(tap.transmit(&mut tx).unwrap(), 0, "none is lost");
+        while let Ok(n) = kernel.recv(&mut buf) {
+            let frame = &buf[10..n];
+            match frame.strip_prefix(b"behind it") {
+                Some(_) => last = frame.to_vec(),
+                None => {
+                    let ip = Ipv4Header::parse(&frame[14..]).unwrap();
+                    assert_eq!(ip.total_len(), frame.len() - 14);
+                    assert!(last.is_empty() && frame.len() <= 54 + SEGSZ);
+                    came.extend_from_slice(&frame[54..]);
+                }
+            }
+        }
+    }
+    while let Ok(n) = kernel.recv(&mut buf) {
+        last = buf[10..n].to_vec();
+    }
+    assert!(came == data);
+    assert_eq!(last, b"behind it");
+    drop((tap, kernel));
+    assert_eq!(pool.live(), Live::NONE);
 }

@@ -139,13 +139,15 @@ pub(in crate::socket) fn content(
             Some(StreamEnd::Failed(e)) => return Err(e),
             None => {}
         }
-        let begins = !tls.is_amid();
-        let wanted = tls.bytes_wanted();
         // A header that is there is read where it lies.
-        if begins && let Some(head) = take_head(t) {
+        if !tls.is_amid()
+            && let Some(head) = take_head(t)
+        {
             session(t)?.push_head(pool, head)?;
             continue;
         }
+        let tls = session(t)?;
+        let wanted = tls.bytes_wanted();
         if wanted == 0 {
             // The record is whole, and has waited for a buffer; more may have come behind it, or the peer's FIN.
             tls.push(pool, Chain::new())?;

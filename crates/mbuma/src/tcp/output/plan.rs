@@ -20,8 +20,10 @@ use crate::tcp::path_mtu;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
+/// The largest headers of a packet: TCP's and IP's.
+const HEADERS_MAX: u32 = 60 + 20;
 /// The largest payload of one packet: IPv4's total length less the largest headers.
-const PAYLOAD_MAX: u32 = 65_535 - 60 - 20;
+const PAYLOAD_MAX: u32 = 65_535 - HEADERS_MAX;
 /// Packets in flight that keep a path busy while the last data waits for more.
 const BUSY_PACKETS: u32 = 4;
 
@@ -263,6 +265,15 @@ pub(crate) fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.send.mss).max(t.send.mss)
 }
 
+/// As much as a packet takes that the interface cuts: more than [`payload_max`], where it is not bound by IP's length (BIG TCP).
+fn large_payload_max(t: &Tcb) -> u32 {
+    let large = t.route.tso_max().saturating_sub(HEADERS_MAX);
+    match large > PAYLOAD_MAX {
+        true => large - large % t.send.mss,
+        false => payload_max(t),
+    }
+}
+
 /// More than one segment goes in whole ones, as far as one packet takes them; what is left over is judged by itself
 /// next time.
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
@@ -270,7 +281,7 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     if len <= t.send.mss {
         return len;
     }
-    let len = len.min(payload_max(t));
+    let len = len.min(large_payload_max(t));
     let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());
     if len < waiting || !t.send.nodelay || held_back {
         len - len % t.send.mss

@@ -147,7 +147,7 @@ impl Cut {
         let len = frame.len().min(HEADERS_MAX);
         let (front, _) = headers.split_at_mut(len);
         frame.copy_to(0, front);
-        if frame.len() - l3 > usize::from(u16::MAX) {
+        if frame.len().saturating_sub(l3) > usize::from(u16::MAX) {
             say_a_length(front.get_mut(l3..).unwrap_or_default());
         }
         let bad = |_| DropReason::DeviceError;

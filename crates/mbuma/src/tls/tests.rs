@@ -529,8 +529,11 @@ fn padding_is_taken_off() {
     // Breaks if the type is searched for from the wrong end or off by one: lengths 0 and 1 of content, and padding.
     let mut world = World::v13();
     let mut forge = Forge::client(TlsVersion::Tls13);
+    // As long as a record may be, nearly all of it padding.
+    let long = [b"ab\x17".to_vec(), vec![0; (1 << 14) - 2]].concat();
     for (inner, content) in [
         (&b"ab\x17"[..], &b"ab"[..]),
+        (&long, b"ab"),
         (b"ab\x17\0\0\0", b"ab"),
         (b"\0\x17\0", b"\0"),
         (b"\x17", b""),

@@ -241,3 +241,39 @@ fn no_key_stays_in_memory_after_its_connection() {
     drop(session);
     assert!(!is_in_memory(&key), "the key is still there");
 }
+
+#[test]
+fn a_key_of_another_length_is_refused() {
+    // Breaks if a key of a wrong length is cut or filled up.
+    for (suite, len) in [
+        (AwsLcSuite::Aes128Gcm, 16),
+        (AwsLcSuite::Aes256Gcm, 32),
+        (AwsLcSuite::ChaCha20Poly1305, 32),
+    ] {
+        for wrong in [0, len - 1, len + 1, 64] {
+            let refused = AwsLcAead::new(suite, &vec![0; wrong]).map(|_| ());
+            assert_eq!(refused, Err(AeadFailed), "{suite:?}, {wrong}");
+        }
+        assert!(AwsLcAead::new(suite, &vec![0; len]).is_ok());
+    }
+}
+
+#[test]
+fn no_key_is_printed() {
+    // Breaks if the text of a connection's state, which programs log, has a key or an initialization vector in it.
+    let (key, iv) = (b"0123456789abcdef", [231; 12]);
+    let session = session(TlsVersion::Tls13, AwsLcSuite::Aes128Gcm, key, &iv, 5);
+    let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, key).unwrap();
+    for text in [format!("{session:?} {aead:?}"), format!("{session:#?}")] {
+        assert!(text.contains("Aes128Gcm") || text.contains("seq"), "{text}");
+        for secret in [
+            "0123456789",
+            "48, 49, 50",
+            "3031323334",
+            "231, 231",
+            "e7e7e7e7e7",
+        ] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+}

@@ -64,7 +64,7 @@ fn prepare_large(
         ready.enqueue(frame);
         return Ok(());
     }
-    cut.run(pool, frame, caps.tx_checksum, ready)
+    cut.run(pool, frame, caps, ready)
 }
 
 /// Finishes the checksum of the TCP or UDP packet whose IP header, with `l3_len` bytes, is at `l3`.
@@ -129,8 +129,6 @@ enum Version {
 
 /// One piece of it.
 struct SegmentPiece {
-    /// How many come before it.
-    index: usize,
     /// Where its payload begins in the whole's.
     offset: usize,
     payload: Chain,
@@ -179,32 +177,41 @@ impl Cut {
         })
     }
 
-    /// Cuts the frame into segments. `tx_checksum`: the device finishes their checksums.
+    /// Cuts the frame into segments, or into pieces of several of them where the device cuts these.
     fn run(
         &self,
         pool: &MbufPool,
         mut frame: Packet,
-        tx_checksum: bool,
+        caps: Capabilities,
         ready: &mut Mbufq,
     ) -> Result<(), DropReason> {
+        let piece_len = self.piece_len(caps);
         let no_bufs = |NoBufs| DropReason::TxNoBufs;
         let mut rest = frame.split_off(self.headers_len).map_err(no_bufs)?;
         let meta = *frame.header();
-        let (mut index, mut offset) = (0, 0);
+        let mut offset = 0;
         while !rest.is_empty() {
-            let payload = rest.take_front(self.segsz).map_err(no_bufs)?;
+            let payload = rest.take_front(piece_len).map_err(no_bufs)?;
             let len = payload.len();
             let piece = SegmentPiece {
-                index,
                 offset,
                 payload,
                 last: rest.is_empty(),
             };
-            ready.enqueue(self.segment(pool, piece, &meta, tx_checksum)?);
-            index += 1;
+            ready.enqueue(self.segment(pool, piece, &meta, caps.tx_checksum)?);
             offset += len;
         }
         Ok(())
+    }
+
+    /// Bytes of payload in a piece.
+    fn piece_len(&self, caps: Capabilities) -> usize {
+        let max = (self.whole_max(caps) as usize).min(usize::from(u16::MAX));
+        let max = max.saturating_sub(self.headers_len - self.l3);
+        match self.proto == IpProto::TCP && caps.tx_checksum && max > self.segsz {
+            true => max - max % self.segsz,
+            false => self.segsz,
+        }
     }
 
     /// Puts headers before one piece.
@@ -215,6 +222,7 @@ impl Cut {
         meta: &PktHdr,
         tx_checksum: bool,
     ) -> Result<Packet, DropReason> {
+        let several = piece.payload.len() > self.segsz;
         let mut headers = self.headers;
         let (headers, _) = headers.split_at_mut(self.headers_len);
         self.fill(headers, &piece, tx_checksum)
@@ -230,6 +238,9 @@ impl Cut {
         to.hops = meta.hops;
         (to.l2_len, to.l3_len) = (meta.l2_len, meta.l3_len);
         to.l4_len = (self.headers_len - self.l4) as u8;
+        if several {
+            to.tso_segsz = meta.tso_segsz;
+        }
         to.csum = match self.proto {
             _ if !tx_checksum => Csum::empty(),
             IpProto::UDP => Csum::UDP,
@@ -267,7 +278,7 @@ impl Cut {
                 let ip = Ipv4Header::parse_mut(bytes)?;
                 // A piece is shorter than the whole, whose length fits; ids wrap.
                 ip.set_total_len((self.l4 - self.l3 + l4_len) as u16);
-                ip.set_id(id.wrapping_add(piece.index as u16));
+                ip.set_id(id.wrapping_add((piece.offset / self.segsz) as u16));
                 Ipv4Header::fill_checksum(bytes)?;
                 let ip = Ipv4Header::parse(bytes)?;
                 let (src, dst) = (ip.src(), ip.dst());
@@ -315,7 +326,7 @@ impl Cut {
     /// The flags of the whole that don't belong to this piece.
     fn not_in(piece: &SegmentPiece) -> TcpFlags {
         let mut flags = TcpFlags::empty();
-        flags.set(TcpFlags::CWR, piece.index > 0);
+        flags.set(TcpFlags::CWR, piece.offset > 0);
         flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
         flags
     }

@@ -13,7 +13,7 @@
 //!
 //! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions; with
 //! [`TapOptions::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in one
-//! piece, its cut segments take its place.
+//! piece, pieces of 64 KiB take its place.
 //! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be an
 //! acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
 //! descriptor readable for ever.
@@ -196,17 +196,17 @@ impl Tap {
         (&self.file).write_vectored(slices).map(|_| ())
     }
 
-    /// Puts the segments of a packet of more than 64 KiB in its place; returns how many packets were lost for want of buffers.
+    /// Puts pieces of 64 KiB in the place of a larger packet; returns how many packets were lost for want of buffers.
     #[cold]
     fn cut(&self, tx: &mut Mbufq, packet: Packet) -> usize {
         let caps = Capabilities {
-            tso4_max: 0,
+            tso4_max: u16::MAX.into(),
             ..self.capabilities()
         };
-        let mut segments = Mbufq::new();
-        let cut = offload::prepare(&self.pool, packet, caps, &mut segments);
-        segments.append(tx);
-        *tx = segments;
+        let mut pieces = Mbufq::new();
+        let cut = offload::prepare(&self.pool, packet, caps, &mut pieces);
+        pieces.append(tx);
+        *tx = pieces;
         usize::from(cut.is_err())
     }
 

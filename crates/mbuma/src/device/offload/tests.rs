@@ -139,13 +139,29 @@ fn devices_get_what_they_can_take() {
     };
     let whole = run(Capabilities::whole(1500), 5000);
     assert_eq!((whole.len(), whole[0].header().tso_segsz), (1, 1000));
-    // Too large for this one.
+    // Too large for this one, which cuts pieces of three segments.
     let small = Capabilities {
         tso4_max: 4000,
         tso6_max: 4000,
         ..Capabilities::whole(1500)
     };
     let pieces = run(small, 5000);
+    let sizes = pieces.iter().map(|p| (p.len(), p.header().tso_segsz));
+    let sizes: Vec<_> = sizes.collect();
+    assert_eq!(sizes, [(54 + 3000, 1000), (54 + 2000, 1000)]);
+    let mut segments = Mbufq::new();
+    let plain = Capabilities::plain(1500);
+    for piece in pieces {
+        prepare(&pool, piece, plain, &mut segments).unwrap();
+    }
+    let segments: Vec<_> = segments.map(|segment| segment.to_vec()).collect();
+    assert_eq!(segments, reference(&data(5000), 1000, false));
+    // This one only sums.
+    let sums = Capabilities {
+        tso4_max: 0,
+        ..Capabilities::whole(1500)
+    };
+    let pieces = run(sums, 5000);
     assert_eq!(pieces.len(), 5);
     for (piece, reference) in pieces.iter().zip(reference(&data(5000), 1000, false)) {
         assert_eq!(piece.header().csum, Csum::TCP);

@@ -45,7 +45,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::contents::{BytesCharge, FileContents};
 use super::readers::FileReaders;
-use super::served_file::{FileKey, FileRound, ServedFile};
+use super::served_file::{FileKey, FileRound, ServedFile, VALID};
 use super::{FoundEntry, NotInMemory, ServedTree};
 use crate::http::range::ByteRange;
 
@@ -53,8 +53,6 @@ static STATE: LockClass = LockClass::new("file cache", order::TASKQUEUE);
 
 /// Entries at most: the kernel bounds the mappings of a process.
 const FILES_MAX: usize = 16 << 10;
-/// How long the way to a file is taken for the same.
-pub(super) const VALID: Duration = Duration::from_secs(1);
 /// How long an entry stays that no request uses.
 pub(crate) const IDLE: Duration = Duration::from_secs(30);
 /// A file takes one part in so many of the bytes at most.

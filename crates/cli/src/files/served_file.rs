@@ -15,11 +15,13 @@ use kern::Time;
 use rustix::fs::Stat;
 use rustix::io::ReadWriteFlags;
 
-use super::cache::VALID;
 use super::contents::FileContents;
 use crate::http::coding::Coding;
 use crate::http::range::ByteRange;
 use crate::http::representation::Representation;
+
+/// How long the way to a file, and what lies beside it, is taken for the same.
+pub(super) const VALID: Duration = Duration::from_secs(1);
 
 /// A state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

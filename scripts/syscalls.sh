@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compares the system calls that isolated processes may make (crates/cli/src/sandbox/syscalls.rs) with those that they make in
 # the end-to-end tests. One that is allowed and never made fails this script, unless the table below has the reason. So does a
-# test that fails, and a table's row that is made after all.
+# row of the table whose call is made. Tests may fail here: strace slows them, and takes from programs the right to gain rights.
 #
 #   scripts/syscalls.sh [WORDS]     WORDS choose tests, as for `cargo test`; a call that is not made is then no failure
 #
@@ -11,6 +11,9 @@ case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;;
 
 # Calls that are allowed, and that no test makes.
 unmade='
+clock_gettime where the vDSO has none
+getcpu        per-CPU caches without rseq
+tgkill        abort(3)
 '
 # Calls that each packet takes. They are traced in a few tests only, because each stops its thread.
 often='read readv write writev recvmsg sendmsg epoll_pwait futex fcntl sched_yield'
@@ -56,9 +59,11 @@ made() {
                 if (filters[group[tid]] >= 2) print name
                 call[tid] = text
             }
-            if (text !~ / = [0-9]+$/) return
+            if (text !~ / = [0-9]+( \/\* [0-9]+ in strace.*)?$/) return
             child = text
-            sub(/.* = /, "", child)
+            # The number that strace knows it by, where a namespace has another.
+            if (!sub(/.* = [0-9]+ \/\* /, "", child)) sub(/.* = /, "", child)
+            sub(/ in strace.*/, "", child)
             if (name == "seccomp" && call[tid] ~ /SET_MODE_FILTER/) filters[group[tid]]++
             if (name ~ /^(clone|clone3|fork|vfork)$/) begin(child, tid, call[tid] ~ /CLONE_THREAD/)
         }
@@ -67,12 +72,11 @@ made() {
     ' "$1" | sort -u
 }
 
-failed=0
 # Runs tests under strace. $1: the calls; the rest: the tests.
 traced() {
     calls=$(tr '\n' ',' <"$1")clone,clone3,fork,vfork,seccomp && shift
-    (cd crates/cli && strace -f --seccomp-bpf -qq -e signal=none -e "trace=$calls" -o "$dir/trace" \
-        "$tests" --skip "$tracing" "$@") || failed=1
+    (cd crates/cli && strace -f --seccomp-bpf -qq --decode-pids=pidns -e signal=none -e "trace=$calls" -o "$dir/trace" \
+        "$tests" --skip "$tracing" "$@") || true
     made "$dir/trace" >>"$dir/made"
 }
 
@@ -81,6 +85,7 @@ traced "$dir/seldom" "$@"
 # shellcheck disable=SC2086
 traced "$dir/often" ${*:-$few}
 
+failed=0
 echo "$unmade" | sed 's/ .*//' | words >"$dir/excused"
 sort -u "$dir/made" | grep -xFf "$dir/allowed" >"$dir/seen" || true
 echo "allowed: $(wc -l <"$dir/allowed"), made in these tests: $(wc -l <"$dir/seen")"

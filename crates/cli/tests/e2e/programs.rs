@@ -101,7 +101,7 @@ fn nginx_serves_in_both_directions() {
     let big = scratch.write("big", &noise(8 << 20, 5));
     let server = |listen: &str| {
         let config = format!(
-            "daemon off; master_process off; pid {dir}/pid; error_log {dir}/log; events {{}}
+            "user root root; daemon off; master_process off; pid {dir}/pid; error_log {dir}/log; events {{}}
              http {{ access_log off; server {{ {listen} root {dir}; }}
                      client_body_temp_path {dir}/a; proxy_temp_path {dir}/b; fastcgi_temp_path {dir}/c;
                      uwsgi_temp_path {dir}/d; scgi_temp_path {dir}/e; }}"

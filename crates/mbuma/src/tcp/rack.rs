@@ -53,7 +53,8 @@ pub(crate) struct Reordering {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckArrival {
     pub(crate) now: Time,
-    /// The millisecond in which the segment was sent that the acknowledgement echoes, if there are timestamps.
+    /// The millisecond in which the segment was sent that the acknowledgement echoes, if there are timestamps. It tells nothing of
+    /// data that a SACK block covers: the echo is of what arrived in order (RFC 7323 4.3).
     pub(crate) echoed_ms: Option<u64>,
     /// The highest sequence number that had arrived before.
     pub(crate) fack: SeqNum,
@@ -114,10 +115,24 @@ impl Rack {
     }
 }
 
-/// An acknowledgement of what was sent again may answer the first transmission.
+impl AckArrival {
+    /// Whether the echo tells that the acknowledgement answers the record's last transmission; None if nothing is known.
+    pub(crate) fn is_of_last_transmission(&self, r: &SentRecord) -> Option<bool> {
+        // The clock's grain, in ns: of two transmissions in a shorter time it tells nothing.
+        const GRAIN: u64 = 2_000_000;
+        let echoed = self.echoed_ms?;
+        let sent = r.sent_at.as_millis();
+        (echoed < sent || nanos_since(self.now, r.sent_at) >= GRAIN).then_some(echoed >= sent)
+    }
+}
+
+/// An acknowledgement of what was sent again may answer an earlier transmission (RFC 8985 6.2 step 2). Where the echo tells, the
+/// smallest round trip is not asked: a path may have become shorter since.
 fn is_of_earlier_transmission(r: &SentRecord, rtt: u64, a: &AckArrival, path: &Reordering) -> bool {
-    let echoed_before = a.echoed_ms.is_some_and(|ms| ms < r.sent_at.as_millis());
-    echoed_before || rtt < path.min_rtt.get().unwrap_or(0)
+    match a.is_of_last_transmission(r) {
+        Some(last) => !last,
+        None => rtt < path.min_rtt.get().unwrap_or(0),
+    }
 }
 
 impl Reordering {

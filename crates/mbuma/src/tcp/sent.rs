@@ -215,7 +215,8 @@ impl SentMap {
         self.many().map_or(0, Records::mark_all_lost)
     }
 
-    /// Marks the first `len` bytes lost, unless they arrived; returns how many were in flight.
+    /// Marks the first `len` bytes lost, up to the first that arrived; returns how many were in flight. They go again in one segment,
+    /// also if they were sent in several.
     pub(crate) fn mark_first_lost(&mut self, len: u32) -> u32 {
         self.many().map_or(0, |m| m.mark_first_lost(len))
     }

@@ -32,6 +32,7 @@ pub(super) struct Delivery {
     /// When the oldest record was sent, of those that were sent once.
     pub(super) oldest_acked: Option<Time>,
     pub(super) oldest_sacked: Option<Time>,
+    /// When the newest record was sent, of those whose answer it is known to be.
     pub(super) newest: Option<Time>,
     /// It covers something that was sent again.
     pub(super) resent_acked: bool,
@@ -49,10 +50,14 @@ impl SendState {
     pub(super) fn deliver(&mut self, a: &Acknowledgement<'_>, blocks: &Blocks) -> Delivery {
         let mut d = Delivery::default();
         let mut rack = self.sent.rack().unwrap_or(Rack::new(self.una));
-        let arrival = AckArrival {
+        let in_order = AckArrival {
             now: a.now,
             echoed_ms: a.echoed_ms,
             fack: rack.fack(),
+        };
+        let beyond = AckArrival {
+            echoed_ms: None,
+            ..in_order
         };
         let Self {
             sent,
@@ -65,19 +70,21 @@ impl SendState {
         } = self;
         let recovery = &*recovery;
         let una = self.una;
-        let mut each = |d: &mut Delivery, r: &SentRecord| {
+        let mut each = |d: &mut Delivery, r: &SentRecord, arrival: &AckArrival| {
             if rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last) {
                 d.sent_flight = r.flight;
             }
-            rack.on_delivered(r, &arrival, reordering);
+            rack.on_delivered(r, arrival, reordering);
             *mss_passes |= r.len() >= *mss;
-            if !r.resent {
+            if !r.resent || arrival.is_of_last_transmission(r) == Some(true) {
                 d.newest = d.newest.max(Some(r.sent_at));
+            }
+            if !r.resent {
                 d.original |= r.end.at_or_before(recovery.recover);
             }
         };
         sent.ack(a.ack, |r| {
-            each(&mut d, r);
+            each(&mut d, r, &in_order);
             d.acked += r.len();
             d.resent_acked |= r.resent;
             let before = |ms: u64| ms < r.sent_at.as_millis();
@@ -93,7 +100,7 @@ impl SendState {
         });
         for range in blocks.above.iter().flatten() {
             sent.sack(range.clone(), |r| {
-                each(&mut d, r);
+                each(&mut d, r, &beyond);
                 d.sacked += r.len();
                 if !r.resent {
                     d.oldest_sacked.get_or_insert(r.sent_at);

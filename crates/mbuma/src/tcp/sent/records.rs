@@ -338,13 +338,24 @@ impl Records {
     }
 
     pub(super) fn mark_first_lost(&mut self, len: u32) -> u32 {
-        let Some(first) = self.list.front() else {
+        let Some(start) = self.list.front().map(|r| r.start) else {
             return 0;
         };
-        if first.in_flight() && first.len() > len {
-            self.split(first.start + len, usize::MAX);
+        let mut bytes = 0;
+        for at in 0.. {
+            let Some(record) = self.list.get(at) else {
+                break;
+            };
+            let before = record.start.since(start);
+            if record.sacked || before >= len {
+                break;
+            }
+            if record.in_flight() && record.end.since(start) > len {
+                self.split(start + len, usize::MAX);
+            }
+            bytes += self.mark(at);
         }
-        self.mark(0)
+        bytes
     }
 
     /// Takes back what marks said: those of loss, or those of SACK blocks.

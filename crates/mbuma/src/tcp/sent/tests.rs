@@ -123,10 +123,13 @@ impl Model {
                 self.bytes.iter_mut().for_each(|b| b.lost = !b.sacked);
             }
             Op::FirstLost(len) => {
-                // The map marks one record at most: as many bytes as have one state.
-                let bytes = map.mark_first_lost(len) as usize;
-                assert!(bytes <= len as usize);
-                self.bytes[..bytes].iter_mut().for_each(|b| b.lost = true);
+                let first = self.bytes.iter_mut().take(len as usize);
+                let mut marked = 0;
+                for byte in first.take_while(|b| !b.sacked) {
+                    marked += u32::from(!byte.lost);
+                    byte.lost = true;
+                }
+                assert_eq!(map.mark_first_lost(len), marked);
             }
             Op::Resend(len) => {
                 self.now += 1;

@@ -240,7 +240,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);
     }
-    if !again {
+    if !again || t.send.recovery.phase().is_repair() {
         timers::rearm_probe(batch, t);
     }
 }

@@ -12,6 +12,8 @@
 //! Invariants: (`sent_at`, `end`) only grows: a batch has one time stamp, so equal times are usual, and the sequence number
 //! decides between them. Locks: none; part of the connection.
 
+use std::cell::Cell;
+
 use kern::Time;
 use wire::SeqNum;
 
@@ -65,7 +67,18 @@ pub(crate) struct AckArrival {
 pub(crate) struct Patience {
     pub(crate) srtt: u64,
     pub(crate) mss: u32,
-    pub(crate) in_recovery: bool,
+    /// When the window last shrank, in a recovery.
+    pub(crate) reduced_at: Option<Time>,
+}
+
+/// The data that was found lost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Losses {
+    pub(crate) bytes: u32,
+    /// Some of it was sent again since the window last shrank, and is lost again.
+    pub(crate) of_repair: bool,
+    /// When to look again, if something may still be on its way.
+    pub(crate) look_again: Option<Time>,
 }
 
 impl Rack {
@@ -166,7 +179,7 @@ impl Reordering {
 
     /// Step 4: how long what was overtaken may still be on its way, in ns.
     fn window(&self, sacked: u32, p: &Patience) -> u64 {
-        let enough = p.in_recovery || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
+        let enough = p.reduced_at.is_some() || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
         if !self.seen && enough {
             return 0;
         }
@@ -176,20 +189,32 @@ impl Reordering {
             .min(p.srtt)
     }
 
-    /// Step 5: marks lost what must have arrived by now, and returns how many bytes that is; and when to look again, if
-    /// something may still be on its way.
-    pub(crate) fn detect(&self, map: &mut SentMap, now: Time, p: &Patience) -> (u32, Option<Time>) {
+    /// Step 5: marks lost what must have arrived by now.
+    pub(crate) fn detect(&self, map: &mut SentMap, now: Time, p: &Patience) -> Losses {
         let Some(rack) = map.rack() else {
-            return (0, None);
+            return Losses::default();
         };
         let wait = rack.rtt.saturating_add(self.window(map.sacked(), p));
         let overtaken = |r: &SentRecord| is_later(rack.sent_at, rack.end, r.sent_at, r.end);
         let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos();
-        let bytes = map.detect_lost(|r| overtaken(r) && due(r));
+        // No repair is known to be lost before a round trip has passed: a peer that forges blocks must not begin one reduction after
+        // the other.
+        let min_rtt = self.min_rtt.get().unwrap_or(0);
+        let reduced_at = (p.reduced_at).filter(|at| nanos_since(now, *at) >= min_rtt.max(1));
+        let repair = |r: &SentRecord| r.resent && reduced_at.is_some_and(|at| r.sent_at >= at);
+        let of_repair = Cell::new(false);
+        let bytes = map.detect_lost(|r| {
+            let lost = overtaken(r) && due(r);
+            of_repair.set(of_repair.get() || (lost && repair(r)));
+            lost
+        });
         // All that were overtaken are lost by then; to look once is enough.
         let last = Time::from_nanos(rack.sent_at.as_nanos().saturating_add(wait));
-        let again = map.any_in_flight(overtaken).then_some(last);
-        (bytes, again)
+        Losses {
+            bytes,
+            of_repair: of_repair.get(),
+            look_again: map.any_in_flight(overtaken).then_some(last),
+        }
     }
 
     /// The timer expired: marks lost what was sent a round trip and a reordering window ago, whether or not something that

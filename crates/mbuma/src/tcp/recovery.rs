@@ -36,11 +36,11 @@ use wire::{SackBlock, SeqNum};
 
 use super::cc::{CongestionEvent, RateSample, Why};
 use super::pcb::SendState;
-use super::rack::Patience;
+use super::rack::{Losses, Patience};
 use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
 use blocks::Blocks;
-use delivery::PriorFlight;
+use delivery::{Delivery, PriorFlight};
 use state::{Episode, Frto};
 pub(crate) use state::{Recovery, RecoveryPhase};
 
@@ -107,11 +107,7 @@ impl SendState {
 
     /// Takes an acknowledgement in: moves SND.UNA and the records, samples, looks for losses, and sets the window.
     pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
-        let before = PriorFlight {
-            una: self.una,
-            outstanding: self.nxt.since(self.una) - self.sent.sacked(),
-            in_flight: self.sent.in_flight(),
-        };
+        let before = self.prior_flight();
         let blocks = Blocks::of(a, self);
         let d = self.deliver(a, &blocks);
         let advanced = a.ack.after(before.una);
@@ -132,13 +128,18 @@ impl SendState {
         if let Some(range) = &d.late {
             self.on_original(range);
         }
-        sample.lost = self.look_for_losses(a, &mut outcome);
+        let losses = self.look_for_losses(a, &mut outcome);
+        sample.lost = losses.bytes;
         sample.flight = self.sent.in_flight();
         self.judge_probe(a, blocks.duplicate.is_some());
+        let repeated = self.is_repeated_repair_acked(a, &d, blocks.duplicate.is_some());
         if self.is_undone(a, &d, advanced, blocks.duplicate.is_some()) {
             self.undo(a.now);
             outcome.undone = true;
             return outcome;
+        }
+        if losses.of_repair || repeated {
+            self.on_repair_lost(a.now, &before, &mut outcome);
         }
         match self.recovery.phase {
             RecoveryPhase::Open => self.on_ack_open(a, &sample, &before, &mut outcome),
@@ -149,22 +150,38 @@ impl SendState {
         outcome
     }
 
+    fn prior_flight(&self) -> PriorFlight {
+        PriorFlight {
+            una: self.una,
+            outstanding: self.nxt.since(self.una) - self.sent.sacked(),
+            in_flight: self.sent.in_flight(),
+        }
+    }
+
     fn patience(&self) -> Patience {
         Patience {
             srtt: self.rtt.smoothed_ns().unwrap_or(0),
             mss: self.mss,
-            in_recovery: self.recovery.phase.is_repair(),
+            reduced_at: self.recovery.reduced_at(),
         }
     }
 
-    fn look_for_losses(&mut self, a: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> u32 {
+    fn look_for_losses(&mut self, a: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> Losses {
         if !a.sack_on {
-            return 0;
+            return Losses::default();
         }
+        let losses = self.detect_losses(a.now);
+        outcome.look_again = losses.look_again;
+        losses
+    }
+
+    fn detect_losses(&mut self, now: Time) -> Losses {
         let patience = self.patience();
-        let (lost, again) = self.reordering.detect(&mut self.sent, a.now, &patience);
-        outcome.look_again = again;
-        self.without_probe(lost, a.now)
+        let losses = self.reordering.detect(&mut self.sent, now, &patience);
+        Losses {
+            bytes: self.without_probe(losses.bytes, now),
+            ..losses
+        }
     }
 
     fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {
@@ -200,6 +217,35 @@ impl SendState {
         }
     }
 
+    /// Whether the acknowledgement tells that a repair was lost which the probe timer repeated. It was not if a time of before it was
+    /// repeated is echoed, or a duplicate reported.
+    fn is_repeated_repair_acked(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        dsack: bool,
+    ) -> bool {
+        self.recovery.take_repeated(a.ack) && d.late.is_none() && !dsack
+    }
+
+    /// A repair was lost: one more sign of congestion, but one for all that were sent since the window last shrank (RFC 5681 4.3,
+    /// RFC 8985 3.4).
+    fn on_repair_lost(&mut self, now: Time, before: &PriorFlight, outcome: &mut AckOutcome) {
+        let flight = self.nxt.since(before.una).min(self.window.cwnd);
+        match self.recovery.phase {
+            RecoveryPhase::Fast => {
+                self.congested(Why::Loss, now, flight, false);
+                self.restart_reduction(now, before.outstanding);
+            }
+            // Slow start ends: what it sent again did not pass.
+            RecoveryPhase::Loss => {
+                outcome.entered = true;
+                self.enter(now, before.outstanding, flight);
+            }
+            RecoveryPhase::Open | RecoveryPhase::Marked => {}
+        }
+    }
+
     fn congested(&mut self, why: Why, now: Time, flight: u32, again: bool) {
         let event = CongestionEvent {
             why,
@@ -224,7 +270,7 @@ impl SendState {
             if a.marked {
                 outcome.marked = true;
                 self.congested(Why::Ecn, a.now, before.in_flight, false);
-                self.begin(RecoveryPhase::Marked, before.outstanding, true);
+                self.begin(RecoveryPhase::Marked, a.now, before.outstanding, true);
                 self.reduce(sample.acked, true);
                 self.sample_own(sample);
                 return;
@@ -291,16 +337,17 @@ impl SendState {
     /// Begins `Fast`; the window is still to be set. `outstanding`: bytes neither acknowledged nor sacked before.
     fn enter(&mut self, now: Time, outstanding: u32, in_flight: u32) {
         self.congested(Why::Loss, now, in_flight, false);
-        self.begin(RecoveryPhase::Fast, outstanding, false);
+        self.begin(RecoveryPhase::Fast, now, outstanding, false);
         self.recovery.frto = Frto::Off;
         self.probe.forget();
     }
 
-    fn begin(&mut self, phase: RecoveryPhase, flight: u32, marked: bool) {
+    fn begin(&mut self, phase: RecoveryPhase, now: Time, flight: u32, marked: bool) {
         self.recovery.phase = phase;
         self.recovery.recover = self.nxt;
         self.recovery.episode = Some(Box::new(Episode {
             resent: 0,
+            reduced_at: now,
             judged: self.una,
             first_resent_ms: None,
             marked,
@@ -310,6 +357,7 @@ impl SendState {
             cwnd: self.window.cwnd,
             timer_lost: 0,
             partial_acks: 0,
+            repeated: None,
         }));
     }
 

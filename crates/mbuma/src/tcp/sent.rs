@@ -134,13 +134,22 @@ impl SentMap {
         }
     }
 
-    /// The length of the record with the lowest sequence numbers.
-    pub(crate) fn first_len(&self) -> u32 {
-        let first = match self {
+    /// The record with the lowest sequence numbers.
+    fn first(&self) -> Option<&SentRecord> {
+        match self {
             Self::Few(one) => one.as_ref(),
             Self::Many(m) => m.list.front(),
-        };
-        first.map_or(0, SentRecord::len)
+        }
+    }
+
+    /// Its length.
+    pub(crate) fn first_len(&self) -> u32 {
+        self.first().map_or(0, SentRecord::len)
+    }
+
+    /// Whether it was sent again, and may arrive still.
+    pub(crate) fn is_first_repaired(&self) -> bool {
+        self.first().is_some_and(|r| r.resent && r.in_flight())
     }
 
     /// A new range was sent, behind all others.
@@ -237,8 +246,7 @@ impl SentMap {
 
     /// The receiver should have acknowledged the first record, for it said that it has it.
     pub(crate) fn is_first_sacked(&self) -> bool {
-        let first = self.many_ref().and_then(|m| m.list.front());
-        first.is_some_and(|r| r.sacked)
+        self.first().is_some_and(|r| r.sacked)
     }
 
     /// The peer said that it has the end of the last record, which a FIN is.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::due::Due;
-use super::pcb::{Inpcb, State, Tcb};
+use super::pcb::{Inpcb, SendState, State, Tcb};
+use super::recovery::RecoveryPhase;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
@@ -61,33 +62,49 @@ fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
 /// Sends a segment that the peer acknowledges with all that it received. Then the retransmission timer runs (RFC 8985
 /// 7.3).
 fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
-    if t.timers.take_due(TcpTimer::Probe, batch.now) && t.send.sent.in_flight() > 0 {
-        t.due |= Due::TAIL_PROBE;
-        let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
-        t.timers.set(TcpTimer::Rexmit, at);
+    if !t.timers.take_due(TcpTimer::Probe, batch.now) || t.send.sent.in_flight() == 0 {
+        return;
     }
+    if t.send.recovery.phase() == RecoveryPhase::Fast {
+        batch.stack.tcp.counters.tail_loss_probes.inc();
+        t.send.on_probe_timer();
+    } else {
+        t.due |= Due::TAIL_PROBE;
+    }
+    let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
+    t.timers.set(TcpTimer::Rexmit, at);
 }
 
-/// Sets a tail loss probe in two round trips, after new data was sent or data was acknowledged, but not after the
-/// retransmission timer (RFC 8985 7.2).
+/// Sets a tail loss probe in two round trips, after something was sent or acknowledged, but not after the retransmission
+/// timer (RFC 8985 7.2).
 pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     let s = &t.send;
     let in_flight = s.sent.in_flight();
     let due = t.conn.sack_on
         && in_flight > 0
         && s.wnd > 0
-        && s.sent.sacked() == 0
-        && s.sent.lost() == 0
-        && !s.recovery.phase().is_repair()
+        && is_probe_useful(s)
         && s.probe.may_send()
         && t.conn.state.sends_data();
     let at = due.then(|| {
-        let probe = batch.now + TailProbe::timeout(s.rtt.smoothed(), in_flight <= s.mss);
+        // A peer holds back no acknowledgement of what fills a hole (RFC 5681 4.2).
+        let single = in_flight <= s.mss && !s.recovery.phase().is_repair();
+        let probe = batch.now + TailProbe::timeout(s.rtt.smoothed(), single);
         t.timers
             .get(TcpTimer::Rexmit)
             .map_or(probe, |at| at.min(probe))
     });
     t.timers.set(TcpTimer::Probe, at);
+}
+
+/// Whether nothing but the retransmission timer would tell of the loss of all that is in flight. After a timeout it does, and F-RTO
+/// judges that.
+fn is_probe_useful(s: &SendState) -> bool {
+    match s.recovery.phase() {
+        RecoveryPhase::Open | RecoveryPhase::Marked => s.sent.sacked() == 0 && s.sent.lost() == 0,
+        RecoveryPhase::Fast => !s.sent.is_first_sacked(),
+        RecoveryPhase::Loss => false,
+    }
 }
 
 /// Ends a connection whose peer stayed silent for too long (RFC 9293 3.8.3, R2). The peer may still receive, so it is

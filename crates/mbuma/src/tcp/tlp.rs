@@ -1,7 +1,11 @@
 //! Tail loss probes: if the last segments of a flight are lost, nothing arrives that would tell. So the sender sends the last
 //! one again, or a new one, after two round trips, long before the retransmission timer (RFC 8985 7).
 //!
-//! Invariants: one probe is outstanding at most; none during recovery, or while something is sacked (RACK sees to that).
+//! During a recovery RFC 8985 7.2 asks for no probe, because RACK's timer and F-RTO serve the same end. They do not where a repair is
+//! lost and nothing that was sent after it arrives. So after two round trips without an acknowledgement the sender repeats the
+//! repair of the first hole. Its acknowledgement tells RACK of the rest. QUIC probes in each state as well (RFC 9002 6.2).
+//!
+//! Invariants: one probe is outstanding at most; another one takes a measured round trip.
 //! Locks: none; part of the connection.
 
 use std::time::Duration;
@@ -59,6 +63,11 @@ impl TailProbe {
     /// A probe was sent; `nxt` is SND.NXT behind it.
     pub(crate) fn on_sent(&mut self, nxt: SeqNum, again: bool) {
         (self.end, self.outstanding, self.again) = (nxt, true, again);
+        self.rearmed = false;
+    }
+
+    /// A repair was sent once more in a probe's place.
+    pub(crate) fn on_repair_repeated(&mut self) {
         self.rearmed = false;
     }
 

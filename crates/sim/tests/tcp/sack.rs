@@ -69,7 +69,7 @@ pub(crate) fn span(seen: &[Segment], from: usize, to: usize) -> (SeqNum, SeqNum)
     (seen[from].seq, seen[to - 1].end())
 }
 
-fn starts(segments: &[Segment]) -> Vec<SeqNum> {
+pub(crate) fn starts(segments: &[Segment]) -> Vec<SeqNum> {
     segments.iter().map(|s| s.seq).collect()
 }
 

@@ -186,7 +186,7 @@ pub trait Algorithm: fmt::Debug + Send {
     fn on_ack(&mut self, w: &mut Window, s: &RateSample);
 
     /// The network is congested: sets `ssthresh` and `cwnd`, and saves what [`on_undo`](Self::on_undo) needs. Called once for
-    /// a window of data, and once more if the retransmission timer expires meanwhile.
+    /// a window of data, and once more if meanwhile the retransmission timer expires or a repair is lost (RFC 5681 4.3).
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent);
 
     /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone.

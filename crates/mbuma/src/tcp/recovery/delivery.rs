@@ -15,7 +15,7 @@ use crate::tcp::rack::{AckArrival, Rack, nanos_since};
 use crate::tcp::rate::LastSent;
 use crate::tcp::sent::SentRecord;
 
-/// The data in flight before an acknowledgement.
+/// The data in flight before an acknowledgement or a timer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriorFlight {
     pub(super) una: SeqNum,

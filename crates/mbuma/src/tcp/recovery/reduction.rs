@@ -2,9 +2,20 @@
 //!
 //! Source: RFC 9937.
 
+use kern::Time;
+
 use crate::tcp::pcb::SendState;
 
 impl SendState {
+    /// The way to a smaller `ssthresh` begins, with so many bytes neither acknowledged nor sacked.
+    pub(super) fn restart_reduction(&mut self, now: Time, outstanding: u32) {
+        let flight = outstanding.max(self.mss).into();
+        if let Some(episode) = &mut self.recovery.episode {
+            (episode.flight, episode.delivered, episode.sent) = (flight, 0, 0);
+            episode.reduced_at = now;
+        }
+    }
+
     /// RFC 9937 6.2: the window, when so many bytes were newly delivered. `safe`: the repair makes progress.
     #[doc(alias = "PRR")]
     pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {

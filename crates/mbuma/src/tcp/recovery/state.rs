@@ -68,6 +68,8 @@ pub(crate) struct Recovery {
 pub(super) struct Episode {
     /// Bytes sent again, less those that arrived twice or whose first transmission arrived.
     pub(super) resent: u64,
+    /// When the window last shrank: the loss of what was sent again earlier has counted.
+    pub(super) reduced_at: Time,
     /// Of what is before this it is known already whether it had to be sent again; SND.UNA at the begin.
     pub(super) judged: SeqNum,
     /// When the first of them was.
@@ -87,6 +89,8 @@ pub(super) struct Episode {
     pub(super) timer_lost: u32,
     /// Acknowledgements of a part of what was in flight, without SACK.
     pub(super) partial_acks: u32,
+    /// The end of the repair that the probe timer repeated, until it is acknowledged.
+    pub(super) repeated: Option<SeqNum>,
 }
 
 impl Recovery {
@@ -142,6 +146,27 @@ impl Recovery {
             episode.resent += u64::from(range.end.since(range.start));
             episode.first_resent_ms.get_or_insert(now.as_millis());
         }
+    }
+
+    /// The window shrinks once more in the same episode.
+    pub(super) fn on_reduced(&mut self, now: Time) {
+        if let Some(episode) = &mut self.episode {
+            episode.reduced_at = now;
+            episode.repeated = None;
+        }
+    }
+
+    /// When the window last shrank, while something is repaired.
+    pub(super) fn reduced_at(&self) -> Option<Time> {
+        let episode = self.episode.as_ref().filter(|_| self.phase.is_repair());
+        episode.map(|episode| episode.reduced_at)
+    }
+
+    /// Whether `ack` is the first acknowledgement of a repair that the probe timer repeated.
+    pub(super) fn take_repeated(&mut self, ack: SeqNum) -> bool {
+        let episode = self.episode.as_mut();
+        let acked = episode.and_then(|e| e.repeated.take_if(|end| ack.at_or_after(*end)));
+        acked.is_some()
     }
 
     /// Bytes that the reorder timer found lost since the last acknowledgement.

@@ -1,6 +1,6 @@
 //! What the timers of a connection say of losses.
 //!
-//! Sources: RFC 6298 5, RFC 8985 6.3, RFC 2018 8, RFC 5682 3.
+//! Sources: RFC 6298 5, RFC 8985 6.3 and 7, RFC 2018 8, RFC 5682 3.
 
 use kern::Time;
 
@@ -12,16 +12,14 @@ impl SendState {
     /// The reordering window is over. Returns whether a recovery began, and when to look again.
     pub(crate) fn on_reorder_timer(&mut self, now: Time) -> AckOutcome {
         let mut outcome = AckOutcome::default();
-        let before = (
-            self.nxt.since(self.una) - self.sent.sacked(),
-            self.sent.in_flight(),
-        );
-        let patience = self.patience();
-        let (lost, again) = self.reordering.detect(&mut self.sent, now, &patience);
-        outcome.look_again = again;
-        let lost = self.without_probe(lost, now);
-        if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
-            self.enter(now, before.0, before.1);
+        let before = self.prior_flight();
+        let losses = self.detect_losses(now);
+        outcome.look_again = losses.look_again;
+        let lost = losses.bytes;
+        if losses.of_repair {
+            self.on_repair_lost(now, &before, &mut outcome);
+        } else if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
+            self.enter(now, before.outstanding, before.in_flight);
             outcome.entered = true;
         } else if lost > 0 && self.recovery.phase == RecoveryPhase::Marked {
             self.repair_in_window();
@@ -34,6 +32,18 @@ impl SendState {
             self.reduce(0, false);
         }
         outcome
+    }
+
+    /// The probe timer expired in a recovery: sends the repair of the first hole once more. Only its acknowledgement shows whether
+    /// it was lost.
+    pub(crate) fn on_probe_timer(&mut self) {
+        self.probe.on_repair_repeated();
+        let repeats = self.sent.is_first_repaired();
+        self.repair_first();
+        let first = self.sent.next_lost().filter(|_| repeats);
+        if let (Some(first), Some(episode)) = (first, &mut self.recovery.episode) {
+            episode.repeated = Some(first.end.min(first.start + self.mss));
+        }
     }
 
     /// The retransmission timer expired: `first` for this segment, or again. True if the receiver has dropped what it had said
@@ -59,10 +69,11 @@ impl SendState {
         }
         self.congested(Why::Timeout, now, outstanding, !first);
         match fresh || self.recovery.episode.is_none() {
-            true => self.begin(RecoveryPhase::Loss, outstanding, false),
+            true => self.begin(RecoveryPhase::Loss, now, outstanding, false),
             false => {
                 self.recovery.phase = RecoveryPhase::Loss;
                 self.recovery.recover = self.nxt;
+                self.recovery.on_reduced(now);
             }
         }
         self.recovery.frto = if fresh && sack_on {

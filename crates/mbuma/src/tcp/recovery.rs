@@ -131,7 +131,7 @@ impl SendState {
         let losses = self.look_for_losses(a, &mut outcome);
         sample.lost = losses.bytes;
         sample.flight = self.sent.in_flight();
-        self.judge_probe(a, blocks.duplicate.is_some());
+        self.judge_probe(a, &before, blocks.duplicate.is_some());
         let repeated = self.is_repeated_repair_acked(a, &d, blocks.duplicate.is_some());
         if self.is_undone(a, &d, advanced, blocks.duplicate.is_some()) {
             self.undo(a.now);
@@ -151,9 +151,11 @@ impl SendState {
     }
 
     fn prior_flight(&self) -> PriorFlight {
+        let sent = self.nxt.since(self.una);
         PriorFlight {
             una: self.una,
-            outstanding: self.nxt.since(self.una) - self.sent.sacked(),
+            outstanding: sent - self.sent.sacked(),
+            flight_size: sent.min(self.window.cwnd),
             in_flight: self.sent.in_flight(),
         }
     }
@@ -207,12 +209,12 @@ impl SendState {
         }
     }
 
-    fn judge_probe(&mut self, a: &Acknowledgement<'_>, dsack: bool) {
+    fn judge_probe(&mut self, a: &Acknowledgement<'_>, before: &PriorFlight, dsack: bool) {
         let plain = a.is_duplicate && a.blocks.is_empty();
         if self.probe.on_ack(a.ack, dsack, plain) == ProbeOutcome::Repaired
             && self.recovery.phase == RecoveryPhase::Open
         {
-            self.congested(Why::Loss, a.now, self.sent.in_flight(), false);
+            self.congested(Why::Loss, a.now, before.flight_size, false);
             self.cc.on_recovered(&mut self.window);
         }
     }
@@ -231,16 +233,15 @@ impl SendState {
     /// A repair was lost: one more sign of congestion, but one for all that were sent since the window last shrank (RFC 5681 4.3,
     /// RFC 8985 3.4).
     fn on_repair_lost(&mut self, now: Time, before: &PriorFlight, outcome: &mut AckOutcome) {
-        let flight = self.nxt.since(before.una).min(self.window.cwnd);
         match self.recovery.phase {
             RecoveryPhase::Fast => {
-                self.congested(Why::Loss, now, flight, false);
+                self.congested(Why::Loss, now, before.flight_size, false);
                 self.restart_reduction(now, before.outstanding);
             }
             // Slow start ends: what it sent again did not pass.
             RecoveryPhase::Loss => {
                 outcome.entered = true;
-                self.enter(now, before.outstanding, flight);
+                self.enter(now, before);
             }
             RecoveryPhase::Open | RecoveryPhase::Marked => {}
         }
@@ -269,7 +270,7 @@ impl SendState {
         if !self.tells_of_loss(a, sample) {
             if a.marked {
                 outcome.marked = true;
-                self.congested(Why::Ecn, a.now, before.in_flight, false);
+                self.congested(Why::Ecn, a.now, before.flight_size, false);
                 self.begin(RecoveryPhase::Marked, a.now, before.outstanding, true);
                 self.reduce(sample.acked, true);
                 self.sample_own(sample);
@@ -287,10 +288,10 @@ impl SendState {
         }
         outcome.entered = true;
         if a.sack_on {
-            self.enter(a.now, before.outstanding, before.in_flight);
+            self.enter(a.now, before);
             self.reduce(sample.acked, true);
         } else {
-            self.enter_without_sack(a.now);
+            self.enter_without_sack(a.now, before);
         }
         self.sample_own(sample);
     }
@@ -334,10 +335,10 @@ impl SendState {
         self.probe.forget();
     }
 
-    /// Begins `Fast`; the window is still to be set. `outstanding`: bytes neither acknowledged nor sacked before.
-    fn enter(&mut self, now: Time, outstanding: u32, in_flight: u32) {
-        self.congested(Why::Loss, now, in_flight, false);
-        self.begin(RecoveryPhase::Fast, now, outstanding, false);
+    /// Begins `Fast`; the window is still to be set.
+    fn enter(&mut self, now: Time, before: &PriorFlight) {
+        self.congested(Why::Loss, now, before.flight_size, false);
+        self.begin(RecoveryPhase::Fast, now, before.outstanding, false);
         self.recovery.frto = Frto::Off;
         self.probe.forget();
     }
@@ -361,12 +362,9 @@ impl SendState {
         }));
     }
 
-    /// RFC 6582 3.2 step 2: what limited transmit sent beyond the window does not count (RFC 5681 3.2 step 2).
-    fn enter_without_sack(&mut self, now: Time) {
-        let flight = self.nxt.since(self.una);
-        let beyond = flight.saturating_sub(self.window.cwnd);
-        let limited = beyond.min(u32::from(LIMITED_SEGMENTS) * self.window.mss);
-        self.enter(now, flight, flight - limited);
+    /// RFC 6582 3.2 step 2.
+    fn enter_without_sack(&mut self, now: Time, before: &PriorFlight) {
+        self.enter(now, before);
         let inflated = self.window.ssthresh.saturating_add(3 * self.mss);
         self.set_recovery_window(|_| inflated);
         self.repair_first();

@@ -21,6 +21,10 @@ pub(super) struct PriorFlight {
     pub(super) una: SeqNum,
     /// Bytes not acknowledged and not sacked.
     pub(super) outstanding: u32,
+    /// Bytes not acknowledged, as far as the window allows them: what limited transmit sent beyond it does not count
+    /// (RFC 5681 3.2 step 2).
+    #[doc(alias = "FlightSize")]
+    pub(super) flight_size: u32,
     pub(super) in_flight: u32,
 }
 

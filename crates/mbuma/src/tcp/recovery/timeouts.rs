@@ -19,7 +19,7 @@ impl SendState {
         if losses.of_repair {
             self.on_repair_lost(now, &before, &mut outcome);
         } else if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
-            self.enter(now, before.outstanding, before.in_flight);
+            self.enter(now, &before);
             outcome.entered = true;
         } else if lost > 0 && self.recovery.phase == RecoveryPhase::Marked {
             self.repair_in_window();
@@ -49,7 +49,7 @@ impl SendState {
     /// The retransmission timer expired: `first` for this segment, or again. True if the receiver has dropped what it had said
     /// to have.
     pub(crate) fn on_timeout(&mut self, now: Time, sack_on: bool, first: bool) -> bool {
-        let outstanding = self.nxt.since(self.una) - self.sent.sacked();
+        let before = self.prior_flight();
         let fresh = first && self.recovery.phase == RecoveryPhase::Open;
         if let Some(path) = &mut self.path {
             path.search.forget_probe();
@@ -67,9 +67,9 @@ impl SendState {
         } else {
             self.sent.mark_all_lost();
         }
-        self.congested(Why::Timeout, now, outstanding, !first);
+        self.congested(Why::Timeout, now, before.flight_size, !first);
         match fresh || self.recovery.episode.is_none() {
-            true => self.begin(RecoveryPhase::Loss, now, outstanding, false),
+            true => self.begin(RecoveryPhase::Loss, now, before.outstanding, false),
             false => {
                 self.recovery.phase = RecoveryPhase::Loss;
                 self.recovery.recover = self.nxt;

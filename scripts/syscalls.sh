@@ -17,7 +17,7 @@ tgkill        abort(3)
 '
 # Calls that each packet takes. They are traced in a few tests only, because each stops its thread.
 often='read readv write writev recvmsg sendmsg epoll_pwait futex fcntl sched_yield'
-few='names_are_resolved a_stream_over_ipv6 files_are_served netstat_lists'
+few='names_are_resolved a_stream_over_ipv6 files_are_served the_signal_shows_locks'
 # It traces a process itself, which only one program can.
 tracing='the_helper_refuses_tracing'
 

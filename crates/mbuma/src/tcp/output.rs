@@ -1,4 +1,4 @@
-//! A connection's turn to send: the segments that [`plan`] says, until it has none.
+//! A connection's turn to send: sends the segments that [`plan`] returns, until it returns none.
 //!
 //! Source: RFC 9293 3.8, 3.10.2, 3.10.4; RFC 1122 4.2.3.4; RFC 5681.
 
@@ -44,7 +44,7 @@ pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     timers::after_output(batch, pcb, t);
 }
 
-/// Sends it; false if it can't be sent now (the timers will try again).
+/// Sends the segment; false if that is not possible now (the timers will try again).
 fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) -> bool {
     let Some(data) = payload(batch, pcb, t, &mut plan) else {
         return false;
@@ -61,8 +61,8 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
 /// Pieces of a packet of more than 64 KiB at most: a device that takes no more of them would have to join them.
 const LARGE_PIECES_MAX: usize = 60;
 
-/// The planned data, shared with the send buffer unless it is small; less of it if buffers are short, because data that
-/// is under way is what frees some.
+/// The planned data, shared with the send buffer unless it is small. If buffers are short it returns less, because
+/// sending some data leads to freed buffers.
 fn payload(
     batch: &mut Batch<'_>,
     pcb: &Arc<Inpcb>,
@@ -96,8 +96,8 @@ fn shorten(plan: &mut Plan, len: u32) {
     plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
 }
 
-/// Maps the planned data where it lies in pages, and seals records. Less of it is sent if buffers are short. None if nothing
-/// can be sent: now, or ever, because pages can't be read any more or there is no key; that is the connection's end.
+/// Maps planned data in pages, and seals records. If buffers are short, less is sent. None if nothing can be sent now,
+/// or ever: if pages can't be read or there is no key, the connection ends.
 #[cold]
 fn map(
     batch: &mut Batch<'_>,
@@ -177,9 +177,8 @@ pub(super) fn syn_window(t: &mut Tcb) -> u16 {
     window as u16
 }
 
-/// The window field, and the promise that goes with it: the right edge never moves back, and forward
-/// only by a segment or half the buffer, so that a slow reader does not invite small segments
-/// (RFC 9293 3.8.6.2.2).
+/// The window field. The announced right edge never moves back, and moves forward only by a segment or half the buffer,
+/// so that a slow reader does not cause small segments (RFC 9293 3.8.6.2.2).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
     if growth >= t.send.mss.min(t.recv.buf.hiwat() as u32 / 2) {
@@ -188,7 +187,8 @@ fn announce(t: &mut Tcb) -> u16 {
     (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16
 }
 
-/// Updates the variables before the segment is sent: a segment that this host drops is a loss like any other. `unreported`: it had no room for SACK blocks, so an acknowledgement that is due must follow.
+/// Updates the variables before the segment is sent: a segment that this host drops counts as any loss. `unreported`:
+/// it had no room for SACK blocks, so a due acknowledgement must follow.
 fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     let counters = &batch.stack.tcp.counters;
     if plan.flags.contains(TcpFlags::ACK) {
@@ -245,7 +245,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
 }
 
-/// Records the transmission in the sent map: the part that was sent before, and the new part.
+/// Records the transmission in the sent map: the retransmitted part, and the new part.
 fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     let now = batch.now;
     let in_flight = t.send.sent.in_flight();
@@ -259,7 +259,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     }
     if end.after(t.send.nxt) {
         let new = SentRecord {
-            // Data that is sent into a closed window is dropped, or waits there: its acknowledgement measures no round trip.
+            // A receiver with a closed window drops or delays data: its acknowledgement measures no round trip.
             resent: plan.kind == PlanKind::Probe,
             flight: in_flight + end.since(t.send.nxt),
             ..SentRecord::new(t.send.nxt..end, now, stamp)
@@ -272,7 +272,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     t.send.recovery.on_sent(plan.len);
 }
 
-/// Whether the window held data back decides whether it may grow.
+/// The window may grow only if it held data back.
 fn note_use(t: &mut Tcb) {
     let waiting = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
     let in_flight = t.send.sent.in_flight();
@@ -284,7 +284,7 @@ fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.send.una == t.send.nxt;
     let restart = cc::initial_window(t.send.mss, config.initial_window);
-    // A window that never grew, as that of a sender of little data, stays: the timeout need not be computed.
+    // The window of a sender of little data never grew and need not be reduced, so the timeout is not computed.
     let grown = t.send.window.cwnd > restart;
     if idle && grown && batch.now > t.send.rtt.expires(t.send.sent_at, config) {
         let idle = batch.now - t.send.sent_at;

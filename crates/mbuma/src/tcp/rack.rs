@@ -1,4 +1,4 @@
-//! RACK: losses, told by time (RFC 8985 6). A record is lost if one that was sent later has arrived, and a reordering
+//! RACK: detects losses by time (RFC 8985 6). A record is lost if one that was sent later has arrived, and a reordering
 //! window has passed since.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!   then                    detect         marks records lost, or says when to look again
 //! ```
 //!
-//! The reordering window is 0 until reordering was seen, a quarter of the smallest round trip then, and grows with each
-//! round trip in which the peer reports a duplicate: up to the smoothed round trip.
+//! The reordering window is 0 until reordering was seen. Then it is a quarter of the smallest round trip, and grows
+//! with each round trip in which the peer reports a duplicate, up to the smoothed round trip.
 //!
 //! Invariants: (`sent_at`, `end`) only grows: a batch has one time stamp, so equal times are usual, and the sequence number
 //! decides between them. Locks: none; part of the connection.
@@ -23,14 +23,14 @@ use super::sent::{SentMap, SentRecord};
 /// Bytes sacked that mean a loss while there is no reordering, in segments (RFC 8985 6.2 step 4).
 const DUPTHRESH: u32 = 3;
 
-/// Recoveries that a widened reordering window outlives (RFC 8985 6.2 step 4).
+/// Recoveries for which a widened reordering window stays (RFC 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// The data in flight that has arrived. It goes with the box of the [sent map](super::sent): with a single record there is
-/// nothing that could have been overtaken.
+/// The arrived data of the present flight. It is in the box of the [sent map](super::sent): with a single record
+/// nothing can have been overtaken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rack {
-    /// The record that was sent last, of those that arrived: its time, its end, its round trip in ns.
+    /// The last sent record among those that arrived: its time, its end, its round trip in ns.
     sent_at: Time,
     rtt: u64,
     end: SeqNum,
@@ -42,27 +42,27 @@ pub(crate) struct Rack {
 #[derive(Debug, Default)]
 pub(crate) struct Reordering {
     pub(crate) min_rtt: MinRtt,
-    /// Until SND.UNA gets here, a further D-SACK does not widen the window; if `in_dsack_round`.
+    /// If `in_dsack_round`: until SND.UNA gets here, another D-SACK does not widen the window.
     dsack_round: SeqNum,
     in_dsack_round: bool,
     pub(crate) seen: bool,
-    /// The reordering window in quarters of the smallest round trip, less the first.
+    /// The reordering window in quarters of the smallest round trip, minus one.
     wider: u8,
     persist: u8,
 }
 
-/// The news of an acknowledgement besides the ranges.
+/// The data of an acknowledgement besides the ranges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckArrival {
     pub(crate) now: Time,
-    /// The millisecond in which the segment was sent that the acknowledgement echoes, if there are timestamps. It tells nothing of
-    /// data that a SACK block covers: the echo is of what arrived in order (RFC 7323 4.3).
+    /// With timestamps: the millisecond in which the echoed segment was sent. It tells nothing of data that a SACK
+    /// block covers: the echo is of what arrived in order (RFC 7323 4.3).
     pub(crate) echoed_ms: Option<u64>,
     /// The highest sequence number that had arrived before.
     pub(crate) fack: SeqNum,
 }
 
-/// The inputs that decide how long to wait for data that was overtaken.
+/// The inputs for the time to wait for overtaken data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) srtt: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Losses {
 }
 
 impl Rack {
-    /// Nothing has arrived of what begins at `una`.
+    /// No data from `una` on has arrived.
     pub(crate) fn new(una: SeqNum) -> Self {
         Self {
             sent_at: Time::default(),
@@ -119,7 +119,7 @@ impl Rack {
         }
     }
 
-    /// SND.UNA has moved: nothing older is needed, and it must not get half of the circle away.
+    /// SND.UNA has moved: older numbers are raised to it, because they must stay within half of the circle.
     pub(crate) fn on_una(&mut self, una: SeqNum) {
         self.fack = self.fack.max(una);
         if self.end.before(una - (1 << 30)) {
@@ -149,7 +149,7 @@ fn is_of_earlier_transmission(r: &SentRecord, rtt: u64, a: &AckArrival, path: &R
 }
 
 impl Reordering {
-    /// Step 4, first part: the peer reports a duplicate, so something was sent again too early.
+    /// Step 4, first part: the peer reports a duplicate, so a retransmission was too early.
     pub(crate) fn on_dsack(&mut self, nxt: SeqNum) {
         if !self.in_dsack_round {
             (self.in_dsack_round, self.dsack_round) = (true, nxt);
@@ -177,7 +177,7 @@ impl Reordering {
         }
     }
 
-    /// Step 4: how long what was overtaken may still be on its way, in ns.
+    /// Step 4: how long overtaken data may still be under way, in ns.
     fn window(&self, sacked: u32, p: &Patience) -> u64 {
         let enough = p.reduced_at.is_some() || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
         if !self.seen && enough {
@@ -208,7 +208,7 @@ impl Reordering {
             of_repair.set(of_repair.get() || (lost && repair(r)));
             lost
         });
-        // All that were overtaken are lost by then; to look once is enough.
+        // By then all overtaken data counts as lost, so one check is enough.
         let last = Time::from_nanos(rack.sent_at.as_nanos().saturating_add(wait));
         Losses {
             bytes,
@@ -217,8 +217,8 @@ impl Reordering {
         }
     }
 
-    /// The timer expired: marks lost what was sent a round trip and a reordering window ago, whether or not something that
-    /// was sent later has arrived (RFC 8985 6.3).
+    /// The timer expired: marks data lost that was sent a round trip and a reordering window ago, whether or not later
+    /// data has arrived (RFC 8985 6.3).
     pub(crate) fn detect_after_timeout(&self, map: &mut SentMap, now: Time, p: &Patience) {
         let wait = p.srtt.saturating_add(self.window(map.sacked(), p));
         map.detect_lost(|r| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos());

@@ -1,4 +1,5 @@
-//! Loss recovery: what an acknowledgement or a timer says of losses, and how much may be sent while they are repaired.
+//! Loss recovery: detects losses from acknowledgements and timers, and decides how much may be sent during their
+//! repair.
 //!
 //! ```text
 //!             RACK finds a loss; or three duplicates          all that was in flight is acknowledged
@@ -11,12 +12,13 @@
 //! 1. With SACK: [`rack`](super::rack) marks records of the [sent map](super::sent) lost, and proportional rate reduction
 //!    (RFC 9937) sets the window of `Fast`, so that it gets to `ssthresh` in one round trip without a pause or a burst.
 //! 2. Without: NewReno (RFC 6582) on the same map. Its window is inflated by duplicates.
-//! 3. An event that proves to be none is undone, once: the algorithm restores its window and its epoch. Proofs are an echo
-//!    of a time stamp from before the first repair (RFC 4015), a report of a duplicate for each repair (RFC 3708), and, after a
-//!    timeout, the arrival of something that was not sent again (F-RTO, RFC 5682 3).
+//! 3. A spurious event is undone, once: the algorithm restores its window and its epoch. Proofs are an echo of a
+//!    timestamp from before the first repair (RFC 4015), a report of a duplicate for each repair (RFC 3708), and, after
+//!    a timeout, the arrival of data that was not retransmitted (F-RTO, RFC 5682 3).
 //!
-//! 4. `Marked` is entered from `Open` when the peer reports a mark (RFC 3168 6.1.2), and leads to `Open` as `Fast` does. If a
-//!    loss is found meanwhile, `Fast` repairs it in the window that there is: one event a window of data.
+//! 4. `Marked` is entered from `Open` when the peer reports a mark (RFC 3168 6.1.2), and leads to `Open` as `Fast`
+//!    does. If a loss is found meanwhile, `Fast` repairs it without another reduction: there is one event in a window
+//!    of data.
 //!
 //! An algorithm of [`cc`](super::cc) decides how large windows are; it sees no sequence numbers.
 //!
@@ -50,23 +52,23 @@ const DUPLICATES: u8 = 3;
 /// Segments that limited transmit may have in flight beyond the window (RFC 3042 2).
 const LIMITED_SEGMENTS: u8 = 2;
 
-/// An acknowledgement, as far as it concerns what was sent.
+/// The parts of an acknowledgement that recovery needs.
 #[derive(Debug)]
 pub(crate) struct Acknowledgement<'a> {
     pub(crate) now: Time,
     pub(crate) ack: SeqNum,
-    /// SACK blocks in their order; of a peer without SACK there are none.
+    /// SACK blocks in their order; none without SACK.
     pub(crate) blocks: &'a [SackBlock],
     pub(crate) sack_on: bool,
     /// By RFC 5681's definition.
     pub(crate) is_duplicate: bool,
-    /// The millisecond in which the segment was sent that it echoes.
+    /// The millisecond in which the echoed segment was sent.
     pub(crate) echoed_ms: Option<u64>,
     /// Bytes of data, without SYN and FIN, that it covers.
     pub(crate) data: u32,
-    /// It tells of congestion that a router marked, for the first time in this window of data.
+    /// It reports a router's congestion mark for the first time in this window of data.
     pub(crate) marked: bool,
-    /// Bytes that arrived marked, as far as the peer counts them.
+    /// Marked bytes, if the peer counts them.
     pub(crate) ce: u32,
 }
 
@@ -77,9 +79,9 @@ pub(crate) struct AckOutcome {
     pub(crate) entered: bool,
     /// It was undone.
     pub(crate) undone: bool,
-    /// The window gets smaller because a router marked congestion.
+    /// The window is reduced because a router marked congestion.
     pub(crate) marked: bool,
-    /// Look for losses again at this time: when the reordering window is over.
+    /// The time of the next check for losses: the end of the reordering window.
     pub(crate) look_again: Option<Time>,
 }
 
@@ -94,8 +96,8 @@ impl SendState {
         }
     }
 
-    /// More than that for new data, of a peer without SACK: a segment for each of the first two duplicates, which says that
-    /// one has left the network (RFC 3042 2).
+    /// Additional bytes for new data, without SACK: a segment for each of the first two duplicates, each of which shows
+    /// that a segment has left the network (RFC 3042 2).
     pub(crate) fn limited_transmit(&self) -> u32 {
         match self.recovery.phase {
             RecoveryPhase::Open => {
@@ -105,7 +107,7 @@ impl SendState {
         }
     }
 
-    /// Takes an acknowledgement in: moves SND.UNA and the records, samples, looks for losses, and sets the window.
+    /// Handles an acknowledgement: moves SND.UNA and the records, takes samples, detects losses, and sets the window.
     pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
         let before = self.prior_flight();
         let blocks = Blocks::of(a, self);
@@ -196,7 +198,7 @@ impl SendState {
         }
     }
 
-    /// The first transmission of the first segment arrived, though it was sent again: the echo is of before that
+    /// The first transmission of the first segment arrived, although it was retransmitted: the echo is from before that
     /// (RFC 3522 3.2). So it was late, and not lost.
     fn on_original(&mut self, range: &Range<SeqNum>) {
         self.reordering.seen = true;
@@ -276,12 +278,13 @@ impl SendState {
                 self.sample_own(sample);
                 return;
             }
-            // Reports of a hole may be the first of a loss: until reordering was seen, they open no window.
+            // Reports of a hole may be the first sign of a loss: until reordering was seen, they do not enlarge the
+            // window.
             if a.ack.after(before.una) || self.reordering.seen || self.cc.own_recovery() {
                 self.cc.on_ack(&mut self.window, sample);
             }
             if self.sent.is_empty() {
-                // Memory goes with what was in flight; an event of before can't be undone any more.
+                // The state ends with the flight; an earlier event can't be undone any more.
                 self.recovery.episode = None;
             }
             return;
@@ -327,7 +330,7 @@ impl SendState {
         self.on_ack_fast(a, sample, advanced);
     }
 
-    /// A loss was found while the window gets smaller: once a window of data is enough.
+    /// A loss was found during a reduction: one reduction for a window of data is enough.
     fn repair_in_window(&mut self) {
         self.recovery.phase = RecoveryPhase::Fast;
         self.recovery.recover = self.nxt;
@@ -370,7 +373,7 @@ impl SendState {
         self.repair_first();
     }
 
-    /// The first segment goes again at once.
+    /// The first segment is retransmitted at once.
     fn repair_first(&mut self) {
         self.sent.mark_first_lost(self.mss);
         self.recovery.forced = true;
@@ -392,7 +395,7 @@ impl SendState {
                 self.reduce(sample.acked, advanced && sample.lost == 0);
             }
         } else if advanced {
-            // RFC 6582 3.2 step 3: deflate by what left the network, and let one more in.
+            // RFC 6582 3.2 step 3: deflate the window by the bytes that left the network, and add one segment.
             let mss = self.mss;
             let more = if a.data >= mss { mss } else { 0 };
             self.set_recovery_window(|cwnd| cwnd.saturating_sub(a.data).max(mss) + more);
@@ -428,7 +431,7 @@ impl SendState {
         self.recovery.forced = false;
     }
 
-    /// The path carries less or more in a segment.
+    /// The segment size of the path has changed.
     pub(crate) fn set_mss(&mut self, mss: u32) {
         self.mss_passes &= mss <= self.mss;
         self.mss = mss;
@@ -436,7 +439,7 @@ impl SendState {
         self.cc.on_mss(&mut self.window);
     }
 
-    /// Our SYN was sent by a connection that kept no state; when, is not known.
+    /// Records a SYN-ACK for which no state was kept, so that its time of sending is not known.
     pub(crate) fn syn_was_sent(&mut self, now: Time) {
         let stamp = self.rate.on_send(now, 0);
         let range = self.iss..self.iss + 1;

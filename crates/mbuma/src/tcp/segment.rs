@@ -1,4 +1,4 @@
-//! Segments: received ones are parsed, those to be sent are built.
+//! Segments: parses received ones and builds outgoing ones.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
@@ -17,7 +17,7 @@ use crate::sockbuf::StreamBuf;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) ends: Ends,
-    /// Of the first byte in `data`: it advances when data that was received before is cut off.
+    /// The number of the first byte in `data`: it advances when old data is cut off.
     pub(crate) seq: SeqNum,
     /// As it was sent.
     pub(crate) start: SeqNum,
@@ -35,7 +35,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Removes the headers of a packet. A packet that fails a check comes back with the reason.
+    /// Parses and removes the headers of a packet. A packet that fails a check comes back with the reason.
     pub(crate) fn parse<A: Address>(
         mut packet: Packet,
         from: &Addressed<'_, A>,
@@ -80,7 +80,7 @@ impl Segment {
         self.mark == 0b11
     }
 
-    /// Packets that it is on the wire.
+    /// The number of packets that it is on the wire.
     pub(crate) fn packets(&self) -> u32 {
         match self.segsz {
             0 => 1,
@@ -96,11 +96,11 @@ impl Segment {
     }
 }
 
-/// Reads the header behind `ip_len` bytes of IP's; returns the bytes of both too.
+/// Parses the header after `ip_len` bytes of IP's; also returns the length of both.
 #[inline]
 fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptions, usize)> {
     let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?.get(ip_len..)?;
-    // The data offset decides how much must be contiguous; parse only looks once it is.
+    // The data offset determines how much must be contiguous before the options are parsed.
     let len = usize::from(*bytes.get(12)? >> 4) * 4;
     let bytes = match len {
         ..TcpHeader::LEN => return None,
@@ -108,7 +108,7 @@ fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptio
         _ => packet.pullup(ip_len + len).ok()?.get(ip_len..)?,
     };
     let view = TcpHeader::parse(bytes).ok()?;
-    // No program has port 0 (RFC 9293 3.1 leaves it out), so a reply would reach none.
+    // No program has port 0 (RFC 9293 3.1 excludes it), so a reply would reach none.
     let ports = view.dst_port() != 0 && view.src_port() != 0;
     ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
 }
@@ -133,7 +133,7 @@ fn verify_checksum<A: Address>(packet: &Packet, from: &Addressed<'_, A>) -> Resu
 #[derive(Debug)]
 pub(crate) struct SegmentFields {
     pub(crate) ends: Ends,
-    /// The connection's, or 0 where there is none.
+    /// The window of the connection, or 0 without a connection.
     pub(crate) flow: u32,
     pub(crate) seq: SeqNum,
     pub(crate) ack: SeqNum,
@@ -141,7 +141,7 @@ pub(crate) struct SegmentFields {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     pub(crate) options: TcpOptions,
-    /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
+    /// The size of the pieces if a device must cut this segment; 0 if it is one piece.
     pub(crate) segsz: u16,
     /// The traffic class of the IP header, with the bits of ECN.
     pub(crate) tos: u8,
@@ -155,7 +155,7 @@ pub(crate) struct SegmentFields {
 pub(crate) enum Payload {
     /// Bytes of the send buffer, by reference.
     Shared(Chain),
-    /// So few that they lie in the packet's first mbuf, with room for headers before them.
+    /// Few bytes, in the packet's first mbuf, with room for headers before them.
     Copied(Packet),
 }
 
@@ -186,8 +186,8 @@ impl Payload {
         }
     }
 
-    /// A packet with room for headers. One that carries nothing may take the pool's reserve, unless it is a SYN: what an
-    /// acknowledgement, a window update, a FIN or a reset says is needed so that this host or the peer can free memory.
+    /// A packet with room for headers. A segment without data may use the pool's reserve, unless it is a SYN:
+    /// acknowledgements, window updates, FINs and resets let this host or the peer free memory.
     fn into_packet(self, pool: &MbufPool, flags: TcpFlags) -> Result<Packet, NoBufs> {
         match self {
             Self::Shared(chain) if chain.is_empty() && !flags.contains(TcpFlags::SYN) => {
@@ -199,11 +199,11 @@ impl Payload {
     }
 }
 
-/// Ethernet's, IP's and TCP's headers with timestamps. SACK blocks find room or take another mbuf.
+/// The headers of Ethernet, IP and TCP with timestamps. SACK blocks use the remaining room or another mbuf.
 const HEADERS_USUAL: usize = 14 + 20 + 32;
 
-/// Puts headers before `data` and hands the packet to IP. Nothing of a cluster is copied. `route` is the
-/// connection's, if there is one.
+/// Puts headers before `data` and hands the packet to IP. No cluster is copied. `route` is the connection's kept route,
+/// if there is a connection.
 pub(crate) fn send(
     batch: &mut Batch<'_>,
     out: &SegmentFields,
@@ -249,7 +249,7 @@ pub(crate) fn send(
     network::output(batch, packet, &out.ends, service, route)
 }
 
-/// The hash of the flow. An answer to a segment of no connection has it computed where it matters.
+/// The hash of the flow. An answer without a connection computes it only if needed.
 fn flow(batch: &Batch<'_>, out: &SegmentFields) -> u32 {
     let netisr = &batch.stack.netisr;
     match out.flow {

@@ -5,21 +5,22 @@
 //!      |  lost   |      sacked      |  in flight, sent again  |  in flight  |
 //! ```
 //!
-//! It is the base of SACK, RACK, round-trip samples, rate samples and undo; no other file does arithmetic on ranges.
+//! SACK, RACK, round-trip samples, rate samples and undo use it; no other file does arithmetic on ranges.
 //!
 //! Invariants, which the tests check after each step:
 //! 1. Records are not empty, and each begins where the one before ends.
 //! 2. A record is not both lost and sacked. `sacked` and `lost` are the sums of their lengths.
-//! 3. Of records that were sent once, the one behind was not sent earlier. Those in flight begin at `fresh` or later.
+//! 3. Records that were sent once are in the order of their transmissions. Those in flight begin at `fresh` or later.
 //! 4. Each record in flight that was sent again has an entry in `resent`, which is in the order of these transmissions.
 //! 5. No record that is lost begins before `first_lost`.
 //!
-//! Cost: 3 and 4 let RACK look only at records that it finds lost, and at one more of each kind. Sacked neighbours become
-//! one record. So an acknowledgement visits as many records as it changes, whatever the number of holes; each is found by
-//! binary search. At most [`RECORDS_MAX`](records::RECORDS_MAX) records are made by SACK blocks and by small segments.
+//! Cost: by 3 and 4 RACK visits only the records that it marks lost, and one more of each kind. Sacked neighbours
+//! become one record. So an acknowledgement visits as many records as it changes, independent of the number of holes;
+//! each is found by binary search. At most [`RECORDS_MAX`](records::RECORDS_MAX) records are made by SACK blocks and by
+//! small segments.
 //!
-//! Memory: a single record lies inline, so that a request allocates nothing; more lie in a box, which goes with its last
-//! record.
+//! Memory: a single record lies inline, so that a request allocates nothing; more records are in a box, which is freed
+//! with its last record.
 //!
 //! Sources: RFC 2018, RFC 6675 2, RFC 8985 5.2.
 
@@ -42,11 +43,11 @@ pub(crate) struct SentRecord {
     /// When it was last sent.
     pub(crate) sent_at: Time,
     pub(crate) stamp: SendStamp,
-    /// Bytes in flight then, itself included.
+    /// Bytes in flight at that time, this range included.
     pub(crate) flight: u32,
-    /// It arrived, as a SACK block says.
+    /// It arrived, according to a SACK block.
     pub(crate) sacked: bool,
-    /// It is to be sent again.
+    /// It must be retransmitted.
     pub(crate) lost: bool,
     /// It was sent more than once: its acknowledgement does not tell which transmission it answers (RFC 6298 3).
     pub(crate) resent: bool,
@@ -77,7 +78,7 @@ impl SentRecord {
     }
 }
 
-/// All that is sent and not acknowledged.
+/// All ranges that are sent and not acknowledged.
 #[derive(Debug)]
 pub(crate) enum SentMap {
     /// At most one record, which is in flight.
@@ -92,7 +93,7 @@ impl Default for SentMap {
 }
 
 impl SentMap {
-    /// Bytes in the network as far as is known: neither sacked nor lost.
+    /// Bytes in the network: neither sacked nor marked lost.
     #[doc(alias = "pipe")]
     pub(crate) fn in_flight(&self) -> u32 {
         match self {
@@ -110,12 +111,12 @@ impl SentMap {
         self.many_ref().map_or(0, |m| m.sacked)
     }
 
-    /// Bytes that are to be sent again.
+    /// Bytes that must be retransmitted.
     pub(crate) fn lost(&self) -> u32 {
         self.many_ref().map_or(0, |m| m.lost)
     }
 
-    /// The part of them that has arrived, if there may be several.
+    /// RACK's arrivals, if there may be several records.
     pub(crate) fn rack(&self) -> Option<Rack> {
         self.many_ref().map(|m| m.rack)
     }
@@ -152,7 +153,7 @@ impl SentMap {
         self.first().is_some_and(|r| r.resent && r.in_flight())
     }
 
-    /// A new range was sent, behind all others.
+    /// Adds a new range, after all others.
     pub(crate) fn push(&mut self, record: SentRecord) {
         match self {
             Self::Few(one @ None) if !record.resent => *one = Some(record),
@@ -163,7 +164,7 @@ impl SentMap {
         }
     }
 
-    /// Data before `una` has arrived: calls `delivered` for each piece of it that was not sacked.
+    /// Removes the data before `una`, which has arrived; calls `delivered` for each piece of it that was not sacked.
     pub(crate) fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
         match self {
             Self::Few(None) => {}
@@ -180,14 +181,15 @@ impl SentMap {
         }
     }
 
-    /// A SACK block says that `range` has arrived: calls `delivered` for each record of it that was not known to have.
+    /// Marks `range` as arrived, because of a SACK block; calls `delivered` for each record of it that was not marked
+    /// before.
     pub(crate) fn sack(&mut self, range: Range<SeqNum>, delivered: impl FnMut(&SentRecord)) {
         if let Some(m) = self.many() {
             m.sack(range, delivered);
         }
     }
 
-    /// The first range that is to be sent again, as far as it goes without a gap.
+    /// The first contiguous range to retransmit.
     pub(crate) fn next_lost(&self) -> Option<Range<SeqNum>> {
         self.many_ref()?.next_lost()
     }
@@ -200,10 +202,10 @@ impl SentMap {
         }
     }
 
-    /// Marks each record in flight lost that `is_lost` says so of. `is_lost` must be true of each record that was sent
-    /// before one that it is true of. Returns the bytes.
+    /// Marks each record in flight lost for which `is_lost` is true. If `is_lost` is true for a record, it must be true
+    /// for all that were sent before. Returns the bytes.
     pub(crate) fn detect_lost(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
-        // A single record mostly is not lost, and needs no box for that.
+        // A single record is mostly not lost, and then needs no box.
         match self {
             Self::Few(Some(one)) if is_lost(one) => self.mark_all_lost(),
             Self::Few(_) => 0,
@@ -211,7 +213,8 @@ impl SentMap {
         }
     }
 
-    /// Whether a record in flight is such. `is` must be true of each that was sent before one that it is true of.
+    /// Whether `is` is true for a record in flight. If `is` is true for a record, it must be true for all that were
+    /// sent before.
     pub(crate) fn any_in_flight(&self, is: impl Fn(&SentRecord) -> bool) -> bool {
         match self {
             Self::Few(one) => one.as_ref().is_some_and(is),
@@ -219,7 +222,7 @@ impl SentMap {
         }
     }
 
-    /// Marks all lost that did not arrive; returns the bytes.
+    /// Marks all records lost that did not arrive; returns the bytes.
     pub(crate) fn mark_all_lost(&mut self) -> u32 {
         self.many().map_or(0, Records::mark_all_lost)
     }
@@ -230,31 +233,31 @@ impl SentMap {
         self.many().map_or(0, |m| m.mark_first_lost(len))
     }
 
-    /// Nothing was lost after all.
+    /// Clears all marks of loss.
     pub(crate) fn clear_lost(&mut self) {
         if let Self::Many(m) = self {
             m.clear_marks(false);
         }
     }
 
-    /// The receiver has dropped what it had said to have (RFC 2018 8).
+    /// The receiver has discarded data that it had reported (RFC 2018 8).
     pub(crate) fn clear_sacked(&mut self) {
         if let Self::Many(m) = self {
             m.clear_marks(true);
         }
     }
 
-    /// The receiver should have acknowledged the first record, for it said that it has it.
+    /// Whether the first record is sacked: then the receiver should have acknowledged it.
     pub(crate) fn is_first_sacked(&self) -> bool {
         self.first().is_some_and(|r| r.sacked)
     }
 
-    /// The peer said that it has the end of the last record, which a FIN is.
+    /// Whether the end of the last record, where a FIN is, is sacked.
     pub(crate) fn is_last_sacked(&self) -> bool {
         self.last().is_some_and(|r| r.sacked)
     }
 
-    /// Whether the data that begins at `seq` is to be sent again.
+    /// Whether the data that begins at `seq` must be retransmitted.
     pub(crate) fn is_lost(&self, seq: SeqNum) -> bool {
         self.many_ref().is_some_and(|m| m.is_lost(seq))
     }
@@ -266,7 +269,7 @@ impl SentMap {
         }
     }
 
-    /// The records, in their box; nothing if there are none.
+    /// The records in their box; none if there are no records.
     fn many(&mut self) -> Option<&mut Records> {
         match self {
             Self::Few(None) => None,
@@ -291,7 +294,7 @@ impl SentMap {
         }
     }
 
-    /// Whether the records cover just what is between `una` and `nxt`.
+    /// Whether the records cover exactly the range from `una` to `nxt`.
     pub(crate) fn covers(&self, una: SeqNum, nxt: SeqNum) -> bool {
         let (first, last) = match self {
             Self::Few(one) => (one.as_ref(), one.as_ref()),
@@ -314,7 +317,7 @@ impl SentMap {
 }
 
 impl SentRecord {
-    /// Cuts off what is before `una`, and shows it to `delivered` if it was not sacked.
+    /// Cuts off the part before `una`, and passes it to `delivered` if it was not sacked.
     fn cut_front(&mut self, una: SeqNum, delivered: &mut impl FnMut(&SentRecord)) {
         if una.after(self.start) {
             if !self.sacked {

@@ -51,7 +51,7 @@ fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// Marks ranges lost that later ones overtook, and whose reordering window is over.
+/// Marks overtaken ranges lost whose reordering window is over.
 fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::Reorder, batch.now) {
         let outcome = t.send.on_reorder_timer(batch.now);
@@ -107,8 +107,8 @@ fn is_probe_useful(s: &SendState) -> bool {
     }
 }
 
-/// Ends a connection whose peer stayed silent for too long (RFC 9293 3.8.3, R2). The peer may still receive, so it is
-/// sent a reset.
+/// Ends a connection whose peer was silent for too long (RFC 9293 3.8.3, R2). The peer may still receive, so it gets a
+/// reset.
 fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
     let tell = t.conn.state.is_synchronized();
@@ -129,7 +129,7 @@ fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
     deadline.is_some_and(|at| at <= batch.now) && t.conn.state != State::Closed
 }
 
-/// Begins the user timeout anew: the peer has acknowledged data, or opened its window.
+/// Restarts the user timeout: the peer has acknowledged data, or opened its window.
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     let waits = t.waits();
     if let Some(options) = &mut t.conn.options {
@@ -150,8 +150,8 @@ pub(crate) fn keep_deadline(t: &mut Tcb) {
     }
 }
 
-/// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn.
-/// True if the connection is to be given up: it was sent as often as the configuration allows.
+/// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn. True if the
+/// connection must be given up: the segment was sent as often as the configuration allows.
 fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Rexmit, batch.now) {
         return false;
@@ -159,14 +159,14 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     let tcp = &batch.stack.tcp;
     let unsent_or_lost = t.ready_seq().after(t.send.una);
     if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
-        // The peer closed its window over sent data: that is not a loss.
+        // The peer has closed its window over sent data, which is not a loss.
         t.send.sent.mark_all_lost();
         t.timers.set(TcpTimer::Persist, batch.now);
         return false;
     }
     tcp.counters.timeouts.inc();
     if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at {
-        // A FIN at a closed window, which some peers do not take: the peer answers, so it is there.
+        // A FIN at a closed window, which some peers ignore: the peer answers, so it is alive.
         t.send.retransmits = 0;
     }
     t.send.retransmits = t.send.retransmits.saturating_add(1);
@@ -202,10 +202,10 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     false
 }
 
-/// Probes a closed window, less and less often, for as long as the peer answers.
-/// True if the connection is to be given up: the peer does not answer; or no program holds the connection, and the peer
-/// has answered for [nine minutes](PERSIST_SHIFT_MAX) that it has no room. Otherwise a peer that opens many connections
-/// and reads nothing would hold the memory of all of them (RFC 6429 3).
+/// Probes a closed window at growing intervals, as long as the peer answers. True if the connection must be given up:
+/// the peer does not answer; or no program holds the connection, and the peer's window has been closed for [nine
+/// minutes](PERSIST_SHIFT_MAX). Otherwise a peer that opens many connections and reads nothing would hold the memory of
+/// all of them (RFC 6429 3).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
@@ -242,7 +242,7 @@ fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
         .min(config.rto_max)
 }
 
-/// The least time between two attempts to hand a connection over, while as many are ready as may be.
+/// The smallest time between two attempts to hand a connection over, while the backlog is full.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 /// Hands a connection to its listener's program though its client has sent nothing.
@@ -261,7 +261,7 @@ fn accept_at_last(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     }
 }
 
-/// Sends keepalives (RFC 1122 4.2.3.6). True if the peer left as many unanswered as the configuration allows.
+/// Sends keepalives (RFC 1122 4.2.3.6). True if as many are unanswered as the configuration allows.
 fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
         return false;
@@ -311,7 +311,7 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     let unsent = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
     let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !planted(StackFault::LostPersistTimer);
-    // Pacing gives it another turn.
+    // The pacing timer: the connection gets another turn.
     let waiting = waiting && !t.timers.is_set(TcpTimer::Pace);
     if t.send.retransmits == 2 && planted(StackFault::LostRetransmitTimer) {
         t.timers.stop(TcpTimer::Rexmit);
@@ -345,7 +345,7 @@ fn is_timed(t: &Tcb) -> bool {
     !waits || t.conn.state == State::Closed || timers.iter().any(|timer| t.timers.is_set(*timer))
 }
 
-/// The program's options: its timeout, and to be told when there is less unsent.
+/// The program's options: its timeout, and its limit of unsent bytes.
 fn user_options(batch: &Batch<'_>, t: &mut Tcb) {
     if t.conn.options.is_none() {
         return;

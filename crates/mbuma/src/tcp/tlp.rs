@@ -1,5 +1,5 @@
-//! Tail loss probes: if the last segments of a flight are lost, nothing arrives that would tell. So the sender sends the last
-//! one again, or a new one, after two round trips, long before the retransmission timer (RFC 8985 7).
+//! Tail loss probes: if the last segments of a flight are lost, no arrival shows that. So the sender repeats the last
+//! one, or sends a new one, after two round trips, long before the retransmission timer (RFC 8985 7).
 //!
 //! During a recovery RFC 8985 7.2 asks for no probe, because RACK's timer and F-RTO serve the same end. They do not where a repair is
 //! lost and nothing that was sent after it arrives. So after two round trips without an acknowledgement the sender repeats the
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use wire::SeqNum;
 
-/// The least time to a probe: neither a peer's scheduling nor the grain of timers looks like a loss.
+/// The smallest time to a probe, so that a peer's scheduling or the granularity of timers does not look like a loss.
 const PTO_MIN: Duration = Duration::from_millis(10);
 
-/// The time by which a peer may hold back the acknowledgement of a single segment: Linux's bound.
+/// The time for which a peer may delay the acknowledgement of a single segment: Linux's bound.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// Before there was a round trip (RFC 8985 7.2).
@@ -32,7 +32,7 @@ pub(crate) struct TailProbe {
     rearmed: bool,
 }
 
-/// The result of a probe, told by an acknowledgement.
+/// The result of a probe, according to an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum ProbeOutcome {
@@ -76,7 +76,7 @@ impl TailProbe {
         self.rearmed = true;
     }
 
-    /// A recovery began: it repairs what the probe would.
+    /// A recovery began, and makes the probe needless.
     pub(crate) fn forget(&mut self) {
         self.outstanding = false;
     }

@@ -1,4 +1,4 @@
-//! The next segment of a connection: one rule after the other, each a pure function of the control block.
+//! Plans the next segment of a connection by a list of rules, each a pure function of the control block.
 //!
 //! ```text
 //!   repair   what is marked lost, as far as the windows allow
@@ -24,7 +24,7 @@ use crate::tcp::urgent;
 const HEADERS_MAX: u32 = 60 + 20;
 /// The largest payload of one packet: IPv4's total length less the largest headers.
 const PAYLOAD_MAX: u32 = 65_535 - HEADERS_MAX;
-/// Packets in flight that keep a path busy while the last data waits for more.
+/// With so many packets in flight the path stays busy while the last data waits for more.
 const BUSY_PACKETS: u32 = 4;
 
 /// The next segment.
@@ -50,8 +50,8 @@ pub(super) enum PlanKind {
     Ack,
 }
 
-/// Whether a turn would do anything. A peer that sends one message at a time mostly needs none: it has acknowledged all that was
-/// sent, and its data is acknowledged with the answer, or later.
+/// Whether a turn would do anything. With a peer that sends one message at a time it mostly would not: the peer has
+/// acknowledged everything, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && t.send.nxt == t.ready_seq()
@@ -78,7 +78,7 @@ pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
         .or_else(|| plan_ack(t))
 }
 
-/// Data that is marked lost: one segment at once where recovery says so, else as much as the window allows.
+/// Data that is marked lost: one segment at once if recovery asks for it, else as much as the window allows.
 fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let range = t.send.sent.next_lost()?;
     let forced = t.send.recovery.forced;
@@ -113,8 +113,8 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     ))
 }
 
-/// A segment of data that was sent before: `len` numbers from `seq` on. A small one is filled up with new data. A FIN behind
-/// the data goes along, unless the peer has it: it may have been sent apart (RFC 2018 5.1).
+/// A retransmission: `len` numbers from `seq` on. A small segment is filled up with new data. It includes a FIN after
+/// the data, unless the peer has received that in a segment of its own (RFC 2018 5.1).
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let end = t.write_seq();
     let ready = t.ready_seq();
@@ -170,7 +170,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 /// answer with an acknowledgement (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
     let data = t.ready_seq() != t.send.buf_seq;
-    // With data to send and a window to send it into, that is the better probe.
+    // If there are data and a window for it, the data itself is the better probe.
     if !t.due.contains(Due::PROBE) || (data && t.send.wnd > 0) {
         return None;
     }
@@ -226,11 +226,11 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let at_once = window.min(pace.burst(t.send.mss));
     let mut len = whole_segments(t, record.min(at_once), record);
     if urgent::is_next(t) || t.conn.ecn.has_cwr_next() {
-        // The pointer counts from the segment that has it, and a device that cuts one leaves CWR on the first piece alone: it would
-        // have both wrong.
+        // The urgent pointer is relative to its segment, and CWR belongs to the first piece only, so a device that cuts
+        // the segment would get both wrong.
         len = len.min(t.send.mss);
     }
-    // What ends a record can't be filled up.
+    // The last segment of a record must not be filled up.
     let ends_record = len == record && record < waiting;
     let held = waits_for_more(t, waiting);
     if len == 0 || held || !(ends_record || worth_sending(t, len, waiting)) {
@@ -239,7 +239,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     let last = len == waiting;
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, len == record);
-    // Behind a claim that is not filled there is more to come.
+    // After an unfilled claim more data follows.
     flags.set(
         TcpFlags::FIN,
         last && t.send.fin_queued && end == t.write_seq(),
@@ -252,7 +252,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     })
 }
 
-/// Of `len` bytes from `seq` on, those of one record of the program's.
+/// How many of the `len` bytes from `seq` on belong to one record of the program.
 fn of_one_record(t: &Tcb, seq: SeqNum, len: u32) -> u32 {
     match &t.conn.options {
         Some(options) => options.records.within(seq, len),
@@ -260,7 +260,7 @@ fn of_one_record(t: &Tcb, seq: SeqNum, len: u32) -> u32 {
     }
 }
 
-/// As much as one packet takes: devices that can't cut it themselves have it cut for them.
+/// As much as one packet takes: for devices that can't cut it, the stack does.
 pub(crate) fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.send.mss).max(t.send.mss)
 }
@@ -274,10 +274,9 @@ fn large_payload_max(t: &Tcb) -> u32 {
     }
 }
 
-/// More than one segment goes in whole ones, as far as one packet takes them; what is left over is judged by itself
-/// next time.
+/// More than one segment is sent as whole segments, up to one packet; the rest is planned separately next time.
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
-    // Before anything is divided: a small message is this.
+    // The fast path, without a division: a small message.
     if len <= t.send.mss {
         return len;
     }
@@ -302,8 +301,8 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
         || (!held_back && t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
 
-/// The last data of a buffer waits while its writer has more and enough is in flight: the acknowledgements make room for
-/// more, and then one packet goes in the place of two.
+/// The last data of a buffer waits while its writer has more and enough is in flight: acknowledgements make room for
+/// more, and then one packet is sent instead of two.
 fn waits_for_more(t: &Tcb, waiting: u32) -> bool {
     let more_follows = t.conn.options.as_ref().is_some_and(|o| o.more_follows);
     more_follows
@@ -338,8 +337,8 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
     })
 }
 
-/// Whether the window can grow by so much that the peer should know (RFC 9293 3.8.6.2.2), and is so small that the peer may be
-/// waiting for it. The least growth is that of `announce`: with less the turn to send would have no end.
+/// Whether the window can grow by an amount worth an update (RFC 9293 3.8.6.2.2), and is so small that the peer may be
+/// waiting for it. The minimal growth is that of `announce`: with less, the turn to send would never end.
 fn window_grew(t: &Tcb) -> bool {
     // A SYN's window has 16 bits. The peer learns of the rest with the first acknowledgement of its data.
     let nothing_received = t.recv.nxt == t.recv.irs + 1;

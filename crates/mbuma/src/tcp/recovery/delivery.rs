@@ -33,16 +33,16 @@ pub(super) struct PriorFlight {
 pub(super) struct Delivery {
     pub(super) acked: u32,
     pub(super) sacked: u32,
-    /// When the oldest record was sent, of those that were sent once.
+    /// The send time of the oldest record that was sent once.
     pub(super) oldest_acked: Option<Time>,
     pub(super) oldest_sacked: Option<Time>,
     /// When the newest record was sent, of those whose answer it is known to be.
     pub(super) newest: Option<Time>,
-    /// It covers something that was sent again.
+    /// It covers a retransmitted record.
     pub(super) resent_acked: bool,
-    /// It covers something of before the event that was not sent again.
+    /// It covers data from before the event that was not retransmitted.
     pub(super) original: bool,
-    /// The first data that it covers was sent again, and yet the first transmission is what arrived.
+    /// The first data that it covers was retransmitted, and still the first transmission arrived.
     pub(super) late: Option<Range<SeqNum>>,
     pub(super) last: LastSent,
     /// Bytes in flight when the last of it was sent.
@@ -95,9 +95,9 @@ impl SendState {
             if r.start == una && r.resent && a.echoed_ms.is_some_and(before) {
                 d.late = Some(r.start..r.end);
             }
-            // Karn's rule is two guards. The acknowledgement of something that was sent again is no sample
-            // (`resent_acked`). And what was sent before the last retransmission may have waited behind the hole that this
-            // repaired, and be acknowledged in parts.
+            // Karn's rule has two parts. The acknowledgement of a retransmission is no sample (`resent_acked`). And
+            // data that was sent before the last retransmission may have waited for the repaired hole, and may be
+            // acknowledged in parts.
             if r.start.at_or_after(recovery.resent_at) {
                 d.oldest_acked.get_or_insert(r.sent_at);
             }
@@ -116,7 +116,7 @@ impl SendState {
         d
     }
 
-    /// RFC 6298 3 and RFC 7323 4: of what was sent once; else by the time stamp that is echoed.
+    /// RFC 6298 3 and RFC 7323 4: a sample of data that was sent once; otherwise by the echoed timestamp.
     pub(super) fn sample_round_trip(
         &mut self,
         a: &Acknowledgement<'_>,
@@ -129,7 +129,7 @@ impl SendState {
         let echoed = a.echoed_ms.filter(|_| advanced && d.resent_acked);
         let echoed = echoed.map(|ms| a.now.as_millis().saturating_sub(ms) * 1_000_000);
         let rtt = exact.or(echoed)?;
-        // Many samples a round trip would forget the ones before too fast (RFC 7323 appendix G).
+        // Many samples in a round trip would shorten the estimator's memory (RFC 7323 appendix G).
         let samples = before.in_flight.div_ceil(2 * self.mss.max(1)).max(1);
         self.rtt.sample(rtt, samples);
         self.probe.on_sample();

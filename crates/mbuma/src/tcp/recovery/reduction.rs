@@ -16,7 +16,7 @@ impl SendState {
         }
     }
 
-    /// RFC 9937 6.2: the window, when so many bytes were newly delivered. `safe`: the repair makes progress.
+    /// RFC 9937 6.2: the window after `delivered` bytes were newly delivered. `safe`: the repair makes progress.
     #[doc(alias = "PRR")]
     pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
         let Some(episode) = &mut self.recovery.episode else {

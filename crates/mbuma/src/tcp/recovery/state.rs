@@ -5,16 +5,16 @@ use std::ops::Range;
 use kern::Time;
 use wire::SeqNum;
 
-/// Whether and why something is repaired.
+/// The phase of recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecoveryPhase {
     /// Nothing is.
     Open,
-    /// Acknowledgements told of a loss.
+    /// Acknowledgements indicated a loss.
     Fast,
     /// The retransmission timer expired.
     Loss,
-    /// Nothing is, but the window gets smaller: a router marked congestion.
+    /// No loss is repaired; the window is being reduced because a router marked congestion.
     #[doc(alias = "CWR")]
     Marked,
 }
@@ -25,7 +25,7 @@ impl RecoveryPhase {
         matches!(self, Self::Fast | Self::Loss)
     }
 
-    /// Whether a window of its own leads to `ssthresh`.
+    /// Whether the phase has a window of its own that leads to `ssthresh`.
     pub(super) fn has_own_window(self) -> bool {
         matches!(self, Self::Fast | Self::Marked)
     }
@@ -34,11 +34,11 @@ impl RecoveryPhase {
 /// Whether a timeout may have been too early (RFC 5682 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// It was not, or is not asked.
+    /// It was not, or the question is closed.
     Off,
     /// The first segment was sent again.
     Asked,
-    /// Its acknowledgement was no answer: new data is sent, not what is marked lost, until the next one.
+    /// The acknowledgement did not decide: until the next one, new data is sent instead of data that is marked lost.
     AskedAgain,
 }
 
@@ -47,36 +47,36 @@ pub(super) enum Frto {
 pub(crate) struct Recovery {
     pub(super) phase: RecoveryPhase,
     pub(super) frto: Frto,
-    /// Send one segment of what is lost at the next turn, whatever the window says.
+    /// Send one lost segment at the next turn, independent of the window.
     pub(crate) forced: bool,
     /// Duplicate acknowledgements in a row.
     pub(super) dup_acks: u8,
     /// SND.NXT at the phase's begin, with which it ends.
     pub(super) recover: SeqNum,
-    /// Bytes sent again in all.
+    /// All retransmitted bytes.
     pub(super) resent_bytes: u64,
     /// The last rate sample, in bytes per millisecond.
     pub(super) last_rate: u32,
-    /// Where SND.NXT was when something was last sent again.
+    /// SND.NXT at the last retransmission.
     pub(super) resent_at: SeqNum,
-    /// What the last congestion event began, until it can't be undone any more.
+    /// The last congestion event, while it can be undone.
     pub(super) episode: Option<Box<Episode>>,
 }
 
 /// From a congestion event on.
 #[derive(Debug)]
 pub(super) struct Episode {
-    /// Bytes sent again, less those that arrived twice or whose first transmission arrived.
+    /// Retransmitted bytes, without those that arrived twice or whose first transmission arrived.
     pub(super) resent: u64,
     /// When the window last shrank: the loss of what was sent again earlier has counted.
     pub(super) reduced_at: Time,
-    /// Of what is before this it is known already whether it had to be sent again; SND.UNA at the begin.
+    /// For data before this it is known whether its retransmission was needed; SND.UNA at the start.
     pub(super) judged: SeqNum,
     /// When the first of them was.
     pub(super) first_resent_ms: Option<u64>,
-    /// It began with a mark of a router, which no arrival disproves.
+    /// It began with a router's mark, which no arrival can disprove.
     pub(super) marked: bool,
-    /// Bytes in flight at its begin.
+    /// Bytes in flight at its start.
     #[doc(alias = "RecoverFS")]
     pub(super) flight: u64,
     #[doc(alias = "prr_delivered")]
@@ -87,7 +87,7 @@ pub(super) struct Episode {
     pub(super) cwnd: u32,
     /// Bytes that the reorder timer found lost, until the next acknowledgement's sample has them.
     pub(super) timer_lost: u32,
-    /// Acknowledgements of a part of what was in flight, without SACK.
+    /// Partial acknowledgements, without SACK.
     pub(super) partial_acks: u32,
     /// The end of the repair that the probe timer repeated, until it is acknowledged.
     pub(super) repeated: Option<SeqNum>,
@@ -108,8 +108,9 @@ impl Recovery {
         }
     }
 
-    /// Whether the retransmission timer runs on at this acknowledgement. RFC 6582 3.2 step 3 restarts it at the first
-    /// partial one only: a repair of one segment in each round trip must not outlast a timeout, which repairs faster.
+    /// Whether the retransmission timer is not restarted at this acknowledgement. RFC 6582 3.2 step 3 restarts it only
+    /// at the first partial one: a repair of one segment in each round trip must not last longer than a timeout, which
+    /// repairs faster.
     pub(crate) fn keeps_timer(&self) -> bool {
         let partial_acks = self.episode.as_ref().map_or(0, |e| e.partial_acks);
         self.phase == RecoveryPhase::Fast && partial_acks > 1
@@ -133,12 +134,12 @@ impl Recovery {
         self.frto == Frto::AskedAgain
     }
 
-    /// Whether something was sent behind what was in flight at the phase's begin.
+    /// Whether data was sent after the flight at the start of the phase.
     pub(crate) fn has_new_data_in_flight(&self, nxt: SeqNum) -> bool {
         nxt.after(self.recover)
     }
 
-    /// The range was sent again; `nxt` is SND.NXT.
+    /// The range was retransmitted; `nxt` is SND.NXT.
     pub(crate) fn on_resent(&mut self, range: &Range<SeqNum>, nxt: SeqNum, now: Time) {
         self.resent_at = nxt;
         self.resent_bytes += u64::from(range.end.since(range.start));
@@ -175,7 +176,7 @@ impl Recovery {
         episode.map_or(0, |episode| std::mem::take(&mut episode.timer_lost))
     }
 
-    /// So many bytes were sent.
+    /// `bytes` were sent.
     pub(crate) fn on_sent(&mut self, bytes: u32) {
         if let Some(episode) = &mut self.episode {
             episode.sent += u64::from(bytes);

@@ -1,4 +1,4 @@
-//! What the timers of a connection say of losses.
+//! Losses that a connection's timers detect.
 //!
 //! Sources: RFC 6298 5, RFC 8985 6.3 and 7, RFC 2018 8, RFC 5682 3.
 
@@ -9,7 +9,7 @@ use super::{AckOutcome, RecoveryPhase, Why};
 use crate::tcp::pcb::SendState;
 
 impl SendState {
-    /// The reordering window is over. Returns whether a recovery began, and when to look again.
+    /// The reordering window is over. Returns whether a recovery began, and the time of the next check.
     pub(crate) fn on_reorder_timer(&mut self, now: Time) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         let before = self.prior_flight();
@@ -46,8 +46,8 @@ impl SendState {
         }
     }
 
-    /// The retransmission timer expired: `first` for this segment, or again. True if the receiver has dropped what it had said
-    /// to have.
+    /// The retransmission timer expired; `first`: for the first time for this segment. True if the receiver has
+    /// discarded data that it had reported.
     pub(crate) fn on_timeout(&mut self, now: Time, sack_on: bool, first: bool) -> bool {
         let before = self.prior_flight();
         let fresh = first && self.recovery.phase == RecoveryPhase::Open;
@@ -56,7 +56,7 @@ impl SendState {
         }
         let reneges = self.sent.is_first_sacked();
         if reneges {
-            // Nothing that it said counts any more (RFC 2018 8).
+            // Its earlier reports do not count any more (RFC 2018 8).
             self.sent.clear_sacked();
         }
         if sack_on {

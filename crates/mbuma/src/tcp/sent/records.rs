@@ -1,6 +1,6 @@
-//! Many records: the list, the queue of what was sent again, and the marks.
+//! Many records: the list, the queue of retransmitted ranges, and the marks.
 //!
-//! Each is found by binary search; [`sent`](super) says which invariants hold, and why marks are cheap.
+//! Each is found by binary search; [`sent`](super) has the invariants and the cost.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -64,7 +64,7 @@ impl Records {
         }
         let full = self.list.len() >= RECORDS_MAX;
         match self.list.back_mut() {
-            // As if all of it had been sent just now: it is found lost later, never too early.
+            // Treats all of it as sent at the later time: so it is marked lost late rather than too early.
             Some(last) if full && last.in_flight() && !last.resent => {
                 *last = SentRecord {
                     start: last.start,
@@ -91,7 +91,7 @@ impl Records {
                 self.list.pop_front();
             }
         }
-        // Both may be far behind: half of the circle must not lie between them and what they are compared with.
+        // Both may be old, and must stay within half of the circle of the numbers with which they are compared.
         self.fresh = self.fresh.max(una);
         self.first_lost = self.first_lost.max(una);
         while let Some((range, _)) = self.resent.front()
@@ -123,7 +123,7 @@ impl Records {
     }
 
     pub(super) fn sack(&mut self, range: Range<SeqNum>, mut delivered: impl FnMut(&SentRecord)) {
-        // Most blocks repeat what others said before.
+        // Most blocks repeat earlier ones.
         let at = self.find(range.start);
         if self
             .list
@@ -134,7 +134,7 @@ impl Records {
         }
         let from = self.edge(range.start);
         let mut to = from;
-        // The end may not be split if there are too many records: then the last one is left out.
+        // If there are too many records, the end can't be split: then the last record is left out.
         let end = self.edge_end(range.end);
         while to < end {
             let record = &mut self.list[to];
@@ -150,7 +150,7 @@ impl Records {
         self.join(from, to);
     }
 
-    /// Where a block begins: inside of a sacked record nothing is split.
+    /// The first record of a block. A sacked record is not split.
     fn edge(&mut self, seq: SeqNum) -> usize {
         let at = self.find(seq);
         match self.list.get(at) {
@@ -173,7 +173,7 @@ impl Records {
         }
     }
 
-    /// Makes one record of the sacked ones from `from` up to `to` and of their sacked neighbours.
+    /// Joins the sacked records from `from` up to `to` and their sacked neighbours.
     fn join(&mut self, from: usize, to: usize) {
         if from >= to {
             return;
@@ -285,7 +285,7 @@ impl Records {
         self.detect_fresh(&is_lost) + self.detect_resent(&is_lost)
     }
 
-    /// Of those sent once, in the order of sequence numbers, which is that of transmission.
+    /// The records that were sent once, in the order of sequence numbers, which is that of transmission.
     fn detect_fresh(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
         let mut at = self.find(self.fresh);
         let mut bytes = 0;
@@ -306,7 +306,7 @@ impl Records {
         bytes
     }
 
-    /// Of those sent again, in the order of transmission.
+    /// The retransmitted records, in the order of transmission.
     fn detect_resent(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
         let mut bytes = 0;
         while let Some((range, sent_at)) = self.resent.front().cloned() {
@@ -358,11 +358,11 @@ impl Records {
         bytes
     }
 
-    /// Takes back what marks said: those of loss, or those of SACK blocks.
+    /// Clears the marks of loss, or those of SACK blocks.
     pub(super) fn clear_marks(&mut self, sacked: bool) {
         for record in &mut self.list {
             match sacked {
-                // How often and when each part was sent is not known any more.
+                // It is not known any more how often and when each part was sent.
                 true => record.resent |= std::mem::take(&mut record.sacked),
                 false => record.lost = false,
             }

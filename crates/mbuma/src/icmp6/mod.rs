@@ -22,8 +22,9 @@ use crate::ifnet::IfIndex;
 use raw::Icmp6Sockets;
 use replies::SentReplies;
 
-/// The fraction of an interface's errors that may go to one host.
-const HOST_PART: u32 = 10;
+/// The fraction of an interface's errors that may go to one host. By default that is 250 a second, 25 of them at once: the
+/// answers to traceroute's 16 probes.
+const HOST_PART: u32 = 4;
 /// Limits for hosts, and for interfaces: those with the same hash share one. 14 KiB.
 const HOSTS: usize = 512;
 const INTERFACES: usize = 64;
@@ -56,3 +57,6 @@ impl Icmp6State {
         self.by_host.admit(&to.octets(), now) && self.by_interface.admit(&interface, now)
     }
 }
+
+#[cfg(test)]
+mod tests;

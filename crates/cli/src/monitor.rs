@@ -91,6 +91,9 @@ pub(crate) fn serve(
     }
     let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
+    // If this process is killed, the gateway process hears of it when the guard has ended COMMAND, and resets no connection
+    // before.
+    lifecycle.hold(gateway.channel.as_fd());
     if !net.no_sandbox {
         sandbox::keep_only(Kept::Monitor);
     }

@@ -20,8 +20,9 @@
 //! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
 //! a debugger, a pid file or a socket's peer credentials mean nothing across it.
 //!
-//! The kernel takes milliseconds to end some descriptors. mbuma has the guard hold such a one too: if mbuma is killed, its
-//! channels to the guard and to the gateway process must end together.
+//! mbuma has the guard hold two of its descriptors too: one that the kernel takes milliseconds to close, and mbuma's end of
+//! the channel to the gateway process. So if mbuma is killed, the guard hears of it at once, and the gateway process only
+//! when COMMAND has ended: else COMMAND would see its connections reset, and could print an error.
 //!
 //! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of the
 //! guest's, nor COMMAND's standard three.
@@ -215,7 +216,7 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
             let _ = mbuma.send(&ChannelMessage::Changed(change), None);
         }
     };
-    let mut held = None;
+    let mut held = Vec::new();
     let asked = loop {
         // Signals other than SIGCHLD were meant for mbuma, which gets them too.
         while let Ok(Some(_)) = signals.read() {}
@@ -225,7 +226,7 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
         match fd::poll(&[signals.as_fd(), mbuma.as_fd()], None).as_deref() {
             Ok([_, false]) => {}
             Ok(_) => match mbuma.recv() {
-                Ok(Some((ChannelMessage::Hold, fd))) => held = fd,
+                Ok(Some((ChannelMessage::Hold, fd))) => held.extend(fd),
                 heard => break matches!(heard, Ok(Some((ChannelMessage::End, _)))),
             },
             Err(_) => break false,

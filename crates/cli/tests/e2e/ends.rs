@@ -88,13 +88,16 @@ fn mbuma_is_told_to_end() {
 
 #[test]
 fn mbuma_is_killed() {
-    // Breaks when COMMAND goes on without its network, or the host's peer is not told.
+    // Breaks when COMMAND goes on without its network, sees its connection reset before it ends, or the host's peer is not
+    // told.
     needs!(guests(), an_island(), programs(&["curl"]));
     on_an_island!();
     let transfer = Transfer::start();
     transfer.running.signal("KILL");
     let ended = transfer.finish();
-    assert_eq!((ended.signal, &*ended.err), (Some(9), ""), "{ended:#?}");
+    assert_eq!(ended.signal, Some(9), "{ended:#?}");
+    // The gateway process may have the time for its summary.
+    assert!(!ended.err.contains("curl"), "{ended:#?}");
 }
 
 #[test]

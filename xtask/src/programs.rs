@@ -7,8 +7,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::steps::run_command;
-
 /// What all packages are built and tested with, beside their defaults: one build serves every step.
 pub(crate) const WITH: [&str; 3] = ["--workspace", "--features", "mbuma/tokio,mbuma-sim/tls"];
 
@@ -29,24 +27,6 @@ pub(crate) fn build() -> Option<Vec<Program>> {
         .status
         .success()
         .then(|| text.lines().filter_map(parse).collect())
-}
-
-/// Runs a crate's test programs, all or those of these names, in its directory.
-pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool {
-    let Some(programs) = build() else {
-        return false;
-    };
-    let wanted = |program: &&Program| {
-        program.package() == Some(package) && (names.is_empty() || names.contains(&&*program.name))
-    };
-    let found: Vec<_> = programs.iter().filter(wanted).collect();
-    if found.is_empty() || found.len() < names.len() {
-        eprintln!("{} programs of {package}", found.len());
-        return false;
-    }
-    found
-        .iter()
-        .all(|program| run_command(program.command().envs(vars.iter().copied())))
 }
 
 /// A test program that is built.

@@ -1,13 +1,13 @@
-//! All tests: programs that drive real processes in real time, beside all others, which give way to them.
+//! Test programs; those that drive real processes in real time run beside all others, which give way to them.
 //!
-//! A test of the first kind waits for other processes, and a machine that runs nothing for a minute can fail it: one that
-//! fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its first failure above: it is a
-//! defect of the test or of the product, and must be treated as one. Tests of everything else are deterministic, and one
-//! failure is a failure.
+//! Tests wait for threads, sockets and processes of the kernel, and a machine that runs nothing for a minute can fail
+//! one. So a test that fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its first
+//! failure above: it is a defect of the test or of the product, and must be treated as one. A test that fails in each
+//! run fails both times; a case that `proptest` found is kept in its file and tried again.
 
 use std::env;
-use std::io::{BufRead, BufReader, Read, Write, stderr, stdout};
-use std::process::{Command, Stdio};
+use std::io::{self, BufRead, BufReader, Read, Write, stderr, stdout};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use crate::programs::{self, Program};
@@ -35,7 +35,9 @@ pub(crate) fn run(vars: Vars<'_>) -> bool {
     }
     thread::scope(|scope| {
         let rest = scope.spawn(|| run_rest(&rest, vars));
-        let failed = real.iter().filter(|program| !run_twice(program, vars));
+        let failed = real
+            .iter()
+            .filter(|program| !run_twice(program, program.command(), Shown::AsItComes, vars));
         let failed: Vec<_> = failed.map(|program| program.name.clone()).collect();
         let failed = [failed, rest.join().expect("it does not panic")].concat();
         failed.iter().for_each(|name| println!("== FAILED: {name}"));
@@ -43,43 +45,52 @@ pub(crate) fn run(vars: Vars<'_>) -> bool {
     })
 }
 
-/// Programs that run beside: all of them, and examples in documentation. The output of each is shown at its end.
-fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
-    let doc = || {
-        let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["test", "-q", "--doc"]).args(programs::WITH);
-        command
-    };
-    let mut all: Vec<_> = programs
-        .iter()
-        .map(|program| (program.name.clone(), program.command_beside()))
-        .collect();
-    all.push(("examples in documentation".into(), doc()));
-    let failed = all
-        .iter_mut()
-        .filter_map(|(name, command)| (!run_at_once(name, command, vars)).then(|| name.clone()));
-    failed.collect()
-}
-
-/// Runs a command, and prints its output without that of others between.
-fn run_at_once(name: &str, command: &mut Command, vars: Vars<'_>) -> bool {
-    let Ok(output) = command.envs(vars.iter().copied()).output() else {
-        eprintln!("can't run {name}");
+/// Runs a crate's test programs, all or those of these names.
+pub(crate) fn run_package(package: &str, names: &[&str], vars: Vars<'_>) -> bool {
+    let Some(programs) = programs::build() else {
         return false;
     };
-    let mut out = stdout().lock();
-    // If nothing takes the output, the tests go on and the exit code tells.
-    let _ = writeln!(out, "-- {name}");
-    let _ = out.write_all(&output.stdout);
-    let _ = out.write_all(&output.stderr);
-    output.status.success()
+    let wanted = |program: &&Program| {
+        program.package() == Some(package) && (names.is_empty() || names.contains(&&*program.name))
+    };
+    let found: Vec<_> = programs.iter().filter(wanted).collect();
+    if found.is_empty() || found.len() < names.len() {
+        eprintln!("{} programs of {package}", found.len());
+        return false;
+    }
+    found
+        .iter()
+        .all(|program| run_twice(program, program.command(), Shown::AtItsEnd, vars))
 }
 
-/// Runs a program of [`REAL_TIME`], and those of its tests that fail once more.
-fn run_twice(program: &Program, vars: Vars<'_>) -> bool {
-    println!("-- {}", program.name);
-    let Some((ok, out)) = run_and_keep(program, vars) else {
+/// Programs that run beside: all of them, and examples in documentation.
+fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
+    let mut failed: Vec<_> = programs
+        .iter()
+        .filter(|program| !run_twice(program, program.command_beside(), Shown::AtItsEnd, vars))
+        .map(|program| program.name.clone())
+        .collect();
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut examples = Command::new(cargo);
+    examples.args(["test", "-q", "--doc"]).args(programs::WITH);
+    let name = "examples in documentation";
+    if !run_and_keep(name, &mut examples, Shown::AtItsEnd, vars).is_some_and(|(ok, _)| ok) {
+        failed.push(name.into());
+    }
+    failed
+}
+
+/// When a program's output is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    AsItComes,
+    /// Without that of others between.
+    AtItsEnd,
+}
+
+/// Runs a program by this command, and those of its tests that fail once more.
+fn run_twice(program: &Program, mut first: Command, shown: Shown, vars: Vars<'_>) -> bool {
+    let Some((ok, out)) = run_and_keep(&program.name, &mut first, shown, vars) else {
         return false;
     };
     if ok {
@@ -100,21 +111,42 @@ fn run_twice(program: &Program, vars: Vars<'_>) -> bool {
     ok
 }
 
-/// Runs a program, with its output printed as it comes, and kept.
-fn run_and_keep(program: &Program, vars: Vars<'_>) -> Option<(bool, String)> {
-    let mut child = program
-        .command()
-        .envs(vars.iter().copied())
+/// Runs a command, with its output printed and kept.
+fn run_and_keep(
+    name: &str,
+    command: &mut Command,
+    shown: Shown,
+    vars: Vars<'_>,
+) -> Option<(bool, String)> {
+    let command = command.envs(vars.iter().copied());
+    let run = match shown {
+        Shown::AsItComes => run_and_print(name, command),
+        Shown::AtItsEnd => command.output().map(|output| print_at_once(name, &output)),
+    };
+    run.inspect_err(|e| eprintln!("can't run {name}: {e}")).ok()
+}
+
+fn print_at_once(name: &str, output: &Output) -> (bool, String) {
+    let mut out = stdout().lock();
+    // If nothing takes the output, the tests go on and the exit code tells.
+    let _ = writeln!(out, "-- {name}");
+    let _ = out.write_all(&output.stdout);
+    let _ = out.write_all(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success(), text)
+}
+
+fn run_and_print(name: &str, command: &mut Command) -> io::Result<(bool, String)> {
+    println!("-- {name}");
+    let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .inspect_err(|e| eprintln!("can't run {}: {e}", program.name))
-        .ok()?;
-    let (out, err) = (child.stdout.take()?, child.stderr.take()?);
-    let errors = thread::spawn(move || print_and_keep(err, stderr()));
-    let out = print_and_keep(out, stdout());
-    errors.join().ok()?;
-    Some((child.wait().ok()?.success(), out))
+        .spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let errors = thread::spawn(move || err.map(|err| print_and_keep(err, stderr())));
+    let out = out.map(|out| print_and_keep(out, stdout()));
+    let _ = errors.join();
+    Ok((child.wait()?.success(), out.unwrap_or_default()))
 }
 
 fn print_and_keep(from: impl Read, mut to: impl Write) -> String {

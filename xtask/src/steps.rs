@@ -154,7 +154,7 @@ fn features() -> bool {
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.
 fn giant() -> bool {
     let tests = ["mbuma", "giant", "epair", "net", "netisr_threads", "unix"];
-    programs::run("mbuma", &tests, &[("MBUMA_GIANT", "1")])
+    retest::run_package("mbuma", &tests, &[("MBUMA_GIANT", "1")])
 }
 
 /// Every interleaving of hand-off protocols.
@@ -204,7 +204,7 @@ fn under(checker: &str, tests: &[&str]) -> bool {
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks
 /// that cost.
 fn uma() -> bool {
-    programs::run("uma", &[], &[("UMA_PERCPU", "locked")])
+    retest::run_package("uma", &[], &[("UMA_PERCPU", "locked")])
         && cargo("test -q -p mbuma-uma --features invariants", &[])
         && cargo(
             "test -q -p mbuma-mbuf --features invariants --lib --test fail",

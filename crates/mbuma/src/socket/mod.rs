@@ -50,4 +50,4 @@ pub use tls_stream::{TlsAbout, TlsConnection, TlsStream};
 pub use udp::{BindError, Datagram, RecvError, SendError, UdpError, UdpSocket};
 
 pub use crate::error::SocketError;
-pub use crate::tcp::TcpInfo;
+pub use crate::tcp::{RecoveryPhase, TcpInfo};

@@ -6,6 +6,7 @@ use crate::config::TcpConfig;
 use crate::tcp::State;
 use crate::tcp::pace;
 use crate::tcp::pcb::Tcb;
+use crate::tcp::recovery::RecoveryPhase;
 
 /// Figures of one connection. Amounts are bytes.
 #[doc(alias = "TCP_INFO")]
@@ -15,6 +16,9 @@ pub struct TcpInfo {
     pub state: State,
     /// Payload bytes a segment.
     pub mss: u32,
+    /// The maximum segment size that this end announces (RFC 9293 3.7.1).
+    #[doc(alias = "tcpi_advmss")]
+    pub announced_mss: u32,
     /// Smoothed round trip, once there was a sample (RFC 6298).
     #[doc(alias = "SRTT")]
     pub rtt: Option<Duration>,
@@ -57,6 +61,12 @@ pub struct TcpInfo {
     pub reordering: bool,
     /// Whether losses are being repaired.
     pub in_recovery: bool,
+    /// Which repair is under way, after acknowledgements (RFC 5681 3.2) or a timeout (RFC 5681 3.1), or that the window
+    /// is being reduced because of marks (RFC 3168 6.1.2).
+    #[doc(alias = "tcpi_ca_state")]
+    pub recovery_phase: RecoveryPhase,
+    /// Duplicate acknowledgements in a row (RFC 5681 2), counted without SACK.
+    pub duplicate_acks: u8,
     /// Both ends support ECN (RFC 3168); during the handshake, this end wants it.
     #[doc(alias = "TCPI_OPT_ECN")]
     pub ecn: bool,
@@ -89,6 +99,7 @@ impl TcpInfo {
         Self {
             state: t.conn.state,
             mss: s.mss,
+            announced_mss: t.recv.mss.min(65_535),
             rtt: s.rtt.smoothed(),
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
             min_rtt: s.reordering.min_rtt.get().map(Duration::from_nanos),
@@ -107,6 +118,8 @@ impl TcpInfo {
             pacing_rate: pace::rate(t, config),
             reordering: s.reordering.seen,
             in_recovery: s.recovery.phase().is_repair(),
+            recovery_phase: s.recovery.phase(),
+            duplicate_acks: s.recovery.dup_acks(),
             ecn: t.conn.ecn.is_on(),
             ecn_accurate: accurate.is_some(),
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),

@@ -93,6 +93,7 @@ mod wheels;
 pub use histograms::TcpHistogram;
 pub use info::TcpInfo;
 pub use pcb::State;
+pub use recovery::RecoveryPhase;
 pub use user_options::TcpSocketOptions;
 
 /// TCP's part of a stack.

@@ -43,8 +43,9 @@ use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
 use blocks::Blocks;
 use delivery::{Delivery, PriorFlight};
+pub(crate) use state::Recovery;
+pub use state::RecoveryPhase;
 use state::{Episode, Frto};
-pub(crate) use state::{Recovery, RecoveryPhase};
 
 /// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
 const DUPLICATES: u8 = 3;

@@ -5,10 +5,12 @@ use std::ops::Range;
 use kern::Time;
 use wire::SeqNum;
 
-/// The phase of recovery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecoveryPhase {
-    /// Nothing is.
+/// The phase of a connection's loss recovery.
+#[doc(alias = "tcpi_ca_state")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecoveryPhase {
+    /// No loss is repaired, and the window is not being reduced.
+    #[default]
     Open,
     /// Acknowledgements indicated a loss.
     Fast,
@@ -114,6 +116,10 @@ impl Recovery {
     pub(crate) fn keeps_timer(&self) -> bool {
         let partial_acks = self.episode.as_ref().map_or(0, |e| e.partial_acks);
         self.phase == RecoveryPhase::Fast && partial_acks > 1
+    }
+
+    pub(crate) fn dup_acks(&self) -> u8 {
+        self.dup_acks
     }
 
     pub(crate) fn phase(&self) -> RecoveryPhase {

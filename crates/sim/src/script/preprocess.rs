@@ -1,6 +1,7 @@
 //! `#define`, `#ifdef`, `#ifndef`, `#else`, `#endif`: which lines of a script count.
 //!
-//! A line that does not count becomes an empty one, so that line numbers stay.
+//! A line that does not count becomes an empty one, so that line numbers stay. A `#` inside of `%{ ... }%`, of a command in
+//! backquotes or of a `/* ... */` begins no directive.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +27,18 @@ pub(super) fn lines_that_count(
     let mut names = defines.clone();
     let mut open: Vec<Branch> = Vec::new();
     let mut out = String::with_capacity(text.len());
+    let mut block = None;
     for (i, line) in text.lines().enumerate() {
         let at = Line(u32::try_from(i + 1).unwrap_or(u32::MAX));
         let counts = open.last().is_none_or(|b| b.outer && b.taken);
-        match directive(line) {
+        let first = match block {
+            None => directive(line),
+            Some(_) => None,
+        };
+        if first.is_none() {
+            block = block_behind(line, block);
+        }
+        match first {
             Some((word, rest)) => obey(at, word, rest, counts, &mut names, &mut open)?,
             None if counts => out.push_str(line),
             None => {}
@@ -40,6 +49,34 @@ pub(super) fn lines_that_count(
         Some(branch) => Err(SyntaxError::new(branch.opened, "this #ifdef has no #endif")),
         None => Ok(out),
     }
+}
+
+/// A part of a script that may be longer than a line: how it ends.
+type BlockEnd = &'static str;
+
+/// How the block ends that is open behind the line, if one is: `open` was so before it.
+fn block_behind(line: &str, mut open: Option<BlockEnd>) -> Option<BlockEnd> {
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let begins = |sign: &str| rest.starts_with(sign);
+        let mut len = c.len_utf8();
+        match open {
+            // A backslash takes the next character as it is, but not in Python.
+            Some("`" | "\"") if c == '\\' => {
+                len += rest[len..].chars().next().map_or(0, char::len_utf8);
+            }
+            Some(end) if begins(end) => (open, len) = (None, end.len()),
+            Some(_) => {}
+            None if begins("//") || begins("#") => return None,
+            None if begins("/*") => (open, len) = (Some("*/"), 2),
+            None if begins("%{") => (open, len) = (Some("}%"), 2),
+            None if begins("`") => open = Some("`"),
+            None if begins("\"") => open = Some("\""),
+            None => {}
+        }
+        rest = &rest[len..];
+    }
+    open
 }
 
 /// The directive's name and the rest of its line. Other lines that begin with `#` are comments.
@@ -91,4 +128,32 @@ fn obey(
         _ => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(text: &str) -> String {
+        lines_that_count(text, &BTreeSet::new()).expect("a good text")
+    }
+
+    #[test]
+    fn a_comment_of_another_language_is_no_directive() {
+        // Breaks when the comments of Python or of a shell are read as directives; or when those behind them no longer are.
+        let text = "+0 %{\n# else it is 5\nassert 1 # ` \"\n}%\n`a\n# if b \\` c\n#endif`\n/* %{\n#else */\n// ` %{ \"\n\"`\"\n";
+        assert_eq!(count(text), text);
+        let tail = "#ifdef X\nhidden\n#else\nseen\n#endif\n";
+        assert_eq!(
+            count(&format!("{text}{tail}")),
+            format!("{text}\n\n\nseen\n\n")
+        );
+    }
+
+    #[test]
+    fn a_block_that_does_not_count_has_no_directives_either() {
+        // Breaks when the lines that are left out are not looked through for blocks.
+        let text = "#ifdef X\n%{\n#endif\n}%\n#endif\nseen\n";
+        assert_eq!(count(text), "\n\n\n\n\nseen\n");
+    }
 }

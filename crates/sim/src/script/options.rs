@@ -165,6 +165,15 @@ pub(super) fn parse(mut bytes: &[u8]) -> Vec<TcpOption> {
     options
 }
 
+/// AccECN's counts of ECT(0), CE and ECT(1): the order on the wire is the sender's choice (RFC 9768 3.2.3).
+fn by_mark(counts: &[u32], order_1: bool) -> [Option<u32>; 3] {
+    let mut all = std::array::from_fn(|i| counts.get(i).copied());
+    if order_1 {
+        all.reverse();
+    }
+    all
+}
+
 /// Whether the options are the expected ones: in any order and with any padding, unless `strict`.
 pub(super) fn agree(want: &[TcpOption], got: &[TcpOption], strict: bool) -> bool {
     let same = |(a, b): (&TcpOption, &TcpOption)| match (a, b) {
@@ -172,6 +181,9 @@ pub(super) fn agree(want: &[TcpOption], got: &[TcpOption], strict: bool) -> bool
             (val.is_none() || val == v) && (ecr.is_none() || ecr == e)
         }
         (TcpOption::WindowScale(None), TcpOption::WindowScale(_)) => true,
+        (TcpOption::AccEcn(want, a), TcpOption::AccEcn(got, b)) if !strict => {
+            by_mark(want, *a) == by_mark(got, *b)
+        }
         (a, b) => a == b,
     };
     let sorted = |all: &[TcpOption]| {

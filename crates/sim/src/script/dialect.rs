@@ -57,6 +57,13 @@ impl Dialect {
             ("POLLRDHUP", Self::Bsd) => 0x4000,
             ("EPOLLONESHOT", _) => 1 << 30,
             ("EPOLLET", _) => 1 << 31,
+            ("MSG_OOB", _) => 0x1,
+            ("MSG_TRUNC", Self::Linux) => 0x20,
+            ("MSG_TRUNC", Self::Bsd) => 0x10,
+            ("MSG_CTRUNC", Self::Linux) => 0x8,
+            ("MSG_CTRUNC", Self::Bsd) => 0x20,
+            ("MSG_EOR", Self::Linux) => 0x80,
+            ("MSG_EOR", Self::Bsd) => 0x8,
             ("INADDR_ANY", _) => 0,
             _ => return None,
         })

@@ -16,26 +16,36 @@ pub(super) enum Meeting {
     Differs(Vec<String>),
 }
 
-/// Compares a packet with an expectation. `segment` is the packet in the script's numbers; of a SYN that begins a
-/// connection (`begins`), the script chooses the number.
+/// The differences that do not count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leeway {
+    /// The number of a SYN that begins a connection: the script chooses it.
+    pub(super) number: bool,
+    /// A missing PSH of a segment with data. Linux sets it on each large segment that it cuts into those of the wire;
+    /// RFC 9293 3.9.1.2 (MUST-61) asks for it only where no more data waits.
+    pub(super) push: bool,
+    /// Order and padding of options (RFC 9293 3.2).
+    pub(super) order: bool,
+}
+
+/// Compares a packet with an expectation. `segment` is the packet in the script's numbers.
 pub(super) fn compare(
     want: &PacketSpec,
     got: &SeenPacket,
     segment: Option<&TcpSpec>,
-    begins: bool,
-    strict: bool,
+    leeway: Leeway,
 ) -> Meeting {
     let mut wrong = ip(want.ip, got);
     match (&want.body, &got.body, segment) {
         (Body::Tcp(want), SeenBody::Tcp(_), Some(got)) => {
             if let Some(rest) = part(want, got) {
                 wrong.extend(acknowledges(want, got));
-                wrong.extend(options(want, got, strict));
+                wrong.extend(options(want, got, leeway));
                 if wrong.is_empty() {
                     return Meeting::Part(rest);
                 }
             }
-            wrong.extend(tcp(want, got, begins, strict));
+            wrong.extend(tcp(want, got, leeway));
         }
         (Body::Udp(len), SeenBody::Udp { data, .. }, _) => {
             if *len != data.len() {
@@ -99,13 +109,17 @@ fn acknowledges(want: &TcpSpec, got: &TcpSpec) -> Vec<String> {
     wrong
 }
 
-fn tcp(want: &TcpSpec, got: &TcpSpec, begins: bool, strict: bool) -> Vec<String> {
+fn tcp(want: &TcpSpec, got: &TcpSpec, leeway: Leeway) -> Vec<String> {
     let mut wrong = Vec::new();
-    if want.flags != got.flags {
+    let pushed = match leeway.push && got.len > 0 {
+        true => got.flags | want.flags & super::flow::PSH,
+        false => got.flags,
+    };
+    if want.flags != pushed {
         let (want, got) = (show::flags(want.flags), show::flags(got.flags));
         wrong.push(format!("flags {got}, not {want}"));
     }
-    if want.seq != got.seq && !begins {
+    if want.seq != got.seq && !leeway.number {
         wrong.push(format!("seq {}, not {}", got.seq, want.seq));
     }
     if want.len != got.len {
@@ -116,17 +130,17 @@ fn tcp(want: &TcpSpec, got: &TcpSpec, begins: bool, strict: bool) -> Vec<String>
         let got = got.urg.map_or("none".to_owned(), |n| n.to_string());
         wrong.push(format!("the urgent pointer is {got}"));
     }
-    wrong.extend(options(want, got, strict));
+    wrong.extend(options(want, got, leeway));
     wrong
 }
 
-fn options(want: &TcpSpec, got: &TcpSpec, strict: bool) -> Option<String> {
+fn options(want: &TcpSpec, got: &TcpSpec, leeway: Leeway) -> Option<String> {
     let (OptionsSpec::These(want), OptionsSpec::These(got)) = (&want.options, &got.options) else {
         return None;
     };
     // The value of a timestamp is the runner's to check: it knows the clock.
     let want: Vec<TcpOption> = want.iter().map(without_value).collect();
-    (!agree(&want, got, strict)).then(|| "the options differ".to_owned())
+    (!agree(&want, got, !leeway.order)).then(|| "the options differ".to_owned())
 }
 
 fn without_value(option: &TcpOption) -> TcpOption {

@@ -36,6 +36,10 @@ pub(super) struct ScriptFlow {
     learns: bool,
     /// Timestamps of the stack: the script's and the wire's.
     timestamps: Vec<(u32, u32)>,
+    /// Bytes that the program wrote.
+    pub(super) written: u64,
+    /// Bytes that the stack sent at least once.
+    sent: u64,
 }
 
 impl ScriptFlow {
@@ -48,6 +52,8 @@ impl ScriptFlow {
             newer_remote_isn: None,
             learns: true,
             timestamps: Vec::new(),
+            written: 0,
+            sent: 0,
         }
     }
 
@@ -113,6 +119,7 @@ impl ScriptFlow {
         if is_syn && std::mem::take(&mut self.learns) {
             self.local_isn = Some(seen.seq);
             self.timestamps.clear();
+            self.sent = 0;
         }
         if is_syn && let Some(newer) = self.newer_remote_isn.take() {
             self.remote_isn = Some(newer);
@@ -139,15 +146,27 @@ impl ScriptFlow {
                 _ => {}
             }
         }
+        let seq = seen.seq.wrapping_sub(local);
+        let len = seen.data.len() as u32;
+        // A keepalive probe may carry a byte from before the stream.
+        let offset = stream_offset(seen.flags, seq);
+        if len > 0 && offset <= u64::from(u32::MAX >> 1) {
+            self.sent = self.sent.max(offset + u64::from(len));
+        }
         TcpSpec {
             flags: seen.flags,
-            seq: seen.seq.wrapping_sub(local),
-            len: seen.data.len() as u32,
+            seq,
+            len,
             ack: (seen.flags & ACK != 0).then(|| seen.ack.wrapping_sub(remote)),
             win: Some(seen.win),
             urg: (seen.flags & URG != 0).then_some(seen.urg),
             options: OptionsSpec::These(options),
         }
+    }
+
+    /// Whether the program wrote more than the stack has sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.sent < self.written
     }
 
     /// The next SYN that the stack sends begins a connection.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mbuma::socket::{RecoveryPhase, TcpInfo};
 use mbuma::{State, TcpStream};
 
 use super::calls::Problem;
@@ -22,6 +23,8 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
     Some(match name.strip_prefix("tcpi_")? {
         "state" => state(info.state, dialect),
         "snd_mss" => i64::from(info.mss),
+        "advmss" => i64::from(info.announced_mss),
+        "ca_state" => congestion_state(&info),
         "rtt" => info.rtt.map_or(0, micros),
         "rttvar" => micros(info.rtt_variance),
         "min_rtt" | "rttmin" => info.min_rtt.map_or(0, micros),
@@ -39,6 +42,18 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })
+}
+
+/// The number of `tcpi_ca_state` (Linux, `enum tcp_ca_state`): 0 open, 1 disorder, 2 a window that is reduced, 3
+/// recovery, 4 after a timeout.
+fn congestion_state(info: &TcpInfo) -> i64 {
+    let is_disordered = info.sacked > 0 || info.lost > 0 || info.duplicate_acks > 0;
+    match info.recovery_phase {
+        RecoveryPhase::Open => i64::from(is_disordered),
+        RecoveryPhase::Marked => 2,
+        RecoveryPhase::Fast => 3,
+        RecoveryPhase::Loss => 4,
+    }
 }
 
 /// The number of a state in `tcpi_state`.

@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Text up to the same quote; a backslash takes the next character as it is.
+    /// Text up to the same quote; a backslash takes the next character as it is, and joins a line with the next one.
     fn quoted(&mut self, quote: char) -> Result<String, SyntaxError> {
         let mut chars = self.rest().char_indices().skip(1);
         let mut content = String::new();
@@ -195,7 +195,10 @@ impl<'a> Lexer<'a> {
                     self.take(i + 1);
                     return Ok(content);
                 }
-                '\\' => content.extend(chars.next().map(|(_, c)| c)),
+                '\\' => match chars.next() {
+                    Some((_, '\n')) => content.push(' '),
+                    next => content.extend(next.map(|(_, c)| c)),
+                },
                 c => content.push(c),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text -> preprocess -> lexer -> parser -> syntax      what a script says
-//!   settings                                             what it sets: tolerance, addresses, sysctls
+//!   settings, command, sysctl                            what it sets: addresses, tolerance, tunables
 //!   run        events in their order, time between them
 //!     calls      what a program does                     expect   what the stack must send
 //!     flow       the script's numbers and the wire's     packet   bytes
@@ -35,9 +35,11 @@ use crate::Pattern;
 
 mod asserts;
 mod calls;
+mod command;
 mod dialect;
 mod expect;
 mod flow;
+mod header_field;
 mod host;
 mod icmp;
 mod info;
@@ -52,6 +54,7 @@ mod settings;
 mod show;
 mod states;
 mod syntax;
+mod sysctl;
 
 pub use dialect::Dialect;
 pub use lexer::SyntaxError;

@@ -6,7 +6,7 @@
 //! when    := time | '+' time | time '~' time | '+' time '~' ['+'] time | '*' ; call: when '...' ['+'] time
 //! ```
 //!
-//! `call` parses calls, `segment` packets. Invariants: no input panics, and nesting is bounded.
+//! `call` parses calls, `segment` packets, `change` changes to their bytes. Invariants: no input panics, and nesting is bounded.
 //! Source: the language of packetdrill (USENIX ATC 2013) in both its dialects, Linux's and FreeBSD's.
 
 use std::collections::BTreeSet;
@@ -16,6 +16,7 @@ use super::preprocess::lines_that_count;
 use super::syntax::{Action, Line, Micros, ScriptEvent, Setting, When};
 
 mod call;
+mod change;
 mod segment;
 
 /// The settings and the events of a script.
@@ -141,6 +142,10 @@ impl Parser<'_> {
                 self.at += 1;
                 Action::Code(code)
             }
+            Token::Sign('<' | '>') if self.is_encapsulated() => {
+                self.skip_line();
+                Action::Lacks("encap".into())
+            }
             Token::Sign('<') => {
                 self.at += 1;
                 Action::Inject(self.packet()?)
@@ -161,6 +166,19 @@ impl Parser<'_> {
             until,
             action,
         })
+    }
+
+    /// Whether a packet lies in another one.
+    fn is_encapsulated(&self) -> bool {
+        matches!(self.peek_at(1), Token::Word(word) if word == "encap")
+    }
+
+    /// Goes over all that is left of the line.
+    fn skip_line(&mut self) {
+        let line = self.line();
+        while *self.peek() != Token::End && self.line() == line {
+            self.at += 1;
+        }
     }
 
     /// The time of an event, and until when it blocks. An event without a time follows the one before at once.

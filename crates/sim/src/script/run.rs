@@ -11,18 +11,22 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::net::SocketAddrV4;
 
-use super::calls::{Attempt, CallOutcome, Problem, Progress, Sockets, Subject};
-use super::dialect::{Dialect, same_errno};
+use super::asserts::Variables;
+use super::calls::{Sockets, Subject};
+use super::dialect::Dialect;
 use super::flow::{SYN, ScriptFlow, stream_offset};
 use super::host::Host;
 use super::packet::{SeenBody, SeenPacket};
 use super::report::{Failure, ScriptReport, ScriptVerdict};
-use super::settings::{self, Settings};
-use super::syntax::{Action, Call, Expr, Line, Micros, ScriptEvent, TcpSpec, When};
-use super::{FROM_STACK, Script, asserts, info, show, states};
+use super::settings::Settings;
+use super::syntax::{Action, Line, Micros, ScriptEvent, TcpSpec, When};
+use super::{FROM_STACK, Script, asserts, command, info, show, states, sysctl};
 
+mod call;
 mod meet;
 mod send;
+
+use call::Blocked;
 
 /// The first port of connections that scripts begin.
 const FIRST_REMOTE_PORT: u16 = 34_567;
@@ -57,15 +61,8 @@ struct SentPacket {
     flow: Option<usize>,
     /// It is a SYN that begins a connection.
     begins: bool,
-}
-
-/// A call that blocks.
-struct Blocked {
-    line: Line,
-    call: Call,
-    progress: Progress,
-    /// When it must end.
-    until: Micros,
+    /// The socket has bytes that were never sent when the segment leaves.
+    more_waits: bool,
 }
 
 struct Runner<'a> {
@@ -82,6 +79,8 @@ struct Runner<'a> {
     next_port: u16,
     sent: VecDeque<SentPacket>,
     blocked: Vec<Blocked>,
+    /// The variables of its Python.
+    variables: Variables,
     /// The script's time of the first event.
     base: Micros,
     /// The time that relative ones count from.
@@ -151,17 +150,20 @@ impl<'a> Runner<'a> {
         let (addresses, mtu) = (settings.addresses, settings.mtu);
         let mut tunables = mbuma::TcpConfig::default();
         let family = settings.family;
+        let dialect = settings.dialect.unwrap_or(script.dialect);
         let host = Host::new(addresses.local, addresses.gateway, mtu, family, |config| {
             // Scripts expect a window at once, as kernels send it that leave pacing to a queue of the device.
             config.tcp.pacing = false;
-            for (line, command) in first_commands(script) {
-                if !states::is_assertion(command) {
-                    notes.extend(settings::command(line, command, config));
+            if dialect == Dialect::Linux {
+                sysctl::set_linux_defaults(&mut config.tcp);
+            }
+            for (line, text) in first_commands(script) {
+                if !states::is_assertion(text) {
+                    notes.extend(command::apply(line, text, &mut config.tcp));
                 }
             }
             tunables = config.tcp.clone();
         });
-        let dialect = settings.dialect.unwrap_or(script.dialect);
         let sockets = Sockets::new(host.stack().clone(), tunables, &settings, dialect);
         let local = SocketAddrV4::new(addresses.local, settings.bind_port);
         let remote = SocketAddrV4::new(addresses.remote, FIRST_REMOTE_PORT);
@@ -176,6 +178,7 @@ impl<'a> Runner<'a> {
             next_port: FIRST_REMOTE_PORT + 1,
             sent: VecDeque::new(),
             blocked: Vec::new(),
+            variables: Variables::new(),
             base: 0,
             last: 0,
             line: Line(1),
@@ -234,6 +237,9 @@ impl<'a> Runner<'a> {
             Action::Expect(packet) => self.expect(packet, from, to, is_wildcard)?,
             Action::Command(command) => self.command(command, applied)?,
             Action::Code(code) => self.code(code)?,
+            Action::Lacks(feature) => {
+                return Err(Stop::Unsupported(self.line, feature.clone()));
+            }
         }
         self.last = match event.when {
             When::Absolute(_) | When::Relative(_) => from,
@@ -283,6 +289,7 @@ impl<'a> Runner<'a> {
 
     /// Takes the packets that the stack sent.
     fn collect(&mut self) -> Result<(), Stop> {
+        self.count_written();
         for (at, packet) in self.host.take_sent() {
             let seen = packet.and_then(|packet| Ok((SeenPacket::parse(&packet)?, packet)));
             let (seen, packet) = seen.map_err(|why| {
@@ -300,10 +307,12 @@ impl<'a> Runner<'a> {
                 segment: None,
                 flow,
                 begins: false,
+                more_waits: false,
             };
             if let (SeenBody::Tcp(tcp), Some(flow)) = (&sent.seen.body, flow) {
                 sent.begins = tcp.flags & SYN != 0 && self.flows[flow].begins();
                 sent.segment = Some(self.flows[flow].outgoing(tcp));
+                sent.more_waits = self.flows[flow].has_unsent();
             }
             let text = show::seen(&sent.seen, sent.segment.as_ref());
             self.trace.push(format!("{} > {text}", self.clock(at)));
@@ -314,6 +323,14 @@ impl<'a> Runner<'a> {
             self.sent.push_back(sent);
         }
         Ok(())
+    }
+
+    /// Tells the connections how much their programs wrote.
+    fn count_written(&mut self) {
+        for flow in &mut self.flows {
+            let written = self.sockets.written(flow.local.port(), flow.remote.port());
+            flow.written = written.unwrap_or(flow.written);
+        }
     }
 
     /// The connection of a packet that the stack sent. It may be the first packet of a connection whose port the stack
@@ -355,58 +372,6 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn call(&mut self, call: &Call, until: Option<Micros>) -> Result<(), Stop> {
-        let mut progress = Progress::default();
-        self.note(&call.to_string());
-        let attempt = self.sockets.attempt(call, &mut progress);
-        let attempt = attempt.map_err(|problem| self.problem(self.line, problem))?;
-        self.follow_subject();
-        match (attempt, until) {
-            (Attempt::Done(outcome), Some(until))
-                if until > self.host.now() + self.settings.tolerance =>
-            {
-                let got = returned(&outcome);
-                let wanted = format!("it blocks until {}", self.clock(until));
-                Err(Stop::failed(
-                    self.line,
-                    "the call did not block",
-                    wanted,
-                    got,
-                ))
-            }
-            (Attempt::Done(outcome), _) => self.is_outcome(self.line, call, &outcome),
-            (Attempt::Blocks, None) => {
-                let wanted = wanted(call);
-                Err(Stop::failed(
-                    self.line,
-                    "the call blocks",
-                    wanted,
-                    "no end".into(),
-                ))
-            }
-            (Attempt::Blocks, Some(until)) => {
-                self.blocked.push(Blocked {
-                    line: self.line,
-                    call: call.clone(),
-                    progress,
-                    until,
-                });
-                Ok(())
-            }
-        }?;
-        // The packets that the call causes are sent now.
-        let now = self.host.now();
-        self.step(now).map(|_| ())
-    }
-
-    fn problem(&self, line: Line, problem: Problem) -> Stop {
-        match problem {
-            Problem::Wrong(message) | Problem::Unsupported(message) => {
-                Stop::Unsupported(line, message)
-            }
-        }
-    }
-
     /// Updates which connection packets belong to after a call.
     fn follow_subject(&mut self) {
         let remote_ip = self.settings.addresses.remote;
@@ -442,74 +407,6 @@ impl<'a> Runner<'a> {
         self.listens = false;
     }
 
-    /// Attempts the calls that block, and sees that they end when they must.
-    fn try_blocked(&mut self) -> Result<(), Stop> {
-        let now = self.host.now();
-        for mut blocked in std::mem::take(&mut self.blocked) {
-            let attempt = self.sockets.attempt(&blocked.call, &mut blocked.progress);
-            match attempt.map_err(|problem| self.problem(blocked.line, problem))? {
-                Attempt::Blocks if now > blocked.until + self.settings.tolerance => {
-                    let until = format!("it ends at {}", self.clock(blocked.until));
-                    let message = "the call blocks for too long";
-                    return Err(Stop::failed(blocked.line, message, until, "no end".into()));
-                }
-                Attempt::Blocks => self.blocked.push(blocked),
-                Attempt::Done(outcome) => {
-                    self.follow_subject();
-                    self.has_ended(&blocked, &outcome)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn has_ended(&mut self, blocked: &Blocked, outcome: &CallOutcome) -> Result<(), Stop> {
-        let now = self.host.now();
-        self.note(&format!("{} ends", blocked.call));
-        if (now - blocked.until).abs() > self.settings.tolerance {
-            let (until, got) = (self.clock(blocked.until), self.clock(now));
-            let message = "the call ended at another time";
-            return Err(Stop::failed(blocked.line, message, until, got));
-        }
-        self.is_outcome(blocked.line, &blocked.call, outcome)
-    }
-
-    fn wait_for_blocked(&mut self) -> Result<(), Stop> {
-        while let Some(until) = self.blocked.iter().map(|b| b.until).max() {
-            self.advance(until + self.settings.tolerance + 1)?;
-            self.try_blocked()?;
-        }
-        Ok(())
-    }
-
-    /// Checks the call's value, error and results against the script.
-    fn is_outcome(&mut self, line: Line, call: &Call, outcome: &CallOutcome) -> Result<(), Stop> {
-        let value_fits = match &call.returns {
-            Expr::Any => true,
-            Expr::Int(n) => *n == outcome.value,
-            Expr::Name(name) => self.dialect.constant(name) == Some(outcome.value),
-            _ => false,
-        };
-        let errno_fits = match (&call.errno, outcome.errno) {
-            (Some(want), Some(got)) => same_errno(want, got),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        if value_fits && errno_fits && outcome.wrong.is_empty() {
-            return Ok(());
-        }
-        let message = match outcome.wrong.is_empty() {
-            true => format!("{} returned something else", call.name),
-            false => format!("{}: {}", call.name, outcome.wrong.join("; ")),
-        };
-        Err(Stop::failed(
-            line,
-            &message,
-            wanted(call),
-            returned(outcome),
-        ))
-    }
-
     fn command(&mut self, command: &str, applied: bool) -> Result<(), Stop> {
         self.note(&format!("`{}`", command.trim()));
         if states::is_assertion(command) {
@@ -542,7 +439,7 @@ impl<'a> Runner<'a> {
             let found = found.or_else(|| info::figure(stream?, name, dialect));
             found.map(|n| n as f64)
         };
-        match asserts::check(code, &figure) {
+        match asserts::check(code, &figure, &mut self.variables) {
             Ok(()) => Ok(()),
             Err(asserts::AssertError::Unknown(what)) => Err(Stop::Unsupported(self.line, what)),
             Err(asserts::AssertError::False(text, values)) => Err(Stop::failed(
@@ -552,21 +449,5 @@ impl<'a> Runner<'a> {
                 values,
             )),
         }
-    }
-}
-
-/// The expected result of a call.
-fn wanted(call: &Call) -> String {
-    match &call.errno {
-        Some(errno) => format!("{} {errno}", call.returns),
-        None => call.returns.to_string(),
-    }
-}
-
-/// The actual result of a call.
-fn returned(outcome: &CallOutcome) -> String {
-    match outcome.errno {
-        Some(errno) => format!("{} {errno}", outcome.value),
-        None => outcome.value.to_string(),
     }
 }

@@ -79,9 +79,13 @@ impl fmt::Display for PacketSpec {
             write!(f, "{src} > {dst} ")?;
         }
         match &self.body {
-            Body::Tcp(tcp) => write!(f, "{tcp}"),
-            Body::Udp(len) => write!(f, "udp ({len})"),
-            Body::Icmp(icmp) => f.write_str(&icmp::name(icmp.kind)),
+            Body::Tcp(tcp) => write!(f, "{tcp}")?,
+            Body::Udp(len) => write!(f, "udp ({len})")?,
+            Body::Icmp(icmp) => f.write_str(&icmp::name(icmp.kind))?,
+        }
+        match self.changes.is_empty() {
+            true => Ok(()),
+            false => f.write_str(" {...}"),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use super::header_field::HeaderField;
 use super::options::OptionsSpec;
 
 /// A place in a script: its line, counted from 1.
@@ -62,6 +63,8 @@ pub(super) enum Action {
     Command(String),
     /// `%{ ... }%`: assertions in Python.
     Code(String),
+    /// An event that needs a feature which the runner lacks: its name.
+    Lacks(String),
 }
 
 /// A call and its expected outcome.
@@ -155,6 +158,22 @@ pub(super) struct PacketSpec {
     pub(super) ports: Option<(u16, u16)>,
     /// The payload.
     pub(super) body: Body,
+    /// The changes to its bytes.
+    pub(super) changes: Vec<PacketChange>,
+}
+
+/// A change to the bytes of a packet, which makes it one that no sender would send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PacketChange {
+    /// `rep header field value`: the field has this value.
+    Replace {
+        /// The field's place.
+        field: HeaderField,
+        /// Its value.
+        value: u32,
+    },
+    /// Another one, as it is written.
+    Other(String),
 }
 
 /// A script's description of an IP header.

@@ -12,7 +12,7 @@ use mbuma::{SocketError, State, TcpStream};
 
 use super::{
     Attempt, CallOutcome, CallResult, Descriptor, Object, Problem, Progress, Sockets, Subject,
-    args, errno,
+    args, errno, message,
 };
 use crate::script::dialect::Dialect;
 use crate::script::syntax::Expr;
@@ -70,6 +70,9 @@ impl Sockets {
             "readv" | "writev" => request.len = args::iov_len(args.get(1))?,
             "recvmsg" | "sendmsg" => {
                 let message = args::structure(args.get(1), "a message")?;
+                if call == "sendmsg" {
+                    message::sends_no_control(message)?;
+                }
                 request.len = args::iov_len(args::field(message, "msg_iov"))?;
                 if let Some(to) = args::field(message, "msg_name")
                     && *to != Expr::Any
@@ -104,11 +107,21 @@ impl Sockets {
         };
         let result = match &d.object {
             Object::Stream(_) => d.receive_stream(&request),
-            Object::Datagrams(..) => return Ok(d.receive_datagram(&request)),
+            Object::Datagrams(..) => {
+                let message = if call == "recvmsg" { args.get(1) } else { None };
+                return d.receive_datagram(&request, message, dialect);
+            }
             _ => return fails("ENOTCONN"),
         };
         let mut outcome = match result {
-            Ok(outcome) => outcome,
+            Ok(mut outcome) => {
+                if call == "recvmsg" {
+                    outcome
+                        .wrong
+                        .extend(d.message_differs(args.get(1), dialect)?);
+                }
+                outcome
+            }
             Err(SocketError::WouldBlock) if d.nonblocking || request.dont_wait => {
                 return fails("EAGAIN");
             }
@@ -140,7 +153,13 @@ impl Sockets {
             return fails("EBADF");
         };
         match &d.object {
-            Object::Stream(_) => Ok(d.transmit_stream(&request, progress, dialect)),
+            Object::Stream(_) => {
+                let attempt = d.transmit_stream(&request, progress, dialect);
+                if progress.written < request.len {
+                    self.has_filled(args::int(args.first(), "a descriptor")?);
+                }
+                Ok(attempt)
+            }
             Object::FreshDatagrams => {
                 let any = SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0);
                 match stack.udp_bind(family.socket_addr(any)) {
@@ -231,21 +250,32 @@ impl Descriptor {
         Ok(outcome)
     }
 
-    fn receive_datagram(&mut self, request: &Request) -> Attempt {
+    fn receive_datagram(
+        &mut self,
+        request: &Request,
+        message: Option<&Expr>,
+        dialect: Dialect,
+    ) -> CallResult {
         let Object::Datagrams(socket, _) = &self.object else {
-            return CallOutcome::fails("EBADF").into();
+            return fails("EBADF");
         };
         if request.peek {
-            return CallOutcome::fails("EOPNOTSUPP").into();
+            return fails("EOPNOTSUPP");
         }
-        match socket.recv() {
+        Ok(match socket.recv() {
             Ok(datagram) => {
-                CallOutcome::value(datagram.payload.len().min(request.len) as i64).into()
+                let len = datagram.payload.len();
+                let mut outcome = CallOutcome::value(len.min(request.len) as i64);
+                if message.is_some() {
+                    let cut = len > request.len;
+                    outcome.wrong = message::differences(message, cut, None, dialect)?;
+                }
+                outcome.into()
             }
             Err(mbuma::socket::RecvError::Icmp(_)) => CallOutcome::fails("ECONNREFUSED").into(),
             Err(_) if self.nonblocking || request.dont_wait => CallOutcome::fails("EAGAIN").into(),
             Err(_) => Attempt::Blocks,
-        }
+        })
     }
 
     /// Writes as much as goes in. A blocking call writes all of it, in as many attempts as that takes.
@@ -292,7 +322,7 @@ impl Descriptor {
     }
 }
 
-fn available(stream: &TcpStream) -> usize {
+pub(super) fn available(stream: &TcpStream) -> usize {
     stream.info().recv_queue
 }
 

@@ -7,6 +7,7 @@ use mbuma::congestion::CongestionControl;
 use mbuma::{SocketError, TcpListener, TcpSocketOptions, TcpStream, UdpSocket};
 
 use super::poll::Interest;
+use crate::script::dialect::Dialect;
 
 /// The object that is open under a number.
 pub(in crate::script) enum Object {
@@ -66,6 +67,8 @@ pub(in crate::script) struct Descriptor {
     pub(super) bound: Option<SocketAddrV4>,
     /// Values of options, as they were set; those that a connection inherits are applied when there is one.
     pub(super) options: BTreeMap<String, i64>,
+    /// Bytes of the connection's send and receive buffer.
+    pub(super) buffers: (usize, usize),
     /// TCP_CONGESTION, if it was set.
     pub(super) congestion: Option<CongestionControl>,
     /// SO_LINGER: on, and for how many seconds.
@@ -86,6 +89,7 @@ impl Descriptor {
             nonblocking: false,
             bound: None,
             options: BTreeMap::new(),
+            buffers: (0, 0),
             congestion: None,
             linger: None,
             read: 0,
@@ -93,6 +97,21 @@ impl Descriptor {
             error_was_told: false,
             is_connected: false,
         }
+    }
+
+    /// Takes note of the size of a buffer, and returns the one that the system reports: Linux doubles it, because half
+    /// of the receive buffer is for its own records (socket(7); tcp(7), `tcp_adv_win_scale`).
+    pub(super) fn set_buffer(&mut self, name: &str, given: i64, dialect: Dialect) -> i64 {
+        let reported = match dialect {
+            Dialect::Linux => given.saturating_mul(2),
+            Dialect::Bsd => given,
+        };
+        let size = |n: i64| usize::try_from(n).unwrap_or(0);
+        match name {
+            "SO_SNDBUF" => self.buffers.0 = size(reported),
+            _ => self.buffers.1 = size(given),
+        }
+        reported
     }
 
     /// The connection's error, if no call has returned it.

@@ -4,8 +4,10 @@
 //!   mod        one attempt of a call: its outcome, or that it blocks
 //!   args       arguments as values
 //!   descriptor what a number stands for
-//!   setup      socket, bind, listen, connect, accept, shutdown, close
+//!   setup      socket, bind, listen, accept, shutdown, close
+//!   connect    connect
 //!   data       everything that moves data
+//!   message    the results of recvmsg beside the data
 //!   options    getsockopt, setsockopt, fcntl, ioctl
 //!   poll       poll, epoll
 //! ```
@@ -24,8 +26,10 @@ use super::syntax::{Addresses, Call, Expr};
 use crate::family::IpFamily;
 
 mod args;
+mod connect;
 mod data;
 mod descriptor;
+mod message;
 mod options;
 mod poll;
 mod setup;
@@ -195,6 +199,19 @@ impl Sockets {
         };
         self.table.insert(fd, descriptor);
         fd
+    }
+
+    /// Bytes that the program wrote into the connection with these ports, if it still holds it.
+    pub(super) fn written(&self, local_port: u16, remote_port: u16) -> Option<u64> {
+        self.table.values().find_map(|d| match &d.object {
+            Object::Stream(stream)
+                if stream.local_addr().port() == local_port
+                    && stream.peer_addr().port() == remote_port =>
+            {
+                Some(d.written)
+            }
+            _ => None,
+        })
     }
 
     /// The connection that assertions are about.

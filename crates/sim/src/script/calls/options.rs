@@ -15,7 +15,7 @@ fn fails(errno: &'static str) -> CallResult {
 }
 
 /// Options that the runner's program may set, without an effect here: each with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 5] = [
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
     (
         "SO_REUSEADDR",
         "a port in TIME-WAIT may be listened on anyhow",
@@ -24,6 +24,10 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
     ("SO_DEBUG", "it only writes a log"),
     ("TCP_QUICKACK", "the stack decides it by itself"),
     ("SO_NOSIGPIPE", "no signal is sent"),
+    (
+        "IP_BIND_ADDRESS_NO_PORT",
+        "a bind without a port takes none before the connection",
+    ),
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
@@ -80,12 +84,18 @@ impl Sockets {
             "SO_RCVBUF",
             "SO_KEEPALIVE",
             "TCP_KEEPIDLE",
+            "TCP_INQ",
+            "IP_LOCAL_PORT_RANGE",
         ];
         let known = known.contains(&name.as_str()) || OF_CONNECTION.contains(&name.as_str());
         if !harmless && !known {
             return Problem::unsupported(format!("the socket option {name}"));
         }
-        d.options.insert(name.clone(), value);
+        let reported = match name.as_str() {
+            "SO_SNDBUF" | "SO_RCVBUF" => d.set_buffer(&name, value, dialect),
+            _ => value,
+        };
+        d.options.insert(name.clone(), reported);
         if !harmless && !d.apply(&name, value) {
             return Problem::unsupported(format!("the socket option {name}"));
         }
@@ -119,7 +129,7 @@ impl Sockets {
             },
             "TCP_MAXSEG" => match &d.object {
                 Object::Stream(stream) => OptionValue::Number(i64::from(stream.info().mss)),
-                _ => OptionValue::Number(536),
+                _ => OptionValue::Number(d.options.get(&name).copied().unwrap_or(536)),
             },
             name => match d.options.get(name).copied().or(defaults) {
                 Some(n) => OptionValue::Number(n),

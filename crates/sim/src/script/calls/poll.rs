@@ -71,6 +71,18 @@ impl Descriptor {
 }
 
 impl Sockets {
+    /// A write took less than its program gave: the descriptor is not writable any more, so the next space is an edge, also
+    /// if no call waits in between.
+    pub(super) fn has_filled(&mut self, fd: i64) {
+        for d in self.table.values_mut() {
+            if let Object::Epoll(set) = &mut d.object
+                && let Some(interest) = set.get_mut(&fd)
+            {
+                interest.told &= !OUT;
+            }
+        }
+    }
+
     /// `poll([{fd=4, events=POLLIN, revents=POLLIN}], 1, timeout)`; it blocks as long as the script says it does.
     pub(super) fn poll(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
         let Some(Expr::List(all)) = args.first() else {

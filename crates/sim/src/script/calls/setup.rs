@@ -1,10 +1,10 @@
-//! Calls that make, join and end sockets.
+//! Calls that make and end sockets, and take connections.
 
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::time::Duration;
 
 use mbuma::socket::BindError;
-use mbuma::{SocketError, State, TcpSocketOptions, TcpStream};
+use mbuma::{State, TcpSocketOptions, TcpStream};
 
 use super::descriptor::ListenSocket;
 use super::options::OF_CONNECTION;
@@ -15,7 +15,7 @@ use crate::family::IpFamily;
 use crate::script::dialect::Dialect;
 use crate::script::syntax::Expr;
 
-const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+pub(super) const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 fn done(value: i64) -> CallResult {
     Ok(CallOutcome::value(value).into())
@@ -41,6 +41,7 @@ impl Sockets {
         };
         let mut descriptor = Descriptor::new(object);
         descriptor.nonblocking = kinds.contains(&"SOCK_NONBLOCK");
+        descriptor.buffers = (self.tcp.send_buffer, self.tcp.recv_buffer);
         done(self.add(returns, descriptor))
     }
 
@@ -107,60 +108,6 @@ impl Sockets {
         done(0)
     }
 
-    pub(super) fn connect(&mut self, args: &[Expr], again: bool) -> CallResult {
-        let own = SocketAddrV4::new(self.addresses.remote, self.connect_port);
-        let peer = args::address(args.get(1), own)?;
-        let (stack, family) = (self.stack.clone(), self.family);
-        let fd = args::int(args.first(), "a descriptor")?;
-        let Some(d) = self.table.get_mut(&fd) else {
-            return fails("EBADF");
-        };
-        match &d.object {
-            Object::Fresh => {
-                let local = d.bound.unwrap_or(ANY);
-                let asked = d.asked();
-                let (from, to) = (family.socket_addr(local), family.socket_addr(peer));
-                match stack.tcp_connect_with(from, to, asked.as_ref()) {
-                    Ok(stream) => d.begin(stream),
-                    Err(error) => return fails(errno(error)),
-                }
-                self.current = Some(fd);
-                self.subject = Some(Subject::Connection {
-                    local_port: local.port(),
-                    remote_port: peer.port(),
-                });
-                match self.table.get(&fd) {
-                    Some(d) if d.nonblocking => fails("EINPROGRESS"),
-                    _ => Ok(Attempt::Blocks),
-                }
-            }
-            Object::Stream(_) => Ok(d.connecting(again)),
-            Object::FreshDatagrams | Object::Datagrams(..) => self.connect_datagrams(fd, peer),
-            _ => fails("EOPNOTSUPP"),
-        }
-    }
-
-    fn connect_datagrams(&mut self, fd: i64, peer: SocketAddrV4) -> CallResult {
-        let (stack, family) = (self.stack.clone(), self.family);
-        let Some(d) = self.table.get_mut(&fd) else {
-            return fails("EBADF");
-        };
-        if let Object::FreshDatagrams = d.object {
-            match stack.udp_bind(family.socket_addr(ANY)) {
-                Ok(socket) => d.object = Object::Datagrams(socket, None),
-                Err(error) => return fails(bind_errno(error)),
-            }
-        }
-        if let Object::Datagrams(socket, to) = &mut d.object {
-            *to = Some(peer);
-            self.subject = Some(Subject::Connection {
-                local_port: socket.local_addr().port(),
-                remote_port: peer.port(),
-            });
-        }
-        done(0)
-    }
-
     pub(super) fn accept4(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
         let nonblocking = args::flags(args.get(3))?.contains(&"SOCK_NONBLOCK");
         let attempt = self.accept(args, returns)?;
@@ -188,6 +135,7 @@ impl Sockets {
         };
         let mut child = Descriptor::new(Object::Fresh);
         child.options = d.options.clone();
+        child.buffers = d.buffers;
         child.congestion = d.congestion;
         // BSD's accept inherits the listener's mode, Linux's does not.
         child.nonblocking = d.nonblocking && dialect == Dialect::Bsd;
@@ -237,7 +185,7 @@ impl Sockets {
 
 impl Descriptor {
     /// The socket is this connection from now on, with the options that were set before.
-    fn begin(&mut self, stream: TcpStream) {
+    pub(super) fn begin(&mut self, stream: TcpStream) {
         self.object = Object::Stream(stream);
         let set = self.options.clone();
         for (name, value) in set {
@@ -261,7 +209,7 @@ impl Descriptor {
     }
 
     /// The options that were asked of the connection, if any were.
-    fn asked(&self) -> Option<TcpSocketOptions> {
+    pub(super) fn asked(&self) -> Option<TcpSocketOptions> {
         let get = |name: &str| self.options.get(name).copied();
         let positive = |name: &str| {
             get(name)
@@ -293,46 +241,17 @@ impl Descriptor {
         })
     }
 
-    /// `connect` on a connection: how far it is.
-    fn connecting(&mut self, again: bool) -> Attempt {
-        let Object::Stream(stream) = &self.object else {
-            return CallOutcome::fails("EINVAL").into();
-        };
-        let (state, error) = (stream.state(), stream.error());
-        match state {
-            State::SynSent | State::SynReceived if again || !self.nonblocking => Attempt::Blocks,
-            State::SynSent | State::SynReceived => CallOutcome::fails("EALREADY").into(),
-            State::Closed if !self.is_connected => {
-                let error = error.unwrap_or(SocketError::Closed);
-                match std::mem::replace(&mut self.error_was_told, true) {
-                    false => CallOutcome::fails(errno(error)).into(),
-                    true => CallOutcome::fails("ECONNABORTED").into(),
-                }
-            }
-            _ if again || !std::mem::replace(&mut self.is_connected, true) => {
-                self.is_connected = true;
-                CallOutcome::value(0).into()
-            }
-            _ => CallOutcome::fails("EISCONN").into(),
-        }
-    }
-
     /// Applies an option to the connection. False if the stack does not have it.
     pub(super) fn apply(&self, name: &str, value: i64) -> bool {
         let Object::Stream(stream) = &self.object else {
             self.apply_to_listener();
             return true;
         };
-        let size = |name: &str, given: i64| {
-            let set = self.options.get(name).copied().unwrap_or(given);
-            usize::try_from(set).unwrap_or(0)
-        };
         match name {
             "TCP_NODELAY" => stream.set_nodelay(value != 0),
-            "SO_SNDBUF" | "SO_RCVBUF" => {
-                let both = ("SO_SNDBUF", "SO_RCVBUF");
-                stream.set_buffers(size(both.0, 1 << 20), size(both.1, 1 << 20));
-            }
+            "SO_SNDBUF" | "SO_RCVBUF" => stream.set_buffers(self.buffers.0, self.buffers.1),
+            // The calls that read, and connect, look at these.
+            "TCP_INQ" | "IP_LOCAL_PORT_RANGE" => {}
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" => {
                 let on = self.options.get("SO_KEEPALIVE").is_some_and(|v| *v != 0);
                 let idle = self.options.get("TCP_KEEPIDLE").copied().unwrap_or(7200);
@@ -348,7 +267,7 @@ impl Descriptor {
     }
 }
 
-fn bind_errno(error: BindError) -> &'static str {
+pub(super) fn bind_errno(error: BindError) -> &'static str {
     match error {
         BindError::AddrInUse => "EADDRINUSE",
         BindError::NoFreePort => "EAGAIN",

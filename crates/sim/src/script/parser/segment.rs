@@ -1,9 +1,9 @@
 //! Packets: `[ect0] P. 1:1001(1000) ack 1 win 257 <nop,nop,TS val 1 ecr 2>`.
 //!
 //! ```text
-//! packet  := [ '[' ip | quoted ']' ] [port '>' port] (segment | udp '(' n ')' | icmp)
+//! packet  := [ '[' ip | quoted ']' ] [port '>' port] (segment | udp '(' n ')' | icmp) ['{' changes '}']
 //! segment := flags seq ':' end '(' len ')' ['ack' n] ['win' n] ['urg' n] [options]
-//! flags   := letters of F S R P U E W A, '.', or '-' for none
+//! flags   := letters of F S R P U E W A, '.', a digit for the ACE field, or '-' for none, without blanks between
 //! icmp    := 'icmp' type [code] ['mtu' n]
 //! ```
 
@@ -38,7 +38,16 @@ impl Parser<'_> {
         } else {
             Body::Tcp(self.segment()?)
         };
-        Ok(PacketSpec { ip, ports, body })
+        let changes = match self.accept('{') {
+            true => self.changes()?,
+            false => Vec::new(),
+        };
+        Ok(PacketSpec {
+            ip,
+            ports,
+            body,
+            changes,
+        })
     }
 
     /// `ecn` and the like, up to the closing bracket.
@@ -131,25 +140,30 @@ impl Parser<'_> {
         Ok(spec)
     }
 
+    /// The letters and digits up to the first blank: a digit behind the point looks like a time to the lexer.
     fn flags(&mut self) -> Result<u16, SyntaxError> {
-        let begin = self.at;
-        let mut flags = 0;
-        loop {
-            match self.peek().clone() {
-                Token::Sign('.') => flags |= 0x10,
-                Token::Sign('-') => {}
-                Token::Word(word) => {
-                    for letter in word.chars() {
-                        flags |= match flag(letter) {
-                            Some(bit) => bit,
-                            None => return self.wanted("the flags of a segment, udp or icmp"),
-                        };
-                    }
-                }
-                _ if self.at == begin => return self.wanted("the flags of a segment"),
-                _ => return Ok(flags),
+        let Some(first) = self.tokens.get(self.at).map(|placed| placed.span.clone()) else {
+            return self.wanted("the flags of a segment");
+        };
+        let mut end = first.start;
+        let mut ahead = 0;
+        while let Some(placed) = self.tokens.get(self.at + ahead)
+            && placed.span.start == end
+            && placed.token != Token::End
+        {
+            end = placed.span.end;
+            ahead += 1;
+        }
+        let text = self.text.get(first.start..end).unwrap_or_default();
+        match text
+            .chars()
+            .try_fold(0, |all, letter| Some(all | flag(letter)?))
+        {
+            Some(flags) if ahead > 0 => {
+                self.at += ahead;
+                Ok(flags)
             }
-            self.at += 1;
+            _ => self.wanted("the flags of a segment, udp or icmp"),
         }
     }
 
@@ -293,9 +307,15 @@ impl Parser<'_> {
     }
 }
 
-/// The bit of a flag; AE (RFC 9768), beside the header's byte of flags, is bit 8.
+/// The bits of a flag. AE (RFC 9768), beside the header's byte of flags, is bit 8; a digit stands for the ACE field, which
+/// is AE, CWR and ECE (RFC 9768 3.2.2).
 fn flag(letter: char) -> Option<u16> {
+    if let Some(ace) = letter.to_digit(8) {
+        return Some((ace as u16) << 6);
+    }
     Some(match letter {
+        '-' => 0,
+        '.' => 0x10,
         'F' => 0x01,
         'S' => 0x02,
         'R' => 0x04,

@@ -1,7 +1,8 @@
 //! Packets that a script expects.
 
 use super::{Runner, SentPacket, Stop};
-use crate::script::expect::{Meeting, compare};
+use crate::script::dialect::Dialect;
+use crate::script::expect::{Leeway, Meeting, compare};
 use crate::script::options::{OptionsSpec, TcpOption};
 use crate::script::packet::SeenBody;
 use crate::script::show;
@@ -16,6 +17,10 @@ impl Runner<'_> {
         to: Micros,
         is_wildcard: bool,
     ) -> Result<(), Stop> {
+        if !packet.changes.is_empty() {
+            let message = "changes to a packet that the stack sends".to_owned();
+            return Err(Stop::Unsupported(self.line, message));
+        }
         let until = to + self.settings.tolerance;
         let mut want = packet.clone();
         loop {
@@ -69,9 +74,12 @@ impl Runner<'_> {
     /// The packet is the line's, or its beginning: then returns the rest.
     fn meet(&mut self, want: &PacketSpec, sent: &SentPacket) -> Result<Option<TcpSpec>, Stop> {
         self.is_timestamp(want, sent)?;
-        let strict = self.settings.strict_options;
-        let meeting = compare(want, &sent.seen, sent.segment.as_ref(), sent.begins, strict);
-        match meeting {
+        let leeway = Leeway {
+            number: sent.begins,
+            push: sent.more_waits && self.dialect == Dialect::Linux,
+            order: !self.settings.strict_options,
+        };
+        match compare(want, &sent.seen, sent.segment.as_ref(), leeway) {
             Meeting::Whole => Ok(None),
             Meeting::Part(rest) => Ok(Some(rest)),
             Meeting::Differs(wrong) => {

@@ -3,9 +3,10 @@
 use std::net::SocketAddrV4;
 
 use super::{Runner, Stop};
+use crate::family::IpFamily;
 use crate::script::flow::{ACK, SYN, ScriptFlow, stream_offset};
 use crate::script::packet::{build_icmp, build_tcp, build_udp};
-use crate::script::syntax::{Body, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec};
+use crate::script::syntax::{Body, IcmpSpec, IpSpec, PacketChange, PacketSpec, Quoted, TcpSpec};
 use crate::script::{FROM_SCRIPT, FROM_STACK};
 
 impl Runner<'_> {
@@ -20,10 +21,34 @@ impl Runner<'_> {
             Body::Udp(len) => build_udp(packet.ip, src, dst, &vec![0; *len]),
             Body::Icmp(spec) => self.icmp(packet.ip, spec)?,
         };
+        let bytes = self.changed(packet, bytes)?;
         self.host.inject(&bytes);
         let now = self.host.now();
         while self.step(now)? {}
         Ok(())
+    }
+
+    /// The packet with the changes that the script makes to its bytes.
+    fn changed(&self, packet: &PacketSpec, mut bytes: Vec<u8>) -> Result<Vec<u8>, Stop> {
+        let is_tcp = matches!(packet.body, Body::Tcp(_));
+        for change in &packet.changes {
+            match change {
+                PacketChange::Replace { field, value }
+                    if is_tcp && (field.is_of_tcp() || self.settings.family == IpFamily::V4) =>
+                {
+                    field.set(&mut bytes, *value);
+                }
+                PacketChange::Replace { .. } => {
+                    let message = "changes are for TCP over IPv4".to_owned();
+                    return Err(Stop::Unsupported(self.line, message));
+                }
+                PacketChange::Other(text) => {
+                    let message = format!("the change `{text}` of a packet");
+                    return Err(Stop::Unsupported(self.line, message));
+                }
+            }
+        }
+        Ok(bytes)
     }
 
     /// A SYN begins a connection if a listener was made last, or if the script names other ports.

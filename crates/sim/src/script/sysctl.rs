@@ -1,0 +1,192 @@
+//! The sysctls of both systems as tunables of a stack.
+//!
+//! A sysctl is *applied*, or it is known to be the stack's own behaviour, or it is noted in the report: none is
+//! ignored in silence.
+//!
+//! Sources: Linux's `Documentation/networking/ip-sysctl.rst`; FreeBSD's tcp(4).
+
+use std::time::Duration;
+
+use mbuma::congestion::CongestionControl;
+use mbuma::{EcnMode, TcpConfig};
+
+/// The values that scripts for Linux expect: those of Google's suite (its `defaults.sh`), which are not all the
+/// kernel's.
+const OF_LINUX: [(&str, &str); 9] = [
+    ("rmem", "4096 540000 15728640"),
+    ("wmem", "4096 262144 4194304"),
+    ("timestamps", "1"),
+    ("syn_retries", "5"),
+    ("synack_retries", "5"),
+    ("sack", "1"),
+    ("congestion_control", "cubic"),
+    ("ecn", "0"),
+    ("syncookies", "1"),
+];
+
+/// Sets what scripts for Linux expect at their start; the device has a queue that does not pace.
+pub(super) fn set_linux_defaults(tcp: &mut TcpConfig) {
+    for (name, value) in OF_LINUX {
+        linux(name, value, tcp);
+    }
+    tcp.pacing = false;
+}
+
+/// The outcome of a sysctl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The stack has this tunable.
+    Applied,
+    /// The stack behaves so anyhow.
+    AsIs,
+    /// It does not.
+    Unknown,
+}
+
+/// The time of a BSD sysctl in milliseconds.
+fn ms(value: &str) -> Option<Duration> {
+    value.parse().ok().map(Duration::from_millis)
+}
+
+/// Sets one by its name, with dots or as a path below `/proc/sys`.
+pub(super) fn set(name: &str, value: &str, tcp: &mut TcpConfig) -> Effect {
+    let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
+    match name.split_once("tcp.").or(name.split_once("tcp_")) {
+        Some((prefix, name)) if prefix.ends_with("net.inet.") => bsd(name, value, tcp),
+        Some((prefix, name)) if prefix.ends_with("net.ipv4.") => linux(name, value, tcp),
+        _ => other(&name, value, tcp),
+    }
+    .unwrap_or(Effect::Unknown)
+}
+
+/// Sysctls beside TCP's: the bound of buffers; and some without an effect that a script can see.
+fn other(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
+    if name == "kern.ipc.maxsockbuf" {
+        tcp.recv_buffer_max = value.parse().ok()?;
+        return Some(Effect::Applied);
+    }
+    let idle = ["net.core.rmem_max", "net.core.wmem_max"];
+    idle.contains(&name).then_some(Effect::AsIs)
+}
+
+fn as_is(same: bool) -> Option<Effect> {
+    Some(if same { Effect::AsIs } else { Effect::Unknown })
+}
+
+fn algorithm(name: &str) -> Option<CongestionControl> {
+    match name {
+        "newreno" | "reno" => Some(CongestionControl::Reno),
+        "cubic" => Some(CongestionControl::Cubic),
+        _ => None,
+    }
+}
+
+/// `net.inet.tcp.*`; `None` for a name or a value without a meaning here.
+fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
+    match name {
+        "recvbuf_max" => tcp.recv_buffer_max = value.parse().ok()?,
+        "recvspace" => tcp.recv_buffer = value.parse().ok()?,
+        "sendspace" => tcp.send_buffer = value.parse().ok()?,
+        "rexmit_min" => tcp.rto_min = ms(value)?,
+        "delacktime" => tcp.delayed_ack = ms(value)?,
+        "msl" => tcp.msl = ms(value)?,
+        "keepidle" => tcp.keepalive_idle = ms(value)?,
+        "keepintvl" => tcp.keepalive_interval = ms(value)?,
+        "keepcnt" => tcp.keepalive_probes = value.parse().ok()?,
+        "finwait2_timeout" => tcp.fin_wait_2_timeout = ms(value)?,
+        "initcwnd_segments" => tcp.initial_window = value.parse().ok()?,
+        "syncache.rexmtlimit" => tcp.syn_ack_retransmits_max = value.parse().ok()?,
+        "sack.enable" => tcp.sack = value != "0",
+        // It stands for timestamps and window scaling both; the stack always scales its window.
+        "rfc1323" => tcp.timestamps = value != "0",
+        "ecn.enable" => {
+            tcp.ecn = match value {
+                "0" => EcnMode::Off,
+                "1" => EcnMode::Offer,
+                "2" => EcnMode::Accept,
+                "3" => EcnMode::OfferAccurate,
+                _ => return None,
+            }
+        }
+        "syncookies" => tcp.syn_cookies = value != "0",
+        "cc.algorithm" => tcp.congestion = algorithm(value)?,
+        "rexmit_initial" => return as_is(value == "1000"),
+        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" => {
+            return as_is(value == "0");
+        }
+        "icmp_may_rst" | "rfc3042" | "rfc3390" | "rfc3465" => return as_is(value == "1"),
+        // The stack has no host cache.
+        "hostcache.purgenow" => return Some(Effect::AsIs),
+        _ => return None,
+    }
+    Some(Effect::Applied)
+}
+
+/// The default and the largest of a buffer's three sizes; the first one is the least.
+fn sizes(value: &str) -> Option<(usize, usize)> {
+    let mut words = value.split_whitespace().skip(1);
+    let mut size = || words.next()?.parse().ok();
+    Some((size()?, size()?))
+}
+
+/// `net.ipv4.tcp_*`.
+fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
+    let secs = || value.parse().ok().map(Duration::from_secs);
+    match name {
+        "rmem" => (tcp.recv_buffer, tcp.recv_buffer_max) = sizes(value)?,
+        "wmem" => (tcp.send_buffer, tcp.send_buffer_max) = sizes(value)?,
+        "syn_retries" => tcp.syn_retransmits_max = value.parse().ok()?,
+        "synack_retries" => tcp.syn_ack_retransmits_max = value.parse().ok()?,
+        "retries2" => tcp.retransmits_max = value.parse().ok()?,
+        "keepalive_time" => tcp.keepalive_idle = secs()?,
+        "keepalive_intvl" => tcp.keepalive_interval = secs()?,
+        "keepalive_probes" => tcp.keepalive_probes = value.parse().ok()?,
+        "fin_timeout" => tcp.fin_wait_2_timeout = secs()?,
+        "sack" => tcp.sack = value != "0",
+        "timestamps" => tcp.timestamps = value != "0",
+        "ecn" => {
+            tcp.ecn = match value {
+                "0" => EcnMode::Off,
+                "1" => EcnMode::Offer,
+                "2" => EcnMode::Accept,
+                // 4 offers RFC 3168's and takes either, which Offer does.
+                "3" => EcnMode::OfferAccurate,
+                _ => return None,
+            }
+        }
+        "syncookies" => tcp.syn_cookies = value != "0",
+        "congestion_control" => tcp.congestion = algorithm(value)?,
+        "window_scaling" | "no_metrics_save" | "slow_start_after_idle" => {
+            return as_is(value == "1");
+        }
+        "pacing_ss_ratio" => return as_is(value == "200"),
+        "pacing_ca_ratio" => return as_is(value == "120"),
+        _ => return None,
+    }
+    Some(Effect::Applied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_has_a_default_and_a_largest_size() {
+        // Breaks when the third size is left out: the window scale of a SYN comes from it (RFC 7323 2.3).
+        let mut tcp = TcpConfig::default();
+        let name = "/proc/sys/net/ipv4/tcp_rmem";
+        assert_eq!(set(name, "4096 10000 30000", &mut tcp), Effect::Applied);
+        assert_eq!((tcp.recv_buffer, tcp.recv_buffer_max), (10_000, 30_000));
+        let short = set("net.ipv4.tcp_wmem", "4096 10000", &mut tcp);
+        assert_eq!(short, Effect::Unknown);
+    }
+
+    #[test]
+    fn all_values_for_linux_are_applied() {
+        // Breaks when a name or a value of the list is none that the stack has.
+        for (name, value) in OF_LINUX {
+            let effect = linux(name, value, &mut TcpConfig::default());
+            assert_eq!(effect, Some(Effect::Applied), "{name}");
+        }
+    }
+}

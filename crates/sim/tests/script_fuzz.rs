@@ -6,15 +6,16 @@ use proptest::prelude::*;
 use sim::script::{Script, Settings};
 
 /// Scripts that together have most of the language.
-const SEEDS: [&str; 4] = [
+const SEEDS: [&str; 5] = [
     include_str!("../scripts/handshake/rfc9293-3.5-blocking-connect.pkt"),
     include_str!("../scripts/data/posix-poll-and-epoll.pkt"),
     include_str!("../scripts/sack/rfc2018-4-three-blocks-beside-timestamps.pkt"),
+    include_str!("../scripts/data/linux-unread-bytes-with-each-message.pkt"),
     include_str!("../scripts/reset/rfc1191-5-fragmentation-needed.pkt"),
 ];
 
 /// Words that scripts are made of.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 52] = [
     "0",
     "+0",
     "+.1",
@@ -59,6 +60,14 @@ const WORDS: [&str; 44] = [
     "{a=1, b={2}}",
     "[1, {...}]",
     "\"text\"",
+    "P.5",
+    ".7",
+    "encap",
+    "{rep ipv4 version_ihl 0x35}",
+    "{rep ipv4 tot_len 5; rep tcp seq_num 1}",
+    "{mut tcp mss; ins ipv4 34 2}",
+    "%{ a = 1; a /= 0 }%",
+    "`defaults.sh; sysctl a=$((1*2+3)) # b`",
 ];
 
 fn read_and_run(text: &str) {

@@ -207,9 +207,80 @@ fn what_the_runner_does_not_know_is_never_passed_over() {
         "+0 write(4, ..., 5, MSG_NONSENSE) = 5",
         "+0 %{ assert tcpi_nonsense == 1 }%",
         "+0 socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP) = 9",
+        "+0 < encap psp spi 1 . 101:101(0) ack 1001 win 5000",
+        "+0 > encap psp spi 1 . 1001:1001(0) ack 101",
+        "+0 < . 101:101(0) ack 1001 win 5000 {mut tcp mss; ins ipv4 34 2}",
+        "+0 > . 1001:1001(0) ack 101 {rep tcp win_size 0}",
+        "+0 sendmsg(4, {msg_iov(1)=[{..., 5}], msg_control=[{cmsg_type=X}]}, 0) = 5",
     ] {
         let report = run(line, &format!("{open}\n{line}\n"));
         let unsupported = matches!(report.verdict, ScriptVerdict::Unsupported { line: 18, .. });
         assert!(unsupported, "{line}: {report}");
     }
+}
+
+/// A script for Linux: PSH, and the results of a message.
+const FOR_LINUX: &str = "\
+`defaults.sh`
+0    socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0   bind(3, ..., ...) = 0
++0   listen(3, 1) = 0
++0   < S 0:0(0) win 65535 <mss 1000>
++0   > S. 0:0(0) ack 1 <mss 1460>
++.01 < . 1:1(0) ack 1 win 65535
++0   accept(3, ..., ...) = 4
++0   write(4, ..., 12000) = 12000
++0   > P. 1:10001(10000) ack 1
++.01 < . 1:1(0) ack 10001 win 65535
++0   > P. 10001:12001(2000) ack 1
++.01 < . 1:1001(1000) ack 12001 win 65535
+*    > . 12001:12001(0) ack 1001
++0   setsockopt(4, SOL_TCP, TCP_INQ, [1], 4) = 0
++0   recvmsg(4, {msg_iov(1)=[{..., 300}], msg_flags=0, msg_control=[{cmsg_type=TCP_CM_INQ, cmsg_data=700}]}, 0) = 300
+";
+
+#[test]
+fn only_a_push_of_a_buffer_that_is_not_empty_may_be_missing() {
+    // Breaks when a segment that empties the buffer may lack its PSH, or have one that the script does not expect, or a script
+    // for BSD takes a segment without it.
+    assert!(run("good", FOR_LINUX).passed());
+    let replaced = FOR_LINUX.replace("> P. 10001", "> . 10001");
+    let report = run("the last", &replaced);
+    assert!(report.to_string().contains("flags P., not ."), "{report}");
+    let script = Script::parse("bsd", FOR_LINUX, &BTreeSet::new()).expect("a good script");
+    let settings = Settings {
+        dialect: Some(sim::script::Dialect::Bsd),
+        ..Settings::default()
+    };
+    let report = script.run(&settings);
+    assert!(report.to_string().contains("flags ., not P."), "{report}");
+}
+
+#[test]
+fn the_results_of_a_message_are_compared() {
+    // Breaks when recvmsg's flags or control messages may be any.
+    for (right, wrong, says) in [
+        ("msg_flags=0", "msg_flags=MSG_TRUNC", "msg_flags is 0x0"),
+        ("cmsg_data=700", "cmsg_data=701", "TCP_CM_INQ is 700"),
+        ("TCP_INQ, [1]", "TCP_INQ, [0]", "TCP_INQ is off"),
+        (
+            "[{cmsg_type=TCP_CM_INQ, cmsg_data=700}]",
+            "[]",
+            "has a TCP_CM_INQ",
+        ),
+        ("TCP_CM_INQ", "SCM_RIGHTS", "the control message SCM_RIGHTS"),
+    ] {
+        let report = run(wrong, &FOR_LINUX.replace(right, wrong));
+        assert!(report.to_string().contains(says), "{says}: {report}");
+    }
+}
+
+#[test]
+fn an_ipv6_address_of_a_script_is_noted() {
+    // Breaks when a script with such an address is called none, or the address is ignored in silence.
+    let report = run("addresses", &format!("--local_ip=fd::1\n{GOOD}"));
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.notes, ["line 1: --local_ip has no effect"]);
+    let wrong = format!("--local_ip=fd::x\n{GOOD}");
+    assert!(Script::parse("wrong", &wrong, &BTreeSet::new()).is_err());
 }

@@ -257,3 +257,25 @@ impl fmt::Display for OptionsSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_by_marks_may_come_in_either_order() {
+        // Breaks when the order of AccECN's counts matters, or counts of other marks are equal.
+        let count = |counts: &[u32], order_1| [TcpOption::AccEcn(counts.to_vec(), order_1)];
+        let same = (count(&[5, 0, 1], false), count(&[1, 0, 5], true));
+        assert!(agree(&same.0, &same.1, false));
+        assert!(!agree(&same.0, &same.1, true));
+        let others = [
+            count(&[5, 0, 1], true),
+            count(&[1, 0], true),
+            count(&[5, 0], false),
+        ];
+        for other in others {
+            assert!(!agree(&same.0, &other, false), "{other:?}");
+        }
+    }
+}

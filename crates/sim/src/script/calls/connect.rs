@@ -83,11 +83,15 @@ impl Sockets {
 
 impl Descriptor {
     /// The ports to choose from: IP_LOCAL_PORT_RANGE has the last one in its upper 16 bits, the first one in its lower
-    /// (ip(7)).
+    /// (ip(7)). 0 stands for the end of Linux's own range.
     fn ports(&self) -> Option<RangeInclusive<u16>> {
         let both = self.options.get("IP_LOCAL_PORT_RANGE")?;
-        let (first, last) = (*both as u16, (*both >> 16) as u16);
-        (first != 0 && first <= last).then_some(first..=last)
+        match (*both as u16, (*both >> 16) as u16) {
+            (0, 0) => None,
+            (0, last) => Some(32_768..=last),
+            (first, 0) => Some(first..=60_999),
+            (first, last) => Some(first..=last),
+        }
     }
 
     /// `connect` on a connection: how far it is.

@@ -77,6 +77,10 @@ impl Sockets {
             Some(Expr::List(all)) => args::number(all.first(), dialect)?,
             other => args::number(other, dialect)?,
         };
+        // A range whose first port is above its last one.
+        if name == "IP_LOCAL_PORT_RANGE" && value >> 16 != 0 && value & 0xffff > value >> 16 {
+            return fails("EINVAL");
+        }
         let harmless = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
         let known = [
             "TCP_NODELAY",

@@ -7,7 +7,7 @@
 //!     calls      what a program does                     expect   what the stack must send
 //!     flow       the script's numbers and the wire's     packet   bytes
 //!     states, asserts                                    what must be so
-//!     header_field  changes to those bytes
+//!     header_field  changes to a packet's bytes
 //!     host       the stack, its wire and its clock    family   over IPv6 too
 //!   report     how it ended
 //! ```

@@ -248,10 +248,8 @@ fn only_a_push_of_a_buffer_that_is_not_empty_may_be_missing() {
     let report = run("the last", &replaced);
     assert!(report.to_string().contains("flags P., not ."), "{report}");
     let script = Script::parse("bsd", FOR_LINUX, &BTreeSet::new()).expect("a good script");
-    let settings = Settings {
-        dialect: Some(sim::script::Dialect::Bsd),
-        ..Settings::default()
-    };
+    let mut settings = Settings::default();
+    settings.dialect = Some(sim::script::Dialect::Bsd);
     let report = script.run(&settings);
     assert!(report.to_string().contains("flags ., not P."), "{report}");
 }

@@ -141,7 +141,11 @@ mod tests {
     #[test]
     fn a_comment_of_another_language_is_no_directive() {
         // Breaks when the comments of Python or of a shell are read as directives; or when those behind them no longer are.
-        let text = "+0 %{\n# else it is 5\nassert 1 # ` \"\n}%\n`a\n# if b \\` c\n#endif`\n/* %{\n#else */\n// ` %{ \"\n\"`\"\n";
+        let text = concat!(
+            "+0 %{\n# else it is 5\nassert 1 # ` \"\n}%\n",
+            "`a\n# if b \\` c\n#endif`\n",
+            "/* %{\n#else */\n// ` %{ \"\n\"`\"\n",
+        );
         assert_eq!(count(text), text);
         let tail = "#ifdef X\nhidden\n#else\nseen\n#endif\n";
         assert_eq!(

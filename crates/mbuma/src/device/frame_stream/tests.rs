@@ -3,12 +3,11 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use kern::{MonotonicClock, VirtualClock};
+use kern::MonotonicClock;
 use mbuf::{ClusterSize, Live, Packet, PoolConfig};
 
 use super::*;
 use crate::device::FRAME_MAX;
-use crate::device::peer_listener::ACCEPT_AGAIN;
 
 const MTU: u16 = 1500;
 const ALL: Budget = Budget {
@@ -29,18 +28,11 @@ fn pair(pool: &MbufPool) -> (FrameStream, UnixStream) {
 
 /// A device that listens, and the address it listens at.
 fn listening(pool: &MbufPool, name: &str) -> (FrameStream, std::path::PathBuf) {
-    listening_by(pool, name, Arc::new(MonotonicClock::new()))
-}
-
-fn listening_by(
-    pool: &MbufPool,
-    name: &str,
-    clock: Arc<dyn Clock>,
-) -> (FrameStream, std::path::PathBuf) {
     let name = format!("mbuma-frames-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).unwrap();
+    let clock = Arc::new(MonotonicClock::new());
     let device = FrameStream::listen(listener, MTU, clock, pool).unwrap();
     (device, path)
 }
@@ -237,58 +229,6 @@ fn a_peer_takes_the_place_of_one_that_has_ended() {
     assert_eq!(transmit(&device, &[pattern(61)], &pool), 0);
     let mut bytes = [0; 65];
     second.read_exact(&mut bytes).unwrap();
-    std::fs::remove_file(path).unwrap();
-    drop(device);
-    assert_eq!(pool.live(), Live::NONE);
-}
-
-/// Breaks if a peer for which there is no descriptor keeps the device's own readable, so that its worker spins, or is
-/// never accepted. In a process of its own, which has few descriptors.
-#[test]
-fn a_peer_without_a_descriptor_waits_and_wakes_no_worker() {
-    const ALONE: &str = "MBUMA_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = std::thread::current().name().unwrap().to_owned();
-        let alone = std::process::Command::new("sh")
-            .args(["-c", "ulimit -n 64 && exec \"$0\" --exact \"$1\""])
-            .arg(std::env::current_exe().unwrap())
-            .arg(name)
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
-        let out = String::from_utf8_lossy(&alone.stdout);
-        assert!(alone.status.success() && out.contains("1 passed"), "{out}");
-        return;
-    }
-    let pool = pool();
-    let clock = Arc::new(VirtualClock::new(Time::ZERO));
-    let (device, path) = listening_by(&pool, "few", clock.clone());
-    let mut peer = UnixStream::connect(&path).unwrap();
-    let null = || std::fs::File::open("/dev/null");
-    let taken: Vec<_> = std::iter::from_fn(|| null().ok()).collect();
-    assert!(is_ready(&device) && received(&device).is_empty());
-    for pause in 1..4 {
-        assert!(!is_ready(&device), "a worker would spin");
-        let again = ACCEPT_AGAIN * pause;
-        assert_eq!(device.next_deadline(), Some(Time::ZERO + again));
-        // Before its time the device does not try.
-        clock.set(Time::ZERO + again - Duration::from_nanos(1));
-        assert!(received(&device).is_empty());
-        assert_eq!(device.next_deadline(), Some(Time::ZERO + again));
-        clock.set(Time::ZERO + again);
-        assert!(received(&device).is_empty());
-    }
-    drop(taken);
-    clock.set(Time::ZERO + ACCEPT_AGAIN * 4);
-    assert!(received(&device).is_empty());
-    assert_eq!(device.next_deadline(), None);
-    peer.write_all(&on_wire(&pattern(60))).unwrap();
-    assert!(is_ready(&device));
-    assert_eq!(received(&device).len(), 1);
-    // The listener is watched again: another machine is refused.
-    let mut second = UnixStream::connect(&path).unwrap();
-    assert!(is_ready(&device) && received(&device).is_empty());
-    assert_eq!(second.read(&mut [0]).unwrap(), 0);
     std::fs::remove_file(path).unwrap();
     drop(device);
     assert_eq!(pool.live(), Live::NONE);

@@ -1,8 +1,5 @@
 //! Records whose bytes are known.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-
 use mbuf::{Chain, MbufPool, PoolConfig};
 
 use super::*;
@@ -159,87 +156,6 @@ fn nothing_prints_a_key() {
         AwsLcAead::new(AwsLcSuite::Aes128Gcm, &[0xab; 16])
     );
     assert!(!text.contains("171") && !text.contains("205"), "{text}");
-}
-
-/// Larger mappings are not searched: pools of other tests reserve much, and keep no keys.
-const SEARCHED_MAX: u64 = 32 << 20;
-
-/// Whether `bytes` are somewhere in memory that this process may write, but for the place of `bytes` themselves.
-fn is_in_memory(bytes: &[u8]) -> bool {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let memory = File::open("/proc/self/mem").unwrap();
-    let own = bytes.as_ptr().addr() as u64;
-    let mut piece = vec![0; 1 << 20];
-    for line in maps.lines().filter(|line| line.contains(" rw")) {
-        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-        let number = |hex| u64::from_str_radix(hex, 16).unwrap();
-        let (mut at, end) = (number(from), number(to));
-        if end - at > SEARCHED_MAX {
-            continue;
-        }
-        while at < end {
-            let room = (end - at).min(piece.len() as u64) as usize;
-            // Some mappings can't be read.
-            let read = memory.read_at(&mut piece[..room], at).unwrap_or(0);
-            let windows = piece[..read].windows(bytes.len()).enumerate();
-            let mut found = windows.filter(|(_, window)| window[0] == bytes[0] && *window == bytes);
-            let buffer = piece.as_ptr().addr() as u64;
-            if found.any(|(n, _)| {
-                let place = at + n as u64;
-                place != own && !(buffer..buffer + piece.len() as u64).contains(&place)
-            }) {
-                return true;
-            }
-            // A key may lie across two pieces.
-            at += match read {
-                0 => room as u64,
-                read if at + read as u64 == end => read as u64,
-                read => (read - bytes.len()).max(1) as u64,
-            };
-        }
-    }
-    false
-}
-
-#[test]
-fn no_key_stays_in_memory_after_its_connection() {
-    // Breaks if a key or its vector is not overwritten when it goes: then a later reader of the memory has them. The first
-    // round key of AES is the key. In a process of its own: that of all tests has heaps that are larger than the search.
-    const ALONE: &str = "MBUMA_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = std::thread::current().name().unwrap().to_owned();
-        let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &name])
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
-        let out = String::from_utf8_lossy(&alone.stdout);
-        assert!(alone.status.success() && out.contains("1 passed"), "{out}");
-        return;
-    }
-    let random = |seed: u64| -> Vec<u8> {
-        let mut word = seed ^ u64::from(std::process::id());
-        let next = || {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (word >> 33) as u8
-        };
-        std::iter::repeat_with(next).take(16).collect()
-    };
-    let (key, iv) = (random(7), random(11));
-    let keys = || {
-        let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, &key).unwrap();
-        DirectionKeys::new(Box::new(aead), iv[..12].try_into().unwrap(), 0)
-    };
-    let session = Box::new(TlsSession::new(TlsKeys {
-        version: TlsVersion::Tls13,
-        role: TlsRole::Client,
-        tx: keys(),
-        rx: keys(),
-        source: Box::new(NoKeys),
-    }));
-    assert!(is_in_memory(&key), "the search finds a key that is there");
-    drop(session);
-    assert!(!is_in_memory(&key), "the key is still there");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Storage to be written as one slice, and then shown: for code that makes bytes, as a cipher does.
+//! Storage to be written as one slice, and then shown: for code that produces bytes, such as a cipher.
 //!
 //! Invariant: nothing else shows the storage. Locks: none.
 

@@ -1,12 +1,12 @@
 //! A chain: bytes without a packet header, as socket buffers hold them.
 //!
-//! Knows its length ([`Chain::len`]) and how much memory it pins ([`Chain::pinned`]).
-//! Appending and taking from the front are O(1) an mbuf; [`Chain::share`] remembers where it was,
-//! so that TCP, which sends one range after the other, never walks the whole buffer.
+//! A chain stores its length ([`Chain::len`]) and the amount of memory that it pins ([`Chain::pinned`]). Appending and
+//! taking from the front are O(1) for each mbuf. [`Chain::share`] stores where it ended, so that TCP, which sends one
+//! range after the other, never walks the whole buffer.
 //!
-//! This file has the type and its views. Joining and filling are in `append.rs`, dropping and cutting in `cut.rs`,
-//! the copy that unpins storage in `condense.rs`, copies of shared storage in `unshare.rs`; the interfaces of other
-//! crates to bytes are in `read.rs` and `bytes.rs`.
+//! This file has the type and its views. Joining and filling are in `append.rs`, dropping and cutting in `cut.rs`, the
+//! copy that unpins storage in `condense.rs`, copies of shared storage in `unshare.rs`; `read.rs` and `bytes.rs`
+//! implement the traits of other crates for bytes.
 //!
 //! Invariants ([`Chain::is_valid`]): `len` and `pinned` are the sums over the list; `tail` is the
 //! last mbuf; the hint is an mbuf of the list and the offset of its first byte; no mbuf has a
@@ -76,11 +76,12 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Shows the bytes that `owner` holds, without a copy; `owner` is dropped with the last
-    /// reference, or on failure (which 4 GiB of bytes are too). They are never written.
+    /// Shows the bytes that `owner` holds, without a copy; they are never written. `owner` is dropped with the last
+    /// reference, or on failure; 4 GiB of bytes are a failure.
     ///
-    /// The last reference may go in any thread, with locks of a stack held: when the peer acknowledges the bytes, its
-    /// connection is locked. So the drop of `owner` must not wait, nor call the stack; it may wake a task that does.
+    /// The last reference may be dropped in any thread, with locks of a stack held: when the peer acknowledges the
+    /// bytes, the connection is locked. So the drop of `owner` must not wait, and must not call the stack; it may wake
+    /// a task that does.
     #[doc(alias = "m_extadd")]
     #[track_caller]
     pub fn from_owner<T>(pool: &MbufPool, owner: T) -> Result<Self, NoBufs>
@@ -96,7 +97,7 @@ impl Chain {
         Segments::new(self.head.as_ref(), 0, self.len)
     }
 
-    /// Copies bytes from `off` out to `dst`; false, without a copy, if there are too few.
+    /// Copies bytes from `off` to `dst`. Returns false, without a copy, if there are too few.
     #[doc(alias = "m_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
         let fits = off
@@ -119,7 +120,7 @@ impl Chain {
             .map_or(Ok(()), |head| list::write(head, off, src))
     }
 
-    /// The bytes in a vector of their own.
+    /// A copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len);
         self.segments().for_each(|s| out.extend_from_slice(s));
@@ -171,7 +172,7 @@ impl<S: Storage> Chain<S> {
         self.head
     }
 
-    /// The same list with another type of content. The caller must ensure that it is true.
+    /// The same list with another type of content. The caller must ensure that the content is of that type.
     pub(crate) fn cast<T: Storage>(self) -> Chain<T> {
         Chain {
             head: self.head,
@@ -237,7 +238,7 @@ impl<S: Storage> Chain<S> {
         {
             return Ok(Self::of_one(m.share(at, len)?));
         }
-        // As a bare list, for the same reason: a call that is not inlined returns it in memory.
+        // Returns a bare list for the same reason: a call that is not inlined returns a chain in memory.
         let list = self.share_walking(off, len)?;
         Ok(list.map_or_else(Self::default, Self::from_list))
     }
@@ -269,7 +270,7 @@ impl<S: Storage> Chain<S> {
         (at < m.len()).then_some((m, at))
     }
 
-    /// The same for any range: searches from the end of the last share, or from the front.
+    /// As `near`, for any range: searches from the end of the last share, or from the front.
     #[inline(never)]
     #[track_caller]
     fn share_walking(&mut self, off: usize, len: usize) -> Result<Option<Mbuf>, NoBufs> {
@@ -292,7 +293,7 @@ impl<S: Storage> Chain<S> {
     /// Orders that the memory of these bytes is overwritten with zeros when its last reference is dropped: for keys
     /// and for plain text. Other references can read shared storage until then. Clusters are overwritten whole.
     ///
-    /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
+    /// Returns false if some of the bytes are [lent](Chain::from_owner): their owner must clear those.
     #[doc(alias = "m_zero")]
     #[must_use = "lent storage is not overwritten"]
     pub fn zeroize(&mut self) -> bool {
@@ -325,7 +326,7 @@ impl<S: Storage> Chain<S> {
         len == self.len && pinned == self.pinned && last == self.tail && hint_seen
     }
 
-    /// Debug builds check short chains at every operation; checks of long ones would make tests quadratic.
+    /// Debug builds check short chains at every operation; with checks of long ones, tests would take quadratic time.
     fn check(&self) {
         kern::invariant!(self.pinned > 128 << 10 || self.is_valid());
     }
@@ -337,7 +338,7 @@ impl<S: Storage> Default for Chain<S> {
     }
 }
 
-/// Bytes that are mapped are no worse than those that need not be.
+/// A chain of mapped bytes is also a chain that may hold unmapped ones.
 impl From<Chain> for Chain<Mixed> {
     fn from(chain: Chain) -> Self {
         chain.cast()

@@ -3,9 +3,9 @@
 //! A cluster that one CPU fills and another reads comes back with its lines in the reader's cache. An ordinary store
 //! fetches each line back first, or at least invalidates it there, and then the reader fetches it from the writer's
 //! cache: each line crosses twice, and the writer waits for one of the two. Non-temporal stores, a whole line at a
-//! time, wait for no other CPU, and the reader's prefetcher then reads memory. Between CPUs that share no cache that
-//! is several times as fast; on one CPU, whose cache has the lines, it only costs. So the choice depends on which CPU
-//! had the storage last: a thread that copies out of it records its CPU
+//! time, wait for no other CPU, and the reader's prefetcher then reads memory. Between CPUs that share no cache this is
+//! several times as fast; on one CPU, whose cache has the lines, it is slower. So the choice depends on which CPU had
+//! the storage last: a thread that copies out of it records its CPU
 //! ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
 //!
 //! The reader then waits for memory. The processor prefetches, but not beyond a page, and must find the
@@ -16,10 +16,10 @@
 //!
 //! Locks: none.
 
-/// Fewer bytes than this go the ordinary way: their lines are needed again soon, and are few.
+/// Fewer bytes than this are copied by ordinary stores: their lines are few and soon needed again.
 pub(crate) const AROUND_MIN: usize = 1024;
 
-/// Copies `from` to `to`, which is as long, around the caches if that is worth it.
+/// Copies `from` to `to`, which has the same length, past the caches if that pays.
 #[inline]
 pub(crate) fn copy_elsewhere(to: &mut [u8], from: &[u8]) {
     if from.len() < AROUND_MIN {
@@ -28,9 +28,9 @@ pub(crate) fn copy_elsewhere(to: &mut [u8], from: &[u8]) {
     around(to, from);
 }
 
-/// Parts that are read in turns.
+/// The number of parts that are read in turns.
 const STREAMS: usize = 4;
-/// Fewer bytes than this are read in one go: each part has a page of its own.
+/// Fewer bytes than this are read from front to back: each part must have a page of its own.
 const STREAMS_MIN: usize = STREAMS * 4096;
 
 /// Copies `from`, which another CPU wrote, to `to`, which is as long.
@@ -82,8 +82,8 @@ fn around(to: &mut [u8], from: &[u8]) {
             unsafe { _mm_stream_si128(to.wrapping_add(quarter), bytes) };
         }
     }
-    // Such stores are not ordered with others: they must be visible before any thread learns where the bytes are.
-    // SAFETY: every x86-64 has it.
+    // Non-temporal stores are not ordered with others: they must be visible before any thread gets the address of the
+    // bytes. SAFETY: every x86-64 has it.
     unsafe { _mm_sfence() };
     let done = front_len + lines_len;
     to[done..].copy_from_slice(&from[done..]);

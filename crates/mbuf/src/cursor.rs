@@ -1,4 +1,4 @@
-//! Reading and writing across the boundaries of mbufs, as if the bytes were in one row.
+//! Reading and writing across the boundaries of mbufs, as if the bytes were contiguous.
 //!
 //! A [`Cursor`] is a place in a list that moves: parsers read fields at it with [`bytes::Buf`] or
 //! [`std::io::Read`], across the borders of mbufs, and copy only the fields. A [`CursorMut`]
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// Moves to `pos`; false, without a move, if that is behind the end.
+    /// Moves to `pos`. Returns false, without a move, if that is behind the end.
     pub fn set_position(&mut self, pos: usize) -> bool {
         if pos > self.len {
             return false;
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Copies the next bytes out without a move; false, without a copy, if there are too few.
+    /// Copies the next bytes to `dst` without a move. Returns false, without a copy, if there are too few.
     pub fn peek(&self, dst: &mut [u8]) -> bool {
         if dst.len() > self.len - self.pos {
             return false;
@@ -146,7 +146,7 @@ impl Buf for Cursor<'_> {
     }
 }
 
-/// Puts pieces into places for them, and says how many.
+/// Fills slots with pieces, and returns how many.
 pub(crate) fn fill<'s>(pieces: Segments<'s>, out: &mut [IoSlice<'s>]) -> usize {
     let filled = out.iter_mut().zip(pieces);
     filled
@@ -221,7 +221,7 @@ impl<'a> CursorMut<'a> {
         self.len - self.pos
     }
 
-    /// Moves over `n` bytes; false, without a move, if there are fewer.
+    /// Moves over `n` bytes. Returns false, without a move, if there are fewer.
     pub fn skip(&mut self, n: usize) -> bool {
         if n > self.remaining() {
             return false;

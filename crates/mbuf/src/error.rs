@@ -50,10 +50,10 @@ impl From<NoBufs> for PullupError {
     }
 }
 
-/// Why [`Packet::collapse`](crate::Packet::collapse) could not make the segments so few.
+/// Why [`Packet::collapse`](crate::Packet::collapse) could not reduce the segments to the requested number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollapseError {
-    /// So many of the largest clusters do not hold the packet.
+    /// The requested number of the largest clusters does not hold the packet.
     TooManyBytes,
     /// No buffer to join segments in.
     NoBufs,

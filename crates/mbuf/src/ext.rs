@@ -45,8 +45,8 @@ pub(crate) struct Ext {
     /// a wide store to a load faster than its middle: 4 ns of a share and release.
     refs: NonNull<Refs>,
     buf: *mut u8,
-    /// The zone that a cluster goes back to. None: the storage is lent, and the count begins the [`LentHead`] that
-    /// says how it is given back.
+    /// The zone that a cluster is freed to. None: the storage is lent, and the count is the first field of the
+    /// [`LentHead`], which has the function that gives it back.
     zone: Option<RawZoneRef>,
     size: u32,
     /// Whether another CPU has had the storage since this one wrote to it: 0 or 1. A hint.
@@ -67,7 +67,7 @@ impl Ext {
         Ok(Self::over(zones.alloc_cluster(size)?, size))
     }
 
-    /// The same for a packet on its way to its zone's caches, for which other threads wait: may be refused while
+    /// As `cluster`, for a packet on its way to its zone's caches, for which other threads wait: may be refused while
     /// clusters are free elsewhere.
     pub(crate) fn cluster_near(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         Ok(Self::over(zones.alloc_cluster_near(size)?, size))
@@ -94,8 +94,8 @@ impl Ext {
             shows: Shows::Bytes,
             free: Lent::<T>::free,
         };
-        // From here on only this pointer reaches the owner: a later move of a Box would invalidate
-        // pointers that were derived from it.
+        // From here on only this pointer is used to access the owner: a later move of a Box would invalidate pointers
+        // that were derived from it.
         let lent = NonNull::from(Box::leak(Box::new(Lent { head, owner })));
         // Before the first call of the owner, so that it is dropped if that call panics.
         let mut ext = Self {

@@ -17,16 +17,15 @@
 //!                                        ^first_off                    ^last_len
 //! ```
 //!
-//! A TLS record of 16 KiB is one such mbuf, at any offset in a page; in clusters of 2 KiB it is
-//! nine. Sharing, cutting and sending it touches 256 bytes, of which none belongs to its data.
-//! Building it takes one mbuf and one counted reference.
+//! A TLS record of 16 KiB is one such mbuf, at any offset in a page; in clusters of 2 KiB it is nine. Sharing, cutting
+//! and sending it touches only the 256 bytes of the mbuf, and none of its data. Building it takes one mbuf and one
+//! counted reference.
 //!
-//! Its bytes can't be shown: it exists only in a [`Chain<Mixed>`](Chain) or a
-//! [`Packet<Mixed>`](crate::Packet), which have [`pieces`](Chain::pieces) where others have
-//! [`segments`](Chain::segments), and code that reads the bytes must [map](Chain::map) it first. It
-//! never begins a packet.
+//! It has no slice of its bytes: it exists only in a [`Chain<Mixed>`](Chain) or a [`Packet<Mixed>`](crate::Packet),
+//! which have [`pieces`](Chain::pieces) where others have [`segments`](Chain::segments), and code that reads the bytes
+//! must [map](Chain::map) it first. It never begins a packet.
 //!
-//! Here is how one is made; `ext/source.rs` defines sources of pages (`file.rs`, `memfd.rs`, `owned.rs` are such),
+//! This file makes them; `ext/source.rs` defines sources of pages, and `file.rs`, `memfd.rs` and `owned.rs` are three;
 //! `pieces.rs` walks the pages, `record.rs` treats an mbuf of pages as a record, `map.rs` maps pages to bytes.
 //!
 //! Invariants: [`PgHdr::is_valid`]; the pages between the first and the last are used whole; the
@@ -67,7 +66,7 @@ pub use record::Record;
 /// use mbuf::{ExtPgs, Live, MbufPool, OwnedPages, PoolConfig};
 ///
 /// let pool = MbufPool::new(PoolConfig::default())?;
-/// // 5000 encrypted bytes, and around them what makes a record of them.
+/// // 5000 encrypted bytes, with the header and the trailer of a record.
 /// let mut pages = OwnedPages::new(&pool, 2)?;
 /// pages.write_at(0, &[7; 5000])?;
 /// let mut record = ExtPgs::new(&pool, pages.into(), 0, 5000)?;
@@ -88,8 +87,8 @@ pub use record::Record;
 pub struct ExtPgs(Mbuf);
 
 impl ExtPgs {
-    /// Shows `len` bytes from byte `off` on of the pages of a source that numbers them from 0 in
-    /// order, as files do. The reference becomes the mbuf's.
+    /// Shows `len` bytes from byte `off` on of the pages of a source that numbers them from 0 in order, as files do.
+    /// The mbuf takes over the reference.
     ///
     /// # Errors
     /// [`ExtPgsError`]: the bytes are in more than [`PAGES_MAX`] pages, or there is no mbuf.
@@ -110,7 +109,7 @@ impl ExtPgs {
     /// Shows `len` bytes of pages in any order, from byte `first_off` of the first of `list` on.
     ///
     /// # Errors
-    /// [`ExtPgsError`]; `OutOfRange` if that are not bytes of just these pages.
+    /// [`ExtPgsError`]; `OutOfRange` if these pages do not have the bytes, or some of the pages have none of them.
     #[inline]
     #[track_caller]
     pub fn of_list(
@@ -200,7 +199,7 @@ impl ExtPgs {
         self.0.pg_mut().record_type = record_type;
     }
 
-    /// Says the record's number.
+    /// Sets the record's number.
     #[inline]
     pub fn set_seqno(&mut self, seqno: u64) {
         self.0.pg_mut().seqno = seqno;

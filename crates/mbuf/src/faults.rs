@@ -14,9 +14,9 @@ pub(crate) enum MbufFault {
     PlainRelease,
     /// The request for zeros is set in the count's word by a plain store: `refs/word.rs`.
     PlainRequest,
-    /// Storage that two see may be written: `ext.rs`, `is_writable`.
+    /// Storage with two references may be written: `ext.rs`, `is_writable`.
     TwoWriters,
-    /// A packet keeps the cluster that others show: `mbuf/free.rs`.
+    /// A packet keeps a cluster that other mbufs show: `mbuf/free.rs`.
     GreedyPacket,
     /// A packet's mbuf goes back to its zone without a mark that its cluster is gone: `mbuf/free.rs`.
     Silent,

@@ -43,7 +43,7 @@ impl SizeHistogram {
     }
 }
 
-/// 0 for 0, else the logarithm plus 1.
+/// 0 for 0, else the base-2 logarithm plus 1.
 #[inline]
 fn bin(len: usize) -> usize {
     ((usize::BITS - len.leading_zeros()) as usize).min(BINS - 1)

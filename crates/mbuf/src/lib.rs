@@ -12,7 +12,7 @@
 //!                         refs = 2               refs = 2             of the connection
 //! ```
 //!
-//! Mbufs have one size and come fast; headers are prepended and trimmed without moving data; and data moves by
+//! Mbufs have one size and are allocated fast; headers are prepended and trimmed without moving data; and data moves by
 //! reference: a TCP segment shares its data with the send buffer, so that a retransmission copies no data.
 //!
 //! | type | is | freed by |
@@ -44,8 +44,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `cargo run -p mbuma-mbuf --example packet` builds a packet, shares, splits and frees it, says what is in use
-//! after each step, and prints what `netstat -m` would.
+//! `cargo run -p mbuma-mbuf --example packet` builds a packet, shares, splits and frees it, prints the buffers in use
+//! after each step, and then the text of `netstat -m`.
 //!
 //! # The three faces of 256 bytes
 //!
@@ -129,9 +129,9 @@
 //!   would. All copies from mbuf to mbuf are in [`PoolStats::bytes_copied`]; that the stack makes none
 //!   on the way from a socket buffer to a device is a test (`crates/sim/tests/zero_copy`).
 //! - Bytes that another reference can see are never written: a write to shared storage is refused or copies.
-//! - An allocation that fails is an error ([`NoBufs`]), and each operation documents what it leaves then: most leave
-//!   everything as it was. It fails under a limit only if the limit's items are live: the pool first takes back the
-//!   items that other CPUs and free packets hold.
+//! - An allocation that fails is an error ([`NoBufs`]), and each operation documents the state after it: most change
+//!   nothing. An allocation under a limit fails only if that many items are live: the pool first takes back the items
+//!   that other CPUs and free packets hold.
 //! - After [`Chain::condense`] a chain pins at most [`PINNED_PER_BYTE_MAX`] bytes of storage a byte
 //!   shown, and an mbuf each.
 //! - Zeros, if ordered ([`Packet::zeroize`]), are written when the last reference is dropped.

@@ -95,7 +95,7 @@ pub(crate) fn gather(to: &mut Mbuf, from: &Mbuf, off: usize, n: usize) {
     copy_out(from, off, &mut to.room_mut()[..n]);
     to.grow(n);
     if in_range(from, off, n).any(Mbuf::is_secret) {
-        // The storage of `to` may be written, so it is not lent, and its wiping is ours.
+        // The storage of `to` may be written, so it is not lent, and this list must wipe it.
         to.zeroize();
     }
     to.zones().stats.bytes_copied.add(n as u64);
@@ -168,7 +168,7 @@ pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
     Ok(Some(second))
 }
 
-/// Has every mbuf's storage overwritten with zeros on its last free. False if some is not ours.
+/// Has every mbuf's storage overwritten with zeros on its last free. Returns false if some of it is lent.
 pub(crate) fn zeroize(list: Option<&mut Mbuf>) -> bool {
     let (mut next, mut all) = (list, true);
     while let Some(m) = next {
@@ -178,8 +178,8 @@ pub(crate) fn zeroize(list: Option<&mut Mbuf>) -> bool {
     all
 }
 
-/// Takes `n` bytes from the front (all if there are fewer), and returns the emptied mbufs, to be dropped when the
-/// caller's own bookkeeping is true again: the drop of lent storage may panic.
+/// Takes `n` bytes from the front (all if there are fewer), and returns the emptied mbufs. The caller must drop them
+/// only when its own counts are right again: the drop of lent storage may panic.
 #[must_use = "what is dropped at once may panic too early"]
 pub(crate) fn cut_front(list: &mut Option<Mbuf>, n: usize) -> Option<Mbuf> {
     let (mut m, mut left) = (list.as_mut(), n);

@@ -121,7 +121,7 @@ impl Mbuf {
         unsafe { &mut (*self.0.as_ptr()).body }
     }
 
-    /// How far into the record of a page list the first byte shown is.
+    /// The offset of the first byte shown in the record of a page list.
     #[inline]
     pub(crate) fn pg_start(&self) -> usize {
         debug_assert!(self.is(PGS));
@@ -208,7 +208,7 @@ impl Mbuf {
         self.pkt().tags.as_ref()
     }
 
-    /// The same, to change, with the zones that it takes.
+    /// The same, to change, with the zones that a change needs.
     pub(crate) fn tags_mut(&mut self) -> (&mut Option<Tags>, &Zones) {
         let zones = self.head().zones;
         // SAFETY: a live mbuf keeps its zones, and this one lives while it is borrowed. They are
@@ -268,7 +268,7 @@ impl Mbuf {
         mem::forget(old);
     }
 
-    /// Whether it begins a packet that another is queued behind.
+    /// Whether it begins a packet behind which another one is queued.
     #[inline]
     pub(crate) fn is_queued(&self) -> bool {
         self.is(PKTHDR) && self.pkt().nextpkt.is_some()
@@ -287,8 +287,8 @@ impl Mbuf {
         mem::forget(old);
     }
 
-    /// Fetches all lines of the next mbuf, for a caller that is about to read its page list: it lies in
-    /// four, and the walk would wait for them when it comes there.
+    /// Prefetches all lines of the next mbuf, for a caller that is about to read its page list: the list lies in four
+    /// lines, and the walk would wait for each.
     #[inline]
     pub(crate) fn fetch_next(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

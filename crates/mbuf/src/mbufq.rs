@@ -50,7 +50,7 @@ impl<S: Storage> Mbufq<S> {
         self.len += 1;
     }
 
-    /// Adds a row of packets, the last of which is at `tail`.
+    /// Adds a list of packets, the last of which is at `tail`.
     #[inline]
     fn link(&mut self, head: Packet<S>, tail: MbufPtr) {
         match &mut self.tail {

@@ -1,5 +1,5 @@
-//! Mistakes that cost other stacks their nights, and that do not compile here. The correct code
-//! follows each example, so that a failure for another reason would show.
+//! Mistakes that were made in other stacks, and that do not compile here. The correct code follows each example, so
+//! that a failure for another reason would show.
 //!
 //! # A freed packet is used
 //! ```compile_fail,E0382

@@ -50,7 +50,7 @@ impl Packet {
     }
 
     /// As [`new`](Self::new), and may take from the pool's reserve ([`MBUFS_RESERVED`](crate::MBUFS_RESERVED)): for a
-    /// packet that leaves at once and lets peers free theirs (an acknowledgement, a reset).
+    /// packet that is sent at once and lets peers free memory (an acknowledgement, a reset).
     #[doc(alias = "M_USE_RESERVE")]
     #[inline]
     #[track_caller]
@@ -112,7 +112,7 @@ impl Packet {
         Segments::new(Some(&self.0), off, self.len().saturating_sub(off))
     }
 
-    /// Copies bytes from `off` out to `dst`; false, without a copy, if there are too few.
+    /// Copies bytes from `off` to `dst`. Returns false, without a copy, if there are too few.
     #[doc(alias = "m_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
         let fits = off
@@ -136,7 +136,7 @@ impl Packet {
         list::write(&mut self.0, off, src)
     }
 
-    /// The bytes in a vector of their own.
+    /// A copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         self.segments().for_each(|s| out.extend_from_slice(s));
@@ -156,9 +156,8 @@ impl<S: Storage> Packet<S> {
         self.0
     }
 
-    /// Puts a packet header before `chain`: in its first mbuf where that has outside storage, else in
-    /// a fresh one with [`MHLEN`] bytes of room. The chain is freed on failure, which 4 GiB of bytes
-    /// are too.
+    /// Puts a packet header before `chain`: in its first mbuf where that has outside storage, else in a fresh one with
+    /// [`MHLEN`] bytes of room. The chain is freed on failure; 4 GiB of bytes are a failure.
     #[track_caller]
     pub fn from_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let len = u32::try_from(chain.len()).map_err(|_| NoBufs)?;
@@ -177,8 +176,8 @@ impl<S: Storage> Packet<S> {
         Ok(Self::of(first))
     }
 
-    /// A fresh packet whose header area is free for prepending, followed by `chain`: TCP sends its data so.
-    /// The chain is freed on failure; more than 4 GiB of bytes are one.
+    /// A fresh packet whose header area is free for prepending, followed by `chain`: TCP sends its data so. The chain
+    /// is freed on failure; 4 GiB of bytes are a failure.
     #[track_caller]
     pub fn before_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let mut p = Self::of(Packet::new(pool)?.into_list());
@@ -249,7 +248,7 @@ impl<S: Storage> Packet<S> {
     /// Orders that the memory of these bytes is overwritten with zeros when its last reference is dropped: for keys
     /// and for plain text. Other references can read shared storage until then. Clusters are overwritten whole.
     ///
-    /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
+    /// Returns false if some of the bytes are [lent](Chain::from_owner): their owner must clear those.
     #[doc(alias = "m_zero")]
     #[must_use = "lent storage is not overwritten"]
     pub fn zeroize(&mut self) -> bool {
@@ -277,7 +276,7 @@ impl<S: Storage> Packet<S> {
     }
 }
 
-/// Bytes that are mapped are no worse than those that need not be.
+/// A packet of mapped bytes is also a packet that may hold unmapped ones.
 impl From<Packet> for Packet<Mixed> {
     fn from(packet: Packet) -> Self {
         Self::of(packet.0)

@@ -1,7 +1,7 @@
 //! The packet header: facts about a packet as a whole, carried in its first mbuf.
 //!
-//! Checksum and segmentation state travel here from the first day, so that a packet of 64 KiB can
-//! cross the stack whole and be cut, or summed, only by a device that can't do it itself.
+//! It has the checksum and segmentation state, so that a packet of 64 KiB crosses the stack whole. Only before a device
+//! that can't segment or compute checksums is it cut and summed.
 
 use bitflags::bitflags;
 
@@ -28,7 +28,7 @@ bitflags! {
     }
 }
 
-/// A packet's metadata, to be copied from packet to packet at will: the length is not part of it.
+/// A packet's metadata. It may be copied from packet to packet, because the length is not part of it.
 ///
 /// Without padding: an mbuf's data may come to lie where one was.
 #[doc(alias = "pkthdr")]
@@ -52,7 +52,7 @@ pub struct PktHdr {
     pub l3_len: u8,
     /// Bytes of TCP or UDP header, options included.
     pub l4_len: u8,
-    /// How the packet arrived, in the numbers of the stack that it waits in; 0 if not known.
+    /// The origin of the packet, in numbers of the stack in which it waits; 0 if not known.
     #[doc(alias = "M_BCAST")]
     pub arrival: u8,
     /// Bridges that the packet passed since a host sent it: bounds a loop.

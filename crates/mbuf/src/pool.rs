@@ -46,7 +46,7 @@ pub use stats::{Calls, Live, PoolStats};
 /// How much a pool may hold at most.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolConfig {
-    /// Live mbufs, beside [`MBUFS_RESERVED`] more; and tags, which have a zone of their own.
+    /// Live mbufs, without the [`MBUFS_RESERVED`]; also the limit on tags, which have a zone of their own.
     #[doc(alias = "nmbufs")]
     pub mbufs_max: usize,
     /// Live bytes in clusters of all sizes; each size alone may use all of it.
@@ -79,8 +79,7 @@ pub struct Headroom {
 
 /// The zones behind a pool, to which each mbuf points.
 ///
-/// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
-/// of the pool or an mbuf does.
+/// The mbuf zone owns it, in place of hooks, so that it lives exactly as long as a handle of the pool or an mbuf.
 pub(crate) struct Zones {
     /// For frees: must be copied out, since the free of the last mbuf may end `Zones`. Set in
     /// [`MbufPool::new`], before any other code has the pool.
@@ -95,7 +94,7 @@ pub(crate) struct Zones {
     shortages: Shortages,
 }
 
-/// Where warnings go: of mbufs and packets, of clusters, of tags.
+/// The counters of warnings: of mbufs and packets, of clusters, of tags.
 struct Shortages {
     mbufs: ShortageLog,
     clusters: [ShortageLog; ClusterSize::ALL.len()],
@@ -149,7 +148,7 @@ impl Zones {
         Ok(begin(zone, zone.alloc()?))
     }
 
-    /// The same, if one is near: see [`RawZone::alloc_near`].
+    /// As `cluster`, if one is near: see [`RawZone::alloc_near`].
     pub(crate) fn alloc_cluster_near(&self, size: ClusterSize) -> Result<Fresh, NoBufs> {
         let zone = &self.clusters[size as usize];
         Ok(begin(zone, zone.alloc_near()?))
@@ -161,7 +160,7 @@ impl Zones {
         self.bare.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet without a cluster got one, or is none any more.
+    /// A packet without a cluster got one, or was freed.
     pub(crate) fn bare_packet_ends(&self) {
         self.bare.fetch_sub(1, Ordering::Relaxed);
     }
@@ -201,7 +200,7 @@ impl MbufPool {
         Ok(Self(packets))
     }
 
-    // Each with a frame of its own: threads of a model have small stacks.
+    // Each in a function of its own, because threads of a model have small stacks.
     #[inline(never)]
     fn make_zones(config: PoolConfig) -> Result<Zones, ZoneError> {
         let shortages = Shortages::new();
@@ -281,7 +280,7 @@ impl MbufPool {
     /// Adds the pool's zones to `set`, which gives unused memory back. A pool must be watched by one set only (see
     /// [`ReclaimSet`]).
     pub fn watch_with(&self, set: &mut ReclaimSet) {
-        // Packets first: the clusters that they hold are free then, for the same tick.
+        // Packets first: this frees the clusters that they hold, for the same tick.
         set.watch(&self.0);
         set.watch(self.mbufs());
         self.zones()
@@ -302,7 +301,7 @@ impl MbufPool {
         all.chain([zones.tags.census()]).collect()
     }
 
-    /// How often zones came near their limits, reached them, or found no memory: mbufs, clusters, tags.
+    /// How often the zones of mbufs, clusters and tags came near their limits, reached them, or found no memory.
     pub fn shortages(&self) -> impl Iterator<Item = Shortage> {
         let Shortages {
             mbufs,
@@ -315,7 +314,7 @@ impl MbufPool {
 
     /// Gives cached and free memory back to the system.
     pub fn drain(&self) {
-        // Packets first: the clusters that they held are free then.
+        // Packets first: this frees the clusters that they held.
         self.0.drain();
         self.mbufs().drain();
         for zone in &self.zones().clusters {
@@ -337,8 +336,8 @@ impl MbufPool {
         }
     }
 
-    /// How much storage is left, of the size of clusters that has least left. Looks into all zones: for now and
-    /// then, not for each packet.
+    /// The storage that is left of the cluster size with the least left. Reads all zones: for occasional use, not for
+    /// each packet.
     pub fn headroom(&self) -> Headroom {
         let zones = self.zones().clusters.iter().zip(ClusterSize::ALL);
         let rooms = zones.map(|(zone, size)| {

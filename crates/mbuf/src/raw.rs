@@ -83,15 +83,14 @@ pub(crate) struct Head {
     pub(crate) len: u32,
     /// [`PKTHDR`], [`EXT`], [`PGS`], [`PACK`], [`ZERO`].
     pub(crate) flags: u32,
-    /// Where the mbuf came from.
+    /// The zones of the mbuf.
     pub(crate) zones: NonNull<Zones>,
 }
 
 /// The further fields of the first mbuf of a packet.
 #[repr(C)]
 pub(crate) struct Pkt {
-    /// The packet's tags. First, as the count is in [`Ext`]: it is read when a packet
-    /// is freed.
+    /// The packet's tags. They come first, like the count in [`Ext`], because a free of a packet reads them.
     pub(crate) tags: Option<Tags>,
     /// The next packet of a queue, owned by this one. None outside of queues.
     pub(crate) nextpkt: Option<Mbuf>,

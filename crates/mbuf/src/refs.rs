@@ -56,7 +56,7 @@ pub(crate) struct Refs<W = AtomicU32> {
 /// The first reference to fresh storage.
 pub(crate) struct First {
     pub(crate) refs: NonNull<Refs>,
-    /// The storage is in another CPU's caches. A hint.
+    /// Whether the storage is in another CPU's caches. A hint.
     pub(crate) elsewhere: bool,
 }
 
@@ -98,7 +98,7 @@ impl Refs {
     /// Records that this CPU reads the storage. Returns whether another CPU used it, or may have.
     #[inline]
     pub(crate) fn note_reader(&self) -> bool {
-        // Relaxed: a hint. Two CPUs that write at once write the same value.
+        // Relaxed: a hint. Two CPUs that write at the same time write the same value.
         let elsewhere = self.used_by.load(Ordering::Relaxed) != here();
         if elsewhere {
             self.used_by.store(OTHERS, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! first few; [`Scatter::take`] hands those over as a chain and the rest wait for the next read. A
 //! short frame costs one 2 KiB cluster, a long one a few of 16 KiB.
 //!
-//! Invariant: the clusters that are ready are those of the end of the plan.
+//! Invariant: the clusters that are ready are the last ones of the plan.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -18,15 +18,15 @@ use crate::pool::{ClusterSize, MbufPool};
 /// Empty clusters to read into, in order.
 #[derive(Debug)]
 pub struct Scatter {
-    /// One single-mbuf, empty chain a place of the plan, each over a cluster of its own. Dropped
-    /// before the pool: a pool that goes with mbufs outstanding leaks.
+    /// An empty chain of one mbuf, over a cluster of its own, for each size in the plan. Dropped before the pool: a
+    /// pool that is dropped while mbufs are live counts as leaked.
     ready: VecDeque<Chain>,
     plan: Vec<ClusterSize>,
     pool: MbufPool,
 }
 
 impl Scatter {
-    /// Clusters after `plan`, their sizes in order.
+    /// Clusters of the sizes in `plan`, in that order.
     pub fn new(pool: &MbufPool, plan: &[ClusterSize]) -> Self {
         Self {
             pool: pool.clone(),

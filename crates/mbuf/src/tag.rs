@@ -1,13 +1,12 @@
-//! Tags: notes on a packet, which one layer writes and a later one reads.
+//! Tags: values beside a packet, which one layer writes and a later one reads.
 //!
 //! ```text
 //!   Pkt.tags --> | next | kind | value |--> | next | kind | value |     64 bytes each, of their zone
 //! ```
 //!
-//! A tag is a value of any small type, found by that type: there are no cookies and numbers to
-//! agree on, and a type that is private to a crate can't be read or removed by another. A packet has
-//! one of a type at most. Tags go with the packet header: moved with it, copied when it is copied,
-//! dropped with the packet or when the header is taken off.
+//! A tag is a value of any small type, found by that type: layers need not agree on cookies and numbers, and a type
+//! that is private to a crate can't be read or removed by another. A packet has one of a type at most. Tags go with the
+//! packet header: moved with it, copied when it is copied, dropped with the packet or when the header is taken off.
 //!
 //! Invariants: `value` holds a value of the type that `kind` is of; a list has a kind once.
 //! Source: seed 004, section 6 (tags of their own zone), mbuf_tags(9).
@@ -43,7 +42,7 @@ struct RawTag {
 
 const _: () = assert!(size_of::<RawTag>() == 64);
 
-/// The operations on a value whose type is not known any more.
+/// The operations on a value of any type.
 struct TagKind {
     id: fn() -> TypeId,
     /// Writes a copy of the first into the second.
@@ -86,7 +85,7 @@ unsafe fn drop_value<T>(value: *mut u8) {
     unsafe { value.cast::<T>().drop_in_place() };
 }
 
-/// A list of tags. Its owner must give it to [`free`], or it leaks: it does not know its zone.
+/// A list of tags. Its owner must pass it to [`free`], or it leaks: the list has no reference to its zone.
 #[repr(transparent)]
 pub(crate) struct Tags(NonNull<RawTag>);
 
@@ -229,7 +228,7 @@ pub(crate) fn copy(tags: Option<&Tags>, zones: &Zones) -> Result<Option<Tags>, N
     Ok(copies.tags.take())
 }
 
-/// Copies so far, which go if the rest can't be made.
+/// The copies so far, which are dropped if the rest can't be made.
 struct TagCopies<'a> {
     tags: Option<Tags>,
     zones: &'a Zones,

@@ -69,7 +69,7 @@ impl ChainWriter<'_> {
         Ok(())
     }
 
-    /// Goes on to the reserved room if there is none behind the last byte.
+    /// Continues in the reserved room if there is none behind the last byte.
     fn next_room(&mut self) {
         while self.chain.room() == 0
             && let Some(empty) = self.reserved.pop_front()
@@ -80,7 +80,7 @@ impl ChainWriter<'_> {
 }
 
 impl Write for ChainWriter<'_> {
-    /// Takes all of it or none.
+    /// Writes all bytes or none.
     fn write(&mut self, src: &[u8]) -> io::Result<usize> {
         let mut rest = src;
         if self.room() > 0 {

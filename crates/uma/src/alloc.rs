@@ -1,9 +1,9 @@
 //! Allocation: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
 //!
 //! ```text
-//!   take             the top of this CPU's loaded bucket: nearly always the end of the story
-//!   take_bulk        so many from the tops of the loaded and the previous one
-//!   take_slow        0. an item whose allocation is remembered, if it is time (sample.rs)
+//!   take             the top of this CPU's loaded bucket: nearly always all that is needed
+//!   take_bulk        several, from the tops of the loaded and the previous one
+//!   take_slow        0. an item whose allocation is recorded, if a sample is due (sample.rs)
 //!                    1. this CPU's previous bucket, which becomes the loaded one
 //!                    2. a filled bucket of the depot, for our empty one
 //!                    3. a bucket filled from the slabs, through `init`
@@ -31,9 +31,9 @@ use kern::prim::thread;
 #[cfg(feature = "extras")]
 mod wait;
 
-/// How often to search again for items that other threads carry before giving up: a few turns of
-/// the scheduler, then about 0.1 s in all. They come long before that; the bound is for an `init`
-/// hook that allocates from its own, exhausted zone.
+/// How often to search again for items that other threads carry before giving up: a few turns of the scheduler, then
+/// about 0.1 s in all. The items normally arrive long before; the bound ends the search of an `init` hook that
+/// allocates from its own, exhausted zone.
 const LOOKS_MAX: usize = 1000;
 const YIELDS_MAX: usize = 50;
 const NAP: Duration = Duration::from_micros(50);
@@ -49,8 +49,8 @@ impl ZoneInner {
         self.percpu.pop_or(|| self.take_slow(urgency, site))
     }
 
-    /// As many items as there are, up to the length of `out`; they are the first ones of it.
-    /// Without a site none of them is a sample.
+    /// Fills `out` from the front with as many items as there are, and returns their number. Without a site none of
+    /// them is a sample.
     pub(crate) fn take_bulk(
         &self,
         out: &mut [MaybeUninit<NonNull<u8>>],
@@ -81,7 +81,7 @@ impl ZoneInner {
             return Ok(item);
         }
         let mut caught = Caught::default();
-        // Without the reserve: its items go to the urgent one by one, from a closed keg. In a CPU's cache any
+        // Without the reserve: urgent allocations get its items one by one, from a closed keg. In a CPU's cache, any
         // allocation could take them.
         let item = match self.refill_or_take_built(&mut caught) {
             Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {
@@ -251,9 +251,9 @@ impl ZoneInner {
         item
     }
 
-    /// Puts `bucket` into this CPU's slot as the previous bucket, and the former previous bucket
-    /// into the depot. A bucket that may have outlived its size goes to the depot, which knows: two
-    /// small ones could go round here for ever.
+    /// Puts `bucket` into this CPU's slot as the previous bucket, and the former previous bucket into the depot. A
+    /// bucket that may be too small by now goes to the depot, which decides: otherwise two small buckets could stay in
+    /// use here for ever.
     pub(crate) fn shelve(&self, bucket: Owned, caught: &mut Caught) {
         let left = if bucket.room() < self.bucket_items_max {
             bucket
@@ -277,8 +277,8 @@ impl ZoneInner {
         }
     }
 
-    /// Step 4: free items of this zone on other CPUs may hold the memory that `init` was refused,
-    /// or held it until their `fini` a moment ago.
+    /// Step 4: free items of this zone on other CPUs may hold the memory that `init` did not get, or held it until
+    /// their `fini` a moment ago.
     #[cold]
     fn take_built(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();
@@ -347,7 +347,7 @@ impl ZoneInner {
         Err(error)
     }
 
-    /// Enters until the answer is dropped. For callers whose zone a handle or a live item keeps.
+    /// Counts this thread as inside until the result is dropped. The caller's zone must have a handle or a live item.
     pub(crate) fn inside(&self) -> Inside<'_> {
         self.enter();
         Inside(self)
@@ -380,7 +380,7 @@ impl Drop for TakenItems<'_> {
     }
 }
 
-/// A thread's count as inside a zone; leaves on drop.
+/// Counts a thread as inside a zone until it is dropped.
 pub(crate) struct Inside<'a>(&'a ZoneInner);
 
 impl Drop for Inside<'_> {

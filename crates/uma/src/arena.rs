@@ -13,8 +13,8 @@
 //! An item's number is found from its address by a subtraction, a shift and a multiply ([`Geometry`]), so a count is
 //! reached without a load from any line that is written to.
 //!
-//! No lock here: the bases never change, and the keg's lock is held over [`Arena::open`].
-//! [`Arena::open_samples`] may be called at any time: it keeps ranges open that are open.
+//! Locks: none. The bases never change, and the caller of [`Arena::open`] holds the keg's lock. [`Arena::open_samples`]
+//! may be called at any time: ranges that are open stay open.
 
 use crate::ZoneError;
 use crate::geometry::{ArenaOptions, Geometry, ItemPlace};
@@ -27,8 +27,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 /// A reference count has a cache line to itself: CPUs that count on two clusters must not share a line.
 pub(crate) const COUNT_BYTES: usize = 64;
-/// Of a limited address space a zone takes at most one part in this many of the rest, so that later
-/// zones, and the program, find some too.
+/// If the address space is limited, a zone takes at most the rest divided by this, so that some is left for later zones
+/// and for the program.
 const ADDRESS_SPACE_SHARE: usize = 8;
 /// Slabs become accessible in steps of this many bytes: one system call for 64 small slabs.
 const STEP_BYTES: usize = 4 << 20;
@@ -122,9 +122,8 @@ impl Arena {
         self.counts.is_some()
     }
 
-    /// Makes at least the slabs from `open` to `slabs` accessible, beside their table entries,
-    /// and more where that is cheap. The end of those that are, or `None` when the system
-    /// refuses.
+    /// Makes at least the slabs from `open` to `slabs` accessible, with their table entries, and more where that is
+    /// cheap. Returns the end of the accessible slabs, or `None` if the system refuses.
     pub(crate) fn open(&self, open: usize, slabs: usize) -> Option<usize> {
         let step = match self.geo.guard() {
             true => 1,
@@ -136,8 +135,8 @@ impl Arena {
             .find(|&slabs| self.open_exactly(open..slabs))
     }
 
-    /// Makes the first `n` sample slabs accessible, or as many as there are; says how many, or
-    /// none when the system refuses.
+    /// Makes the first `n` sample slabs accessible, or as many as there are. Returns how many, or `None` if the system
+    /// refuses.
     pub(crate) fn open_samples(&self, n: usize) -> usize {
         let all = self.sample_range();
         let some = all.start..all.end.min(all.start + n);
@@ -159,7 +158,7 @@ impl Arena {
         counts && self.each_part(run, |part| self.items.open(part))
     }
 
-    /// Lets the pages under a run of slabs come now; says whether there was memory.
+    /// Makes the pages of a run of slabs resident. Returns whether there was memory.
     ///
     /// # Safety
     /// The slabs are open, all their items are free, and none is taken during the call.
@@ -183,8 +182,8 @@ impl Arena {
         })
     }
 
-    /// Gives pages back: ranges of bytes of the items, and of their counts. Scattered ones go
-    /// many to a call where the system allows.
+    /// Gives pages back: ranges of bytes of the items, and of their counts. Where the system allows, one call gives
+    /// many ranges back.
     ///
     /// # Safety
     /// No item that has a byte in these ranges, or whose count has, is in use or is
@@ -244,7 +243,7 @@ impl Arena {
     /// If the zone was made without reference counts.
     ///
     /// # Safety
-    /// `item` is a live item of this arena: that its entry was opened rests on it.
+    /// `item` is a live item of this arena, so its entry is open.
     #[inline]
     pub(crate) unsafe fn counts_of(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
         let Some(counts) = &self.counts else {

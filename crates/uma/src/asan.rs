@@ -1,13 +1,12 @@
 //! Tells AddressSanitizer which items are free.
 //!
-//! AddressSanitizer knows the system's heap and not our slabs. Built with `--cfg uma_asan` (and the
-//! sanitizer itself, which stable Rust cannot ask the compiler about), a free item is poison, so
-//! that every later touch of it is reported at the touch. Otherwise these functions are empty. New
-//! mappings, and unmapped ones, are clean by the sanitizer's own doing.
+//! AddressSanitizer knows the system's heap and not our slabs. In a build with `--cfg uma_asan` (and the sanitizer,
+//! which code on stable Rust can't detect), free items are poisoned, so that the sanitizer reports each access at once.
+//! In other builds these functions are empty. The sanitizer itself cleans new and unmapped mappings.
 
 use core::ptr::NonNull;
 
-/// From now on a touch of these bytes is an error.
+/// From now on an access to these bytes is an error.
 #[inline]
 pub(crate) fn poison(pointer: NonNull<u8>, len: usize) {
     #[cfg(uma_asan)]

@@ -132,7 +132,7 @@ impl Bitset {
         below.fold(bit, |at, level| at * 64 + last_bit(level[at]))
     }
 
-    /// Whether the levels tell the truth.
+    /// Whether the levels agree with each other.
     pub(crate) fn is_valid(&self) -> bool {
         let ones: u32 = self.levels[0].iter().map(|word| word.count_ones()).sum();
         let agrees = |pair: &[Vec<u64>]| {

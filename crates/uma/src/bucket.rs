@@ -24,8 +24,8 @@
 //! only [`peek`] at the word. The [sentinel](Bucket::sentinel) is never written and never freed.
 //! Locks: none.
 //!
-//! Every pointer into a bucket is made from the allocation's, never from a reference to the
-//! header, which would not be allowed to reach the entries.
+//! Every pointer into a bucket is derived from the allocation's pointer, never from a reference to the header: that may
+//! not access the entries.
 
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
@@ -63,14 +63,14 @@ pub(crate) struct Bucket {
     /// The neighbours, while it waits in a list of the depot (`list.rs`).
     next: Option<NonNull<Self>>,
     prev: Option<NonNull<Self>>,
-    /// Which of the zone's buckets it is. The depot's.
+    /// The bucket's index in the depot's list of all buckets. Only the depot uses it.
     place: usize,
     /// Always null: the entry below the first one.
     spare: AtomicPtr<u8>,
     entries: [AtomicPtr<u8>; 0],
 }
 
-/// Where the sections find things.
+/// Offsets that the sections use.
 pub(crate) const CAP: usize = offset_of!(Bucket, cap);
 pub(crate) const ENTRIES: usize = offset_of!(Bucket, entries);
 /// The entry below the first one: added to 8 times the items inside, the top entry.
@@ -110,8 +110,8 @@ impl Bucket {
         NonNull::from(&SENTINEL.0)
     }
 
-    /// The layout of its memory: never less than the head's size, so that a reference to a head
-    /// covers only memory of the bucket.
+    /// The layout of its memory: at least the head's size, so that a reference to a head covers only memory of the
+    /// bucket.
     fn layout(room: usize) -> Layout {
         Layout::from_size_align(ENTRIES + room * size_of::<*mut u8>(), align_of::<Self>())
             .expect("at most 65,535 entries")
@@ -182,7 +182,7 @@ impl Bucket {
         let len = word & LEN_MASK;
         // SAFETY: alive, and len - 1 is from -1 to below its room.
         let top = unsafe { Self::entry(bucket, len as isize - 1) }.load(Relaxed);
-        // First, or the free that filled the bucket could be done twice unseen.
+        // This check comes first: otherwise a second free of the item that filled the bucket would not be noticed.
         if top == item.as_ptr() {
             return Err(PushOutcome::Twice);
         }
@@ -249,8 +249,8 @@ impl Bucket {
         PushOutcome::Done
     }
 
-    /// The word, and how many of the top items were copied to `out`: read by a bulk pop.
-    /// They come as they lie, the top one last.
+    /// The word, and how many of the top items were copied to `out`: read by a bulk pop. Their order is that of the
+    /// bucket: the top one is last.
     ///
     /// # Safety
     ///
@@ -271,7 +271,7 @@ impl Bucket {
         (word, count)
     }
 
-    /// Takes up to as many items as `out` has places, and counts the pops; how many.
+    /// Takes up to `out.len()` items, and counts the pops. Returns how many.
     ///
     /// # Safety
     ///
@@ -303,7 +303,7 @@ impl Bucket {
         (word, cap.saturating_sub((word & LEN_MASK) as usize))
     }
 
-    /// Puts the first of `items` on top; how many found room.
+    /// Puts the first of `items` on top. Returns for how many there was room.
     ///
     /// # Safety
     ///
@@ -342,9 +342,9 @@ impl Bucket {
 pub(crate) enum PushOutcome {
     /// It is in.
     Done,
-    /// It is not: the bucket has no room, or the section could not run.
+    /// Not done: the bucket has no room, or the section could not run.
     Full,
-    /// It is not, for it lies on top already: it was freed twice.
+    /// Not done: the item is the top one already, so it was freed twice.
     Twice,
 }
 

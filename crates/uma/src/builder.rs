@@ -108,8 +108,8 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// How the caches of the CPUs are kept from tearing. By default the best that works here; the
-    /// environment variable `UMA_PERCPU` (`rseq` or `locked`) changes the default.
+    /// How threads access the caches of the CPUs. The default is the fastest method that works here; the environment
+    /// variable `UMA_PERCPU` (`rseq` or `locked`) changes it.
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = Some(backend);
         self
@@ -142,24 +142,23 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Puts this many bytes behind each item, where a write is noticed when the item is freed. The
-    /// default costs little memory: no red zone behind items aligned to their size.
+    /// Puts this many bytes behind each item; a write to them is reported when the item is freed. The default costs
+    /// little memory: no red zone behind items that are aligned to their size.
     #[cfg(feature = "invariants")]
     pub fn redzone(mut self, bytes: usize) -> Self {
         self.arena.redzone = Some(bytes);
         self
     }
 
-    /// Free items of this zone hold items of `zone`: `init` takes them, by
-    /// [`alloc_near`](RawZone::alloc_near), and `fini` gives them back. Then no allocation of `zone`
-    /// fails for want of those: before it does, they are taken back, and while `zone` has none this
-    /// one keeps no free items.
+    /// Free items of this zone hold items of `zone`: `init` takes them, by [`alloc_near`](RawZone::alloc_near), and
+    /// `fini` gives them back. Then no allocation of `zone` fails because of those: before it would, they are taken
+    /// back, and while `zone` has no free item this zone keeps none either.
     pub fn holds_items_of<G: Hooks>(mut self, zone: &RawZone<G>) -> Self {
         self.held_kegs.push(zone.inner().keg.clone());
         self
     }
 
-    /// Hangs code on the way of each item.
+    /// Sets the hooks: functions that run for each item.
     #[doc(alias = "uma_ctor")]
     #[doc(alias = "uma_init")]
     pub fn hooks<G: Hooks>(self, hooks: G) -> ZoneBuilder<G> {
@@ -180,12 +179,12 @@ impl<H: Hooks> ZoneBuilder<H> {
         }
     }
 
-    /// Whether it is for a secondary zone of a master whose hooks own the contents of the items.
+    /// Whether this builds a secondary zone of a master whose hooks own the contents of the items.
     pub(crate) fn has_hooked_master(&self) -> bool {
         self.master.as_ref().is_some_and(|keg| keg.hooks.is_some())
     }
 
-    /// Whether it is for a secondary zone of a cache-only one, whose items may not be memory.
+    /// Whether this builds a secondary zone of a cache-only zone, whose items need not be memory.
     pub(crate) fn has_imported_master(&self) -> bool {
         self.master
             .as_ref()
@@ -232,7 +231,7 @@ impl<H: Hooks> ZoneBuilder<H> {
         }
     }
 
-    /// Makes the zone on the keg that it is given, or gives, hooks for.
+    /// Makes the zone, on the master's keg or on a new one.
     fn make(self, keg: impl FnOnce(Arc<dyn Hooks>) -> Arc<Keg>) -> RawZone<H> {
         let hooks: Arc<dyn Hooks> = Arc::new(self.hooks);
         let keg = keg(hooks.clone());

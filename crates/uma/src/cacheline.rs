@@ -47,8 +47,8 @@ pub(crate) fn fetch_to_write(item: NonNull<u8>) {
 
 /// Takes an item's first line from every other CPU that has it. The item does not change.
 ///
-/// It writes a word, not a byte: a later load of the word could not be served from a byte's store. Skips an item that
-/// is not aligned to a word.
+/// It writes a word, not a byte, because the processor can't forward a byte's store to a later load of the word. Skips
+/// an item that is not aligned to a word.
 ///
 /// # Safety
 /// The item is memory, of at least a word, and no other thread uses it.

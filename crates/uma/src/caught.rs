@@ -2,8 +2,8 @@
 //!
 //! Hooks, imports and callbacks are called in the middle of an allocation or a free, while the thread carries buckets
 //! and items and counts are half changed. So the slow paths call them through here, complete their own work, and then
-//! resume the first panic. A guard that cleans up while the panic unwinds would do for one; a second panic, as of the
-//! next item's `fini`, would end the process.
+//! resume the first panic. A guard that cleans up while the panic unwinds could handle one panic; a second one, such as
+//! that of the next item's `fini`, would end the process.
 //!
 //! The fast paths, where such a call would cost, have guards: `raw_ref.rs`.
 //!
@@ -22,12 +22,12 @@ impl Caught {
     /// The result of `code`; none if it panicked.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn call<T>(&mut self, code: impl FnOnce() -> T) -> Option<T> {
-        // If the code itself left data half changed, its owner must deal with that, as for locks.
+        // If the code left its own data half changed, the owner of that data must handle it, as with a poisoned lock.
         let result = catch_unwind(AssertUnwindSafe(code));
         result.map_err(|panic| self.0.get_or_insert(panic)).ok()
     }
 
-    /// Checkers end their threads by panics of their own.
+    /// Schedule checkers end their threads by panics.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn call<T>(&mut self, code: impl FnOnce() -> T) -> Option<T> {
         Some(code())
@@ -43,8 +43,8 @@ impl Caught {
         self.0 = self.0.take().or(other.0);
     }
 
-    /// Lets the panic go on. A thread that panics already has had this one reported: two would end the
-    /// process.
+    /// Resumes the panic. Not in a thread that is panicking already: a second panic would end the process, and this one
+    /// has been reported.
     pub(crate) fn resume(self) {
         if let Some(panic) = self.0
             && !std::thread::panicking()

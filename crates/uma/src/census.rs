@@ -26,11 +26,11 @@ pub struct Census {
     pub zone: &'static str,
     /// The sites that live items came from, the largest first.
     pub holders: Vec<Holder>,
-    /// Live items that a record was kept of.
+    /// Live items with a record.
     pub sampled_live: usize,
     /// Live items.
     pub live: usize,
-    /// Whether a record was kept of all of them: the feature `invariants`.
+    /// Whether all live items have a record: the feature `invariants`.
     pub exact: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Census {
 pub struct Holder {
     /// The call site of the allocations.
     pub site: &'static Location<'static>,
-    /// Live items from there that a record was kept of.
+    /// Live items from there with a record.
     pub sampled: usize,
     /// Live items from there, as estimated.
     pub items: usize,

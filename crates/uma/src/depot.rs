@@ -8,10 +8,10 @@
 //!   go first in, first out: much of the first one has been evicted to the shared cache, from which a line comes in
 //!   half the time.
 //!
-//! Rejected: to keep more back for that, a second-level cache full of fresh items. A pipe of 512 items of 2 KiB, all
-//! of it written and read, then takes 50 ns an item and not 118; but TCP between two threads, whose socket buffers
-//! hold enough items anyway, loses a fifth. Instead the freeing CPU claims the item's line (`cacheline.rs`), once the
-//! depot has found that items go from CPU to CPU (`depot/cross_cpu.rs`).
+//! Rejected: to keep a second-level cache full of fresh items back for that. A pipe of 512 items of 2 KiB, all of it
+//! written and read, then takes 50 ns an item instead of 118; but TCP between two threads, whose socket buffers hold
+//! enough items anyway, loses a fifth. Instead the freeing CPU claims the item's line (`cacheline.rs`), once the depot
+//! has found that items go from CPU to CPU (`depot/cross_cpu.rs`).
 //!
 //! ```text
 //!   a CPU that frees  --- full --->  [ filled ]  --- filled --->  a CPU that allocates

@@ -1,8 +1,7 @@
 //! Fail points: allocations, and the operations under them, that fail when a test says so.
 //!
-//! Code that handles a failed allocation hardly ever runs, so it has to be made to: a test lets the
-//! n-th one fail, for every n, and checks for leaks. Only with the feature `invariants`; without it
-//! these functions are empty.
+//! Code that handles a failed allocation hardly ever runs, so a test forces it: it lets the n-th allocation fail, for
+//! every n, and checks for leaks. Only with the feature `invariants`; without it these functions are empty.
 //!
 //! ```
 //! # #[cfg(feature = "invariants")] {
@@ -19,8 +18,8 @@
 //! # }
 //! ```
 //!
-//! A program is made to fail from outside by the environment variable `UMA_FAIL`: a comma-separated
-//! list of `ZONE:N`, the N-th allocation of that zone, or `ZONE:N+`, that one and all after it.
+//! The environment variable `UMA_FAIL` makes allocations of a whole program fail: a comma-separated list of `ZONE:N`,
+//! the N-th allocation of that zone, or `ZONE:N+`, that one and all after it.
 //!
 //! Locks: none.
 //! Source: FreeBSD's `uma_dbg_nowait` fail point and `vm.uma` fault injection.
@@ -41,7 +40,7 @@ pub enum FailPlan {
         /// Whether those after it fail as well.
         forever: bool,
     },
-    /// One in `one_in`, by chance, and the same ones again for the same seed.
+    /// One in `one_in`, at random; a seed always gives the same ones.
     Seeded {
         /// Where the chance begins.
         seed: u64,
@@ -82,7 +81,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// From now on, and counted from now.
+    /// Sets the plan; calls are counted from now on.
     pub(crate) fn set(&self, plan: FailPlan) {
         let (from, to) = match plan {
             FailPlan::Nth { n, forever: true } => (n, u64::MAX),
@@ -122,7 +121,7 @@ pub(crate) struct FailPoints {
 }
 
 impl FailPoints {
-    /// With the plan that the environment has for a zone of this name.
+    /// With the plan of the environment for a zone of this name.
     pub(crate) fn of_environment(zone: &str) -> Self {
         let points = Self::default();
         for point in [&points.alloc, &points.init, &points.ctor] {

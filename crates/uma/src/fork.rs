@@ -8,7 +8,7 @@
 //! | state of another thread | in the child |
 //! |---|---|
 //! | a restartable section | never happened: it has not committed |
-//! | an operation on a locked slot | has ended: slots are locked too |
+//! | an operation on a locked slot | has ended: the forking thread took the locks of the slots too |
 //! | a visit of a slow path, with free items in its hands | these items stay out, as if live |
 //! | an import, a closing, a sleep | is not waited for |
 //! | a purge | its items stay held; another may begin |
@@ -42,7 +42,7 @@ struct AllKegsHeld {
     _list: MutexGuard<'static, Vec<Weak<Keg>>>,
 }
 
-/// Sees to it that a fork finds the keg whole.
+/// Adds a keg to the list, so that a fork takes its locks.
 pub(crate) fn enlist(keg: &Arc<Keg>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| kern::fork::on_fork(prepare, parent, child));

@@ -1,7 +1,7 @@
 //! How an item is freed: to this CPU's bucket, a full bucket to the depot, the surplus to the slabs.
 //!
 //! ```text
-//!   put           onto this CPU's loaded bucket: nearly always the end of the story
+//!   put           onto this CPU's loaded bucket: nearly always all that is needed
 //!   put_bulk      as many as fit onto the loaded one, then onto the previous one
 //!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one (put_again, where
 //!                    the two can change places in one store)

@@ -39,10 +39,10 @@
 //! Ask for colour if batches are large, only the head of each item is touched, and few items survive or none for
 //! long. Slabs of huge pages lose no page by it.
 //!
-//! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns a pair where
-//! they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`cargo lab alloc --case batch64,threads2
-//! --size 2048`, Zen 5). Colour removes the effect; its cause was not measured. Probably each CPU misses its
-//! first-level cache, and its prefetcher then fetches the other CPU's next item.
+//! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one CPU does: a pair takes 3.7 ns
+//! without colour and 2.9 with it where they share a cache, 7 and 2.8 where they do not, and 2.6 and 2.4 on one CPU
+//! alone (`cargo lab alloc --case batch64,threads2 --size 2048`, Zen 5). Colour removes the effect; its cause was not
+//! measured. Probably each CPU misses its first-level cache, and its prefetcher then fetches the other CPU's next item.
 
 use crate::ZoneError;
 use crate::region;
@@ -165,8 +165,8 @@ impl Geometry {
         Ok(geo)
     }
 
-    /// Lets the first item begin at another line in each of the next slabs. Where the waste has
-    /// no room for that, the last item makes room, if it is not much of the slab.
+    /// Lets the first item begin at a different line in each of the next slabs. If the waste has no room for that, the
+    /// slab has one item less, where an item is a small part of the slab.
     fn colour(&mut self, align: usize) {
         let step = align.max(LINE_BYTES);
         let waste = self.slab_bytes() - self.per_slab * self.stride;

@@ -269,7 +269,7 @@ fn first_change(bytes: &[u8], address: usize) -> Option<usize> {
             match zero_until {
                 // All of it is zero: a new page.
                 None => {}
-                // Whichever the part began as, it went on so the longer.
+                // The longer of the two prefixes decides which pattern the part had.
                 Some(other) => return Some(first.max(other)),
             }
         }

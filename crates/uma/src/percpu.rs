@@ -47,8 +47,8 @@
 //! between two exchanges loses no bucket: it owns the bucket that it took, on whichever CPU it
 //! continues.
 //!
-//! `models/percpu.rs` checks the sections and `models/exchange.rs` the ways between CPUs, in
-//! every order of two threads.
+//! `models/percpu.rs` checks the sections and `models/exchange.rs` the exchange between CPUs, in every order of two
+//! threads.
 //!
 //! `percpu/drain.rs` says how a thread takes the buckets of another CPU while that CPU uses them.
 //! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in one slot once.
@@ -77,8 +77,8 @@ mod locked;
 mod slot;
 mod sys;
 
-/// How often a section that was aborted is begun again. After that the caller goes the slow way,
-/// which always ends: a debugger that steps through a section aborts it at every step.
+/// How often a section that was aborted is begun again. After that the caller takes the slow path, which always ends: a
+/// debugger that steps through a section aborts it at every step.
 const RESTARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 3 };
 
 /// The result of a section that stopped because of the state it found: no item, no room, the slot stopped, or a
@@ -133,10 +133,10 @@ impl fmt::Display for Backend {
 pub(crate) struct Percpu {
     /// The first of them, in the first of its places, which are a box that this owns.
     slots: NonNull<CpuSlot>,
-    /// How many: one for each configured CPU.
+    /// The number of slots: one for each configured CPU.
     cpus: usize,
-    /// Where a thread's rseq area is, from the thread pointer; 0: slots are locked. (At 0 itself
-    /// are things of libc's on every processor.)
+    /// The offset of a thread's rseq area from the thread pointer; 0: slots are locked. (On every processor libc's own
+    /// data is at offset 0.)
     area: isize,
 }
 
@@ -197,8 +197,8 @@ impl Percpu {
         self.pop_or(|| Err(())).ok()
     }
 
-    /// As [`pop`](Self::pop), or the result of `slow`. In one function, so that the likely path has
-    /// one comparison and not one in each layer.
+    /// As [`pop`](Self::pop), or the result of `slow`. One function does both, so that the likely path has one
+    /// comparison and not one in each layer.
     #[inline]
     pub(crate) fn pop_or<E>(
         &self,
@@ -252,7 +252,7 @@ impl Percpu {
         }
     }
 
-    /// Goes on where [`push`](Self::push) gave up with `outcome`.
+    /// Continues after [`push`](Self::push) returned `outcome`.
     pub(crate) fn push_again(&self, item: NonNull<u8>, outcome: isize) -> PushOutcome {
         if outcome != ABORTED {
             return pushed(outcome);
@@ -276,9 +276,8 @@ impl Percpu {
         }
     }
 
-    /// Fills the beginning of `out` from the tops of this CPU's loaded and previous bucket; says how
-    /// many items those are. They come as they lie in a bucket, the top one last, and each is
-    /// counted as popped.
+    /// Fills the beginning of `out` from the tops of this CPU's loaded and previous bucket. Returns how many items
+    /// those are. Their order is that of the bucket, the top one last, and each is counted as popped.
     pub(crate) fn pop_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let popped = self.pop_loaded(out);
         if popped == out.len() {
@@ -312,9 +311,8 @@ impl Percpu {
         count.max(0).cast_unsigned()
     }
 
-    /// Puts items of the beginning of `items` on this CPU's loaded bucket, and then on its previous
-    /// one; says how many found room. After the commit of the last item the function does not
-    /// access the slots.
+    /// Puts items of the beginning of `items` on this CPU's loaded bucket, and then on its previous one. Returns for
+    /// how many there was room. After the commit of the last item the function does not access the slots.
     #[must_use]
     pub(crate) fn push_bulk(&self, items: &[NonNull<u8>]) -> usize {
         let pushed = self.push_to::<LOADED>(items);
@@ -344,14 +342,15 @@ impl Percpu {
         count.max(0).cast_unsigned()
     }
 
-    /// Exchanges this CPU's two buckets if the loaded bucket is empty and the previous one is not; says whether it
+    /// Exchanges this CPU's two buckets if the loaded bucket is empty and the previous one is not. Returns whether it
     /// did. The caller carries no bucket at any time.
     pub(crate) fn swap_for_pop(&self) -> bool {
         // SAFETY: `section` is called where there is an area.
         unsafe { self.swap(section::swap_for_pop, locked::swap_for_pop) }
     }
 
-    /// Exchanges this CPU's two buckets if the loaded bucket is full and the previous one is not; says whether it did.
+    /// Exchanges this CPU's two buckets if the loaded bucket is full and the previous one is not. Returns whether it
+    /// did.
     pub(crate) fn swap_for_push(&self) -> bool {
         // SAFETY: as above.
         unsafe { self.swap(section::swap_for_push, locked::swap_for_push) }
@@ -477,7 +476,7 @@ impl Drop for Percpu {
     }
 }
 
-/// Runs a section until it was not aborted, up to `tries` times. `word` is its result as a number.
+/// Runs a section until one run is not aborted, up to `tries` times. `word` is its result as a number.
 #[inline]
 fn restart<T: Copy>(tries: usize, mut section: impl FnMut() -> T, word: impl Fn(T) -> usize) -> T {
     let mut got = section();

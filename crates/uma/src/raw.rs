@@ -63,7 +63,7 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.inner().as_ref() }
     }
 
-    /// Gives an item out. Its content is as `init` and `ctor` left it, or undefined.
+    /// Allocates an item. Its content is as `init` and `ctor` left it, or undefined.
     ///
     /// # Errors
     /// [`AllocError`]: the limit is reached, memory has run out, or a hook refused.
@@ -122,8 +122,8 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.free(item) }
     }
 
-    /// Gives out as many items as `out` takes or as there are, and says how many: they are the
-    /// first ones of `out`. Much cheaper than as many single allocations.
+    /// Fills `out` from the front with as many items as there are, and returns their number. Much cheaper than as many
+    /// single allocations.
     #[must_use = "the items given out are lost if their number is"]
     #[track_caller]
     #[inline]
@@ -132,7 +132,7 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.alloc_bulk(out) }
     }
 
-    /// Takes several items back. Much cheaper than as many single frees.
+    /// Frees several items. Much cheaper than as many single frees.
     ///
     /// # Panics
     /// As for [`free`](Self::free); but in release builds an item that is free already is noticed
@@ -159,11 +159,11 @@ impl<H: Hooks> RawZone<H> {
         Some(item)
     }
 
-    /// Puts an item into this CPU's loaded bucket if it has room, as [`pop_fast`](Self::pop_fast)
-    /// took it out; says whether it had.
+    /// Undoes [`pop_fast`](Self::pop_fast): puts an item into this CPU's loaded bucket if that has room. Returns
+    /// whether it had.
     ///
     /// # Safety
-    /// As for [`free`](Self::free), for an item of `pop_fast`, if it says so.
+    /// As for [`free`](Self::free), for an item of `pop_fast`, if this returns true.
     #[doc(hidden)]
     #[track_caller]
     #[inline]
@@ -197,14 +197,14 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.refcount(item) }
     }
 
-    /// The reference count beside an item, and a word in the same line for its users' notes.
+    /// The reference count beside an item, and a word in the same line for its users.
     ///
     /// # Panics
     /// As [`refcount`](Self::refcount).
     ///
     /// # Safety
-    /// As [`refcount`](Self::refcount). Both words stay as they are while the item is free, and are zero in an item
-    /// that never was allocated or whose pages the system had back.
+    /// As [`refcount`](Self::refcount). Both words keep their values while the item is free, and are zero in an item
+    /// that was never allocated or whose pages were given back to the system.
     #[inline]
     pub unsafe fn counts(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
         // SAFETY: the caller says that the item is live and ours, and the handle keeps the zone
@@ -221,7 +221,7 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.owns(pointer) }
     }
 
-    /// Items given out and not taken back. Exact when no other thread allocates or frees.
+    /// Items allocated and not freed. Exact if no other thread allocates or frees at the same time.
     #[must_use]
     pub fn live(&self) -> usize {
         self.inner().live()
@@ -253,34 +253,32 @@ impl<H: Hooks> RawZone<H> {
         self.inner().layout
     }
 
-    /// Changes the most items that may be live, in this zone and those that share its slabs, at
-    /// any time; `None` is no limit. When more are live than a new limit allows, allocations fail
-    /// until enough have been freed.
+    /// Changes the limit on live items of this zone and those that share its slabs; `None` is no limit. If more are
+    /// live than the new limit allows, allocations fail until enough have been freed.
     #[doc(alias = "uma_zone_set_max")]
     pub fn set_limit(&self, items: Option<usize>) {
         self.inner().keg.set_limit(items.unwrap_or(NO_LIMIT));
     }
 
-    /// Gives back all memory that no live item needs: the caches of all CPUs and the depot go
-    /// into the slabs, free pages to the system, even those between live items. It takes a while,
-    /// and the next allocations are slower; other threads go on meanwhile.
+    /// Gives back all memory that no live item needs: the caches of all CPUs and the depot go into the slabs, free
+    /// pages to the system, even those between live items. It takes some time, and the next allocations are slower;
+    /// other threads may allocate and free meanwhile.
     #[doc(alias = "uma_zone_reclaim")]
     #[doc(alias = "UMA_RECLAIM_DRAIN_CPU")]
     pub fn drain(&self) -> Purged {
         self.inner().drain()
     }
 
-    /// Gives back memory that was not needed since the last trim: buckets that lay in the depot all
-    /// the time, the caches of idle CPUs, pages that were free all the time. Cheap if there is no
-    /// such memory; meant to be called some times a second ([`Reclaimer`](crate::Reclaimer) does).
+    /// Gives back memory that was not needed since the last trim: buckets that lay in the depot all the time, the
+    /// caches of idle CPUs, pages that were free all the time. Cheap if there is no such memory; meant to be called a
+    /// few times a second ([`Reclaimer`](crate::Reclaimer) does).
     #[doc(alias = "UMA_RECLAIM_TRIM")]
     pub fn trim(&self) -> Purged {
         self.inner().trim()
     }
 
-    /// Lets allocations of this zone fail from now on as the plan says, with
-    /// [`AllocError::NoMemory`]. An allocation that may sleep without a limit of time does not
-    /// consult it.
+    /// Lets allocations of this zone fail from now on by a plan, with [`AllocError::NoMemory`]. An allocation that may
+    /// sleep without a limit of time does not consult it.
     #[cfg(feature = "invariants")]
     pub fn fail(&self, plan: crate::FailPlan) {
         self.fail_at(crate::FailPoint::Alloc, plan);

@@ -249,7 +249,7 @@ impl<H: Hooks> RawZoneRef<H> {
         arena.is_some_and(|arena| arena.owns(pointer))
     }
 
-    /// Whether an allocation may go on, in builds in which tests let some fail.
+    /// Whether an allocation may continue: in some builds tests let it fail.
     #[inline]
     pub(crate) fn consult(self) -> Result<(), AllocError> {
         match self.consult_bulk(1) {
@@ -258,7 +258,7 @@ impl<H: Hooks> RawZoneRef<H> {
         }
     }
 
-    /// How many of as many allocations may go on.
+    /// How many of several allocations may continue.
     #[inline]
     fn consult_bulk(self, items: usize) -> usize {
         #[cfg(feature = "invariants")]
@@ -404,7 +404,7 @@ impl<H: Hooks> RawZoneRef<H> {
 struct Hooked<H: Hooks> {
     zone: RawZoneRef<H>,
     item: NonNull<u8>,
-    /// Whether a caller has had it.
+    /// Whether it was handed to a caller before.
     was_given: bool,
 }
 
@@ -511,7 +511,7 @@ impl<H: Hooks> Drop for Freeing<'_, H> {
 pub(crate) enum Destructed {
     /// It is as `init` left it, and must be freed.
     Here,
-    /// It was a sample, and is in its slot already.
+    /// It was a sample, and is back in its slot.
     Gone,
 }
 

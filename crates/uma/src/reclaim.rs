@@ -9,7 +9,7 @@
 //!   trim.rs         one zone: free items from its caches into its slabs
 //! ```
 //!
-//! Which pages of a keg go, and how, is in `slabs/purge.rs`.
+//! `slabs/purge.rs` chooses the pages of a keg and gives them back.
 
 pub(crate) mod event_loop;
 pub(crate) mod pressure;

@@ -32,17 +32,16 @@ pub(crate) struct Region {
 
 // SAFETY: a region is the right to an address range, which does not depend on a thread.
 unsafe impl Send for Region {}
-// SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders; they give out only
-// raw pointers, whose users must say why they may touch the bytes.
+// SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders; they return only raw
+// pointers, and each use of those has its own argument.
 unsafe impl Sync for Region {}
 
-/// Which pages a region is made of.
+/// The kind of pages of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageSize {
-    /// The smallest there are. A huge page would be pinned by one live item in 2 MiB, and would
-    /// make the resident size a matter of luck.
+    /// The smallest pages. One live item would pin a huge page of 2 MiB, and the resident size would depend on chance.
     Small,
-    /// Huge ones where the system has them to give.
+    /// Huge pages where the system has some.
     Huge,
 }
 
@@ -131,7 +130,7 @@ impl Region {
         }
     }
 
-    /// Makes the pages that these bytes lie on accessible; says whether the system agreed.
+    /// Makes the pages of these bytes accessible. Returns whether that succeeded.
     pub(crate) fn open(&self, range: Range<usize>) -> bool {
         #[cfg(any(loom, shuttle))]
         self.opened
@@ -144,7 +143,7 @@ impl Region {
         unsafe { libc::mprotect(first.as_ptr().cast(), len, access) == 0 }
     }
 
-    /// Lets pages come now instead of with the first touch; says whether there was memory.
+    /// Makes pages resident now instead of at the first access. Returns whether there was memory.
     ///
     /// # Safety
     /// The range is open. Its contents are not needed, and no thread touches it during the call.
@@ -183,8 +182,8 @@ impl Region {
         if answer == 0 { len } else { 0 }
     }
 
-    /// Gives many ranges back with one call; says how many bytes the system took, from the
-    /// first on, or `None` if it does not do such things.
+    /// Gives many ranges back with one call. Returns how many bytes the system took, from the first range on, or `None`
+    /// if it has no such call.
     ///
     /// # Safety
     /// As for [`give_back`](Self::give_back), for each of the ranges.
@@ -262,8 +261,7 @@ const NO_PAGES: libc::iovec = libc::iovec {
     iov_len: 0,
 };
 
-/// This process, as a descriptor. Not kept for long: a forked child would inherit a descriptor of
-/// its parent.
+/// A pidfd of this process. It is closed soon, because a forked child would inherit a descriptor of its parent.
 #[cfg(not(miri))]
 #[derive(Debug)]
 pub(crate) struct Process(std::os::fd::OwnedFd);

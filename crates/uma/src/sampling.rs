@@ -160,7 +160,7 @@ impl ZoneInner {
         let popped = self.percpu.pop_loaded(bucket.spare());
         // SAFETY: pop_loaded wrote that many into the front of the spare entries.
         unsafe { bucket.added(popped) };
-        // The bucket they left counts them as given out; no caller has seen them.
+        // The bucket that they left counts them as allocated, but no caller has got them.
         self.counts.refused.add(popped as u64);
         self.shelve(bucket, caught);
     }

@@ -6,7 +6,7 @@
 
 /// Classes of fullness. Within one the lowest address is preferred.
 pub(crate) const CLASSES: usize = 16;
-/// Lists on which slabs wait, in the order in which they are taken from.
+/// The number of lists of slabs, in the order in which items are taken from them.
 pub(crate) const SHELVES: usize = CLASSES + 2;
 
 /// The list on which a slab waits.
@@ -18,12 +18,12 @@ pub(crate) enum Shelf {
     Partial(usize),
     /// All items free, some pages there.
     Empty,
-    /// All items free, pages gone or not yet come.
+    /// All items free, no pages.
     Cold,
 }
 
 impl Shelf {
-    /// Which of the [`SHELVES`], the one to take from first being the first.
+    /// The index among the [`SHELVES`]; items are taken from the lowest first.
     #[inline]
     pub(crate) fn index(self) -> Option<usize> {
         match self {
@@ -50,7 +50,7 @@ pub(crate) struct Slab {
     pub(crate) dirty: bool,
 }
 
-/// The arithmetic of fullness for one number of items a slab.
+/// Computes the class of fullness, for slabs of a given number of items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fullness {
     per_slab: u32,

@@ -47,7 +47,7 @@ pub(crate) struct Slabs {
     pub(crate) held: Vec<u64>,
     pub(crate) touched: Residency,
     pub(crate) shelves: [Bitset; SHELVES],
-    /// Which shelves are not bare.
+    /// A bit for each shelf that has slabs.
     occupied: u32,
     /// Slabs that the arena has made accessible.
     open: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Slabs {
     /// Free items that a purge holds.
     held_items: usize,
     units_peak: usize,
-    /// Items whose memory no purge takes away.
+    /// Items whose memory no purge gives back.
     pub(crate) floor: usize,
     /// Whether a purge holds items.
     pub(crate) purging: bool,
@@ -92,7 +92,7 @@ impl Slabs {
         }
     }
 
-    /// Says whose slabs these are, for the message about a double free.
+    /// Sets the name of the zone, for the message about a double free.
     pub(crate) fn named(mut self, zone: &'static str) -> Self {
         self.name = zone;
         self
@@ -128,14 +128,13 @@ impl Slabs {
         arena.slabs_max() * self.geo.per_slab()
     }
 
-    /// No purge takes the memory of this many items away, free or not.
+    /// Lets no purge give back the memory of this many items, free or not.
     pub(crate) fn set_floor(&mut self, items: usize) {
         self.floor = items;
     }
 
-    /// Takes as many items as `out` has room for, filling it from the front; says how many.
-    /// Fewer, or none, when the reservation or the system's memory has run out. The last one
-    /// written is the one to hand out first: a bucket is emptied from its end.
+    /// Fills `out` from the front. Returns how many items it took: fewer, or none, if the reservation or the system's
+    /// memory is used up. The last one written must be allocated first: a bucket is emptied from its end.
     pub(crate) fn take(&mut self, arena: &Arena, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let mut filled = 0;
         while filled < out.len() {
@@ -165,7 +164,7 @@ impl Slabs {
             let word = place.slab * words + place.slot / 64;
             let bit = 1 << (place.slot % 64);
             let is_free = |bits: &u64| (bits | self.held[word]) & bit != 0;
-            // Of slabs that were forgotten all items are free.
+            // All items of slabs that were forgotten are free.
             if self.bits.get(word).is_none_or(is_free) {
                 double_free(item, self.name);
             }
@@ -179,8 +178,8 @@ impl Slabs {
         self.free += items.len();
     }
 
-    /// Makes the memory of at least `items` items come now: of slabs in use, and of new ones.
-    /// Says how many items there is room for then, fewer when reservation or memory ran out.
+    /// Makes the memory of at least `items` items resident: of slabs in use, and of new ones. Returns for how many
+    /// items there is room then: fewer if the reservation or the memory is used up.
     pub(crate) fn prealloc(&mut self, arena: &Arena, items: usize) -> usize {
         let wanted = items.div_ceil(self.geo.per_slab());
         for n in 0..wanted {
@@ -225,7 +224,7 @@ impl Slabs {
         (0..SHELVES).all(|i| self.shelves[i].contains(n) == (shelf == Some(i)))
     }
 
-    /// The slab to take from next: it has a free item.
+    /// The slab from which the next item comes: it has a free item.
     #[inline]
     fn choose(&mut self, arena: &Arena) -> Option<usize> {
         match self.occupied {
@@ -234,7 +233,7 @@ impl Slabs {
         }
     }
 
-    /// Adds a slab, cold, at the end of those in use.
+    /// Adds a slab without pages at the end of those in use.
     #[cold]
     fn grow(&mut self, arena: &Arena) -> Option<usize> {
         let n = self.slabs.len();
@@ -308,7 +307,7 @@ impl Slabs {
         taken
     }
 
-    /// Lets the pages of a cold slab come.
+    /// Makes the pages of a slab without pages resident. Returns whether there was memory.
     fn warm(&mut self, arena: &Arena, n: usize) -> bool {
         // SAFETY: the slab is open, and a cold one has all its items free; they stay so, because
         // taking items needs `self`.

@@ -20,15 +20,15 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZoneStats {
-    /// The name that its maker gave it.
+    /// The name of the zone.
     pub name: &'static str,
-    /// How its caches are kept from tearing.
+    /// How threads access its caches.
     pub backend: Backend,
     /// Bytes of an item.
     pub size: usize,
     /// The most items that may be live, in all zones that share the slabs.
     pub limit: Option<usize>,
-    /// Live items: given out and not taken back.
+    /// Live items: allocated and not freed.
     pub used: usize,
     /// Free items in the buckets of the CPUs.
     pub cached_by_cpus: usize,
@@ -66,7 +66,7 @@ pub struct ZoneStats {
 
 impl ZoneStats {
     pub(crate) fn of(inner: &ZoneInner) -> Self {
-        // The items first: a pop seen here only makes the zone look busier, not less than empty.
+        // The items are read first: a pop between the two reads then only adds to `used`, which can't become negative.
         let out = inner.out();
         let depot = inner.depot.lock();
         let (cached, popped) = depot.sums();

@@ -70,7 +70,7 @@ type Callback = Box<dyn Fn(&Warning) + Send + Sync>;
 pub(crate) struct Warner {
     callback: Option<Callback>,
     high_water: usize,
-    /// Whether the mark has been passed and not come back from.
+    /// Whether the items out are above the mark.
     above: AtomicBool,
     made: Instant,
     throttles: [Throttle; 4],
@@ -138,7 +138,7 @@ impl ZoneInner {
         }
     }
 
-    /// Warns of an allocation that fails so, or is about to sleep.
+    /// Warns about an allocation that fails for this reason, or is about to sleep.
     pub(crate) fn warn_of(&self, error: AllocError) {
         match error {
             AllocError::Limit => self.warn(WarningKind::Exhausted),
@@ -158,7 +158,7 @@ impl ZoneInner {
         }
     }
 
-    /// Whether the owner hears warnings.
+    /// Whether the owner has set a callback.
     #[cfg(feature = "invariants")]
     pub(crate) fn has_warner(&self) -> bool {
         self.warner.callback.is_some()

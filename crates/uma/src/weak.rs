@@ -33,7 +33,7 @@ impl WeakZone {
         Arc::new(Self(Mutex::new(&WEAK_CLASS, None)))
     }
 
-    /// Makes this lead to a zone.
+    /// Makes this refer to a zone.
     ///
     /// # Safety
     /// The zone has a handle, came from [`ZoneInner::make`], and [detaches](Self::detach) itself before it

@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 /// ```
 pub struct Zone<T> {
     raw: RawZone,
-    /// A zone makes and takes `T`s, and holds none.
+    /// A zone allocates and frees `T`s, and owns none.
     kind: PhantomData<fn(T) -> T>,
 }
 

@@ -532,7 +532,7 @@ impl ZoneInner {
     }
 
     /// # Safety
-    /// The count is zero, and the caller alone brought it there.
+    /// The count is zero, and the caller's subtraction made it so.
     #[cold]
     unsafe fn end(inner: NonNull<Self>) {
         // Acquire: pairs with the Release of every subtraction from `holds`, so all accesses of threads that left come

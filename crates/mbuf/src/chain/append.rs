@@ -31,7 +31,7 @@ impl<S: Storage> Chain<S> {
         self.room()
     }
 
-    /// Bytes before the first that its mbuf's storage has and no other mbuf shows.
+    /// Bytes in the first mbuf's storage before its data, if no other mbuf shares the storage.
     #[doc(alias = "M_LEADINGSPACE")]
     #[inline]
     pub fn leading_space(&self) -> usize {

@@ -20,17 +20,16 @@ use crate::mbuf::PINNED_PER_BYTE_MAX;
 use crate::pool::{ClusterSize, MbufPool};
 use crate::raw::EXT;
 
-/// From here on a cluster keeps the rule.
+/// From this many bytes on, a cluster satisfies the rule.
 const CLUSTER_MIN: usize = ClusterSize::K2.bytes() / PINNED_PER_BYTE_MAX;
 
 impl Chain {
     /// Copies small data out of large storage, and returns by how many bytes
     /// [`pinned`](Chain::pinned) fell.
     ///
-    /// Afterwards `pinned() <= PINNED_PER_BYTE_MAX * len() + MSIZE * mbufs()`, for any chain; only
-    /// if buffers are short some data stays in its place. Never is more pinned than before. Shared
-    /// and lent storage counts as if it were the chain's alone, so a copy may free it only when the
-    /// others have gone as well.
+    /// Afterwards `pinned() <= PINNED_PER_BYTE_MAX * len() + MSIZE * mbufs()`, for any chain; if buffers are short,
+    /// some data stays where it is. The chain never pins more than before. Shared and lent storage counts as if this
+    /// chain were its only user, so after a copy it may still be in use elsewhere.
     #[doc(alias = "m_compress")]
     #[doc(alias = "sbcompress")]
     pub fn condense(&mut self, pool: &MbufPool) -> usize {

@@ -34,8 +34,8 @@ impl<S: Storage> Chain<S> {
         self.trim_front(front);
     }
 
-    /// Takes the first mbuf off, as a chain of its own; `None` if the chain has no mbuf. Operations
-    /// on it, a drop included, concern this mbuf alone; the drop of a chain frees all its mbufs.
+    /// Removes the first mbuf and returns it as a chain; `None` if the chain has no mbuf. Operations on that chain, a
+    /// drop included, concern this mbuf alone.
     #[doc(alias = "m_free")]
     pub fn pop_front(&mut self) -> Option<Self> {
         let mut first = self.head.take()?;
@@ -51,7 +51,7 @@ impl<S: Storage> Chain<S> {
         Some(front)
     }
 
-    /// Keeps the hint true when `n` bytes leave the front.
+    /// Corrects the hint when `n` bytes are removed from the front.
     fn forget_before(&mut self, n: usize) {
         self.hint = self.hint.and_then(|h| {
             Some(Hint {
@@ -93,7 +93,7 @@ impl<S: Storage> Chain<S> {
         self.split_front(n)
     }
 
-    /// The same where some stay.
+    /// As `take_front`, if bytes remain.
     #[track_caller]
     fn split_front(&mut self, n: usize) -> Result<Self, NoBufs> {
         let Some(head) = self.head.as_mut().filter(|_| n > 0) else {

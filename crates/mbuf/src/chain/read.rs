@@ -25,7 +25,7 @@ impl Buf for Chain {
         cursor::fill(self.segments(), out)
     }
 
-    /// Without a copy where that keeps no more memory than it is worth, as [`Bytes::from`] a chain.
+    /// Copies only if the bytes would pin much more memory than they fill, as [`Bytes::from`] a chain does.
     fn copy_to_bytes(&mut self, n: usize) -> Bytes {
         assert!(n <= self.len(), "there are fewer bytes");
         match self.take_front(n) {

@@ -1,7 +1,7 @@
 //! Storage that is reached by page numbers: a reference to a [`PageSource`].
 //!
-//! The source lies behind a header that begins as that of any lent storage does, so counting and
-//! dropping are the same. Code that needs its pages finds it through one pointer more.
+//! The source lies behind a header that begins like that of any lent storage, so counting and dropping are the same.
+//! Code that needs its pages follows one more pointer.
 //!
 //! Invariant: Only the header of a [`LentPages`] has [`Shows::Pages`].
 
@@ -17,7 +17,7 @@ use crate::refs::Refs;
 #[repr(C)]
 struct PagesHead {
     lent: LentHead,
-    /// Where the source is that lies behind this header.
+    /// The address of the source that lies behind this header.
     source: unsafe fn(NonNull<LentHead>) -> NonNull<dyn PageSource>,
 }
 
@@ -105,7 +105,7 @@ impl Ext {
             return Ok(None);
         };
         let n = len.min(bytes.len() - off);
-        // Whole pages: the mbuf pins them all.
+        // Whole pages, because the mbuf pins all of them.
         let size = (off + n).next_multiple_of(PAGE_SIZE).min(bytes.len());
         let mut ext = self.share()?;
         // The source lent these bytes for as long as it is borrowed, and this reference keeps it

@@ -18,7 +18,7 @@ pub trait PageSource: Send + Sync + 'static {
     /// follow it by number.
     ///
     /// # Errors
-    /// Whatever keeps the source from it: the bytes are not there (any more), a device failed.
+    /// The source's error: the bytes do not exist (any more), or a device failed.
     fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()>;
 
     /// The bytes of `page`, if they lie in memory that is not changed while the source exists; from its first byte,
@@ -28,14 +28,14 @@ pub trait PageSource: Send + Sync + 'static {
         None
     }
 
-    /// Has all pages overwritten with zeros when they are freed; false if they are not the
-    /// source's to overwrite, as those of a file are not. By default false.
+    /// Has all pages overwritten with zeros when they are freed. Returns false if the source must not overwrite them,
+    /// for example those of a file. By default false.
     fn zeroize(&self) -> bool {
         false
     }
 }
 
-/// A source that others have as well.
+/// A source that is shared.
 impl<T: PageSource + ?Sized> PageSource for Arc<T> {
     fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()> {
         (**self).read(page, off, dst)
@@ -58,9 +58,8 @@ impl<T: PageSource + ?Sized> PageSource for Arc<T> {
 ///   Chain  ---+
 /// ```
 ///
-/// The source is dropped with the last one: that of the program, of the mbufs that are still to be
-/// sent, of those in a send buffer that are still to be acknowledged. Making one takes an
-/// allocation, sharing it none.
+/// The source is dropped with the last reference. The program has references, and so have mbufs that are still to be
+/// sent, or are in a send buffer until they are acknowledged. Making the first takes an allocation, sharing takes none.
 pub struct Pages(Ext);
 
 impl Pages {
@@ -69,7 +68,7 @@ impl Pages {
         Self(Ext::pages(source))
     }
 
-    /// One more reference. Refused if there are absurdly many (more than 2^30).
+    /// One more reference. Refused if there are more than 2^30.
     #[inline]
     pub fn share(&self) -> Result<Self, NoBufs> {
         Ok(Self(self.0.share()?))

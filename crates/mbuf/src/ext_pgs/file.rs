@@ -16,8 +16,8 @@ use crate::raw::PAGE_SIZE;
 pub struct FilePages(File);
 
 impl FilePages {
-    /// The pages of a [`File`], an [`OwnedFd`](std::os::fd::OwnedFd) or another type that becomes a
-    /// file. It has to be one that can be read at any offset, opened for reading.
+    /// The pages of a [`File`], an [`OwnedFd`](std::os::fd::OwnedFd) or another type that becomes a file. The file must
+    /// be open for reading, at any offset.
     pub fn new(file: impl Into<File>) -> Self {
         Self(file.into())
     }

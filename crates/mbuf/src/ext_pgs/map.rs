@@ -96,7 +96,7 @@ impl Packet<Mixed> {
         Pieces::new(Some(self.first()), 0, self.len())
     }
 
-    /// The same bytes, with the same header and tags, in a packet that can be looked at: see [`Chain::map`].
+    /// The same bytes, with the same header and tags, in a packet of readable mbufs: see [`Chain::map`].
     ///
     /// # Errors
     /// [`MapError`].
@@ -105,7 +105,7 @@ impl Packet<Mixed> {
         let mut packet = if self.first().is(EXT) {
             Packet::from_chain(pool, map_list(Some(self.first_mut()), pool)?)?
         } else {
-            // Bytes that were contiguous at the front stay so, with room before them.
+            // Bytes that were contiguous at the front stay contiguous, with room before them.
             let mut packet = Packet::new(pool)?;
             let front = self.front();
             packet.prepend(front.len())?.copy_from_slice(front);
@@ -191,7 +191,7 @@ fn map_record(m: &Mbuf, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError
     Ok(())
 }
 
-/// Appends the bytes of a run of pages, each shown or read as its source has it.
+/// Appends the bytes of a run of pages: shown if the source has them in memory, else read.
 fn map_run(m: &Mbuf, run: PageRun<'_>, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError> {
     let mut rest = run;
     while rest.len > 0 {

@@ -46,7 +46,7 @@ impl MemfdPages {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let mut file = File::from(memfd);
-        // By a call on the descriptor, which a process without access to the file system may make.
+        // By a call on the descriptor, because a process without access to the file system may make it.
         let len = usize::try_from(file.seek(SeekFrom::End(0))?)
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let at = match len {

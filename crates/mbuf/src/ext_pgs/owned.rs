@@ -96,7 +96,7 @@ impl PageSource for OwnedPages {
     }
 
     fn zeroize(&self) -> bool {
-        // Each is a cluster, which knows how.
+        // Each is a cluster, which can be overwritten.
         self.pages.iter().flatten().all(Ext::zeroize)
     }
 }

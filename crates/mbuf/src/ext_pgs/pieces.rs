@@ -88,7 +88,7 @@ impl<'a> PageRun<'a> {
     pub(super) fn behind(self, n: usize) -> Self {
         let at = self.off + n;
         Self {
-            // If no byte is left, there is no page, and perhaps no page number either.
+            // If no byte is left, there is no page, and there may be no page number.
             page: self.page.saturating_add((at / PAGE_SIZE) as u64),
             off: at % PAGE_SIZE,
             len: self.len - n,
@@ -122,7 +122,7 @@ impl fmt::Debug for PageRun<'_> {
 #[derive(Debug, Clone)]
 pub struct Pieces<'a> {
     at: Option<&'a Mbuf>,
-    /// Bytes of that mbuf that are not wanted, or that were seen.
+    /// Bytes of that mbuf that are before the range, or were returned already.
     skip: usize,
     left: usize,
 }
@@ -173,7 +173,7 @@ pub(super) fn piece_at(m: &Mbuf, at: usize, max: usize) -> Piece<'_> {
     }
 }
 
-/// The same by the offset in a page list's record.
+/// As `piece_at`, by the offset in a page list's record.
 #[inline]
 pub(super) fn record_piece(m: &Mbuf, at: usize, max: usize) -> Piece<'_> {
     let (pg, body) = (m.pg(), m.pg_body());

@@ -1,4 +1,4 @@
-//! A page list as the record that it was built as: for code that encrypts or frames it.
+//! A page list as a record, for code that encrypts or frames it.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::pieces::{PageRun, Piece, record_piece};
 use crate::mbuf::Mbuf;
 use crate::raw::PGS;
 
-/// The record of one page list, whole, however little of it its mbuf shows.
+/// The whole record of one page list, even if its mbuf shows a part of it.
 #[derive(Clone, Copy)]
 pub struct Record<'a>(&'a Mbuf);
 
@@ -16,7 +16,7 @@ impl<'a> Record<'a> {
         m.is(PGS).then_some(Self(m))
     }
 
-    /// Its type, as its protocol has it: of TLS, 23 is application data.
+    /// Its type, in the numbers of its protocol: in TLS, 23 is application data.
     pub fn record_type(&self) -> u8 {
         self.0.pg().record_type
     }

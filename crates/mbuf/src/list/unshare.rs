@@ -1,7 +1,7 @@
-//! Copies of the mbufs of a list that may not be written, and how they take their place.
+//! Copies of the mbufs of a list that must not be written, and their replacement.
 //!
-//! Whether an mbuf may be written is looked at once: another thread that drops its share meanwhile
-//! makes one writable that was not. So each copy says for which mbuf it is.
+//! Whether an mbuf may be written is checked once, because another thread that drops its share meanwhile makes the mbuf
+//! writable. So each copy names its original.
 
 use std::collections::VecDeque;
 

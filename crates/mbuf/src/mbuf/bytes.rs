@@ -29,7 +29,7 @@ impl Mbuf {
         self.head().len as usize
     }
 
-    /// The bytes. Of a page list none; the type of its list prevents a caller from asking for them.
+    /// The bytes. A page list has none; the type of its list prevents such a call.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let head = self.head();
@@ -71,7 +71,7 @@ impl Mbuf {
         }
     }
 
-    /// Bytes that the storage has, whichever mbufs show them.
+    /// Bytes of the storage, shown or not.
     pub(crate) fn storage_size(&self) -> usize {
         self.storage().1
     }

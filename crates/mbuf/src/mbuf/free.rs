@@ -40,7 +40,7 @@ impl Drop for FreeAtEnd<'_> {
 }
 
 impl Mbuf {
-    /// Whether a packet has no notes, and its cluster no other reference.
+    /// Whether a packet has no tags, and its cluster no other reference.
     #[inline(always)]
     fn is_whole(&self) -> bool {
         debug_assert!(self.head().flags & WHOLE == WHOLE);
@@ -53,8 +53,8 @@ impl Mbuf {
 
     /// The second most frequent case: one mbuf that shows shared storage, or holds a few bytes itself.
     ///
-    /// Takes the mbuf by value and not the address of its handle: otherwise the handle, and the chain or packet that it
-    /// is part of, would have to lie in memory.
+    /// Takes the mbuf by value and not by reference: otherwise its handle, and the chain or packet that the handle is
+    /// part of, would have to lie in memory.
     #[inline(never)]
     fn free_other(self) {
         let mut m = ManuallyDrop::new(self);
@@ -92,7 +92,7 @@ impl Mbuf {
         }
     }
 
-    /// The same, where its reference was the last.
+    /// As `free_ext`, where its reference was the last.
     #[inline(never)]
     fn free_last(&mut self, zero: bool) {
         let this = FreeAtEnd(self);
@@ -122,7 +122,7 @@ impl Mbuf {
         }
     }
 
-    /// Back to the mbuf zone.
+    /// Frees the mbuf to the mbuf zone.
     #[inline(always)]
     fn free_mbuf(&mut self) {
         // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because the zones
@@ -132,7 +132,7 @@ impl Mbuf {
         unsafe { zone.free(self.0.cast()) };
     }
 
-    /// Back to the packet zone, in the state that the next allocation expects.
+    /// Frees the mbuf to the packet zone, in the state that the next allocation expects.
     #[inline(always)]
     fn free_packet(&mut self) {
         // The next allocation finds the state that this free leaves.

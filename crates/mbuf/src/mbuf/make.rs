@@ -1,4 +1,4 @@
-//! Makes mbufs: empty ones, with room where the caller wants it, or ones over existing storage.
+//! Makes mbufs: empty ones, with room at a given place, or ones over existing storage.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
@@ -94,8 +94,8 @@ impl Mbuf {
         Ok(unsafe { Self::resume(item, flags | EXT | PACK, data) })
     }
 
-    /// Makes an empty mbuf of an item of the packet zone, which still has the fields that do not change from
-    /// one life to the next: its zones, and no neighbours.
+    /// Makes an empty mbuf of an item of the packet zone. The item still has the fields that do not change from one
+    /// allocation to the next: its zones, and no neighbours.
     ///
     /// # Safety
     /// As for [`Mbuf::begin`]; [`Mbuf::prepare`] was called when the item came from its slab, and
@@ -117,7 +117,7 @@ impl Mbuf {
         Self(item.cast())
     }
 
-    /// Writes the fields that all lives of a packet zone's item have in common.
+    /// Writes the fields of a packet zone's item that do not change from one allocation to the next.
     ///
     /// # Safety
     /// The item has 256 bytes, aligned to 256, and no other owner.
@@ -157,8 +157,8 @@ impl Mbuf {
         }
     }
 
-    /// The same with an mbuf and a cluster from their own zones: for a caller without a handle of the pool, and for the
-    /// larger sizes.
+    /// As `with_cluster`, with an mbuf and a cluster from their own zones: for a caller without a handle of the pool,
+    /// and for the larger sizes.
     #[inline(never)]
     #[track_caller]
     fn with_own_cluster(
@@ -299,7 +299,7 @@ impl Mbuf {
         Ok(unsafe { Self::begin(item, zones, EXT, data, len as u32) })
     }
 
-    /// The same, of pages, and of bytes inside.
+    /// As `share`, of pages, and of bytes inside.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -346,7 +346,7 @@ impl Mbuf {
         (*self.pg_mut(), *self.pg_body_mut()) = (*other.pg(), *other.pg_body());
     }
 
-    /// Moves an empty mbuf's bytes-to-be outside.
+    /// Gives an empty mbuf outside storage.
     fn attach(&mut self, ext: Ext) {
         assert!(self.len() == 0 && !self.is(EXT));
         let data = ext.buf();

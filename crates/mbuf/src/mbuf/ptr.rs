@@ -1,4 +1,4 @@
-//! Where an mbuf is: the tail and the hint that a list remembers beside owning its mbufs.
+//! The address of an mbuf: for the tail and the hint that a list has beside the mbufs that it owns.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use super::Mbuf;
 use crate::raw::RawMbuf;
 
-/// Where an mbuf is, without owning it.
+/// The address of an mbuf, without ownership.
 ///
 /// Using it is unsafe; each method states its conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl MbufPtr {
     }
 }
 
-/// An mbuf that is borrowed, by its own address. A `&Mbuf` is the address of a handle, which so has to lie in memory,
-/// and with it the chain that it is part of.
+/// A borrowed mbuf, by its own address. A `&Mbuf` is the address of a handle, which then has to lie in memory, with the
+/// chain that it is part of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Borrowed<'a>(NonNull<RawMbuf>, PhantomData<&'a Mbuf>);
 

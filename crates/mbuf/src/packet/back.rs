@@ -1,4 +1,4 @@
-//! A packet's end: bytes and chains put behind it, cut off, written past it.
+//! A packet's end: appending bytes and chains, cutting, and writing past it.
 
 use super::Packet;
 use crate::chain::Chain;
@@ -23,8 +23,8 @@ impl Packet {
         let end = off.checked_add(bytes.len()).ok_or(NoBufs)?;
         let more = end.saturating_sub(self.len());
         let len = self.grown(more).ok_or(NoBufs)?;
-        // Operations that may fail come before operations that change the packet; of two that may fail, the one that a
-        // drop undoes comes first.
+        // Operations that may fail come before operations that change the packet; of two that may fail, the first is
+        // the one that a drop undoes.
         let room = list::last(&self.0).room().min(more);
         let behind = zeros(pool, more - room)?;
         self.make_writable(pool, off, bytes.len())?;

@@ -1,4 +1,4 @@
-//! A packet in no more segments than a device takes, with as little copied as that needs.
+//! Reduces the segments of a packet to the number that a device takes, and copies as little as that needs.
 //!
 //! ```text
 //!   | 54 | 20 | 1448 | 30 | 1448 |        collapse(4): 20 goes behind 54, into its room
@@ -21,10 +21,10 @@ use plan::{CollapsePlan, Group};
 impl Packet {
     /// Joins segments until there are `max` or fewer, and returns how many bytes it copied.
     ///
-    /// A segment is an mbuf that has bytes, as [`Packet::segments`] shows it. It joins, again and again, the two
-    /// neighbours whose joining copies the fewest bytes: into the room behind the first of them if it suffices and is
-    /// not shared, else into a fresh cluster. No byte is copied twice. Where that does not suffice, [`Packet::defrag`]
-    /// copies all. Other references to the storage see no change.
+    /// A segment is an mbuf that has bytes, as in [`Packet::segments`]. Each step joins the two neighbours whose join
+    /// copies the fewest bytes: into the room behind the first of them if it suffices and is not shared, else into a
+    /// fresh cluster. No byte is copied twice. If too many segments remain, [`Packet::defrag`] copies all. Other
+    /// references to the storage see no change.
     ///
     /// # Errors
     /// [`CollapseError::TooManyBytes`] if `max` of the largest clusters do not hold the packet;

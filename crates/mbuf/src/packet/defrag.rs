@@ -10,7 +10,7 @@ use crate::pool::{ClusterSize, MbufPool};
 /// Bytes of the largest cluster.
 pub(super) const LARGEST: usize = ClusterSize::K16.bytes();
 
-/// The mbufs that `len` bytes need: one, or as many as there are largest clusters in it.
+/// The mbufs that `len` bytes need: the largest clusters that hold them, at least one.
 pub(super) fn fewest(len: usize) -> usize {
     len.div_ceil(LARGEST).max(1)
 }

@@ -1,4 +1,4 @@
-//! A packet's front: headers made contiguous, put before it, taken off.
+//! A packet's front: making headers contiguous, prepending and removing them.
 //!
 //! The common cases access only the first mbuf.
 

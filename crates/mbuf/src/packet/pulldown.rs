@@ -17,7 +17,7 @@ impl Packet {
     /// Makes bytes `off..off + len` contiguous, wherever in the packet they are, and returns them.
     /// The bytes before them stay where they are. On failure the packet is as it was.
     ///
-    /// Where they are contiguous already, as nearly always, that is found without touching them.
+    /// Nearly always they are contiguous already, which is found without touching them.
     ///
     /// # Errors
     /// [`PullupError::NoBufs`] also where `len` is more than the largest cluster holds.

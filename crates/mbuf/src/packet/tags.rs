@@ -1,4 +1,4 @@
-//! Tags of a packet: notes beside its bytes.
+//! Tags of a packet: values beside its bytes.
 
 use super::Packet;
 use crate::error::NoBufs;
@@ -6,8 +6,8 @@ use crate::storage::Storage;
 use crate::tag::{self, Tag};
 
 impl<S: Storage> Packet<S> {
-    /// Notes `value`, and returns the one of its type that was noted before. It is dropped if the
-    /// zone has no memory for a tag.
+    /// Sets the tag of type `T` to `value`, and returns the former one. `value` is dropped if the zone has no memory
+    /// for a tag.
     ///
     /// ```
     /// # use mbuf::{MbufPool, Packet, PoolConfig};
@@ -33,19 +33,19 @@ impl<S: Storage> Packet<S> {
         Ok(None)
     }
 
-    /// The note of type `T`.
+    /// The tag of type `T`.
     #[doc(alias = "m_tag_find")]
     #[doc(alias = "m_tag_locate")]
     pub fn tag<T: Tag>(&self) -> Option<&T> {
         tag::get(self.0.tags())
     }
 
-    /// The note of type `T`, to change.
+    /// The tag of type `T`, to change.
     pub fn tag_mut<T: Tag>(&mut self) -> Option<&mut T> {
         tag::get_mut(self.0.tags_mut().0.as_mut())
     }
 
-    /// Takes the note of type `T` off.
+    /// Removes the tag of type `T`.
     #[doc(alias = "m_tag_unlink")]
     #[doc(alias = "m_tag_delete")]
     pub fn take_tag<T: Tag>(&mut self) -> Option<T> {
@@ -53,8 +53,8 @@ impl<S: Storage> Packet<S> {
         tag::take(tags, zones)
     }
 
-    /// Takes over another packet's metadata: its header and copies of its notes, instead of those
-    /// there are. On failure the packet is unchanged.
+    /// Replaces this packet's metadata by a copy of another packet's header and tags. On failure the packet is
+    /// unchanged.
     #[doc(alias = "m_dup_pkthdr")]
     #[track_caller]
     pub fn copy_header<R: Storage>(&mut self, from: &Packet<R>) -> Result<(), NoBufs> {

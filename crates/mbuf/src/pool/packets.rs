@@ -7,12 +7,12 @@
 //!   mbuf zone         same slabs, same limit
 //! ```
 //!
-//! A packet that is freed with the only reference to its cluster goes back as it is, and is next allocated with no
-//! work but on the mbuf's own head. If the cluster has other references it stays with
-//! them: the mbuf goes back bare, and gets another cluster when it is taken next.
+//! A packet that has the only reference to its cluster when it is freed keeps the cluster, and its next allocation only
+//! writes the mbuf's head. If the cluster has other references it stays with them: the mbuf is freed without a cluster,
+//! and its next allocation adds one.
 //!
-//! Free packets hold clusters, and the zone says so ([`uma::ZoneBuilder::holds_items_of`]): when there are no
-//! more, those come back, and until there are again this zone keeps none.
+//! Free packets hold clusters, and the zone declares that ([`uma::ZoneBuilder::holds_items_of`]): when clusters run
+//! out, those of free packets are taken back, and until there are more this zone keeps none.
 //!
 //! The pool is a handle of this zone, which keeps the mbuf zone through its hooks.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct Packets {
     pub(super) mbufs: RawZone<Zones>,
 }
 
-/// Where a packet's reference to its cluster lies.
+/// The address of a packet's reference to its cluster.
 fn place(item: NonNull<u8>) -> *mut Ext {
     item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast()
 }

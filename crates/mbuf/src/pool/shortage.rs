@@ -1,7 +1,7 @@
 //! How often each zone of a pool came near its limit, reached it, or found no memory.
 //!
 //! A zone warns on the thread whose allocation met the condition, which may hold any lock of the stack: a warning is
-//! only counted here. The pool's owner compares the counts now and then.
+//! only counted here. The pool's owner reads the counts from time to time.
 //!
 //! Invariants: a count never shrinks.
 //! Locks: none.
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uma::{Hooks, Warning, WarningKind, ZoneBuilder};
 
-/// Percent of a zone's limit: as many items out of its slabs, live or cached, are [near](Shortage::near_limit) it.
+/// Percent of a zone's limit: with so many items out of its slabs, live or cached, the zone is
+/// [near](Shortage::near_limit) it.
 pub const NEAR_LIMIT_PERCENT: usize = 80;
 
 /// How often a zone was short of items since the pool was made.
@@ -36,7 +37,7 @@ struct ShortageCounts {
     no_memory: AtomicU64,
 }
 
-/// Where a zone's warnings go.
+/// The counters of a zone's warnings.
 #[derive(Clone, Debug)]
 pub(super) struct ShortageLog {
     zone: &'static str,
@@ -50,8 +51,8 @@ impl ShortageLog {
         Self { zone, counts }
     }
 
-    /// Has a zone that may have `limit` items warn here. Not in models, whose threads would take the locks that a
-    /// warning's census needs.
+    /// Lets a zone with this limit warn here. Not in models, whose threads would take the locks that a warning's census
+    /// needs.
     pub(super) fn listen<H: Hooks>(&self, builder: ZoneBuilder<H>, limit: usize) -> ZoneBuilder<H> {
         if cfg!(any(loom, shuttle)) {
             return builder;

@@ -42,7 +42,7 @@ impl Live {
     };
 }
 
-/// How often each operation was called, as the paper's table has it.
+/// How often each operation was called, as in the paper's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
     /// Mbufs alone.
@@ -75,14 +75,14 @@ pub struct PoolStats {
     pub clusters: Vec<ZoneStats>,
     /// The tag zone.
     pub tags: ZoneStats,
-    /// Clusters in free packets: in use as far as their zone knows, and free for any allocation.
+    /// Clusters in free packets: their zone counts them as in use, but any allocation may get them.
     pub clusters_cached_in_packets: usize,
     /// Calls.
     pub calls: Calls,
     /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, unsharing,
     /// compaction.
     pub bytes_copied: u64,
-    /// Pages of page lists that were looked at where they are...
+    /// Pages of page lists that were shown in place...
     pub pages_mapped: u64,
     /// ...and those that had to be read for that.
     pub pages_read: u64,

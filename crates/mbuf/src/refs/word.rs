@@ -1,9 +1,8 @@
 //! The atomic word of a count: std's, or a model's in its place.
 //!
 //! The counts of clusters lie in a side table of `uma`, in memory that no schedule checker knows. So
-//! [`Refs`](super::Refs) is written over a trait: the models of `models/refs.rs` give it
-//! loom's atomic, which has weak orderings. Whole packets (`models/`) count in the side table
-//! itself, and there let other threads run before each step.
+//! [`Refs`](super::Refs) is written over a trait: the models of `models/refs.rs` give it loom's atomic, which has weak
+//! orderings. Whole packets (`models/`) count in the side table itself; there other threads may run before each step.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 

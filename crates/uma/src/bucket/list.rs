@@ -1,8 +1,8 @@
-//! Buckets that wait, each of which names its neighbours.
+//! Lists of buckets, linked through the buckets.
 //!
-//! A list has no memory of its own, so that putting a bucket down never fails. And it touches no cache
-//! lines but its own and those of the buckets that come and go: CPUs that hand buckets to each other
-//! wait for each line that the other has written.
+//! A list has no memory of its own, so adding a bucket never fails. And it touches only its own cache line and those of
+//! the buckets that are added and removed: CPUs that exchange buckets wait for each line that the other CPU has
+//! written.
 //!
 //! ```text
 //!   List    first --> [ ] <--> [ ] <--> [ ] <-- last      in at the end, out at either end
@@ -100,7 +100,7 @@ impl BucketList {
     }
 }
 
-/// Buckets of which the last one comes first.
+/// Buckets, of which the one added last is removed first.
 pub(crate) struct BucketStack {
     top: Option<NonNull<Bucket>>,
 }

@@ -12,8 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// A bucket that the holder owns, with its items. Never the sentinel.
 ///
-/// It does not free itself: its items must first have a place to go, and only the holder knows
-/// which. In debug builds the drop of a bucket with items panics.
+/// Its drop does not free it: the holder must first move the items elsewhere. In debug builds the drop of a bucket with
+/// items panics.
 #[derive(Debug)]
 #[must_use = "a bucket that is dropped is leaked, with its items"]
 #[repr(transparent)]
@@ -37,7 +37,7 @@ impl Owned {
         Some(Self(bucket))
     }
 
-    /// Gives the memory back. There must be no items inside.
+    /// Frees the memory. The bucket must be empty.
     pub(crate) fn free(self) {
         debug_assert!(self.is_empty(), "items would leak");
         let layout = Bucket::layout(self.room());
@@ -185,7 +185,7 @@ impl Owned {
         self.0
     }
 
-    /// Which of the zone's buckets it is, as [`set_place`](Self::set_place) has said.
+    /// The bucket's index in the depot's list, from [`set_place`](Self::set_place).
     pub(crate) fn place(&self) -> usize {
         // SAFETY: owned, so alive; only a thread that has locked the depot reads or writes its place.
         unsafe { Self::place_of(self.0) }
@@ -201,7 +201,7 @@ impl Owned {
         unsafe { (*name.as_ptr()).place }
     }
 
-    /// Notes which of the zone's buckets the one of this name is.
+    /// Records the bucket's index in the depot's list.
     ///
     /// # Safety
     ///
@@ -218,9 +218,9 @@ impl Owned {
         unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
     }
 
-    /// Prefetches lines that another CPU may have written: those of the items' pointers, to be
-    /// read, and the first line of each item, to be written. All at once: pops and stores into
-    /// items would wait for one line after the other, since a processor's store buffer is short.
+    /// Prefetches lines that another CPU may have written: those of the items' pointers, to be read, and the first line
+    /// of each item, to be written. All at once, because pops and stores into items would wait for one line after the
+    /// other: a processor's store buffer is short.
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         for line in self.items().chunks(64 / size_of::<NonNull<u8>>()) {
@@ -259,7 +259,7 @@ impl Owned {
         Some(item)
     }
 
-    /// Takes up to `n` items from the top, uncounted, and gives each to `each`.
+    /// Takes up to `n` items from the top, uncounted, and calls `each` with each.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn drain(&mut self, n: usize, mut each: impl FnMut(NonNull<u8>)) {
         (0..n)

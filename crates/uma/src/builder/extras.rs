@@ -6,7 +6,7 @@ use crate::keg::Store;
 use crate::{RawZone, ZoneError};
 
 impl<H: Hooks> ZoneBuilder<H> {
-    /// Slabs and pages for this many items are there from the start.
+    /// Allocates slabs and pages for this many items at the start.
     #[doc(alias = "uma_prealloc")]
     pub fn prealloc(mut self, items: usize) -> Self {
         self.prealloc = items;

@@ -1,4 +1,4 @@
-//! A cache that one worker has for itself.
+//! A cache for one worker.
 //!
 //! No data is shared, so no operation synchronises: an item comes from a list in a struct behind `&mut`. The zone sees
 //! only the batches. The items in the cache count as live: no other thread can take them back, so the cache is small,
@@ -113,8 +113,8 @@ impl<H: Hooks> LocalCache<H> {
         caught.resume();
     }
 
-    /// Holds at least `items`, up to twice the batch, so that as many allocations cannot fail but
-    /// by a constructor. Says how many it holds.
+    /// Fills the cache to at least `items`, up to twice the batch, so that as many allocations can fail only by a
+    /// constructor. Returns how many it holds.
     pub fn prefill(&mut self, items: usize) -> usize {
         let want = items.min(self.items.len());
         if want > self.len {
@@ -138,8 +138,7 @@ impl<H: Hooks> LocalCache<H> {
         if self.len > 0 {
             return Ok(());
         }
-        // Why there was none is for a single allocation to say; it may even find one.
-        // SAFETY: as above.
+        // The single allocation has the error, or may find an item. SAFETY: as above.
         let item = unsafe { self.zone.as_ref_ptr().take_one() }?;
         self.items[0].write(item);
         self.len = 1;

@@ -8,7 +8,7 @@
 //! | caches over the items of another allocator | `builder/extras.rs`; `hooks/import.rs` and `keg/import.rs` below it |
 //! | slabs of huge pages, coloured slabs, guard pages | `builder/extras.rs`; constants in `geometry.rs` without the feature |
 //!
-//! Each has its tests, models and rows of the lab, which turn the feature on.
+//! Each has tests, models and rows of the lab; these turn the feature on.
 
 pub(crate) mod local;
 pub(crate) mod object;

@@ -175,7 +175,7 @@ impl<T: Object> ObjectZone<T> {
         Ok(Self { raw })
     }
 
-    /// Gives an object out, as `init` or its last owner's `dtor`, and then `ctor`, left it.
+    /// Allocates an object, in the state that `init` or the last `dtor`, and then `ctor`, left.
     ///
     /// # Errors
     /// [`AllocError`]: the limit is reached, memory has run out, or `init` or `ctor` refused.
@@ -248,8 +248,7 @@ impl<T: Object> fmt::Debug for ObjectHooks<T> {
     }
 }
 
-/// An object of an [`ObjectZone`]. Dropped, it goes back to its zone, built as it is; while it
-/// lives it keeps the zone.
+/// An object of an [`ObjectZone`]. Its drop returns the object to the zone, still built; until then it keeps the zone.
 pub struct ObjectBox<T: Object> {
     object: NonNull<T>,
     /// Kept by the object.

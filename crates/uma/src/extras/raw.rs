@@ -1,4 +1,4 @@
-//! What a zone's handle can do besides: sleep for an item, be told of one, prepare memory, lend a cache.
+//! More functions of a zone's handle: sleep for an item, register a callback, prepare memory, make a local cache.
 //!
 //! Locks: none of its own.
 
@@ -11,8 +11,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 impl<H: Hooks> RawZone<H> {
-    /// As [`alloc`](Self::alloc), but sleeps while there is none, for `timeout` if one is given.
-    /// Each item that comes back wakes a sleeper. The caller holds no lock.
+    /// As [`alloc`](Self::alloc), but sleeps while there is no item, for `timeout` if one is given. Each item that
+    /// comes back wakes a sleeper. The caller must hold no lock.
     ///
     /// # Errors
     /// As there, once the time is up; or a hook refused.
@@ -28,26 +28,26 @@ impl<H: Hooks> RawZone<H> {
         self.as_ref_ptr().constructed(item, site)
     }
 
-    /// Has `callback` called once, by the thread that brings an item back, when an allocation may
-    /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
+    /// Has `callback` called once, by the thread that brings an item back, when an allocation may succeed again.
+    /// Returns `false`, and drops the callback, if one may succeed now: the caller must then try again.
     ///
-    /// To be called after an allocation failed. The callback does not promise an item: another thread may have
-    /// allocated it first; then ask again. The callback runs during another thread's free. It may wake the
-    /// thread that wants the item, and must not allocate from this zone.
+    /// To be called after an allocation failed. The callback does not promise an item: another thread may allocate it
+    /// first; then call this again. The callback runs during another thread's free. It may wake the thread that wants
+    /// the item, and must not allocate from this zone.
     #[must_use = "when it returns false the callback will not be called"]
     pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
         self.inner().keg.call_back(Box::new(callback))
     }
 
-    /// A cache of the caller's own, without any synchronisation: for a worker pinned to its CPU.
-    /// It takes and gives back `batch` items at a time; items that it holds count as live.
+    /// A cache for the caller alone, without any synchronisation: for a worker pinned to its CPU. It takes and gives
+    /// back `batch` items at a time; items that it holds count as live.
     #[must_use]
     pub fn local(&self, batch: usize) -> LocalCache<H> {
         LocalCache::new(self.clone(), batch)
     }
 
-    /// Has slabs ready for `items` items, with their pages, so that no allocation of that many
-    /// fails for want of memory. Says for how many there was room.
+    /// Prepares slabs and pages for `items` items, so that no allocation of that many fails for want of memory. Returns
+    /// for how many there was room.
     #[doc(alias = "uma_prealloc")]
     pub fn prealloc(&self, items: usize) -> usize {
         self.inner().keg.prealloc(items)

@@ -1,17 +1,17 @@
-//! How a zone wants its memory.
+//! The memory that a zone asks for.
 
 /// The address space that a zone reserves by default.
 pub const RESERVE_BYTES_DEFAULT: usize = if cfg!(miri) { 4 << 20 } else { 8 << 30 };
 
-/// How a zone wants its memory.
+/// The memory that a zone asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArenaOptions {
     /// Address space for its slabs, which bounds them for ever.
     pub(crate) reserve_bytes: usize,
     /// A reference count beside each item.
     pub(crate) refcounts: bool,
-    /// Slabs of huge pages, given back only whole. The trap in it: giving back a part of a huge
-    /// page lowers the resident size at once, and frees no memory until all of it is given back.
+    /// Slabs of huge pages, given back only whole: giving back a part of a huge page would lower the resident size at
+    /// once, but free no memory until all of it is given back.
     pub(crate) huge: bool,
     /// The first items of different slabs begin at different cache sets ([`Geometry`](crate::geometry::Geometry)).
     pub(crate) colour: bool,

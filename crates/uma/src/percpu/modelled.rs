@@ -47,7 +47,7 @@ lazy_static! {
 #[derive(Clone, Copy)]
 struct OffsetSlot {
     cpu: usize,
-    /// After how many points it is moved, and where to.
+    /// The number of points after which the thread migrates, and the CPU to which.
     migration: Option<(usize, usize)>,
 }
 
@@ -55,7 +55,7 @@ thread_local! {
     static PLACE: Cell<OffsetSlot> = Cell::new(OffsetSlot { cpu: 0, migration: None });
 }
 
-/// Changes where the calling thread runs; says on which CPU it is then.
+/// Changes where the calling thread runs. Returns its CPU after that.
 fn change_place(change: impl FnOnce(&mut OffsetSlot)) -> usize {
     PLACE.with(|cell| {
         let mut place = cell.get();
@@ -65,7 +65,7 @@ fn change_place(change: impl FnOnce(&mut OffsetSlot)) -> usize {
     })
 }
 
-/// Puts the calling thread on a CPU: for models, here and in the crates above.
+/// Puts the calling thread on a CPU: for models of this crate and the crates above.
 pub fn run_on(cpu: usize) {
     change_place(|place| place.cpu = cpu);
 }
@@ -88,7 +88,7 @@ pub(crate) fn point() {
 }
 
 impl Machine {
-    /// A point; says on which CPU this thread then is.
+    /// A point. Returns the CPU of this thread after it.
     fn point(&self) -> usize {
         self.steps.fetch_add(1, SeqCst);
         change_place(|place| match place.migration.take() {
@@ -134,7 +134,7 @@ enum Stop {
 
 /// A section that has begun.
 struct Section<'a> {
-    /// Looked up once: a checker asks a map where its statics are.
+    /// Looked up once, because a checker looks its statics up in a map.
     machine: &'a Machine,
     slot: &'a CpuSlot,
     cpu: usize,

@@ -12,10 +12,10 @@ use kern::prim::AtomicU32;
 
 /// Where a slot is: on lines that no neighbour writes, two of 64 B, as prefetchers fetch pairs.
 ///
-/// It lies on the second of them, as a zone's own fields do ([`ZoneInner`](crate::zone_inner::ZoneInner)). Items
-/// begin at multiples of 128 mostly, and their owners write to their beginnings. A processor compares the lower 12
-/// bits of addresses to tell whether a load must wait for a store before it: where a slot was at the same place in
-/// its page as the item, a free and an allocation took 8 ns and not 3.
+/// It lies on the second of them, as a zone's own fields do ([`ZoneInner`](crate::zone_inner::ZoneInner)). Most items
+/// begin at multiples of 128, and their owners write to their beginnings. A processor compares the lower 12 bits of
+/// addresses to decide whether a load must wait for an earlier store: when a slot had the same offset in its page as
+/// the item, a free and an allocation took 8 ns instead of 3.
 #[repr(C, align(128))]
 pub(super) struct OffsetSlot {
     beside: [u64; 8],
@@ -25,14 +25,14 @@ pub(super) struct OffsetSlot {
 /// The buckets of one CPU.
 #[repr(C)]
 pub(super) struct CpuSlot {
-    /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
-    /// the drainer between its fences. Released, as statistics follow the pointer.
+    /// The bucket on which items are popped and pushed. Written by sections of its CPU, or under the lock; by the
+    /// drainer between its fences. Release, because statistics follow the pointer.
     pub(super) loaded: AtomicPtr<Bucket>,
     /// The bucket that `loaded` was exchanged for last. As `loaded`.
     pub(super) previous: AtomicPtr<Bucket>,
     /// Not 0: no exchange may begin. The drainer writes it and makes it visible by a fence.
     pub(super) stop: AtomicU64,
-    /// The locked backend's: 1 while a thread uses the slot. Acquired and released.
+    /// Of the locked backend: 1 while a thread uses the slot. Acquire and Release.
     pub(super) lock: AtomicU32,
     /// Owned by the drainer: the buckets taken from `loaded` and `previous`, between its fences. Relaxed:
     /// no other thread reads it.
@@ -84,7 +84,7 @@ impl CpuSlot {
         }
     }
 
-    /// Exchanges the two. The caller owns the slot. A thread that reads statistics meanwhile may see one bucket
+    /// Exchanges the two buckets. The caller owns the slot. A thread that reads statistics meanwhile may see one bucket
     /// twice.
     pub(super) fn swap(&self, loaded: NonNull<Bucket>, previous: NonNull<Bucket>) {
         self.loaded.store(previous.as_ptr(), Release);

@@ -3,8 +3,8 @@
 //! The loop has two duties. It calls [`tick`](LoopReclaimer::tick) when [`deadline`](LoopReclaimer::deadline) has
 //! come, and [`press`](LoopReclaimer::press) when [`event`](LoopReclaimer::event) has priority data (`EPOLLPRI`).
 //!
-//! While the zones are not used there is no deadline, so that an idle program is not woken. The program must then
-//! say when it uses them again ([`resume`](LoopReclaimer::resume)).
+//! While the zones are not used there is no deadline, so that an idle program is not woken. The program must call
+//! [`resume`](LoopReclaimer::resume) when it uses them again.
 //!
 //! It holds no lock and no thread, so after a fork the child has only its memory and a descriptor that exec closes;
 //! the child must not tick.
@@ -98,7 +98,7 @@ impl LoopReclaimer {
         reclaimer
     }
 
-    /// Looks after a zone until its last handle is gone. Twice is the same as once.
+    /// Watches a zone until its last handle is dropped. A second call for a zone has no effect.
     pub fn watch<H: Hooks>(&mut self, zone: &RawZone<H>) {
         self.set.watch(zone);
     }
@@ -164,13 +164,13 @@ impl LoopReclaimer {
     }
 
     /// The kernel's descriptor that has priority data when tasks have stalled for want of memory; to be watched by
-    /// edge. None where the kernel has none for this user: then the ticks look for themselves.
+    /// edge. `None` if the kernel has none for this user: then the ticks read a source.
     #[must_use]
     pub fn event(&self) -> Option<BorrowedFd<'_>> {
         self.pressure.event()
     }
 
-    /// The descriptor has priority data: from now on all that is free is given back, a piece at each tick.
+    /// The descriptor has priority data: from now on each tick gives a piece back, until no free memory is left.
     pub fn press(&mut self, now: Time) {
         if now >= self.next_drain {
             let began = self.clock.now();
@@ -198,7 +198,7 @@ impl LoopReclaimer {
         busy
     }
 
-    /// How it learns that the system is short of memory.
+    /// The source by which it notices that the system is short of memory.
     #[must_use]
     pub fn pressure_source(&self) -> PressureSource {
         self.pressure.source()

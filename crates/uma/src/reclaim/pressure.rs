@@ -1,4 +1,4 @@
-//! How the process learns that the system, or the part of it that it may use, is short of memory.
+//! Detects that the system, or the process's cgroup, is short of memory.
 //!
 //! The first of these that works:
 //!
@@ -62,7 +62,7 @@ impl fmt::Display for PressureSource {
 #[derive(Debug)]
 pub(crate) struct Pressure {
     source: PressureSource,
-    /// Of the two kinds of stalls: open as long as the trigger is to last.
+    /// For the two kinds of stalls: the trigger lasts as long as this is open.
     trigger: Option<File>,
     levels: Levels,
 }
@@ -91,7 +91,7 @@ impl Pressure {
         Self::open_at("/proc".as_ref(), "/sys/fs/cgroup".as_ref())
     }
 
-    /// As [`open`](Self::open), where the kernel shows itself elsewhere.
+    /// As [`open`](Self::open), with the kernel's files in other directories.
     pub(crate) fn open_at(proc: &Path, cgroups: &Path) -> Self {
         let own = own_cgroup(proc, cgroups);
         let mut pressure = Self {
@@ -132,8 +132,8 @@ impl Pressure {
         };
     }
 
-    /// Whether memory is short, as far as that is for us to find out: where the kernel tells, it
-    /// does so by [`event`](Self::event).
+    /// Whether memory is short, from sources that must be read. Sources with a trigger report by [`event`](Self::event)
+    /// instead.
     pub(crate) fn is_high(&self) -> bool {
         match self.source {
             PressureSource::CgroupLevel => {
@@ -165,7 +165,7 @@ impl Levels {
         self.limited.as_ref()?.used_percent()
     }
 
-    /// How much of the system's memory could be had, in percent.
+    /// How much of the system's memory is available, in percent.
     fn available_percent(&self) -> Option<u64> {
         let meminfo = text(self.meminfo.as_ref()?)?;
         let total = field(&meminfo, "MemTotal:")?;

@@ -57,7 +57,7 @@ const PIECE_PER_ITEM: usize = 512;
 /// unsafe { zone.free(item) };
 /// assert!(zone.stats().bytes > 0);
 ///
-/// // Time comes from the caller, and here passes fast.
+/// // Time comes from the caller, and passes fast here.
 /// let mut now = Time::ZERO;
 /// while now < Time::from_secs(1) {
 ///     now = set.tick(now).next;
@@ -109,7 +109,7 @@ struct Visited {
 }
 
 impl ReclaimSet {
-    /// No zones, to be looked at once in each `interval` (at least a millisecond).
+    /// A set without zones that ticks once in each `interval` (at least a millisecond).
     #[must_use]
     pub fn new(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
@@ -138,7 +138,7 @@ impl ReclaimSet {
         self.piece_bytes = bytes.max(1);
     }
 
-    /// Looks after a zone until its last handle is gone. Twice is the same as once.
+    /// Watches a zone until its last handle is dropped. A second call for a zone has no effect.
     pub fn watch<H: Hooks>(&mut self, zone: &RawZone<H>) {
         self.add(zone.inner().weak.clone());
     }
@@ -266,9 +266,9 @@ impl ReclaimSet {
 }
 
 impl Watched {
-    /// Looks after the caches: measures once a window, and moves about `items_max` items. None when the zone is gone.
-    /// Says whether the zone was used. Pages are given back by the keg alone: a zone's allocations wait for threads
-    /// that are inside it.
+    /// Handles the caches: measures once a window, and moves about `items_max` items. Returns whether the zone was
+    /// used, or `None` if it has ended. Pages are given back without entering the zone, because its allocations wait
+    /// for threads that are inside.
     fn visit(&mut self, measure: bool, items_max: usize) -> Option<(Arc<Keg>, bool)> {
         self.weak.with_zone(|zone| {
             let mut was_used = self.excess > 0;

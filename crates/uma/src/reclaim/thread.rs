@@ -29,7 +29,7 @@ static SHARED_CLASS: LockClass = LockClass::new("uma reclaimer", order::STATS);
 /// The interval that suits most programs: the memory of a spike is gone within a second.
 pub const RECLAIM_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After all was given back because memory was short, how long until that is tried again.
+/// The shortest time between two drains because memory is short.
 const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A thread that gives free memory of zones back to the system: memory that was not needed lately,
@@ -57,9 +57,9 @@ pub struct Reclaimer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReclaimStats {
-    /// Times it looked at the zones.
+    /// Times that it visited the zones.
     pub ticks: u64,
-    /// Times it gave all free memory back because memory was short.
+    /// Times that it gave all free memory back because memory was short.
     pub drains: u64,
     /// The pages that the system took.
     pub purged: Purged,
@@ -119,14 +119,14 @@ impl Reclaimer {
         })
     }
 
-    /// Looks after a zone until its last handle is gone. Twice is the same as once.
+    /// Watches a zone until its last handle is dropped. A second call for a zone has no effect.
     pub fn watch<H: Hooks>(&self, zone: &RawZone<H>) {
         let weak = zone.inner().weak.clone();
         self.shared.state.lock().new.push(weak);
         self.shared.wake.wake();
     }
 
-    /// How it learns that the system is short of memory.
+    /// The source by which it notices that the system is short of memory.
     #[must_use]
     pub fn pressure_source(&self) -> PressureSource {
         self.shared.state.lock().source
@@ -146,7 +146,7 @@ impl Drop for Reclaimer {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A hook may own the reclaimer and be dropped by its thread, which cannot wait for itself.
+        // A hook may own the reclaimer, and the reclaimer's own thread may drop that hook: it can't wait for itself.
         if thread.thread().id() != thread::current().id() {
             // It ends by a panic only in a hook, which was reported when it happened.
             let _ = thread.join();

@@ -9,11 +9,11 @@
 //! trim carries are counted as in transit, so that an allocation that finds no item waits for them
 //! instead of failing.
 //!
-//! A visitor may come while the last handle goes. So the thread asks the zone's own depot whether
-//! caches may open again, under the lock under which it was closed for good.
+//! The last handle may be dropped during a visit. So the visiting thread checks in the zone's own depot whether caches
+//! may open again, under the lock under which it was closed for good.
 //!
-//! Sources: seed 004 section 5.5; Bonwick and Adams 2001, section 3.3 (the working set is what
-//! was needed at some time since one last looked).
+//! Sources: seed 004 section 5.5; Bonwick and Adams 2001, section 3.3 (the working set: memory that was needed at some
+//! time since the last measurement).
 
 use crate::caught::Caught;
 use crate::depot::SlotUse;
@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::thread;
 
-/// How much a purge hands back before it lets others have the keg's lock, and its items, again.
+/// Bytes that a purge gives back before it releases the items and the keg's lock.
 const STEP_BYTES: usize = 8 << 20;
 /// How long to wait for another thread's purge of the keg: it is some milliseconds from its end.
 const BUSY_NAPS_MAX: usize = 1000;
@@ -55,8 +55,8 @@ pub(crate) struct Trimmed {
 }
 
 impl ZoneInner {
-    /// Empties the caches of all CPUs and the depot into the slabs, and gives all free pages of
-    /// the keg to the system. Others may allocate and free meanwhile.
+    /// Empties the caches of all CPUs and the depot into the slabs, and gives all free pages of the keg to the system.
+    /// Other threads may allocate and free meanwhile.
     pub(crate) fn drain(&self) -> Purged {
         {
             let _inside = self.inside();
@@ -115,7 +115,7 @@ impl ZoneInner {
         let (mut moved, mut left) = (0, buckets);
         let mut caught = Caught::default();
         while left > 0 && moved < items_max {
-            // A statement of its own: the guard must be gone when hooks run.
+            // A separate statement: the guard must be dropped before hooks run.
             let bucket = self.depot.lock().pop_filled();
             let Some(bucket) = bucket else {
                 left = 0;
@@ -150,7 +150,7 @@ impl ZoneInner {
     /// Takes the buckets of some CPUs into the depot, then allows these CPUs exchanges again.
     fn empty_caches(&self, cpus: impl Fn(usize) -> bool) {
         let _members = self.keg.lock_members();
-        // The keg at a shortage, or the end of the zone, has shut it: it stays shut, and empty.
+        // The keg closed it at a shortage, or the zone has ended: it stays closed and empty.
         if self.depot.lock().is_closed() {
             return;
         }
@@ -184,7 +184,7 @@ impl ZoneInner {
     /// Empties the depot into the keg, a bucket at a time.
     pub(crate) fn empty_depot(&self, caught: &mut Caught) {
         loop {
-            // A statement of its own: the guard must be gone when hooks run.
+            // A separate statement: the guard must be dropped before hooks run.
             let bucket = self.depot.lock().pop_filled();
             match bucket {
                 Some(bucket) => self.empty_into_keg(bucket, caught),
@@ -202,15 +202,15 @@ impl ZoneInner {
         let _ = self.percpu.drain(|bucket| self.depot.lock().push(bucket));
     }
 
-    /// As [`shut`](Self::close_caches), for a zone whose last handle is gone.
+    /// As [`close_caches`](Self::close_caches), for a zone whose last handle was dropped.
     pub(crate) fn close_caches_for_good(&self) {
         let _members = self.keg.lock_members();
         self.retired.store(true, Ordering::Relaxed);
         self.close_caches();
     }
 
-    /// Keeps the zone shut, and empty, until as many calls of [`unpin_closed`](Self::unpin_closed) have come: a keg
-    /// whose items our free ones hold is closed. The caller is inside.
+    /// Keeps the zone closed and empty until as many calls of [`unpin_closed`](Self::unpin_closed): a keg whose items
+    /// our free items hold is closed. The caller is inside.
     pub(crate) fn pin_closed(&self) {
         {
             let _members = self.keg.lock_members();
@@ -224,7 +224,7 @@ impl ZoneInner {
         caught.resume();
     }
 
-    /// Such a keg has opened.
+    /// Such a keg has opened again.
     pub(crate) fn unpin_closed(&self) {
         let _members = self.keg.lock_members();
         self.pins.fetch_sub(1, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! A thread's sleep in poll(2) on two descriptors: one by which other threads wake it, and one of the caller's
-//! choice.
+//! Lets a thread sleep in poll(2) on two descriptors: other threads wake it by one, the caller chooses the other.
 //!
 //! Miri has neither eventfd nor poll: there it is a flag and a short sleep.
 
@@ -22,7 +21,7 @@ pub(crate) struct PollWaker(EventFd);
 pub(crate) struct Woken {
     /// The other descriptor has the event for which it was opened.
     pub(crate) event: bool,
-    /// The other descriptor is of no use any more.
+    /// The other descriptor reports an error.
     pub(crate) lost: bool,
 }
 
@@ -41,7 +40,7 @@ impl PollWaker {
     pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
         let mut fds = [
             poll_for(self.0.as_fd().as_raw_fd(), libc::POLLIN),
-            // A negative descriptor is passed over.
+            // poll ignores a negative descriptor.
             poll_for(other.map_or(-1, |fd| fd.as_raw_fd()), libc::POLLPRI),
         ];
         let timeout_ms = timeout.map_or(-1, |left| {
@@ -51,7 +50,7 @@ impl PollWaker {
         // SAFETY: the array is valid for the call and has as many entries as it says.
         let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) };
         if ready <= 0 {
-            // Time is up; or a signal, which the caller's loop survives.
+            // The time is over; or a signal came, which the caller's loop allows.
             return Woken::default();
         }
         self.0.clear();

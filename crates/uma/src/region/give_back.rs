@@ -54,6 +54,6 @@ pub(crate) unsafe fn give_back_runs(region: &Region, ranges: &[Range<usize>]) ->
     purged
 }
 
-/// Whether process_madvise may give pages of the own process back, as far as we know. Linux
-/// before 6.13 refuses, and so do some filters of system calls.
+/// False once process_madvise has refused to give pages of the own process back, as Linux before 6.13 does, and some
+/// filters of system calls.
 pub(crate) static VECTORS_WORK: AtomicBool = AtomicBool::new(true);

@@ -1,7 +1,8 @@
 //! Regions of a model's last run, kept for its next one.
 //!
-//! A model makes and drops the zones of a whole stack in each of 100,000 runs, and a third of its time went into
-//! mapping, and more where two models in a process waited for each other's. Built for the schedule checkers only.
+//! A model makes and drops the zones of a whole stack in each of 100,000 runs. Without this a third of its time went
+//! into mapping, and more if two models in a process waited for each other's mappings. Built for the schedule checkers
+//! only.
 //!
 //! Invariant: a spare region has no owner and no pages: a region that is taken reads zero, as a new one does. Some of
 //! it may be accessible that the user of a new one would have to open first.

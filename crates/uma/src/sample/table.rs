@@ -58,7 +58,7 @@ pub(crate) enum SlotState {
     #[default]
     Free,
     Live,
-    /// Between the caller's free and the end of the hooks.
+    /// The caller has freed it; its hooks have not ended yet.
     Ending,
 }
 
@@ -144,7 +144,7 @@ impl Samples {
         Ok(())
     }
 
-    /// The slot is free again. The sample, and whether it may hand its turn on.
+    /// Frees the slot. Returns the sample, and whether it may pass its turn on.
     pub(crate) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(AllocSample, bool)> {
         let slot = slot_of(arena, item);
         let mut table = self.table.lock();

@@ -5,14 +5,14 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// When it is a zone's turn.
+/// Counts refills until a zone's next sample.
 pub(crate) struct Sampler {
     /// Refills between samples; 0: never.
     every: u32,
     /// Since the last sample: refills in the low bits, the items that they brought above. Relaxed: no data depends on
     /// the numbers; the thread that sets it to 0 has the turn.
     since: AtomicU64,
-    /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
+    /// 1: a sample that was freed early passed this turn on. It must not be passed on again.
     pub(crate) handed_on: AtomicU32,
 }
 
@@ -28,7 +28,7 @@ impl Sampler {
         }
     }
 
-    /// Notes that `items` came from behind a CPU's buckets.
+    /// Counts `items` that came from the depot or the keg.
     #[inline]
     pub(crate) fn refilled(&self, items: usize) {
         if self.every == 0 || self.since.load(Relaxed) & REFILLS == REFILLS {
@@ -38,7 +38,7 @@ impl Sampler {
             .fetch_add((items as u64) << REFILL_BITS | 1, Relaxed);
     }
 
-    /// Items that no sample stands for yet.
+    /// Items that no sample represents yet.
     pub(crate) fn unsampled(&self) -> u64 {
         self.since.load(Relaxed) >> REFILL_BITS
     }

@@ -32,8 +32,8 @@ use crate::slab::{CLASSES, Shelf};
 use core::ops::Range;
 use std::collections::TryReserveError;
 
-/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge that is to
-/// give back little looks into fewer: into one for each [`BYTES_PER_LOOK`].
+/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge of few bytes
+/// examines fewer: one for each [`BYTES_PER_LOOK`].
 const LOOKS_MAX: usize = 1024;
 const LOOKS_LEAST: usize = 64;
 const BYTES_PER_LOOK: usize = 8 << 10;
@@ -92,7 +92,7 @@ impl Purge {
         self.counts.try_reserve(RUNS_MAX * usize::from(counted))
     }
 
-    /// Whether one more unit can be noted.
+    /// Whether there is room for one more unit.
     fn has_room(&self) -> bool {
         self.items.len().max(self.slabs.len()) < RUNS_MAX
     }

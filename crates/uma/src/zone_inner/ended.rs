@@ -1,4 +1,4 @@
-//! The memory of zones that have ended, which a model keeps, so that it finds a use after the end.
+//! Keeps the memory of zones that have ended during a model, so that a use after the end is found.
 
 use super::ZoneInner;
 

@@ -1,4 +1,4 @@
-//! Which neighbours are joined, from lengths alone.
+//! Chooses the neighbours to join, by lengths alone.
 //!
 //! Each join changes the cost of the joins on both sides of it. Groups are found by the place of
 //! their first mbuf, costs by their amount: each step is a few look-ups, so that a packet of
@@ -49,7 +49,7 @@ impl Group {
     }
 }
 
-/// Groups on their way to be fewer.
+/// The groups during the planning.
 pub(super) struct CollapsePlan {
     /// By the place of the first mbuf.
     groups: BTreeMap<usize, Group>,
@@ -69,7 +69,7 @@ impl CollapsePlan {
         plan
     }
 
-    /// At most `max` groups, or none if joining neighbours does not get there.
+    /// At most `max` groups, or `None` if joining neighbours can't reach that.
     pub(super) fn joined(mut self, max: usize) -> Option<Vec<Group>> {
         while self.groups.len() > max {
             let (offered, at) = self.costs.pop_first()?;

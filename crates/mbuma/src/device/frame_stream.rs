@@ -85,11 +85,8 @@ impl FrameStream {
         clock: Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<Self> {
-        let listener = PeerListener::new(listener, clock)?;
-        let device = Self::new(Some(listener), mtu, pool)?;
-        if let Some(listener) = &device.listener {
-            listener.watch(device.as_fd())?;
-        }
+        let mut device = Self::new(mtu, pool)?;
+        device.listener = Some(PeerListener::new(listener, clock, device.as_fd())?);
         Ok(device)
     }
 
@@ -98,15 +95,15 @@ impl FrameStream {
     /// # Errors
     /// The process has no descriptor left.
     pub fn connected(peer: UnixStream, mtu: u16, pool: &MbufPool) -> io::Result<Self> {
-        let device = Self::new(None, mtu, pool)?;
+        let device = Self::new(mtu, pool)?;
         device.join(peer)?;
         Ok(device)
     }
 
-    fn new(listener: Option<PeerListener>, mtu: u16, pool: &MbufPool) -> io::Result<Self> {
+    fn new(mtu: u16, pool: &MbufPool) -> io::Result<Self> {
         Ok(Self {
             mtu,
-            listener,
+            listener: None,
             set: epoll::create(CreateFlags::CLOEXEC)?,
             rx: Mutex::new(&RX, FrameReader::new(pool)),
             tx: Mutex::new(&TX, SendQueue::default()),

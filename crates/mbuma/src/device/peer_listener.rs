@@ -39,24 +39,26 @@ pub(super) struct PeerListener {
 }
 
 impl PeerListener {
-    /// Takes a socket over. `clock` is that of the stack.
+    /// Takes a socket over, and adds it to `set`, the epoll set of its device. `clock` is that of the stack.
     ///
     /// # Errors
-    /// It is no socket of this process's.
-    pub(super) fn new(socket: UnixListener, clock: Arc<dyn Clock>) -> io::Result<Self> {
+    /// epoll_ctl(2)'s.
+    pub(super) fn new(
+        socket: UnixListener,
+        clock: Arc<dyn Clock>,
+        set: BorrowedFd<'_>,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self {
+        let listener = Self {
             socket,
             clock,
             again_ns: AtomicU64::new(NEVER),
-        })
+        };
+        listener.watch(set)?;
+        Ok(listener)
     }
 
-    /// Puts it into the device's set.
-    ///
-    /// # Errors
-    /// No memory.
-    pub(super) fn watch(&self, set: BorrowedFd<'_>) -> io::Result<()> {
+    fn watch(&self, set: BorrowedFd<'_>) -> io::Result<()> {
         let data = EventData::new_u64(LISTENER);
         Ok(epoll::add(set, self.socket.as_fd(), data, EventFlags::IN)?)
     }

@@ -122,22 +122,20 @@ impl VhostUser {
         clock: Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<Self> {
-        let listener = PeerListener::new(listener, clock)?;
+        let set = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let state = CardState {
             front_end: None,
             intake: FrameIntake::new(pool),
             output: FrameOutput::default(),
         };
-        let device = Self {
+        Ok(Self {
             mtu,
             pool: pool.clone(),
-            listener,
-            set: Arc::new(epoll::create(CreateFlags::CLOEXEC)?),
+            listener: PeerListener::new(listener, clock, set.as_fd())?,
+            set,
             state: Mutex::new(&STATE, state),
             drops: VhostDrops::default(),
-        };
-        device.listener.watch(device.as_fd())?;
-        Ok(device)
+        })
     }
 
     /// Handles what made the set readable. Kicks are only taken note of: the rings are looked at in any case.

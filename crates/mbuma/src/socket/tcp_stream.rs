@@ -271,44 +271,17 @@ impl TcpStream {
         self.blocking(Want::Read, timeout, |waiting| self.read_to(buf, waiting))
     }
 
-    /// Copies received bytes to `buf`, and leaves them in the receive buffer.
+    /// Copies received bytes to `buf`, and leaves them in the receive buffer. A small amount is copied while the
+    /// connection is locked; a larger one is shared, and copied afterwards.
     ///
     /// # Errors
     /// As [`TcpStream::recv_chain`].
     #[doc(alias = "MSG_PEEK")]
     pub fn peek(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
-        self.peek_once(buf, None)
-    }
-
-    /// As [`TcpStream::peek`], waiting for something to come.
-    ///
-    /// # Errors
-    /// As [`TcpStream::recv_chain_blocking`].
-    pub fn peek_blocking(
-        &self,
-        buf: &mut [u8],
-        timeout: Option<Duration>,
-    ) -> Result<usize, SocketError> {
-        self.blocking(Want::Read, timeout, |waiting| self.peek_once(buf, waiting))
-    }
-
-    /// Copies a small amount while the connection is locked; for more, it takes references and copies afterwards.
-    fn peek_once(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
-        self.look_first(waiting)?;
+        self.look_first(None)?;
         let mut t = visit::begin_outside(self.stack.giant(), &self.pcb);
-        if waiting.is_some() && t.is_too_little(buf.len()) {
-            wait_for(&mut t, Want::Read, SocketError::WouldBlock, waiting);
-            return Err(SocketError::WouldBlock);
-        }
         if t.recv.buf.is_empty() || is_source(&t) {
-            let nothing = take_unspliced(&mut t, 0);
-            return match nothing {
-                Ok(end) => Ok(end.len()),
-                Err(e) => {
-                    wait_for(&mut t, Want::Read, e, waiting);
-                    Err(e)
-                }
-            };
+            return take_unspliced(&mut t, 0).map(|end| end.len());
         }
         let n = urgent::limit(&t, buf.len()).min(t.recv.buf.ready());
         let buf = buf.get_mut(..n).unwrap_or_default();

@@ -291,11 +291,14 @@ impl SendState {
             return;
         }
         outcome.entered = true;
+        self.enter(a.now, before);
         if a.sack_on {
-            self.enter(a.now, before);
             self.reduce(sample.acked, true);
         } else {
-            self.enter_without_sack(a.now, before);
+            // RFC 6582 3.2 step 2.
+            let inflated = self.window.ssthresh.saturating_add(3 * self.mss);
+            self.set_recovery_window(|_| inflated);
+            self.repair_first();
         }
         self.sample_own(sample);
     }
@@ -364,14 +367,6 @@ impl SendState {
             partial_acks: 0,
             repeated: None,
         }));
-    }
-
-    /// RFC 6582 3.2 step 2.
-    fn enter_without_sack(&mut self, now: Time, before: &PriorFlight) {
-        self.enter(now, before);
-        let inflated = self.window.ssthresh.saturating_add(3 * self.mss);
-        self.set_recovery_window(|_| inflated);
-        self.repair_first();
     }
 
     /// The first segment is retransmitted at once.

@@ -23,8 +23,6 @@ impl TlsAlert {
     pub const DECODE_ERROR: Self = Self(50);
     /// A version that is not the one agreed on.
     pub const PROTOCOL_VERSION: Self = Self(70);
-    /// Something failed on this side.
-    pub const INTERNAL_ERROR: Self = Self(80);
     /// The peer's user cancelled; `CLOSE_NOTIFY` follows.
     pub const USER_CANCELED: Self = Self(90);
     /// TLS 1.2: no second handshake on this connection.

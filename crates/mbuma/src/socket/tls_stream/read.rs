@@ -39,18 +39,6 @@ impl TlsStream {
         blocking(timeout, |waiting| self.take(max, waiting))
     }
 
-    /// As [`TlsStream::recv_chain`]; the task is woken when there is something.
-    pub fn poll_recv_chain(
-        &self,
-        cx: &mut Context<'_>,
-        max: usize,
-    ) -> Poll<Result<Chain, TlsError>> {
-        match self.take(max, Some(WaitBy::Polled(&PollingTask::new(cx)))) {
-            Err(e) if e.is_would_block() => Poll::Pending,
-            other => Poll::Ready(other),
-        }
-    }
-
     /// Copies content to `buf`; 0 is the peer's close_notify.
     ///
     /// # Errors

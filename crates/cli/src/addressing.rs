@@ -12,8 +12,8 @@ use wire::MacAddr;
 
 pub(crate) use v6::Addressing6;
 
-/// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
-/// is attached to again finds its neighbour where it was.
+/// The stack's Ethernet address: locally administered, and the same for each guest, so that a guest that is attached
+/// again finds its neighbour at the same address.
 pub(crate) const STACK_MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// Hosts of the network, as slirp4netns numbers them: an engine computes the same three.
 const GATEWAY_HOST: u32 = 2;
@@ -28,14 +28,14 @@ pub(crate) struct Addressing {
     /// The guest's address.
     #[serde(rename = "addr")]
     pub(crate) guest: Ipv4Addr,
-    /// Of the network that all three addresses are in.
+    /// The length of the prefix of the network of all three addresses.
     pub(crate) prefix_len: u8,
     /// The stack's address: gateway and status page.
     pub(crate) gateway: Ipv4Addr,
     /// The stack's address for names.
     pub(crate) dns: Ipv4Addr,
-    /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
-    /// where the host finds them.
+    /// The guest has an address of the host. It reaches the hosts of that network through the gateway too, by the
+    /// host's routes.
     #[serde(skip)]
     pub(crate) routed: bool,
 }
@@ -58,10 +58,10 @@ impl Addressing {
 }
 
 impl Addressing {
-    /// The same network with the guest and the gateway at these hosts, where they are given.
+    /// The same network with the guest and the gateway at these addresses, where given.
     ///
     /// # Errors
-    /// One is no host of the network, or is taken.
+    /// An address is not a host of the network, or is in use.
     pub(crate) fn placed(
         self,
         guest: Option<Ipv4Addr>,
@@ -91,7 +91,7 @@ impl Addressing {
         }
     }
 
-    /// The prefix of what the guest finds on the link itself: nothing but the gateway, where that has all the rest behind it.
+    /// The prefix of the hosts on the link itself: only the gateway, if all other hosts are behind it.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {
             true => 32,

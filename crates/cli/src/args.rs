@@ -1,7 +1,6 @@
 //! The command line.
 //!
-//! Invariants: a value that parses here is usable as it stands; clap answers everything else with exit code 2.
-//! Locks: none.
+//! Invariants: a value that parses here is valid; for all others clap exits with code 2. Locks: none.
 
 mod families;
 pub(crate) mod impair;
@@ -41,7 +40,7 @@ use port_range::{port, ports_of};
 /// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
 /// guest to make and merge), and datagrams of up to 64 KiB cross without fragments.
 pub(crate) const MTU_DEFAULT: u16 = 65_520;
-/// The same with `--impair`: that of Ethernet, as long paths have it.
+/// The same with `--impair`: that of Ethernet, as on long paths.
 pub(crate) const MTU_IMPAIRED: u16 = 1500;
 /// The smallest that every IPv4 host must take (RFC 791, 3.1).
 const MTU_MIN: i64 = 576;
@@ -50,12 +49,12 @@ const MTU_MAX: i64 = 65521;
 
 /// Seconds that a round of the loop may last before the locks are shown: a thousand times a usual round.
 const WATCHDOG_DEFAULT: u32 = 10;
-/// Workers unless `--workers` says otherwise, where there are as many CPUs. Measured on two CPUs, which guest and host
-/// side share with us, two beside one: the p99 of a small request beside a bulk stream is a quarter (up) to two thirds
-/// (down), as it need not wait in line with that; several streams, and short connections, move more; one stream, and
-/// a small request alone, the same.
+/// Workers unless `--workers` says otherwise, if there are as many CPUs. Measured with two workers and with one, on two
+/// CPUs that the guest and the host side use too: with two, the p99 of a small request beside a bulk stream is a
+/// quarter (up) to two thirds (down), because the request need not wait behind the stream; several streams, and short
+/// connections, have a higher throughput; one stream, and a small request alone, are equal.
 const WORKERS_DEFAULT: usize = 2;
-/// A message hands over that many descriptors at most.
+/// A message hands over at most this many descriptors.
 const WORKERS_MAX: i64 = 64;
 const _: () = assert!(WORKERS_MAX as usize <= crate::sys::scm::FDS_MAX);
 
@@ -76,7 +75,7 @@ pub(crate) struct Args {
     pub(crate) verb: Verb,
 }
 
-/// The words of a command line, which begin with the name that mbuma was called by: under the name of another tool it takes
+/// The arguments, of which the first is the name by which mbuma was called: under the name of another tool it takes
 /// that tool's options.
 pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given.collect();
@@ -279,8 +278,8 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
     pub(crate) cidr: Addressing,
 
-    /// Ask this name server instead of the host's for what the guest asks at its own, at port 53 or, encrypted, at
-    /// port 853. May be repeated.
+    /// Forward the guest's DNS queries to this name server instead of the host's: those to port 53, and encrypted ones
+    /// to port 853. May be repeated.
     #[arg(long, value_name = "ADDR")]
     pub(crate) dns: Vec<IpAddr>,
 
@@ -292,7 +291,7 @@ pub(crate) struct NetOpts {
     #[command(flatten)]
     pub(crate) placed: AddressOpts,
 
-    /// Where outgoing connections come from.
+    /// The source of outgoing connections.
     #[command(flatten)]
     pub(crate) outbound: OutboundOpts,
 
@@ -304,7 +303,7 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) no_dns: bool,
 
-    /// Ports of the guest's loopback, and ports that are found by looking.
+    /// Ports of the guest's loopback, and ports that mbuma finds itself.
     #[arg(skip)]
     pub(crate) loopback: LoopbackOpts,
 
@@ -324,15 +323,15 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) maps: Vec<(IpAddr, IpAddr)>,
 
-    /// Go on in the background, and say nothing more, once the network is up.
+    /// Continue in the background, without output, once the network is up.
     #[arg(skip)]
     pub(crate) detaches: bool,
 
-    /// Which interface, and what becomes of it.
+    /// The interface, and its configuration.
     #[arg(skip)]
     pub(crate) tap: TapUse,
 
-    /// End with an error where the isolation has a gap.
+    /// End with an error if a part of the isolation is missing.
     #[arg(skip)]
     pub(crate) demands_isolation: bool,
 
@@ -359,7 +358,7 @@ pub(crate) struct NetOpts {
 
     /// Write the windows, round trips and losses of each TCP connection to FILE over time, as JSON lines
     ///
-    /// A line tells what has changed since the last look, of which there are ten a second, in the manner of qlog.
+    /// mbuma looks ten times a second, and writes a line with the values that have changed, similar to qlog.
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) tcp_trace: Option<PathBuf>,
 
@@ -400,29 +399,29 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: CongestionControl,
 
-    /// Let the process that reads what the guest sends keep all rights that mbuma was started with
+    /// Let the process that reads the guest's packets keep all rights with which mbuma was started
     ///
-    /// Otherwise it gives up root, all capabilities, all files, and all system calls but those that it needs. To find out
-    /// whether that is what breaks something.
+    /// Otherwise it gives up root, all capabilities, all files, and all system calls but those that it needs. Use it to
+    /// find out whether the isolation causes a problem.
     #[arg(long)]
     pub(crate) no_sandbox: bool,
 
-    /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
+    /// Run the whole stack under one lock: try this first if a problem occurs only with many threads
     #[arg(long)]
     pub(crate) giant: bool,
 
-    /// Print which thread holds which lock when nothing has moved for N seconds though there is work; 0: never
+    /// Print the locks with their holders if there is work and nothing has moved for N seconds; 0: never
     ///
-    /// A request to end is waited for as long, and then the process that serves the guest is killed.
+    /// On a request to end, mbuma waits for the same time, and then kills the process that serves the guest.
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
     pub(crate) watchdog: u32,
 
     /// Threads that serve the guest, 1 to 64, each with a queue of the interface
     ///
-    /// With two, a small request does not wait for the turns of a bulk transfer: a connection is served by a thread that
-    /// has little to do, and moves to another when its own becomes busy. More threads carry more connections at once if
-    /// the machine has CPUs for them beside the guest and its peers. The first thread serves all datagrams and pings.
-    /// Default: two, or one on a machine with one CPU.
+    /// With two, a small request does not wait for the turns of a bulk transfer: a thread with little load serves the
+    /// connection, which moves to another thread when its own becomes busy. More threads carry more connections at once
+    /// if the machine has CPUs for them beside the guest and its peers. The first thread serves all datagrams and
+    /// pings. Default: two, or one on a machine with one CPU.
     #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(),
           value_parser = clap::value_parser!(u8).range(1..=WORKERS_MAX))]
     pub(crate) workers: u8,
@@ -432,15 +431,15 @@ pub(crate) struct NetOpts {
     pub(crate) stats: Option<StatsFormat>,
 }
 
-/// Which interface the guest gets.
+/// The interface that the guest gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TapUse {
     /// A new one, configured.
     #[default]
     Make,
-    /// The one that is there, or a new one, configured.
+    /// An existing one, or a new one, which mbuma configures.
     Configure,
-    /// The one that is there, or a new one; its owner configures it.
+    /// An existing one, or a new one, which the owner of the namespace configures.
     Leave,
 }
 
@@ -481,14 +480,14 @@ impl Default for NetOpts {
     }
 }
 
-/// As many as measured best, but no more than there are CPUs for this process.
+/// The number that measured best, but no more than this process has CPUs.
 fn workers_default() -> u8 {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     cpus.min(WORKERS_DEFAULT) as u8
 }
 
 impl RunArgs {
-    /// The same with the addresses that are asked for.
+    /// The same with the addresses of the options.
     ///
     /// # Errors
     /// They can't be meant.
@@ -505,7 +504,7 @@ impl RunArgs {
 }
 
 impl NetOpts {
-    /// The ports that are asked for, each by itself.
+    /// The published ports, one by one.
     pub(crate) fn published(&self) -> Vec<PublishRequest> {
         self.publish.iter().flat_map(PublishRange::ports).collect()
     }
@@ -525,10 +524,10 @@ impl NetOpts {
         self.dns.is_empty() && !self.no_dns
     }
 
-    /// How many workers are asked for.
+    /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         match self.impair {
-            // Its packets wait in one queue.
+            // A bad link has one queue for its packets.
             Some(_) => 1,
             None => usize::from(self.workers),
         }
@@ -553,16 +552,16 @@ pub(crate) enum StatsFormat {
     Json,
 }
 
-/// Whose network namespace `attach` is to serve.
+/// The network namespace that `attach` must serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttachTarget {
     /// That of a process.
     Pid(i32),
-    /// The one that a file is.
+    /// The namespace that a file represents.
     Path(PathBuf),
 }
 
-/// Digits are a process, all else is a path.
+/// Digits are a process, any other word is a path.
 fn attach_target(text: &str) -> Result<AttachTarget, String> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(AttachTarget::Path(PathBuf::from(text)));
@@ -583,7 +582,7 @@ fn capture_path(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// An interface name by the kernel's rules (dev_valid_name): a mistake is better found here.
+/// An interface name by the kernel's rules (dev_valid_name), so that a mistake is reported here.
 fn ifname(text: &str) -> Result<String, String> {
     let fits = (1..libc::IFNAMSIZ).contains(&text.len());
     let plain = text

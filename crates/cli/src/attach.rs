@@ -40,14 +40,14 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
     serve(args, Announcement::default())
 }
 
-/// Work that is left once the network is up.
+/// Work to do once the network is up.
 #[derive(Default)]
 pub(crate) struct Announcement {
-    /// Where to write this process's number.
+    /// The file for this process's number.
     pub(crate) pid_file: Option<PathBuf>,
     /// The process that started this one in the background, and waits.
     pub(crate) starter: Option<Channel>,
-    /// Where files are served, to be printed.
+    /// The address at which files are served, to be printed.
     pub(crate) url: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Announcement {
 
 /// The same, with an announcement when the network is up.
 pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8, Error> {
-    // Before anything else is opened, so that the numbers are still the caller's descriptors.
+    // Before any other file is opened, while the numbers are still the caller's descriptors.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
     let exit_fd = inherit_end(args.exit_fd)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
@@ -101,7 +101,7 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     monitor::serve(guest, &args.net, &mut lifecycle)
 }
 
-/// Makes an interface in the network namespace that `target` means.
+/// Makes an interface in the network namespace `target`.
 pub(crate) fn interface_in(
     target: &AttachTarget,
     ifname: &str,
@@ -143,7 +143,7 @@ fn inherit(number: Option<i32>, option: &str) -> Result<Option<OwnedFd>, Error> 
     Ok(Some(taken))
 }
 
-/// A descriptor that tells by its end that mbuma is to go.
+/// A descriptor whose other end, when it is closed, tells mbuma to end.
 fn inherit_end(number: Option<i32>) -> Result<Option<OwnedFd>, Error> {
     let taken = inherit(number, "--exit-fd")?;
     let Some(end) = taken.map(File::from) else {
@@ -158,7 +158,7 @@ fn inherit_end(number: Option<i32>) -> Result<Option<OwnedFd>, Error> {
     Ok(Some(end.into()))
 }
 
-/// What we send for a guest comes from sockets of our own network: a guest that is that network would get its own
+/// mbuma sends for the guest by sockets of its own network namespace: a guest in that namespace would get its own
 /// packets back.
 fn refuse_our_own(place: &AttachPlace) -> Result<(), Error> {
     let find = Failure::at(SetupStep::FindNamespace);
@@ -174,9 +174,9 @@ fn refuse_our_own(place: &AttachPlace) -> Result<(), Error> {
 
 /// Where the interface goes.
 struct AttachPlace {
-    /// The process whose namespace it is, when it is one's.
+    /// The process that has the namespace, if it was named by a process.
     process: Option<Pidfd>,
-    /// The user namespace to enter first; none when it is ours.
+    /// The user namespace to enter first; none if this process is in it.
     user: Option<File>,
     /// The network namespace.
     net: File,
@@ -196,7 +196,7 @@ impl AttachPlace {
             Some(path) => File::open(path).map_err(Failure::at(SetupStep::FindNamespace))?,
             None => owner_of(&net, target).map_err(Failure::at(SetupStep::FindNamespace))?,
         };
-        // The number of a process that ended in between may have been another's at the second look.
+        // If a process ended in between, its number may belong to another one at the second look.
         let ended = process
             .as_ref()
             .map_or(Ok(false), |p| fd::is_ready(p.as_fd()));
@@ -206,7 +206,7 @@ impl AttachPlace {
                 errno: libc::ESRCH,
             });
         }
-        // setns refuses to enter the one that we are in.
+        // setns refuses to enter the namespace in which the caller is.
         let ours = is_ours(&user, "user").map_err(Failure::at(SetupStep::FindNamespace))?;
         Ok(AttachPlace {
             process,
@@ -236,8 +236,8 @@ fn net_path(target: &AttachTarget) -> PathBuf {
 
 /// The user namespace whose capabilities count in `net`.
 ///
-/// A process may have moved on into a deeper user namespace of its own, so the network namespace is
-/// asked first. It answers only about owners at or below ours; beyond that, the process is asked.
+/// The process may have moved to a deeper user namespace, so the owner of the network namespace is used first. The
+/// kernel names that owner only if it is at or below ours; otherwise this uses the process's.
 fn owner_of(net: &File, target: &AttachTarget) -> io::Result<File> {
     match (namespace::owner(net), target) {
         (Err(e), AttachTarget::Pid(pid)) if e.raw_os_error() == Some(libc::EPERM) => {
@@ -254,7 +254,7 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
     Ok((theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
 }
 
-/// Has a helper make the interface in `place`. It stays where ports of the guest's loopback are to be opened.
+/// Lets a helper make the interface in `place`. The helper stays if it must open ports of the guest's loopback.
 fn make_guest(
     ifname: &str,
     net: &NetOpts,
@@ -296,15 +296,15 @@ struct NamespaceEnds {
 }
 
 impl NamespaceEnds {
-    /// What becomes readable at the guest's end: an engine's monitor holds the other end of `--exit-fd` for as long as
-    /// the container lives.
+    /// Descriptors that become readable at the guest's end: an engine's monitor holds the other end of `--exit-fd`
+    /// while the container lives.
     fn ends(&self) -> Vec<BorrowedFd<'_>> {
         let exit_fd = self.exit_fd.as_ref().map(AsFd::as_fd);
         let process = self.process.as_ref().map(AsFd::as_fd);
         exit_fd.into_iter().chain(process).collect()
     }
 
-    /// Whether the namespace's name was removed; says so the first time.
+    /// Whether the namespace's name was removed; prints that the first time.
     fn lost_its_name(&mut self) -> bool {
         let Some(name) = self.name.take_if(|name| name.is_gone()) else {
             return false;
@@ -341,7 +341,7 @@ impl Lifecycle for NamespaceEnds {
 
     fn check(&mut self) -> Result<GuestState, Error> {
         let mut asked = self.signals.take_in()?;
-        // Processes of the namespace may still send: without a name it is not theirs to keep mbuma.
+        // Processes of the namespace may still send, but must not keep mbuma once the name is removed.
         asked |= self.lost_its_name();
         let polled = fd::poll(&self.ends(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;
         let ended = polled.contains(&true);

@@ -22,9 +22,8 @@
 //!   At any point instead, from a child:  Failed ->
 //! ```
 //!
-//! Invariants: both ends are close-on-exec, so that the end of the child's conversation is COMMAND's begin; each end is
-//! held by one process, so that the other learns when that is gone.
-//! Locks: none.
+//! Invariants: both ends are close-on-exec, so the channel closes when COMMAND begins; one process holds each end, so
+//! the other process notices its end. Locks: none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +41,7 @@ use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
 use crate::sys::tap::{Offloads, OffloadsInJson};
 
-/// One end of the conversation.
+/// One end of the channel.
 pub(crate) struct Channel(OwnedFd);
 
 /// One message.
@@ -52,9 +51,9 @@ pub(crate) enum ChannelMessage {
     UserNamespace,
     /// The parent wrote them.
     Mapped,
-    /// These files of the host are replaced in the guest; a second mount of each comes along, which is mounted nowhere.
+    /// These files of the host are replaced in the guest; a second, detached mount of each comes along.
     OwnFiles(Vec<WatchedFile>),
-    /// The one of this number was replaced again; the next second mount of it comes along.
+    /// The file of this number was replaced again; the next second mount of it comes along.
     ReplacedAgain(usize),
     /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
@@ -63,16 +62,16 @@ pub(crate) enum ChannelMessage {
         offloads: Offloads,
         /// The guest's side.
         interface: ConfiguredInterface,
-        /// Steps that failed and can be done without.
+        /// Steps that failed and are not necessary.
         warnings: Vec<Failure>,
     },
-    /// The stack is up: become COMMAND.
+    /// The stack is up: execute COMMAND.
     Go,
     /// The child gave up.
     Failed(Failure),
     /// The guard has forked the process that becomes COMMAND; a hold on it comes along.
     Started(Pid),
-    /// The parent's end of the conversation with that process comes along.
+    /// The parent's end of the channel with that process comes along.
     Conversation,
     /// COMMAND stopped or ended.
     Changed(Change),
@@ -110,7 +109,7 @@ pub(crate) enum ChannelMessage {
     Done(u8),
 }
 
-/// How the guest's interface came out.
+/// The result of making the guest's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConfiguredInterface {
     /// Its Ethernet address.
@@ -132,7 +131,7 @@ pub(crate) fn fork(f: impl FnOnce(Channel) -> u8) -> io::Result<(Pid, Channel)> 
     let (ours, theirs) = Channel::pair()?;
     let mut ours = Some(ours);
     let pid = process::fork_into(|| {
-        // A copy of our end there would keep that process from learning that we are gone.
+        // With a copy of our end, that process would not notice our end.
         ours = None;
         f(theirs)
     })?;
@@ -160,7 +159,7 @@ impl Channel {
         scm::pair().map(|(a, b)| (Channel(a), Channel(b)))
     }
 
-    /// Says something, and hands over a descriptor if there is one.
+    /// Sends a message, and a descriptor if there is one.
     pub(crate) fn send(
         &self,
         message: &ChannelMessage,
@@ -169,7 +168,7 @@ impl Channel {
         self.send_all(message, fd.as_slice())
     }
 
-    /// Says something, and hands over descriptors.
+    /// Sends a message with descriptors.
     pub(crate) fn send_all(
         &self,
         message: &ChannelMessage,
@@ -178,13 +177,13 @@ impl Channel {
         scm::send(self.0.as_fd(), &serde_json::to_vec(message)?, fds)
     }
 
-    /// Waits for the other end; `None` when it is closed and everything it said was heard.
+    /// Waits for a message; `None` if the other end is closed and all its messages were received.
     pub(crate) fn recv(&self) -> io::Result<Option<(ChannelMessage, Option<OwnedFd>)>> {
         let heard = self.recv_all()?;
         Ok(heard.map(|(message, fds)| (message, fds.into_iter().next())))
     }
 
-    /// The same, for a message that several descriptors come along with.
+    /// The same, for a message with several descriptors.
     pub(crate) fn recv_all(&self) -> io::Result<Option<(ChannelMessage, Vec<OwnedFd>)>> {
         let mut bytes = [0; MESSAGE_LEN_MAX];
         let is_reset = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;

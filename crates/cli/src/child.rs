@@ -29,7 +29,7 @@ pub(crate) struct Child {
     channel: Option<Channel>,
     /// COMMAND's status once it has ended.
     status: Option<u8>,
-    /// Children that mbuma had before: not ours to end.
+    /// Children that mbuma had before: it must not end them.
     spared: Vec<Pid>,
 }
 
@@ -51,7 +51,7 @@ impl Child {
         self.pid
     }
 
-    /// The conversation with it, until it becomes COMMAND.
+    /// The channel to it, until it becomes COMMAND.
     pub(crate) fn channel(&self) -> Result<&Channel, Failure> {
         self.channel.as_ref().ok_or(Failure {
             step: SetupStep::Child,
@@ -62,12 +62,12 @@ impl Child {
     /// Lets it become COMMAND, and waits until it has.
     ///
     /// # Errors
-    /// When `command`, which it was given at the fork, cannot be executed.
+    /// `command`, which it got at the fork, can't be executed.
     pub(crate) fn release(&mut self, command: &[OsString]) -> Result<(), Error> {
         let Some(channel) = self.channel.take() else {
             return Ok(());
         };
-        // A child that a signal ended has a status, and that is COMMAND's.
+        // If a signal ended the child, that is COMMAND's status.
         let _ = channel.send(&ChannelMessage::Go, None);
         match channel
             .recv()
@@ -98,7 +98,7 @@ impl Child {
         self.pidfd.signal(signo)
     }
 
-    /// Which of the terminal's signals COMMAND gets itself.
+    /// The terminal's signals that COMMAND gets directly.
     pub(crate) fn recipient(&self) -> Recipient {
         let own = Pid::own();
         let shares_group =
@@ -111,7 +111,7 @@ impl Child {
 
     /// Handles changes of COMMAND and of mbuma's own children.
     ///
-    /// Without the guard COMMAND is mbuma's child, on its way to its end.
+    /// Without the guard COMMAND is mbuma's child, and about to end.
     pub(crate) fn reap(&mut self) -> io::Result<()> {
         for change in self.changes()? {
             self.note(change);
@@ -120,8 +120,8 @@ impl Child {
             }
         }
         if self.guard.is_gone() && fd::is_ready(self.pidfd.as_fd())? {
-            // It has ended, and is reaped at the latest now; else the guard was killed with its status
-            // in hand.
+            // COMMAND has ended, and is reaped now if it was not before; or the guard was killed before it reported the
+            // status.
             self.changes()?.into_iter().for_each(|c| self.note(c));
             self.status.get_or_insert(EXIT_OWN_FAILURE);
         }
@@ -146,7 +146,7 @@ impl Child {
         self.status
     }
 
-    /// Ends COMMAND, if it has not, and all that it left behind; gives its status.
+    /// Ends COMMAND, if it is running, and all its descendants. Returns its status.
     pub(crate) fn end(&mut self) -> u8 {
         self.channel = None;
         if self.status.is_none() {
@@ -161,7 +161,7 @@ impl Child {
         self.status.unwrap_or(EXIT_OWN_FAILURE)
     }
 
-    /// Does the guard's work: it was killed, or does not go on.
+    /// Does the guard's work: the guard was killed, or hangs.
     fn end_without_guard(&mut self) {
         let pid = self.pid;
         let mut own = None;
@@ -188,7 +188,7 @@ impl Child {
     /// not reach us. Without a terminal, or in the background, the process that stopped COMMAND will continue COMMAND, and
     /// would not continue mbuma.
     ///
-    /// Ctrl-Z stops both of us, and we hear of COMMAND's stop only when both go on: then it is over.
+    /// Ctrl-Z stops mbuma and COMMAND, and mbuma gets the report of that stop only when both run again.
     fn stop_along(&self) -> io::Result<()> {
         if !descendants::is_stopped(self.pid) {
             return Ok(());
@@ -199,7 +199,7 @@ impl Child {
         let front = fd::foreground_group(&tty).ok();
         let groups = [Pid::own().group().ok(), self.pid.group().ok()];
         if front.is_some() && groups.contains(&front) {
-            // Not SIGSTOP: the kernel discards SIGTSTP where no shell could ever continue us.
+            // SIGTSTP and not SIGSTOP: the kernel discards SIGTSTP if no shell could continue mbuma.
             signal::raise(libc::SIGTSTP)?;
         }
         Ok(())

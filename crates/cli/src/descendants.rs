@@ -20,18 +20,18 @@ use std::time::{Duration, Instant};
 
 use crate::sys::process::{self, Change, Pid, Pidfd};
 
-/// Between SIGTERM and SIGKILL: time to remove a pid file, not to finish work.
+/// The time between SIGTERM and SIGKILL: enough to remove a pid file, not to finish work.
 const GRACE: Duration = Duration::from_millis(200);
-/// How often to look, meanwhile, whether they have gone.
+/// The interval at which to check, meanwhile, whether they have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How soon to look for processes that SIGKILL left. Each generation takes one look, so this is short at first.
+/// The first interval at which to check for processes that remain after SIGKILL. It is short, because each generation
+/// takes one check.
 const LOOK_SOON: Duration = Duration::from_micros(100);
-/// How seldom to look at last: a process in the kernel's uninterruptible sleep ends when its device
-/// lets it.
+/// The last, longest interval: a process in the kernel's uninterruptible sleep ends only when its device responds.
 const LOOK_SELDOM: Duration = Duration::from_millis(50);
 /// How long the caller waits for SIGKILL to take effect.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long [`end_all`] takes at most, give or take a look at /proc.
+/// The longest time that [`end_all`] takes, but for reading /proc once.
 pub(crate) const END_MAX: Duration = GRACE.saturating_add(KILL_WAIT_MAX);
 
 /// The children of this process, as /proc lists them: none that lives throughout is missed.
@@ -51,12 +51,12 @@ pub(crate) fn end_all(spared: &[Pid], mut reaped: impl FnMut(Pid, Change)) {
     }
 }
 
-/// Asks all descendants but `spared` and theirs to end; true if some have not after a moment.
+/// Sends SIGTERM to all descendants but `spared` and theirs. Returns true if some are left after the grace period.
 fn ask_all(spared: &[Pid], reaped: &mut impl FnMut(Pid, Change)) -> bool {
     let mut told = HashSet::new();
     let mut until = None;
     while reap(reaped) {
-        // Again each time: a process forks while it is told.
+        // Read again each time, because processes fork meanwhile.
         let left = below(Pid::own(), spared, &parents());
         if left.is_empty() {
             return false;
@@ -67,7 +67,7 @@ fn ask_all(spared: &[Pid], reaped: &mut impl FnMut(Pid, Change)) -> bool {
         left.iter()
             .filter(|pid| told.insert(**pid))
             .for_each(|pid| ask(*pid));
-        // From here on: on a busy machine the first look at /proc alone may take longer than the grace.
+        // The time counts from here: on a busy machine, reading /proc once may take longer than the grace period.
         until.get_or_insert_with(|| Instant::now() + GRACE);
         thread::sleep(LOOK_EVERY);
     }
@@ -88,7 +88,7 @@ pub(crate) fn kill_all(
             news = true;
             reaped(pid, change);
         });
-        // Where some are spared there are always children, and /proc says whether those are all.
+        // If some are spared there are always children, and /proc shows whether there are others.
         let left =
             some_left && (spared.is_empty() || children().iter().any(|c| !spared.contains(c)));
         if !left || patience.is_some_and(|max| begun.elapsed() >= max) {
@@ -110,8 +110,8 @@ fn kill_children(spared: &[Pid]) {
     // again.
     let listed = process::listed_children().unwrap_or_else(|_| children());
     for pid in listed.into_iter().filter(|pid| !spared.contains(pid)) {
-        // It is our child until we reap it, so the number is its own. A child that may not be signalled runs as a user
-        // that mbuma cannot become: it is left alone.
+        // It is our child until we reap it, so the number is its own. A child to which this process must not send
+        // signals, because it runs as another user, is not ended.
         let _ = Pidfd::open(pid).and_then(|child| child.signal(libc::SIGKILL));
     }
 }
@@ -127,7 +127,7 @@ fn reap(reaped: &mut impl FnMut(Pid, Change)) -> bool {
     }
 }
 
-/// Sends SIGTERM to the process that was below us a moment ago, if its number still means such a one.
+/// Sends SIGTERM to a process that was a descendant when /proc was read, if its number still belongs to a descendant.
 fn ask(pid: Pid) {
     let Ok(pidfd) = Pidfd::open(pid) else { return };
     let own = Pid::own();

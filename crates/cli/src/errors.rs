@@ -21,7 +21,7 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 pub(crate) const EXIT_NO_ANSWER: u8 = 1;
 /// mbuma itself failed.
 pub(crate) const EXIT_OWN_FAILURE: u8 = process::EXIT_PANICKED;
-/// COMMAND is there but cannot be executed.
+/// COMMAND exists but can't be executed.
 pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
 /// COMMAND is not there.
 pub(crate) const EXIT_NOT_FOUND: u8 = 127;
@@ -31,7 +31,7 @@ pub(crate) const EXIT_SIGNAL_BASE: u8 = 128;
 /// Why mbuma ends with a status of its own.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// Options that parse but cannot be meant.
+    /// Options that parse but contradict each other.
     Usage(String),
     /// COMMAND could not be executed.
     Exec {
@@ -138,7 +138,7 @@ impl fmt::Display for Error {
 /// A step on the way to a guest. The names cross from the child to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SetupStep {
-    /// fork, or talking with the child.
+    /// fork, or the messages with the child.
     Child,
     /// unshare of the user namespace.
     UserNamespace,
@@ -231,7 +231,7 @@ impl Failure {
         }
     }
 
-    /// The system's side of it.
+    /// The system's error.
     pub(crate) fn source(&self) -> io::Error {
         io::Error::from_raw_os_error(self.errno)
     }
@@ -338,7 +338,7 @@ fn as_root() -> &'static str {
     }
 }
 
-/// Each on a line of its own, set in under the message.
+/// Each on a line of its own, indented below the message.
 fn lines(text: &[&str]) -> String {
     text.iter()
         .fold(String::new(), |all, line| all + "\n  " + line)

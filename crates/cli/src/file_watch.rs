@@ -1,4 +1,4 @@
-//! Changes of files, of which the kernel tells.
+//! Changes of files, by inotify.
 //!
 //! A file may be replaced by renaming another one over it, be written in place, or be a link that is turned to another
 //! file. So this watches the directory of the name, the directory of the file behind it, and the file itself, which may be
@@ -34,7 +34,7 @@ impl FileWatch {
         Ok(watch)
     }
 
-    /// Whether something happened to one of them, or beside it, since the last call.
+    /// Whether one of the files, or its directory, has changed since the last call.
     pub(crate) fn take_events(&self) -> bool {
         let mut events = [0_u8; EVENTS_LEN];
         let mut some = false;
@@ -42,7 +42,7 @@ impl FileWatch {
             some = true;
         }
         if some {
-            // Before the caller looks: a change from now on is told of.
+            // Before the caller reads the files: later changes cause an event.
             self.renew();
         }
         some
@@ -56,13 +56,13 @@ impl FileWatch {
 }
 
 impl AsFd for FileWatch {
-    /// Readable when something happened to one of them, or beside it.
+    /// Readable when one of the files, or its directory, has changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 }
 
-/// A file, and what was there when it was looked at last.
+/// A file, and its state when it was checked last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WatchedFile {
     pub(crate) name: PathBuf,
@@ -78,7 +78,7 @@ impl WatchedFile {
         }
     }
 
-    /// Looks again; whether it is another one, or was written to.
+    /// Checks it again. Returns whether it is another file, or was written to.
     pub(crate) fn take_change(&mut self) -> bool {
         let now = FileIdentity::of(&self.name);
         let changed = now != self.seen;
@@ -87,14 +87,14 @@ impl WatchedFile {
     }
 }
 
-/// What tells a file from another one that took its name.
+/// Distinguishes a file from another one that took its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     /// Without links.
     pub(crate) path: PathBuf,
     device: u64,
     inode: u64,
-    /// A number may be used again: of the last change, in seconds and nanoseconds.
+    /// The time of the last change, because a number may be used again: seconds and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -117,7 +117,7 @@ impl FileIdentity {
     }
 }
 
-/// Watches what the name means now. Of a part that is not there, nothing is heard.
+/// Watches the file that the name means now. A part that does not exist is not watched.
 fn add(inotify: &OwnedFd, name: &Path) {
     let replaced = WatchFlags::CLOSE_WRITE | WatchFlags::CREATE | WatchFlags::MOVED_TO;
     let file = fs::canonicalize(name).ok();

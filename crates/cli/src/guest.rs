@@ -1,6 +1,6 @@
-//! The guest's end of the wire: its interface, and the files that its programs expect.
+//! The guest's side: its interface, and the files that its programs need.
 //!
-//! Everything here that changes anything runs in the forked child, inside the guest's namespaces.
+//! All functions here that make changes run in the forked child, inside the guest's namespaces.
 //!
 //! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
 //! Locks: none.
@@ -60,7 +60,7 @@ pub(crate) struct Guest {
 pub(crate) struct GuestEnd {
     /// The interface's name in the guest.
     pub(crate) ifname: String,
-    /// The guest's Ethernet address; zero where only its frames tell it.
+    /// The guest's Ethernet address; zero if only its frames have it.
     #[serde(serialize_with = "mac_text", skip_serializing_if = "is_unknown")]
     pub(crate) mac: [u8; 6],
     /// Its IPv4 network, unless it has IPv6 only.
@@ -71,7 +71,7 @@ pub(crate) struct GuestEnd {
     pub(crate) v6: Option<Addressing6>,
 }
 
-/// An Ethernet address as people and programs write it.
+/// An Ethernet address in text form.
 fn mac_text<S: Serializer>(mac: &[u8; 6], to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&MacAddr(*mac))
 }
@@ -122,7 +122,7 @@ impl fmt::Display for GuestEnd {
     }
 }
 
-/// The guest's interface, and how it came out.
+/// The guest's interface, and the result of making it.
 pub(crate) struct TapInterface {
     /// A descriptor a queue, at least one.
     pub(crate) taps: Vec<OwnedFd>,
@@ -131,7 +131,7 @@ pub(crate) struct TapInterface {
 }
 
 impl TapInterface {
-    /// Hands it over to mbuma, with the steps that failed and can be done without.
+    /// Hands it over to mbuma, with the steps that failed and are not necessary.
     pub(crate) fn hand_over(&self, to: &Channel, warnings: Vec<Failure>) -> io::Result<()> {
         let ready = ChannelMessage::Ready {
             offloads: self.offloads,
@@ -143,7 +143,7 @@ impl TapInterface {
     }
 }
 
-/// Hands the interface over to mbuma, or says why there is none: the last act of a helper. Returns the exit code.
+/// Hands the interface over to mbuma, or reports why there is none: the last step of a helper. Returns the exit code.
 pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
     let said = match made {
         Ok(interface) => interface.hand_over(to, Vec::new()),
@@ -152,8 +152,8 @@ pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }
 
-/// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to what is wanted,
-/// and configures the guest's side of it; or takes the one that is there, as it is.
+/// Makes the TAP in the caller's network namespace, with the requested number of queues or as many as the kernel gives,
+/// and configures the guest's side of it; or opens an existing one without changes.
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
     let taps = open_taps(ifname, net)?;
     let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
@@ -168,7 +168,7 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
     })
 }
 
-/// The interface as its owner configures it, by now or later.
+/// The interface that its owner configures, now or later.
 fn left_alone(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
     Ok(ConfiguredInterface {
         mac: its_mac(ifname).map_err(Failure::at(SetupStep::Interface))?,
@@ -237,7 +237,7 @@ fn set_up_v4(
     let up = addressed.and_then(|()| control.up(ifname));
     up.map_err(Failure::at(SetupStep::Interface))?;
     if net.serve.alone.is_some() {
-        // The stack leads nowhere, and begins no connections.
+        // The stack is no gateway, and begins no connections.
         return Ok(false);
     }
     if v4.routed {
@@ -255,7 +255,7 @@ fn set_up_v4(
 /// Gives the interface, which is on, its IPv6 addresses and route; says whether it has them.
 ///
 /// # Errors
-/// It can't have them, and has no IPv4 either: a kernel without IPv6 is no error else.
+/// It can't have them, and has no IPv4 either. With IPv4, a kernel without IPv6 is no error.
 fn set_up_v6(
     control: &NetdevSocket,
     ifname: &str,
@@ -276,7 +276,7 @@ fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
     NetdevSocket::open()?.mac(ifname)
 }
 
-/// Gives the guest the names that are asked for, and the file in which they are.
+/// Gives the guest the requested names. Returns the file that has them.
 ///
 /// # Errors
 /// It can't have them, and they were asked for.
@@ -289,7 +289,7 @@ pub(crate) fn name(args: &RunArgs) -> Result<Option<OwnFile>, Failure> {
     files::own_hosts(args).map_err(Failure::at(SetupStep::Hosts))
 }
 
-/// Makes a namespace of our own as comfortable as the host; gives its resolv.conf, and each failure.
+/// Adapts a namespace of our own for programs. Returns its resolv.conf, and each failure.
 pub(crate) fn furnish(args: &RunArgs) -> (Option<OwnFile>, Vec<Failure>) {
     let mut warnings = Vec::new();
     warnings.extend(
@@ -303,8 +303,8 @@ pub(crate) fn furnish(args: &RunArgs) -> (Option<OwnFile>, Vec<Failure>) {
         warnings.push(failure);
         None
     });
-    // A container's /sys may be read-only or masked. Then it goes on showing the host's interfaces,
-    // as it does under most tools of our kind, and programs that matter ask the kernel instead.
+    // A container's /sys may be read-only or masked. Then it still shows the host's interfaces, as with most similar
+    // tools; important programs ask the kernel instead.
     let _ = own_sys_class_net();
     (resolv_conf, warnings)
 }
@@ -361,7 +361,7 @@ impl Covered {
             .map(Covered)
     }
 
-    /// Binds the files that are at the same paths now, in the mount that covers, over the earlier ones.
+    /// Binds the files that are at the same paths now, in the covering mount, over the earlier ones.
     fn rebind(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|(path, below)| {
             mount::bind(

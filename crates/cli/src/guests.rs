@@ -1,4 +1,4 @@
-//! The guests of a network, as the monitor tells the gateway process of them.
+//! The guests of a network, in the messages from the monitor to the gateway process.
 //!
 //! Invariants: a guest's number is never used again.
 //! Locks: none.
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::args::Publish;
 use crate::sys::tap::{Offloads, OffloadsInJson};
 
-/// What tells one guest of a network from others.
+/// Identifies a guest of a network.
 pub(crate) type GuestId = u32;
 
-/// What is known of a guest of a network.
+/// A guest of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GuestSpec {
     pub(crate) id: GuestId,
@@ -42,7 +42,7 @@ pub(crate) struct JoinedGuest {
     pub(crate) tap: OwnedFd,
 }
 
-/// What changes in a network while its guests are served.
+/// A change of a network while its guests are served.
 #[derive(Debug)]
 pub(crate) enum GuestChange {
     /// One more.
@@ -51,13 +51,13 @@ pub(crate) enum GuestChange {
     Left(GuestId),
 }
 
-/// What a network's [`Lifecycle`](crate::lifecycle::Lifecycle) asks of the monitor.
+/// A request of a network's [`Lifecycle`](crate::lifecycle::Lifecycle) to the monitor.
 #[derive(Debug)]
 pub(crate) enum NetworkRequest {
     /// Tell the gateway process.
     Guest(GuestChange),
     /// A guest has bound a port of the host, and publishes one of its own there.
     Publish(Publish, Ipv4Addr, OwnedFd),
-    /// The guest at this address is gone, and publishes nothing.
+    /// The guest at this address has left, and publishes nothing.
     Unpublish(Ipv4Addr),
 }

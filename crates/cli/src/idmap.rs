@@ -1,4 +1,4 @@
-//! Which users and groups of the host exist inside, written by the parent (user_namespaces(7)).
+//! The users and groups of the host that exist inside, written by the parent (user_namespaces(7)).
 //!
 //! Invariants: no process inside gains a user or group of the host that mbuma itself does not have.
 //! Locks: none.
@@ -41,7 +41,7 @@ pub(crate) fn own_range() -> io::Result<Option<RangeInclusive<u32>>> {
     ))
 }
 
-/// The number that `uid` of this process's user namespace has in the namespace above; its own where that is not known.
+/// The number of `uid` of this process's user namespace in the namespace above; `uid` itself if that is not known.
 pub(crate) fn outer_uid(uid: u32) -> u32 {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     outer(&map, uid).unwrap_or(uid)

@@ -40,7 +40,7 @@ use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid};
 use crate::sys::{fd, mount, tap};
 
-/// Runs COMMAND, with a gateway of its own, to its end and gives the status to exit with.
+/// Runs COMMAND, with a gateway of its own, to its end. Returns the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child, files) = start(args, &signals, inherited)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
     Ok(if failed == 0 { status } else { failed })
 }
 
-/// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so; gives the files to be kept as well.
+/// Makes the guest, and the process that becomes COMMAND at [`Child::release`]. Returns the files to be kept, too.
 pub(crate) fn start(
     args: &RunArgs,
     signals: &SignalFd,
@@ -90,7 +90,7 @@ fn expect_user_namespace(child: &Child) -> Result<(), Error> {
     }
 }
 
-/// Waits for the guest that the child makes; says which comforts it will lack.
+/// Waits for the guest that the child makes. Prints the steps that failed and are not necessary.
 pub(crate) fn receive_guest(
     channel: &Channel,
     ifname: &str,
@@ -124,7 +124,7 @@ pub(crate) fn receive_guest(
 pub(crate) fn not_ready(said: Option<ChannelMessage>) -> Error {
     match said {
         Some(ChannelMessage::Failed(failure)) => failure.into(),
-        // It ended without a word, which only a signal makes it do.
+        // It ended without a message, so a signal ended it.
         _ => Failure {
             step: SetupStep::Child,
             errno: libc::ECHILD,
@@ -140,12 +140,12 @@ fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Chan
         Ok(false) => return EXIT_OWN_FAILURE,
         Err(failure) => failure,
     };
-    // If the parent is gone, there is no process left to tell.
+    // If the parent has ended, no process receives the message.
     let _ = channel.send(&ChannelMessage::Failed(failure), None);
     EXIT_OWN_FAILURE
 }
 
-/// Makes the namespaces and the guest in them; true when the parent says to go on.
+/// Makes the namespaces and the guest in them. Returns true if the parent lets it continue.
 fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     process::die_with_parent().map_err(Failure::at(SetupStep::Child))?;
     namespace::unshare(NamespaceKind::User).map_err(Failure::at(SetupStep::UserNamespace))?;
@@ -171,13 +171,13 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     heard(channel, &ChannelMessage::Go)
 }
 
-/// Waits for one message; false when the parent gave up instead.
+/// Waits for one message. Returns false if the parent gave up.
 fn heard(channel: &Channel, expected: &ChannelMessage) -> Result<bool, Failure> {
     let said = channel.recv().map_err(Failure::at(SetupStep::Child))?;
     Ok(said.is_some_and(|(message, _)| message == *expected))
 }
 
-/// Becomes COMMAND, or says why not.
+/// Executes COMMAND, or reports why not.
 fn become_command(inherited: &Inherited, parent: Pid, command: &[OsString]) -> Failure {
     let prepared = || {
         process::die_with_parent()?;
@@ -217,7 +217,7 @@ impl<'a> CommandEnds<'a> {
         }
     }
 
-    /// Ends COMMAND, if it has not, and all that it left behind; gives its status.
+    /// Ends COMMAND, if it is running, and all its descendants. Returns its status.
     pub(crate) fn end(&mut self) -> u8 {
         self.child.end()
     }
@@ -243,8 +243,8 @@ impl Lifecycle for CommandEnds<'_> {
         if let Some(files) = &mut self.files {
             files.check();
         }
-        // Without COMMAND only mbuma can act on a signal. Signals come first here,
-        // so that one which ended COMMAND is COMMAND's.
+        // Once COMMAND has ended, only mbuma can act on a signal. Signals are handled first here, so that a signal that
+        // ended COMMAND still counts as sent to COMMAND.
         let ended = self.child.status().is_some();
         let mut asked = false;
         while let Some(info) = self

@@ -1,4 +1,4 @@
-//! When the gateway begins and stops to serve: the monitor's interface to `run` and `attach`, and the gateway's to the
+//! The begin and the end of the service: the monitor's interface to `run` and `attach`, and the gateway's to the
 //! monitor.
 //!
 //! Locks: none.
@@ -11,20 +11,20 @@ use crate::guests::{GuestChange, NetworkRequest};
 use crate::namespace_agent::NamespaceAgent;
 use crate::ports::PortChange;
 
-/// When to begin, when to stop, and what else wants attention in between.
+/// Decides when to begin and to stop, and reports changes in between.
 pub(crate) trait Lifecycle {
-    /// Called once, when the stack answers and every published port is bound: lets COMMAND go, or
-    /// tells the container engine.
+    /// Called once, when the stack answers and every published port is bound: releases COMMAND, or notifies the
+    /// container engine.
     ///
     /// # Errors
-    /// When COMMAND cannot be executed. Nothing is left to serve then: hand the error on.
+    /// COMMAND can't be executed: the caller must return the error, because nothing is left to serve.
     fn up(&mut self) -> Result<(), Error>;
 
     /// Descriptors to watch beside the stack's own, the same ones for as long as this lives. Any
     /// event on any of them, hang-up included, means [`Lifecycle::check`].
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Has a process that outlives this one, if there is one, hold a descriptor too.
+    /// Lets a process that outlives this one, if there is one, hold a descriptor too.
     fn hold(&self, _fd: BorrowedFd<'_>) {}
 
     /// Handles events: passes signals on, reaps ended processes. Never blocks, and may be
@@ -36,7 +36,7 @@ pub(crate) trait Lifecycle {
         Vec::new()
     }
 
-    /// The process in the guest's namespaces, if there is one: the monitor's to ask from then on.
+    /// The process in the guest's namespaces, if there is one: from then on the monitor asks it.
     fn take_agent(&mut self) -> Option<NamespaceAgent> {
         None
     }
@@ -65,6 +65,6 @@ pub(crate) enum GuestState {
     Running,
     /// The guest has ended. The TAP still reaches its kernel, which may hold bytes to deliver.
     Ended,
-    /// A signal asked mbuma to end: at once, whatever the guest is doing.
+    /// A signal asked mbuma to end: at once.
     StopRequested,
 }

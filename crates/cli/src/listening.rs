@@ -19,7 +19,7 @@ const READ_MAX: u64 = 1 << 20;
 /// The states of interest: a TCP socket that listens, and a UDP socket that is bound and not connected.
 const TCP_LISTEN: &str = "0A";
 const UDP_UNCONNECTED: &str = "07";
-/// The names of the lists. Those of IPv6 are not there without it.
+/// The names of the lists. Those of IPv6 exist only with IPv6.
 const LISTS: [(&str, Proto); 4] = [
     ("tcp", Proto::Tcp),
     ("udp", Proto::Udp),
@@ -35,7 +35,7 @@ pub(crate) type ProtoPort = (Proto, u16);
 pub(crate) struct ListeningPorts {
     /// In the order of [`LISTS`].
     lists: Vec<File>,
-    /// Ports that the kernel chooses: a UDP socket there is a client's.
+    /// The range of ports that the kernel chooses: a UDP socket there is a client's.
     ephemeral: RangeInclusive<u16>,
 }
 
@@ -101,7 +101,7 @@ impl ListeningPorts {
     }
 }
 
-/// The port of a line, if its socket takes what comes to it: `0: 0100007F:1F90 00000000:0000 0A ...`
+/// The port of a line, if its socket accepts connections or datagrams: `0: 0100007F:1F90 00000000:0000 0A ...`
 fn port_of(line: &str, proto: Proto) -> Option<u16> {
     let mut words = line.split_ascii_whitespace().skip(1);
     let (_, port) = words.next()?.rsplit_once(':')?;

@@ -1,7 +1,7 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
-//! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
-//! Locks: none here.
+//! Invariants: one thread until the guest is set up; nothing is printed on success unless an option requests it. Locks:
+//! none here.
 
 #![deny(unsafe_code)]
 
@@ -89,13 +89,13 @@ fn slirp4netns(args: SlirpArgs) -> Result<u8, Error> {
     attach.map_or(Ok(0), |args| attach::run(&args))
 }
 
-/// Says on standard output where clients connect, or the fingerprint of a certificate. A closed one is no reason to end.
+/// Prints the address for clients, or the fingerprint of a certificate, on standard output. A closed one is no error.
 fn announce(verb: &str, place: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{verb} {place}").and_then(|()| out.flush());
 }
 
-/// Says something on standard error; a closed one is no reason to fail.
+/// Prints a line on standard error; a closed one is no error.
 fn say(text: &str) {
     let mut err = io::stderr().lock();
     let _ = writeln!(err, "mbuma: {text}");

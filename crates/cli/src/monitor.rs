@@ -1,4 +1,4 @@
-//! The monitor: the process that the user started, which has a gateway process serve the guest.
+//! The monitor: the process that the user started. It forks a gateway process, which serves the guest.
 //!
 //! ```text
 //!   monitor ----- gateway process      has the TAP, the host sockets, and every packet
@@ -6,9 +6,10 @@
 //!     '---- guard ---- COMMAND         (`run` only)
 //! ```
 //!
-//! The gateway process parses the guest's packets. The monitor parses nothing of them: it keeps what takes
-//! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the
-//! names of sockets, the ports that are published, and the host's resolv.conf. So the gateway process can give all of these up ([`gateway_process`]).
+//! The gateway process parses the guest's packets. The monitor parses none: it does the work that needs files, names or
+//! rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the names of
+//! sockets, the ports that are published, and the host's resolv.conf. So the gateway process can give all of these up
+//! ([`gateway_process`]).
 //!
 //! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the names of its sockets are
 //! gone. If the monitor is killed, the kernel kills the gateway process.
@@ -47,7 +48,7 @@ use ports::Ports;
 use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
 
-/// How long the gateway process may take to its end once it has said that it is done.
+/// The time that the gateway process may take to end once it has reported that it is done.
 const END_MAX: Duration = Duration::from_secs(2);
 /// Numbers in the epoll set.
 const LIFECYCLE: u64 = 0;
@@ -58,7 +59,7 @@ const FOLLOWED: u64 = 4;
 /// The first of the numbers of the API sockets and their clients.
 const APIS: u64 = 5;
 
-/// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
+/// Serves `guest` by a gateway process until `lifecycle` says stop. Returns the exit code of that process, which has
 /// reported the error if the code is not 0.
 ///
 /// # Errors
@@ -68,7 +69,7 @@ pub(crate) fn serve(
     net: &NetOpts,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<u8, Error> {
-    // The gateway process inherits it, also where there is no place for a socket.
+    // The gateway process inherits it; without a directory for it there is no socket.
     instances::own_pid();
     let mut ports = Ports::default();
     let bound = ports.begin(&net.published())?;
@@ -83,7 +84,7 @@ pub(crate) fn serve(
     let apis = [own_api, engines_socket(net)?];
     let apis = apis.into_iter().flatten();
     let apis = apis.map(|socket| socket.keep_name(&mut names)).collect();
-    // Where it can't be watched, the gateway asks those that it found.
+    // If it can't be watched, the gateway keeps the servers that it read.
     let resolv_conf = net.asks_hosts_servers().then(ResolvConfWatch::begin);
     let resolv_conf = resolv_conf.and_then(Result::ok);
     if let Some(watch) = &resolv_conf {
@@ -91,8 +92,8 @@ pub(crate) fn serve(
     }
     let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
-    // If this process is killed, the gateway process hears of it when the guard has ended COMMAND, and resets no connection
-    // before.
+    // If this process is killed, the gateway process notices only when the guard has ended COMMAND, and so resets no
+    // connection before.
     lifecycle.hold(gateway.channel.as_fd());
     if !net.no_sandbox {
         sandbox::keep_only(Kept::Monitor);
@@ -104,7 +105,7 @@ pub(crate) fn serve(
         let started = monitor.follow(followed, begun);
         started.map_err(Error::io("handing over the ports of the guest's loopback"))?;
     }
-    // The names go last: other programs ask as long as there is an answer.
+    // The names are removed last, so that other programs get answers until the end.
     monitor.run()
 }
 

@@ -1,7 +1,6 @@
 //! A network card's offloads on the way out: cuts large TCP packets, fills in checksums.
 //!
-//! On purpose written over plain bytes and independent of the stack's own software path, so that each
-//! is a check of the other.
+//! It works on plain bytes and shares no code with the stack's own software path, so that each checks the other.
 //!
 //! Sources: RFC 1071, RFC 9293; RFC 3168 6.1.2 for CWR.
 
@@ -15,7 +14,7 @@ use wire::{
 
 use crate::frame::Frame;
 
-/// Appends the frames that leave for `frame`; `None` if its header contradicts its bytes.
+/// Appends the frames that the card sends for `frame`. `None` if the frame's header contradicts its bytes.
 pub(crate) fn finish(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     if frame.tso_segsz != 0 {
         return cut(frame, out);

@@ -1,8 +1,8 @@
 //! The virtual CPUs of one stack: which of them are awake, their pending work, and their wakers.
 //!
 //! A CPU stands for a worker of a runtime. It looks for work while it is awake, and sleeps when there is none, until
-//! its next timer at the latest. A waker of its stack, an interrupt of a device, a task or its timer wakes it. It
-//! stays awake after any work, because packets that it queued for itself wake no CPU.
+//! its next timer at the latest. A waker of the stack, an interrupt of a device, a task or the timer wakes it. It stays
+//! awake after any work, because packets that it queued for itself wake no CPU.
 //!
 //! Invariants: a CPU that sleeps has no pending work, or a wakeup was lost: see [`Crew::overslept`].
 //! Locks: none; the flags are atomics because wakers may be called from anywhere.
@@ -38,7 +38,7 @@ impl Wake for Alarm {
     }
 }
 
-/// The alarm that rings when packets wait at an interface that its CPU must poll.
+/// The waker for packets that wait at an interface that its CPU must poll.
 #[derive(Debug)]
 struct Doorbell {
     rung: Alarm,
@@ -71,9 +71,9 @@ pub(crate) enum Work {
 pub(crate) struct Member {
     /// Set: it is awake.
     awake: Arc<Alarm>,
-    /// When it wakes by itself, if it sleeps.
+    /// The time at which it wakes without a waker, if it sleeps.
     sleeps_until: Option<Time>,
-    /// Until then the CPU is held off the machine, even with work to do.
+    /// Until then the CPU does not run, even with work to do.
     pub(crate) held_until: Time,
     /// Tasks that run on it.
     pub(crate) tasks: Arc<Taskqueue>,
@@ -106,7 +106,7 @@ impl Member {
         self.awake.ring();
     }
 
-    /// It has dealt with that port.
+    /// The CPU has handled that port.
     pub(crate) fn quiet(&mut self, port: usize) {
         self.interrupts.retain(|p| *p != port);
     }
@@ -121,7 +121,7 @@ impl Member {
         Waker::from(bell)
     }
 
-    /// The doorbell that was made last belongs to this interface.
+    /// Assigns the waker that was made last to this interface.
     pub(crate) fn name_doorbell(&mut self, index: IfIndex) {
         if let Some((_, last)) = self.doorbells.last_mut() {
             *last = Some(index);
@@ -140,7 +140,7 @@ impl Member {
         }
     }
 
-    /// It has done work: it checks for more before it sleeps.
+    /// The CPU has done work: it checks for more before it sleeps.
     pub(crate) fn stay_awake(&self) {
         self.awake.ring();
     }

@@ -38,7 +38,7 @@ pub(crate) enum What {
     },
     /// A port tells its stack that frames are there.
     Interrupt { port: usize },
-    /// An app wanted to be called now.
+    /// An app requested a call at this time.
     Wake { app: usize },
 }
 

@@ -1,10 +1,10 @@
-//! The version of IP below a script or a scenario. Both are written in the terms of IPv4. Over IPv6 their addresses stand for
-//! others, and the packets of a script are translated between it and the stack.
+//! The version of IP below a script or a scenario. Both are written for IPv4. Over IPv6 their addresses are mapped to
+//! others, and packets are translated between the script and the stack.
 //!
-//! 1. An address is the one in 64:ff9b::/96 that stands for it. Its words add up to those of the IPv4 address, so checksums
-//!    of TCP and UDP stay as they are, and a wrong one stays wrong.
-//! 2. A packet is 20 bytes longer, and so are MTUs: segments have the sizes that the script says.
-//! 3. ICMP's errors become those of ICMPv6 that tell the same, and back.
+//! 1. An address is mapped into 64:ff9b::/96. The sum of its words is that of the IPv4 address, so checksums of TCP and
+//!    UDP are unchanged, and a wrong one stays wrong.
+//! 2. A packet is 20 bytes longer, and MTUs are 20 bytes larger, so segments have the sizes in the script.
+//! 3. ICMP errors become the corresponding ICMPv6 errors, and back.
 //!
 //! Locks: none. Sources: RFC 6052 2.1 and 4.1; RFC 7915 4 and 5.
 
@@ -17,7 +17,7 @@ use wire::{
 
 use crate::icmp6_kind;
 
-/// By how much the header of IPv6 is longer.
+/// The number of bytes by which the header of IPv6 is longer.
 const LONGER: u16 = (Ipv6Header::LEN - Ipv4Header::LEN) as u16;
 
 /// Bytes before the quoted packet in an error of ICMP, and of ICMPv6.
@@ -77,7 +77,7 @@ impl IpFamily {
         }
     }
 
-    /// The script's packet for one that the stack sent; or why that is malformed.
+    /// The script's packet for one that the stack sent, or the reason why that is malformed.
     pub(crate) fn outgoing(self, packet: Vec<u8>) -> Result<Vec<u8>, String> {
         match self {
             Self::V4 => Ok(packet),
@@ -127,7 +127,7 @@ fn emit(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Also of the beginning of a packet, as an error quotes it.
+/// Works for the beginning of a packet, too, as an error quotes it.
 fn to_ipv6(packet: &[u8]) -> Vec<u8> {
     let Some((header, payload)) = packet.split_first_chunk() else {
         return packet.to_vec();
@@ -190,7 +190,7 @@ fn to_ipv4(packet: &[u8]) -> Result<Vec<u8>, String> {
     Ok(packet)
 }
 
-/// The message of ICMP for one of ICMPv6. What it quotes stays as it is: scripts do not look at it.
+/// The message of ICMP for one of ICMPv6. The quoted packet is unchanged, because scripts do not check it.
 fn error4(ip: &Ipv6Header, message: &[u8]) -> Result<Vec<u8>, String> {
     let len = message.len() as u32;
     let mut sum = pseudo_header_v6(ip.src(), ip.dst(), IpProto::ICMPV6, len);

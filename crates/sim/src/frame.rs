@@ -9,7 +9,7 @@ use wire::EtherHeader;
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its bytes, from the Ethernet header on.
+    /// The bytes, from the Ethernet header on.
     pub bytes: Vec<u8>,
     pub(crate) csum: Csum,
     pub(crate) l2_len: u8,
@@ -71,7 +71,7 @@ impl Frame {
     }
 }
 
-/// How received bytes lie in mbufs. The stack must not care.
+/// The layout of received bytes in mbufs. The stack must work with each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// As from a device: in one cluster, or several for the largest frames.
@@ -96,7 +96,7 @@ impl Shape {
     fn build(self, pool: &MbufPool, bytes: &[u8]) -> Result<Packet, NoBufs> {
         match self {
             Self::Cluster => {
-                // However small the frame is: a device has its cluster ready before it knows.
+                // For any size of frame: a device has its cluster ready before it knows the size.
                 let size = ClusterSize::fitting(bytes.len());
                 let mut packet = Packet::with_cluster(pool, size, 0)?;
                 packet.append(pool, bytes)?;

@@ -141,7 +141,7 @@ fn report(outcome: &Outcome, args: &Args) {
     );
 }
 
-/// A line that rewrites itself on a terminal; no line in a pipe.
+/// A line that is rewritten on a terminal; no line in a pipe.
 fn progress(done: u64, total: u64, failed: u64) {
     let mut err = std::io::stderr();
     if err.is_terminal() {

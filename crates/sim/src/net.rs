@@ -35,11 +35,11 @@ mod turns;
 use cables::CableEnd;
 use turns::Turns;
 
-/// When a net begins: not at zero, and half an hour before 32 bits of milliseconds wrap, so that longer
-/// runs go over that too.
+/// The time at which a net begins: not zero, and half an hour before 32 bits of milliseconds wrap, so that longer runs
+/// include the wrap.
 pub(crate) const START: Time = Time::from_millis((1 << 32) - 1_800_000);
 
-/// Turns within one instant that mean that time stands still.
+/// After this many turns within one instant, time is taken to stand still.
 const TURNS_MAX: u32 = 100_000;
 
 /// The owner of an end of a wire.
@@ -94,13 +94,13 @@ pub struct Net {
     apps: Vec<Running>,
     ready: Ready,
     cables: Vec<[CableEnd; 2]>,
-    /// Draws which CPU runs next, if a stack has CPUs.
+    /// Draws the CPU that runs next, if a stack has CPUs.
     turns: Option<Turns>,
     trace: Trace,
 }
 
 impl Net {
-    /// An empty network whose every chance is drawn from `seed`.
+    /// An empty network. All random choices are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
         Self::from_random(Random::from_seed(seed))
     }
@@ -150,7 +150,7 @@ impl Net {
         self.clock.now()
     }
 
-    /// How long it has run, in its own time.
+    /// The virtual time since the start.
     pub fn elapsed(&self) -> Duration {
         self.now() - START
     }
@@ -179,7 +179,7 @@ impl Net {
         self.clock.set(until);
     }
 
-    /// Runs until `done` says so, `until` at the latest. Says whether it was done.
+    /// Runs until `done` returns true, or until `until`. Returns whether `done` did.
     pub fn run_until_done(&mut self, until: Time, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let mut is_done = false;
         self.run_while(until, |net| {
@@ -189,8 +189,7 @@ impl Net {
         is_done
     }
 
-    /// Runs until no event is planned and no stack has a timer, `until` at the latest. Says whether
-    /// it came to that.
+    /// Runs until no event is planned and no stack has a timer, or until `until`. Returns whether that was reached.
     pub fn run_until_idle(&mut self, until: Time) -> bool {
         self.run_while(until, |_| true);
         self.next_at().is_none()

@@ -1,5 +1,5 @@
-//! Bytes that are a function of a seed and their place, so that one lost, doubled or moved is seen at
-//! once, and the bytes that were sent need not be stored.
+//! Bytes that are a function of a seed and an offset, so that a lost, doubled or moved byte is found at once, and sent
+//! bytes need not be stored.
 
 /// The bytes of one direction of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Pattern {
         }
     }
 
-    /// The place of the first wrong byte, if there is one.
+    /// The offset of the first wrong byte, if there is one.
     pub fn mismatch(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let mut buf = [0; 512];
         let mut at = offset;

@@ -19,7 +19,7 @@ mod packet;
 
 pub use packet::icmp6_kind;
 
-/// A TCP segment with its addresses, as a test sees or says it.
+/// A TCP segment with its addresses, as a test receives or sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// When it was received; unused in a segment to send.
@@ -40,15 +40,15 @@ pub struct Segment {
     pub urgent: u16,
     /// Options.
     pub options: TcpOptions,
-    /// Options as they must lie in the header, in the place of `options`; empty in a received segment.
+    /// The bytes of the options, instead of `options`; empty in a received segment.
     pub raw_options: Vec<u8>,
     /// Data.
     pub data: Vec<u8>,
     /// Time to live of the IP header.
     pub ttl: u8,
-    /// The two bits of the IP header that ECN has (RFC 3168 5).
+    /// The two bits of ECN in the IP header (RFC 3168 5).
     pub ecn: u8,
-    /// Routers must not fragment it: never, if it is IPv6. Segments of a station always have it set.
+    /// Routers must not fragment it, which is always so in IPv6. A station always sets it.
     pub df: bool,
 }
 
@@ -104,7 +104,7 @@ impl Segment {
         self.flags.contains(flags)
     }
 
-    /// The sequence number behind it: data, SYN and FIN count.
+    /// The sequence number after it: data, SYN and FIN count.
     pub fn end(&self) -> SeqNum {
         let syn = u32::from(self.has(TcpFlags::SYN));
         let fin = u32::from(self.has(TcpFlags::FIN));
@@ -160,7 +160,7 @@ impl fmt::Display for Segment {
     }
 }
 
-/// A message of ICMP or ICMPv6 as a test sees it. Neighbour discovery is the station's own affair.
+/// A message of ICMP or ICMPv6 as a test receives it. The station handles neighbour discovery itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcmpSeen {
     /// When.
@@ -178,9 +178,9 @@ pub struct IcmpSeen {
 pub struct Peer {
     mac: MacAddr,
     ip: IpAddr,
-    /// It answers for any address: a router's view of the world behind it.
+    /// It answers for any address, like a router for the networks behind it.
     pub accept_any: bool,
-    /// It does not answer questions for its address any more: it is as good as gone.
+    /// It does not answer questions for its address any more, as if it had been removed.
     pub is_mute: bool,
     other: Option<MacAddr>,
     segments: Vec<Segment>,
@@ -203,7 +203,7 @@ impl Peer {
         }
     }
 
-    /// From now on it keeps each IP packet as it came, instead of the segments and messages inside.
+    /// From now on it keeps each received IP packet unchanged, instead of the segments and messages inside.
     pub fn keep_packets(&mut self) {
         self.packets = Some(Vec::new());
     }
@@ -221,12 +221,12 @@ impl Peer {
         self.ip
     }
 
-    /// The segments it saw since the last call.
+    /// The segments that it received since the last call.
     pub fn take_segments(&mut self) -> Vec<Segment> {
         std::mem::take(&mut self.segments)
     }
 
-    /// The ICMP messages it saw since the last call.
+    /// The ICMP messages that it received since the last call.
     pub fn take_icmp(&mut self) -> Vec<IcmpSeen> {
         std::mem::take(&mut self.icmp)
     }

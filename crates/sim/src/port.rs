@@ -1,7 +1,7 @@
 //! A port: the device by which a stack is plugged into a wire.
 //!
-//! It claims the offloads of its settings. For a wire that cannot take such a packet the port does
-//! the offloads, as a network card would; a wire that is memory takes it whole.
+//! It claims the offloads of its settings. Before a wire that can't carry such a packet, the port does the offloads, as
+//! a network card would; over a wire in memory, the packet goes whole.
 //!
 //! Locks: `state` (IFQUEUE); its holder calls only zones.
 
@@ -24,7 +24,7 @@ static STATE: LockClass = LockClass::new("simulated port", order::IFQUEUE);
 pub struct PortConfig {
     /// The offloads that it claims to its stack.
     pub caps: Capabilities,
-    /// Frames go to the wire as the stack made them, unfinished: the other end is in memory too.
+    /// Frames go to the wire with unfinished checksums and segments: the other end is in memory too.
     pub whole: bool,
     /// How received frames lie in mbufs.
     pub shape: Shape,
@@ -43,7 +43,7 @@ impl PortConfig {
         }
     }
 
-    /// A card that sums and cuts.
+    /// A card that computes checksums and segments.
     pub const fn offloading(mtu: u16) -> Self {
         Self {
             caps: Capabilities::whole(mtu),
@@ -92,7 +92,7 @@ impl Port {
         }
     }
 
-    /// How long the stack may be kept in the dark about arrivals.
+    /// The longest delay of the interrupt for received frames.
     pub(crate) fn coalesce(&self) -> Duration {
         self.config.coalesce
     }

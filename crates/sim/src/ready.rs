@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-/// The list of apps that were woken, in the order in which they were.
+/// The list of apps that were woken, in the order of their wakeups.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ready(Arc<Mutex<VecDeque<Arc<Bell>>>>);
 
@@ -48,7 +48,7 @@ impl Ready {
         list.iter().map(|bell| bell.app).collect()
     }
 
-    /// The one at this place, before its turn.
+    /// Removes the app at this place, before its turn.
     pub(crate) fn take(&self, place: usize) -> Option<usize> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bell = list.remove(place)?;

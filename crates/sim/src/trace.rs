@@ -1,4 +1,4 @@
-//! The traffic of the wires: a running hash that proves two runs equal, lines for people, a capture.
+//! The traffic of the wires: a running hash that proves two runs equal, lines of text, a capture.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher};
@@ -75,7 +75,7 @@ impl Trace {
     /// Writes out the buffered lines.
     ///
     /// # Errors
-    /// The first error of the outputs, now or before. The run itself is not disturbed by it.
+    /// The first error of the outputs, now or earlier. It does not affect the run.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);

@@ -39,7 +39,7 @@ impl Wire {
         }
     }
 
-    /// One end more; returns its number.
+    /// Adds an end, and returns its number.
     pub(crate) fn add_end(&mut self) -> usize {
         let emulator = LinkEmulator::new(self.link, self.random.fork());
         self.ends.push(emulator);
@@ -84,7 +84,7 @@ impl Wire {
         self.ends[end].counts()
     }
 
-    /// How long a frame that is sent from `end` now waits for those before it.
+    /// The time for which a frame that is sent from `end` now waits for those before it.
     pub fn wait(&self, end: usize, now: Time) -> Duration {
         self.ends[end].wait(now)
     }

@@ -38,8 +38,8 @@ pub(crate) struct Addressing6 {
     /// The guest's address on the link.
     #[serde(skip)]
     pub(crate) link_guest: Ipv6Addr,
-    /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
-    /// where the host finds them.
+    /// The guest has an address of the host. It reaches the hosts of that network through the gateway too, by the
+    /// host's routes.
     #[serde(skip)]
     pub(crate) routed: bool,
 }
@@ -73,7 +73,7 @@ impl Addressing6 {
         Ipv6Addr::from_bits(self.gateway.to_bits() >> PREFIX_LEN << PREFIX_LEN)
     }
 
-    /// The same network for the guest that is `number` places behind the first.
+    /// The same network for guest `number`, counted from 0.
     pub(crate) fn for_guest(self, number: u32) -> Addressing6 {
         let behind = |addr: Ipv6Addr| Ipv6Addr::from_bits(addr.to_bits() | u128::from(number));
         Addressing6 {
@@ -83,7 +83,7 @@ impl Addressing6 {
         }
     }
 
-    /// A guest with an address of the host's, and the host's own gateway.
+    /// A guest with an address of the host, and the host's own gateway.
     pub(crate) fn shared(guest: Ipv6Addr, gateway: Ipv6Addr, dns: Option<Ipv6Addr>) -> Addressing6 {
         Addressing6 {
             guest,
@@ -96,10 +96,10 @@ impl Addressing6 {
         }
     }
 
-    /// The same network with the guest and the gateway at these hosts, where they are given.
+    /// The same network with the guest and the gateway at these addresses, where given.
     ///
     /// # Errors
-    /// One is no host of the network, or is taken; or the guest has an address of the host's.
+    /// An address is not a host of the network, or is in use; or the guest has an address of the host.
     pub(crate) fn placed(
         self,
         guest: Option<Ipv6Addr>,
@@ -134,7 +134,7 @@ impl Addressing6 {
         !self.routed && wire::is_same_prefix(addr, self.gateway, self.prefix_len)
     }
 
-    /// The prefix of the hosts on the link itself: there are none where the gateway has all behind it.
+    /// The prefix of the hosts on the link itself: none if all hosts are behind the gateway.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {
             true => 128,

@@ -1,4 +1,4 @@
-//! Which versions of IP the guest has: `-4`, `-6`, `--ipv6-prefix`.
+//! The versions of IP that the guest has: `-4`, `-6`, `--ipv6-prefix`.
 //!
 //! Locks: none.
 
@@ -52,7 +52,7 @@ impl FamilyOpts {
         }
     }
 
-    /// Puts the guest and the gateway at these addresses of their IPv6 network, where they are given.
+    /// Gives the guest and the gateway these addresses of their IPv6 network, where given.
     pub(super) fn place(
         &mut self,
         guest: Option<Ipv6Addr>,

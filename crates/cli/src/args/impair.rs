@@ -28,7 +28,8 @@ enum Ways {
 impl FromStr for Impairment {
     type Err = String;
 
-    /// Words before `up:` or `down:` are for both directions, and those behind for that one, where the last of a kind counts.
+    /// Words before `up:` or `down:` are for both directions, and those behind for that one. Of several words of a kind
+    /// the last one counts.
     fn from_str(text: &str) -> Result<Impairment, String> {
         let (mut up, mut down, mut seed) = (Vec::new(), Vec::new(), None);
         let mut ways = Ways::Both;
@@ -59,7 +60,7 @@ impl FromStr for Impairment {
     }
 }
 
-/// One direction; perfect if nothing is said of it.
+/// The link of one direction; without faults if no word is for it.
 fn link(words: &[&str]) -> Result<LinkConfig, String> {
     if words.is_empty() {
         return Ok(LinkConfig::PERFECT);

@@ -28,7 +28,7 @@ pub(crate) struct NetworkArgs {
     pub(crate) what: NetworkVerb,
 }
 
-/// What to do with networks.
+/// The operation on networks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NetworkVerb {
     /// Print the networks of this user: name, process, gateway, number of guests

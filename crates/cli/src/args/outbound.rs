@@ -1,4 +1,4 @@
-//! Where outgoing connections come from: `--outbound-addr`, `--interface`.
+//! The source of outgoing connections: `--outbound-addr`, `--interface`.
 //!
 //! Locks: none.
 
@@ -18,7 +18,7 @@ pub(crate) struct OutboundOpts {
     #[arg(long, value_name = "ADDR|IF")]
     pub(super) outbound_addr: Vec<OutboundAddr>,
 
-    /// Interface of the host by which connections and datagrams to the network leave, whatever its routes say
+    /// Interface of the host by which connections and datagrams to the network leave, even against the host's routes
     #[arg(long, value_name = "IF", value_parser = super::ifname)]
     pub(super) interface: Option<String>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Sources {
 }
 
 impl OutboundOpts {
-    /// The same with these addresses alone.
+    /// Bound to these addresses alone.
     pub(super) fn of(addrs: impl IntoIterator<Item = OutboundAddr>) -> OutboundOpts {
         OutboundOpts {
             outbound_addr: addrs.into_iter().collect(),
@@ -54,7 +54,7 @@ impl OutboundOpts {
         !self.outbound_addr.is_empty()
     }
 
-    /// The addresses; of two of one family the later one.
+    /// The addresses: the last one of each family.
     ///
     /// # Errors
     /// There is no such interface, or it has no address.
@@ -80,7 +80,7 @@ impl Sources {
         let v4 = NetdevSocket::open()?.addr(name);
         let v6 = if_inet6::global_addr(name);
         if v6.is_none() {
-            // Without either, the reason is that of the first.
+            // If it has neither, the error is that of the first family.
             self.v4 = Some(v4?);
             return Ok(());
         }

@@ -28,9 +28,9 @@ pub(crate) use ports::{LoopbackOpts, OutwardRequest};
 
 /// Unless `--mtu` says otherwise.
 const MTU_DEFAULT: u16 = 65_520;
-/// The gateway of IPv6 where the host's has no address of the link.
+/// The gateway of IPv6 if the host's has no link-local address.
 const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-/// Where `ip netns` keeps its names.
+/// The directory in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
 
 /// The command line of pasta.
@@ -138,11 +138,11 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'f', long)]
     pub(crate) foreground: bool,
 
-    /// Say nothing that is no error, as in any case
+    /// Print only errors, which is always so
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Say what is to say on standard error, as in any case
+    /// Print on standard error, which is always so
     #[arg(short = 'e', long)]
     stderr: bool,
 
@@ -167,10 +167,10 @@ enum MappedGuestAddr {
 }
 
 impl PastaArgs {
-    /// The same for `attach`; nothing if there is nothing to do but to tell the version.
+    /// The options of `attach`; `None` if only the version was requested.
     ///
     /// # Errors
-    /// Something is asked for that is not there yet, or there is no namespace.
+    /// An option is not supported, or there is no namespace.
     pub(crate) fn to_attach(&self) -> Result<Option<AttachArgs>, String> {
         if self.version {
             println!("mbuma {}, in the place of pasta", env!("CARGO_PKG_VERSION"));
@@ -245,7 +245,7 @@ impl PastaArgs {
                 prefix_len: host.prefix_len,
                 routed: true,
             },
-            // A host without a network still has one with its guest.
+            // A host without a network still has one between itself and its guest.
             (_, _, None) => Addressing {
                 dns: dns.unwrap_or(Addressing::DEFAULT.dns),
                 ..Addressing::DEFAULT
@@ -306,7 +306,7 @@ impl PastaArgs {
         Ok(all)
     }
 
-    /// The ports that are published from the beginning, and those at the loopback or found by looking.
+    /// The ports that are published at the start, and those at the loopback or that mbuma finds itself.
     fn ports(&self) -> Result<(Vec<PublishRange>, LoopbackOpts), String> {
         let (mut published, mut loopback) = (Vec::new(), LoopbackOpts::default());
         let inward = [

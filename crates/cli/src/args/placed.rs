@@ -1,4 +1,4 @@
-//! `--address` and `--gateway`: the guest and the stack at other hosts of their networks than the usual ones.
+//! `--address` and `--gateway`: other addresses of the guest and the stack than the usual ones.
 //!
 //! Locks: none.
 
@@ -19,10 +19,10 @@ pub(crate) struct AddressOpts {
 }
 
 impl NetOpts {
-    /// Puts the guest and the gateway at the addresses that are asked for.
+    /// Gives the guest and the gateway the requested addresses.
     ///
     /// # Errors
-    /// One is not in its network, is taken, or is of a version of IP that the guest has not.
+    /// An address is not in its network, is in use, or is of a version of IP that the guest does not have.
     pub(crate) fn place(&mut self) -> Result<(), String> {
         let (address, gateway) = (&self.placed.address, &self.placed.gateway);
         let v4 = (
@@ -46,7 +46,7 @@ impl NetOpts {
     }
 }
 
-/// The one of a version of IP, if it is given.
+/// The address of a version of IP, if given.
 fn one<T>(
     addrs: &[IpAddr],
     option: &str,

@@ -27,14 +27,14 @@ pub(crate) struct PublishRange {
 /// The user's request: a port of the host, of one address or of the same kind of address of each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PublishRequest {
-    /// At the address that is named, or at the one of IPv4.
+    /// At the given address, or at the one of IPv4.
     pub(crate) publish: Publish,
     /// At the loopback, or at all addresses, of IPv6 too.
     pub(crate) both: bool,
 }
 
 impl PublishRequest {
-    /// The same at the address of IPv6, if it is asked for.
+    /// The same at the address of IPv6, if requested.
     pub(crate) fn twin(&self) -> Option<Publish> {
         let Publish { host, .. } = self.publish;
         let ip = match host.ip().is_unspecified() {
@@ -107,7 +107,7 @@ pub(crate) struct Publish {
     pub(crate) host: SocketAddr,
     /// The guest's port.
     pub(crate) guest_port: u16,
-    /// Of which protocol both are.
+    /// The protocol of both ports.
     pub(crate) proto: Proto,
 }
 
@@ -177,7 +177,7 @@ pub(super) fn ports_of(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// Where to listen, without a port; and whether at the same kind of address of IPv6 too.
+/// The address to listen at, without a port; and whether to listen at the same kind of address of IPv6 too.
 fn listened(text: &str) -> Result<(SocketAddr, bool), String> {
     let both = |ip: Ipv4Addr| Ok((SocketAddr::new(ip.into(), 0), true));
     match text {

@@ -23,7 +23,7 @@ pub(crate) struct PublishArgs {
     #[command(subcommand)]
     pub(crate) what: PublishVerb,
 
-    /// Process number of the mbuma that is meant
+    /// Process number of the mbuma to change
     #[arg(long, value_name = "PID", global = true, value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! What `mbuma relay` takes: two sides, each a list of words.
+//! The command line of `mbuma relay`: two sides, each a list of words.
 //!
 //! | word | of LISTEN | of CONNECT |
 //! |---|---|---|
@@ -66,7 +66,7 @@ pub(crate) struct RelayArgs {
     #[arg(value_name = "CONNECT")]
     pub(crate) connect: ConnectSide,
 
-    /// End a connection on which nothing moves in either direction for so many seconds; 0: never
+    /// End a connection on which nothing moves in either direction for N seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = IDLE)]
     pub(crate) idle: u64,
 
@@ -89,8 +89,8 @@ pub(crate) struct RelayArgs {
 
     /// Speak these protocols above TLS, such as h2 or http/1.1 (ALPN): the first one that a client has too
     ///
-    /// A server that speaks TLS is asked for the one that the client got, and a connection ends if the server has not that.
-    /// Clients without TLS leave the choice to the server.
+    /// mbuma offers a server that speaks TLS only the protocol that the client got, and ends the connection if the
+    /// server does not accept it. If clients do not speak TLS, the server chooses.
     #[arg(long, value_name = "PROTOCOL,...", value_delimiter = ',', value_parser = protocol)]
     pub(crate) alpn: Vec<String>,
 
@@ -100,7 +100,7 @@ pub(crate) struct RelayArgs {
 }
 
 impl RelayArgs {
-    /// Options that go with others, which are not there.
+    /// Options that need others, which are missing.
     ///
     /// # Errors
     /// The mistake.
@@ -128,7 +128,7 @@ fn protocol(text: &str) -> Result<String, String> {
 /// An interface of the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelayInterface {
-    /// In this namespace; else on the host.
+    /// In this namespace; without it, on the host.
     pub(crate) inside: Option<AttachTarget>,
     pub(crate) ifname: String,
     pub(crate) address: ServerAddress,
@@ -146,7 +146,7 @@ impl RelayInterface {
             mtu: on_host.then_some(super::serve::MTU_OF_HOST),
             workers: args.workers,
             no_sandbox: args.no_sandbox,
-            // No route leads to it but that of its network.
+            // It has no route but that of its network.
             serve: ServeOpts {
                 alone: Some(Alone::NOWHERE),
                 ..ServeOpts::default()
@@ -213,7 +213,7 @@ impl<'a> Words<'a> {
         Ok(words)
     }
 
-    /// Whether an interface is asked for.
+    /// Whether an interface is requested.
     fn name_interface(&self) -> bool {
         let named = [self.inside, self.tap, self.address, self.gateway];
         named.iter().any(Option::is_some)

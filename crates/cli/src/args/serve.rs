@@ -1,4 +1,4 @@
-//! Serving files: the options of `run` and `attach` for it, and what `mbuma serve` takes.
+//! Serving files: the options of `run` and `attach`, and the command line of `mbuma serve`.
 //!
 //! Invariants: the server's address is a host of its network, and so is its neighbour's, another one.
 //! Locks: none.
@@ -25,7 +25,7 @@ const CACHE: u64 = 64 << 20;
 const PORT: u16 = 80;
 /// The same over TLS.
 const PORT_TLS: u16 = 443;
-/// The MTU of an interface of the host: what its neighbours on an Ethernet have. Large segments go to the host whole.
+/// The MTU of an interface of the host: that of its neighbours on an Ethernet. Large segments go to the host whole.
 pub(super) const MTU_OF_HOST: u16 = 1500;
 /// The server's address in another namespace.
 const ADDRESS_INSIDE: ServerAddress = ServerAddress {
@@ -38,9 +38,9 @@ const ADDRESS_INSIDE: ServerAddress = ServerAddress {
 pub(crate) struct ServeOpts {
     /// Serve the files below DIR to the guest, at http://10.0.2.2/files/
     ///
-    /// Hidden files and links that lead out of DIR are not served. A file that the client takes compressed is sent from the
-    /// file of the same name with .zst, .br or .gz behind it, if that is no older. Started by root, mbuma reads the files
-    /// as `nobody`.
+    /// Hidden files and links that lead out of DIR are not served. If the client accepts compression, mbuma sends the
+    /// file of the same name with .zst, .br or .gz appended, if that exists and is no older. Started by root, mbuma
+    /// reads the files as `nobody`.
     #[arg(long = "serve", value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
@@ -90,12 +90,12 @@ pub(crate) struct Alone {
     connections: usize,
     /// Shows its figures.
     pub(crate) status: bool,
-    /// Where clients beyond its own network are.
+    /// The next hop to clients outside of its own network.
     pub(crate) gateway: Option<Ipv4Addr>,
 }
 
 impl Alone {
-    /// Of an interface that serves nothing by itself.
+    /// The settings of an interface that serves no network.
     pub(super) const NOWHERE: Alone = Alone {
         port: PORT,
         connections: 0,
@@ -138,7 +138,8 @@ pub(crate) struct ServeArgs {
     #[arg(long = "in", value_name = "PID|PATH", value_parser = attach_target)]
     inside: Option<AttachTarget>,
 
-    /// Name of the interface: one that is there already is left as it is, a new one goes with mbuma [default with --in: tap0]
+    /// Name of the interface: an existing one is not changed, a new one is removed when mbuma ends [default with --in:
+    /// tap0]
     #[arg(long, value_name = "NAME", required_unless_present = "inside", value_parser = ifname)]
     tap: Option<String>,
 
@@ -171,15 +172,15 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     status: bool,
 
-    /// Connections that are served at once; for one too many another ends, first one that waits for a request
+    /// Connections that are served at once; beyond that a new one ends an old one, first one that waits for a request
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 
-    /// Memory for the bytes of files that are asked for again; K, M and G may follow [default: 64M]
+    /// Memory for the bytes of files that are requested again; K, M and G may follow [default: 64M]
     ///
-    /// Connections send files of more than 16 KiB from there without copying them. A file takes a quarter of it at most. Files
-    /// that were changed in the last two seconds are read at each request. A program that writes to a file by a mapping
-    /// (mmap) may leave its times as they are: then clients get the bytes of the earlier state. 0: none are kept.
+    /// Files of more than 16 KiB are sent from there without a copy. A file takes at most a quarter of it. Files that
+    /// were changed in the last two seconds are read at each request. A program that writes to a file by a mapping
+    /// (mmap) may not change its times: then clients get the bytes of the earlier state. 0: none are kept.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     cache: Option<u64>,
 
@@ -193,7 +194,7 @@ pub(crate) struct ServeArgs {
           value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
     workers: u8,
 
-    /// Let the process that reads what clients send keep all rights that mbuma was started with
+    /// Let the process that reads the clients' packets keep all rights with which mbuma was started
     #[arg(long)]
     no_sandbox: bool,
 
@@ -205,7 +206,7 @@ pub(crate) struct ServeArgs {
 /// Where `mbuma serve` serves.
 #[derive(Debug)]
 pub(crate) struct ServePlace {
-    /// In this namespace; else on the host.
+    /// In this namespace; without it, on the host.
     pub(crate) inside: Option<AttachTarget>,
     pub(crate) ifname: String,
     pub(crate) net: NetOpts,
@@ -265,7 +266,7 @@ impl ServeArgs {
     }
 }
 
-/// An address of ours, and the network that it is in.
+/// An address of the server, and its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServerAddress {
     addr: Ipv4Addr,
@@ -278,7 +279,7 @@ impl ServerAddress {
         self.addr
     }
 
-    /// It and its neighbour: the first other host of the network.
+    /// The address, and its neighbour: the first other host of the network.
     pub(super) fn addressing(self) -> Addressing {
         let mask = u32::MAX << (32 - self.prefix_len);
         let network = self.addr.to_bits() & mask;

@@ -21,7 +21,7 @@ use crate::addressing::Addressing;
 
 /// Of slirp4netns.
 const MTU_DEFAULT: u16 = 1500;
-/// The release whose options and API are taken: programs compare it with the release that they need.
+/// The release whose options and API mbuma has: programs compare it with the release that they need.
 const IN_PLACE_OF: &str = "slirp4netns version 1.2.0";
 
 /// The command line of slirp4netns.
@@ -69,7 +69,7 @@ pub(crate) struct SlirpArgs {
     #[arg(long)]
     disable_host_loopback: bool,
 
-    /// What the first argument is
+    /// The kind of the first argument
     #[arg(long, value_name = "TYPE", default_value = "pid")]
     netns_type: NetnsType,
 
@@ -77,7 +77,7 @@ pub(crate) struct SlirpArgs {
     #[arg(long, value_name = "PATH")]
     userns_path: Option<PathBuf>,
 
-    /// End with an error unless the process that serves has no files and no capabilities
+    /// End with an error unless the process that serves the guest has no files and no capabilities
     #[arg(long)]
     enable_sandbox: bool,
 
@@ -127,7 +127,7 @@ enum TargetType {
 }
 
 impl SlirpArgs {
-    /// The same for `attach`; nothing if there is nothing to do but to tell the version.
+    /// The options of `attach`; `None` if only the version was requested.
     ///
     /// # Errors
     /// The first argument is not of the kind that `--netns-type` says.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{NetOpts, names};
 
-/// Values that only a guest learns which asks by DHCP.
+/// Values that the guest gets by DHCP only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DhcpOpts {
     /// The guest's name.
@@ -44,8 +44,8 @@ pub(crate) struct VmArgs {
     #[arg(short = 's', long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 
-    /// Be a network card in memory that the machine shares, as the back-end of vhost-user, instead of taking frames from
-    /// the socket: no copy through it, checksums and large segments left undone, one pair of queues
+    /// Be a network card in memory that the machine shares (a vhost-user back-end), instead of taking frames from the
+    /// socket: frames are not copied through the socket, checksums and segmentation are left out, one pair of queues
     #[arg(long)]
     pub(crate) vhost_user: bool,
 
@@ -63,7 +63,7 @@ pub(crate) struct VmArgs {
 }
 
 impl VmArgs {
-    /// Puts the machine and the gateway at the addresses that are asked for.
+    /// Gives the machine and the gateway the requested addresses.
     pub(crate) fn place(&mut self) -> Result<(), String> {
         self.net.place()
     }

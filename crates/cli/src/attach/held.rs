@@ -1,4 +1,4 @@
-//! A network namespace that an interface of mbuma's is in, and its end.
+//! A network namespace with an interface of mbuma, and its end.
 //!
 //! Locks: none.
 

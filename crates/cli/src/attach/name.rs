@@ -1,4 +1,4 @@
-//! The name of a namespace in the file system, and whether it still means that namespace.
+//! The name of a namespace in the file system, and whether it still names that namespace.
 //!
 //! `ip netns del` unmounts and removes the name. The kernel keeps the namespace for as long as a process or a TAP
 //! descriptor uses it, so mbuma must let go. inotify reports no unmount of one name, so mbuma looks once a second.
@@ -26,7 +26,7 @@ pub(super) struct NamedNetwork {
 }
 
 impl NamedNetwork {
-    /// `path` names the namespace that `file` is.
+    /// `path` is the name of the namespace `file`.
     pub(super) fn of(path: &Path, file: &Metadata) -> io::Result<NamedNetwork> {
         Ok(NamedNetwork {
             path: path.to_owned(),
@@ -40,8 +40,8 @@ impl NamedNetwork {
         &self.path
     }
 
-    /// Looks again if it is time to: true if the path is gone or names another file. A path that this process may not
-    /// look at any more counts as unchanged.
+    /// Looks again if it is time to: true if the path is gone or names another file. A path that this process may no
+    /// longer access counts as unchanged.
     pub(super) fn is_gone(&self) -> bool {
         if !self.ticks.take() {
             return false;

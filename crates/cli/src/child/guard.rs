@@ -5,9 +5,9 @@
 //!     '--channel--'
 //! ```
 //!
-//! SIGKILL leaves mbuma no time to end anything, and the signal that the kernel sends at a parent's end
-//! (PR_SET_PDEATHSIG) reaches that parent's own children only. So another process must notice, and must be above all that
-//! COMMAND starts: the guard is COMMAND's parent, and the subreaper of everything below.
+//! After SIGKILL mbuma can't end processes, and the signal that the kernel sends at a parent's end (PR_SET_PDEATHSIG)
+//! reaches direct children only. So another process must notice, and must be an ancestor of all processes that COMMAND
+//! starts: the guard is COMMAND's parent, and the subreaper of everything below.
 //!
 //! | event | the guard's action |
 //! |---|---|
@@ -17,12 +17,12 @@
 //! | guard and mbuma are killed at once | COMMAND's background processes stay |
 //!
 //! A PID namespace would do this in the kernel. But COMMAND would see other process numbers than the rest of the
-//! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
-//! a debugger, a pid file or a socket's peer credentials mean nothing across it.
+//! system: /proc would have to be mounted again, which containers forbid; a terminal's process groups have no numbers
+//! inside; and debuggers, pid files and a socket's peer credentials do not work across it.
 //!
-//! mbuma has the guard hold two of its descriptors too: one that the kernel takes milliseconds to close, and mbuma's end of
-//! the channel to the gateway process. So if mbuma is killed, the guard hears of it at once, and the gateway process only
-//! when COMMAND has ended: else COMMAND would see its connections reset, and could print an error.
+//! The guard also holds two of mbuma's descriptors: one that the kernel takes milliseconds to close, and mbuma's end of
+//! the channel to the gateway process. So if mbuma is killed, the guard notices at once, and the gateway process only
+//! when COMMAND has ended: otherwise COMMAND would see its connections reset, and could print an error.
 //!
 //! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of the
 //! guest's, nor COMMAND's standard three.
@@ -43,7 +43,7 @@ use crate::sys::process::{self, Change, Pid, Pidfd};
 
 /// The guard's name in `ps`. `killall mbuma` must not end mbuma and the guard at once, so the name is another.
 const NAME: &CStr = c"guest-guard";
-/// How long the guard may take for its work at the end.
+/// The time that the guard may take for its work at the end.
 const WAIT_MAX: Duration = END_MAX.saturating_add(Duration::from_millis(500));
 
 /// The guard, as mbuma sees it.
@@ -51,7 +51,7 @@ pub(crate) struct Guard {
     pid: Pid,
     pidfd: Pidfd,
     channel: Channel,
-    /// How it ended, once it has.
+    /// Its status, once it has ended.
     ended: Option<Change>,
 }
 
@@ -66,8 +66,7 @@ pub(crate) struct Introduction {
 }
 
 impl Guard {
-    /// Forks the guard, which forks a process that does `f`, given the conversation with mbuma and its
-    /// parent's number.
+    /// Forks the guard, which forks a process that calls `f` with the channel to mbuma and the parent's number.
     pub(crate) fn start(
         signals: &SignalFd,
         f: impl FnOnce(&Channel, Pid) -> u8,
@@ -119,11 +118,11 @@ impl Guard {
 
     /// Has the guard hold this descriptor to its end.
     pub(crate) fn hold(&self, fd: BorrowedFd<'_>) {
-        // One that is gone, or full of messages, is no reason to stop.
+        // It is no error if the guard has ended, or its channel is full.
         let _ = self.channel.send(&ChannelMessage::Hold, Some(fd));
     }
 
-    /// Takes note that process `pid` ended, if it is the guard.
+    /// Records that process `pid` ended, if it is the guard.
     pub(crate) fn note(&mut self, pid: Pid, change: Change) {
         if pid == self.pid && !matches!(change, Change::Stopped(_)) {
             self.ended = Some(change);
@@ -140,19 +139,19 @@ impl Guard {
         self.ended == Some(Change::Exited(0))
     }
 
-    /// Makes the guard end COMMAND's remaining processes, and waits for that, but not for ever.
+    /// Lets the guard end COMMAND's remaining processes, and waits for that for a bounded time.
     pub(crate) fn end(&self) {
         if self.is_gone() {
             return;
         }
-        // One that is gone needs no telling, and one that does not end is no worse than that.
+        // If the guard has ended or does not end, the caller does its work.
         let _ = self.channel.send(&ChannelMessage::End, None);
         let _ = fd::poll(&[self.pidfd.as_fd()], Some(WAIT_MAX));
     }
 }
 
 impl AsFd for Guard {
-    /// Readable when there is something to hear.
+    /// Readable when there is a message.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
@@ -168,7 +167,7 @@ fn guard_main(mbuma: Channel, signals: &SignalFd, f: impl FnOnce(&Channel, Pid) 
     match forked.and_then(|(pid, channel)| introduce(&mbuma, pid, channel)) {
         Ok(command) => watch(&mbuma, signals, command),
         Err(e) => {
-            // If mbuma is gone, there is no process left to tell.
+            // If mbuma has ended, no process receives the message.
             let _ = mbuma.send(
                 &ChannelMessage::Failed(Failure::at(SetupStep::Child)(e)),
                 None,
@@ -192,7 +191,7 @@ fn fork_command(
     })
 }
 
-/// Hands the new process over to mbuma, and steps back from everything that is COMMAND's.
+/// Reports the new process to mbuma, and gives up all that belongs to COMMAND.
 fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     let pidfd = Pidfd::open(pid)?;
     mbuma.send(&ChannelMessage::Started(pid), Some(pidfd.as_fd()))?;
@@ -203,16 +202,16 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     fd::let_go_of_stdio()?;
     fd::let_go_of_stderr()?;
     sandbox::keep_only(Kept::Signals);
-    // A name is a convenience.
+    // It is no error if the name can't be set.
     let _ = process::set_name(NAME);
     Ok(pid)
 }
 
-/// Tells mbuma of COMMAND's changes; when mbuma asks, or ends, it ends the remaining processes.
+/// Reports COMMAND's changes to mbuma. When mbuma asks, or ends, it ends the remaining processes.
 fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
     let tell = |pid, change| {
         if pid == command {
-            // It does not listen any more when it is gone, which is seen below.
+            // The send fails if mbuma has ended, which is noticed below.
             let _ = mbuma.send(&ChannelMessage::Changed(change), None);
         }
     };

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The workers are those of [`mbuma::runtime`], and the gateway's connections and services are tasks on them. One more
-//! thread, the [`watch`], only watches: whether the loops still go round, and which thread holds which lock.
+//! thread, the [`watch`], only observes whether the loops still run, and which thread holds which lock.
 //!
 //! | work | the worker that does it |
 //! |---|---|
@@ -22,7 +22,7 @@
 //! | a connection under way | the same worker; if that has become busy and another is not, the other |
 //! | UDP flows, pings, the status page, published ports | worker 0: each needs one table, and seldom fills a CPU |
 //!
-//! Between the two the process gives up all rights that serving does not take ([`crate::sandbox`]).
+//! Between the two the process gives up all rights that serving does not need ([`crate::sandbox`]).
 //!
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads are joined
 //! and all buffers are given back.
@@ -102,11 +102,11 @@ use crate::sys::{bus_error, fd};
 use event_loop::{BUDGET, TURNS_MAX, Worker};
 use watch::{Unstarted, Watch};
 
-/// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
-/// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
+/// If the guest sends nothing for this time after its end, all its bytes are taken to have arrived. A kernel that has
+/// more to send does so by then: it waits 200 ms for an answer, then sends again.
 const QUIET: Duration = Duration::from_millis(250);
-/// The same where the guest left something running that says much: by then all that waited in its TAP's queue has
-/// been taken in.
+/// The same if a process that the guest left running sends much: by then all packets that waited in the TAP's queue
+/// have been taken in.
 const BUSY_QUIET: Duration = Duration::from_secs(1);
 /// How long connections whose end has not come are served after the guest's end, while bytes come.
 const LINGER_MAX: Duration = Duration::from_secs(10);
@@ -121,11 +121,11 @@ pub(crate) struct Sockets {
     pub(crate) ports: Vec<PublishedPort>,
 }
 
-/// Serves `guest` until `lifecycle` says stop, with these sockets. If that is the guest's end, then for as long as it takes to
-/// deliver what it sent.
+/// Serves `guest` until `lifecycle` says stop, with these sockets. If the reason is the guest's end, it serves until
+/// the guest's data is delivered.
 ///
 /// # Errors
-/// Something cannot be set up, or the TAP is gone.
+/// The set-up failed, or the TAP was removed.
 pub(crate) fn serve(
     guest: Guest,
     opts: &NetOpts,
@@ -161,8 +161,8 @@ pub(crate) fn serve(
     })
 }
 
-/// Everything is open, and no packet of the guest was read: gives up all that serving does not take.
-/// `shared_memory`: a virtual machine shares some later.
+/// Gives up all rights that serving does not need: everything is open, and no packet of the guest was read.
+/// `shared_memory`: a virtual machine shares memory later.
 fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<(), Error> {
     if opts.detaches {
         // The caller reads them to their end. Later there is no /dev/null to open.
@@ -170,7 +170,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
         let_go.map_err(Error::io("opening /dev/null"))?;
     }
     if shared_memory {
-        // Without it, the process ends all the same.
+        // If it fails, the process ends nevertheless.
         let _ = bus_error::report();
     }
     let uses = Uses {
@@ -187,7 +187,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
     Ok(())
 }
 
-/// Has a thread look after the loops. Without one there is nothing to be seen of a loop that hangs, no more.
+/// Starts a thread that watches the loops. If that fails, only the report of a loop that hangs is missing.
 fn start_watch<'a>(
     watch: io::Result<Unstarted>,
     workers: impl Iterator<Item = &'a Worker>,
@@ -201,7 +201,7 @@ fn start_watch<'a>(
         .ok()
 }
 
-/// Serves with all workers, each but the first on a thread of its own. They come back when all have left.
+/// Serves with all workers, each but the first on a thread of its own. Returns when all have ended.
 fn serve_together(
     first: &mut Worker,
     others: Vec<Worker>,
@@ -220,7 +220,7 @@ impl From<ThreadError> for Error {
     }
 }
 
-/// Ends everything, and says which buffers are in use then.
+/// Ends all services and connections. Returns the buffers that are in use then.
 fn close(mut first: Worker, mut others: Vec<Worker>, workers: &WorkerPool) -> Live {
     first.close();
     others.iter_mut().for_each(Worker::close);

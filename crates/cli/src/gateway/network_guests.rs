@@ -1,4 +1,4 @@
-//! The guests of a network come and go.
+//! The guests of a network join and leave.
 //!
 //! A guest that has ended may have sent data that its kernel still holds: its port stays until the guest has been silent for
 //! a while, and the host has taken its data. Then its connections end, because its address may become another guest's.
@@ -30,7 +30,7 @@ pub(super) struct NetworkGuests {
 /// A guest that has ended.
 struct LeavingGuest {
     since: Time,
-    /// Frames that had come from it when its timer was set.
+    /// Frames from it by the time when its timer was set.
     frames: u64,
 }
 
@@ -44,7 +44,7 @@ impl NetworkGuests {
         }
     }
 
-    /// One more, or one less.
+    /// A guest joins or leaves.
     pub(super) fn change(
         &mut self,
         shared: &mut Shared,
@@ -62,7 +62,7 @@ impl NetworkGuests {
                     Err(e) => say(&format!("a guest gets no port of the bridge: {e}")),
                 }
             }
-            // One that got no port has nothing to leave.
+            // A guest without a port has nothing to remove.
             GuestChange::Left(id) if !self.addrs.contains_key(&id) => {}
             GuestChange::Left(id) => {
                 names.remove(id);
@@ -81,7 +81,8 @@ impl NetworkGuests {
         self.addrs.get(&(token.index() as GuestId)).cloned()
     }
 
-    /// A leaving guest's timer came, which `has_more` data on its way: true if it is gone now.
+    /// The timer of a leaving guest fired; `has_more`: its data is still being delivered. Returns true if the guest is
+    /// removed now.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token, has_more: bool) -> bool {
         let id = token.index() as GuestId;
         let now = shared.now();
@@ -144,7 +145,7 @@ mod tests {
         change(joined(1, refused), &mut shared, &mut guests);
         change(GuestChange::Left(1), &mut shared, &mut guests);
         assert!(guests.leaving.is_empty() && guests.addrs.is_empty());
-        // One that has joined is.
+        // A guest that has joined has one.
         let (ours, _guests) = UnixDatagram::pair().expect("two descriptors");
         change(joined(2, ours.into()), &mut shared, &mut guests);
         change(GuestChange::Left(2), &mut shared, &mut guests);

@@ -31,7 +31,7 @@ use crate::guests::{GuestId, JoinedGuest};
 
 static PORTS: LockClass = LockClass::new("network ports", order::STATS);
 
-/// All that waits in the pipe.
+/// All frames in the pipe.
 const ALL: Budget = Budget {
     frames: usize::MAX,
     bytes: usize::MAX,
@@ -102,7 +102,7 @@ impl NetworkLink {
             tso4: offloads.tso4,
             tso6: offloads.tso6,
             uso: offloads.uso,
-            // A bridge's other ports may not take it.
+            // The bridge refuses the device.
             big_tcp: false,
         };
         let tap = Arc::new(CountedTap {
@@ -125,7 +125,7 @@ impl NetworkLink {
         Ok(())
     }
 
-    /// Takes a guest's port away.
+    /// Removes a guest's port.
     pub(super) fn leave(&self, id: GuestId) {
         let gone = self.ports.lock().by_guest.remove(&id);
         if let Some(GuestPort { port, .. }) = gone {

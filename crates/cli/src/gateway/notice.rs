@@ -23,7 +23,7 @@ pub(super) enum Subject {
     Descriptors,
     /// Connections were reset because their host read nothing while buffers were short.
     Stalled,
-    /// Published ports have as many clients as they may.
+    /// Published ports have the most clients that are allowed.
     Clients,
     /// No server of the guest's answers behind a published port.
     NoServer,
@@ -31,10 +31,10 @@ pub(super) enum Subject {
     Zone(&'static str, Lack),
 }
 
-/// In which way a zone is short of items.
+/// The kind of shortage of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// Nearly all that its limit allows are out.
+    /// Nearly all items of its limit are out.
     NearLimit,
     /// Allocations failed because of the limit.
     AtLimit,
@@ -42,7 +42,7 @@ pub(super) enum Lack {
     NoMemory,
 }
 
-/// When a worker wrote its last line of each kind: of zones there are a few.
+/// The time at which a worker wrote its last line of each kind, and of each zone.
 #[derive(Debug, Default)]
 pub(super) struct Notices(Vec<(Subject, Time)>);
 

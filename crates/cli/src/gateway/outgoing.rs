@@ -1,7 +1,7 @@
-//! A connection that the guest wants, until the host's side has answered.
+//! A connection that the guest begins, until the host's side has answered.
 //!
-//! The guest's SYN stays unanswered meanwhile, so that the guest sees the same as without us:
-//! an accepted connection, a refused one, an unreachable host, or a wait.
+//! The guest's SYN stays unanswered meanwhile, so that the guest sees the same as on the host: an accepted connection,
+//! a refused one, an unreachable host, or a wait.
 //!
 //! Invariants: a connection is accepted only after its host socket is connected.
 //! Locks: none.
@@ -22,17 +22,17 @@ pub(super) struct Outgoing {
     incoming: Incoming,
     host: Host,
     peer: SocketAddr,
-    /// Other resolvers that are left to try.
+    /// Resolvers that were not tried yet.
     others: usize,
 }
 
-/// How far a connection came.
+/// The state of the attempt.
 pub(super) enum Outcome {
     /// Both sides are connected.
     Joined(TcpStream, Host),
     /// The host's side has not answered.
     Waiting(Outgoing),
-    /// The guest was told that it cannot be, or has given up.
+    /// The guest got an error, or has given up.
     Over,
 }
 
@@ -55,7 +55,7 @@ impl Outgoing {
         }
     }
 
-    /// Looks how it went. Called when the host socket, or the guest's side, has news.
+    /// Checks the state. Called when the host socket, or the guest's side, has an event.
     pub(super) fn turn(mut self, shared: &mut Shared, token: Token) -> Outcome {
         if self.incoming.is_gone() {
             return Outcome::Over;
@@ -80,7 +80,7 @@ impl Outgoing {
         &self.incoming
     }
 
-    /// The host's side, which events are about.
+    /// The host's side, for which events arrive.
     pub(super) fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
@@ -110,7 +110,7 @@ fn connect(
     }
 }
 
-/// The host's side answered: so does ours.
+/// The host's side accepted: accepts the guest's connection.
 fn accept(shared: &mut Shared, incoming: Incoming, host: Host) -> Outcome {
     match incoming.accept() {
         Ok(stream) => {
@@ -125,7 +125,7 @@ fn accept(shared: &mut Shared, incoming: Incoming, host: Host) -> Outcome {
     }
 }
 
-/// Tries the next resolver, if it was one; else tells the guest.
+/// Tries the next resolver, if the peer is one; else refuses the guest's connection.
 fn failed(
     shared: &mut Shared,
     incoming: Incoming,
@@ -136,7 +136,7 @@ fn failed(
 ) -> Outcome {
     if policy::is_out_of_descriptors(error) {
         shared.out_of_descriptors();
-        // The host was not asked, so there is no answer yet: the guest's kernel sends its SYN again.
+        // No packet was sent to the host, so there is no answer: the guest's kernel sends its SYN again.
         incoming.refuse(Refusal::Ignore);
         return Outcome::Over;
     }

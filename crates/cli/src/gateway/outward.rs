@@ -1,10 +1,11 @@
-//! A TCP connection between the guest's loopback and the host's: both ends are sockets of a kernel, and the stack has no part.
+//! A TCP connection between the guest's loopback and the host's: both ends are sockets of a kernel, and the stack is
+//! not used.
 //!
 //! ```text
 //!   guest's program <=> its kernel's loopback <=> [guest end  host end] <=> host's loopback <=> host's program
 //! ```
-//! Bytes go through clusters, as those of other connections: an end is read when the other has taken all that was read before,
-//! so that each end's window tells its peer how slow the other peer is.
+//! Bytes go through clusters, as those of other connections: an end is read when the other has taken all that was read
+//! before, so that the window of each end follows the speed of the other peer.
 //!
 //! Invariants: both ends are watched under one token, so an event counts for both, and a read that finds nothing corrects it.
 //! Locks: none.
@@ -31,7 +32,7 @@ pub(super) struct OutwardConnection {
     guest: OutwardEnd,
     host: OutwardEnd,
     token: Token,
-    /// An event told of an error, or of the end of both directions.
+    /// An event reported an error, or the end of both directions.
     failed: bool,
     /// When bytes were moved last.
     moved_at: Time,
@@ -44,17 +45,17 @@ struct OutwardEnd {
     socket: Host,
     /// Read from the other end, and not taken by this one yet.
     pending: Chain,
-    /// Its peer says no more.
+    /// Its peer has sent its FIN.
     ended: bool,
-    /// It was told that the other's peer says no more.
+    /// The FIN of the other end's peer was passed on to it.
     told: bool,
 }
 
-/// Why a direction does not go on.
+/// The reason why a direction moves no bytes.
 enum Pause {
     /// Until an event.
     Event,
-    /// Until others had their turns.
+    /// Other connections come first.
     Turn,
     /// Until there are clusters.
     Clusters,
@@ -114,13 +115,13 @@ impl OutwardConnection {
         }
     }
 
-    /// Since when an end takes nothing of the data that waits for it; `None` if none waits.
+    /// The time since which an end has taken none of the data that waits for it; `None` if none waits.
     pub(super) fn stalled_since(&self) -> Option<Time> {
         let waits = |end: &OutwardEnd| !end.pending.is_empty() && !end.socket.may_write();
         (waits(&self.guest) || waits(&self.host)).then_some(self.moved_at)
     }
 
-    /// Whether the guest's data is on its way.
+    /// Whether data of the guest is still to be delivered.
     pub(super) fn remainder(&self) -> Remainder {
         match self.host.pending.is_empty() {
             true => Remainder::Nothing,
@@ -128,7 +129,7 @@ impl OutwardConnection {
         }
     }
 
-    /// Ends it: quietly if both ends did, else with a reset.
+    /// Ends it: by a close if both ends have ended, else by a reset.
     pub(super) fn close(self) {
         if !(self.guest.told && self.host.told) {
             self.guest.socket.reset();
@@ -137,7 +138,7 @@ impl OutwardConnection {
     }
 }
 
-/// Moves bytes from one end to the other: how many, and why no more.
+/// Moves bytes from one end to the other. Returns how many, and why it stopped.
 fn pump(
     shared: &mut Shared,
     from: &mut OutwardEnd,

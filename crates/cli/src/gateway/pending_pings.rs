@@ -1,8 +1,8 @@
-//! The guest's pings that wait for an answer, each under a sequence number of ours of its own.
+//! The guest's pings that wait for an answer, each under its own sequence number of the gateway.
 //!
-//! The host's socket sends the pings of all programs of the guest, so the guest's own numbers are not unique there. Our
-//! numbers go round: a ping without an answer may still wait when its number would be used again, so a used number is
-//! passed over.
+//! The host's socket sends the pings of all programs of the guest, so the guest's own numbers are not unique there. The
+//! gateway's numbers wrap: a ping without an answer may still wait when its number comes again, so numbers in use are
+//! skipped.
 //!
 //! Invariants: at most [`PINGS_MAX`] wait; each holds at most [`quote::KEPT_WHOLE_MAX`] bytes of buffers.
 //! Locks: none.
@@ -30,13 +30,13 @@ pub(super) struct PendingPings {
 #[derive(Debug)]
 struct Pending {
     echo: Echo,
-    /// The host that it was sent to: a mapped address of the guest's means another one.
+    /// The host to which it was sent: another one than the guest's address, if that is mapped.
     host: IpAddr,
     timer: CalloutId,
 }
 
 impl PendingPings {
-    /// The number under which the next ping is to be sent, and inserted; `None` if as many wait as may.
+    /// The number for the next ping; `None` if [`PINGS_MAX`] wait.
     pub(super) fn free_seq(&mut self) -> Option<u16> {
         if self.by_seq.len() >= PINGS_MAX {
             return None;
@@ -60,12 +60,12 @@ impl PendingPings {
         self.seq_next = seq.wrapping_add(1);
     }
 
-    /// Where the ping was sent that waits under `seq`.
+    /// The host to which the waiting ping `seq` was sent.
     pub(super) fn host(&self, seq: u16) -> Option<IpAddr> {
         self.by_seq.get(&seq).map(|pending| pending.host)
     }
 
-    /// Takes it out, with its timer.
+    /// Removes it, with its timer.
     pub(super) fn remove(&mut self, seq: u16) -> Option<(Echo, CalloutId)> {
         let pending = self.by_seq.remove(&seq)?;
         Some((pending.echo, pending.timer))

@@ -28,11 +28,11 @@ const _: () = assert!(IcmpHeader::LEN == Icmp6Header::LEN);
 pub(super) struct PingSocket {
     fd: OwnedFd,
     family: Family,
-    /// The identifier of a raw socket's pings; a ping socket's is the kernel's business.
+    /// The identifier of a raw socket's pings; the kernel chooses that of a ping socket.
     raw_id: Option<u16>,
-    /// The options of the last ping; most pings want the same.
+    /// The options of the last ping; most pings have the same.
     ttl: u8,
-    /// Where packets are received to.
+    /// The buffer for received packets.
     buffer: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct PingSocket {
 pub(super) struct Answer<'a> {
     /// The host that answered.
     pub(super) from: IpAddr,
-    /// To which of our pings.
+    /// The sequence number of the ping.
     pub(super) seq: u16,
     /// An answer.
     pub(super) payload: &'a [u8],
@@ -96,7 +96,7 @@ impl PingSocket {
         socket::send(self.fd.as_fd(), &pieces, Some(dst)).map(|_| ())
     }
 
-    /// The next answer; `None` if the packet answers none of ours.
+    /// The next answer; `None` if the packet answers none of our pings.
     pub(super) fn recv(&mut self) -> io::Result<Option<Answer<'_>>> {
         let mut pieces = [IoSliceMut::new(&mut self.buffer)];
         let (n, sender) = socket::recv_from(self.fd.as_fd(), &mut pieces)?;
@@ -108,8 +108,7 @@ impl PingSocket {
         Ok(message.and_then(|icmp| answer(icmp, sender.ip(), self.raw_id)))
     }
 
-    /// The next error about a ping: which ping, and the error. `None` in it if the error is
-    /// about none of ours.
+    /// The next error about a ping: the ping, and the error. The inner `None` is an error about none of our pings.
     pub(super) fn take_error(&mut self) -> io::Result<Option<(u16, SocketSendError)>> {
         let mut quoted = [0; HEADER_LEN];
         let (n, error) = socket::take_error(self.fd.as_fd(), &mut quoted)?;
@@ -172,7 +171,7 @@ fn answer(icmp: &[u8], from: IpAddr, id: Option<u16>) -> Option<Answer<'_>> {
         .then_some(Answer { from, seq, payload })
 }
 
-/// Which ping a quoted header was.
+/// The ping of a quoted header.
 fn asked(family: Family, icmp: &[u8], id: Option<u16>) -> Option<u16> {
     let (its, seq) = match family {
         Family::V4 => match IcmpHeader::parse(icmp).ok()?.0.message() {

@@ -1,5 +1,5 @@
-//! Where the guest's connections, datagrams and pings go: the address that it asks for, and the host's
-//! address that stands behind it, or why there is none.
+//! The destinations of the guest's connections, datagrams and pings: for each address that the guest uses, the host's
+//! address behind it, or the reason why there is none.
 //!
 //! | the guest asks for | it gets |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | an IPv6 address that a translator leads to an IPv4 host | the same, or nothing, as for that host |
 //! | anything else | the same address, as the host reaches it |
 //!
-//! Link-local addresses are the host's own links, and 169.254.169.254 hands out a cloud machine's
-//! credentials: the guest has no business there. The status page's port never comes here, since the
-//! stack itself listens on it.
+//! Link-local addresses are the host's own links, and 169.254.169.254 hands out a cloud machine's credentials: the
+//! guest must not reach them. Connections to the status page's port do not come here, because the stack itself listens
+//! on it.
 //!
 //! Locks: none.
 //! Sources: as of [`special`].
@@ -54,10 +54,10 @@ pub(super) struct Policy {
     sources: Sources,
 }
 
-/// The use that the guest's network has for one of its addresses.
+/// The role of an address of the guest's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressUse {
-    /// Names are asked for there.
+    /// The name server.
     Names,
     /// The gateway, which means the host.
     Gateway,
@@ -72,20 +72,20 @@ enum AddressUse {
 pub(super) enum Destination {
     /// To this address, by a socket of the host.
     Host(SocketAddr),
-    /// To whichever of the host's resolvers answers.
+    /// To the first of the host's resolvers that answers.
     Resolver,
-    /// The same, encrypted: only the resolver can read the questions.
+    /// The same, encrypted: only the resolver can read the queries.
     EncryptedResolver,
 }
 
 /// Why something goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Denial {
-    /// The address is there, and the port is closed.
+    /// The host exists, and the port is closed.
     PortClosed,
-    /// The address is not there.
+    /// There is no such host.
     NoHost,
-    /// We do not let it.
+    /// The policy prohibits it.
     Prohibited,
 }
 
@@ -160,7 +160,7 @@ impl Policy {
         LocalEnd { addr, interface }
     }
 
-    /// Where a connection or datagram to `asked` goes.
+    /// The destination of a connection or datagram to `asked`.
     pub(super) fn decide(&self, asked: impl Into<SocketAddr>) -> Result<Destination, Denial> {
         let asked = asked.into();
         let (ip, port) = (asked.ip(), asked.port());
@@ -179,7 +179,7 @@ impl Policy {
         Ok(Destination::Host((host, port).into()))
     }
 
-    /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
+    /// The destination of a ping to `asked`, which is not an address of the stack.
     pub(super) fn decide_host(&self, asked: impl Into<IpAddr>) -> Result<IpAddr, Denial> {
         let asked = asked.into();
         if self.closed {
@@ -222,8 +222,8 @@ impl Policy {
         }
     }
 
-    /// Whether the guest's network is the host's: its hosts, but for the gateway if that means the host, are where the
-    /// host finds them.
+    /// Whether the guest's network is the host's: then its hosts are reached by the host's routes, except the gateway
+    /// if that means the host.
     fn is_routed(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(_) => self.v4.is_some_and(|v4| v4.routed),
@@ -252,8 +252,8 @@ impl Policy {
         })
     }
 
-    /// The address that a client of the host shows to a server at `server`: its own where the guest can answer to it, else
-    /// the gateway's with any port.
+    /// The source address of a client of the host for a server at `server`: the client's own if the guest can answer to
+    /// it, else the gateway's with any port.
     pub(super) fn shown_address(&self, client: SocketAddr, server: IpAddr) -> SocketAddr {
         let same_family = client.is_ipv4() == server.is_ipv4();
         let answerable = same_family && self.decide_host(client.ip()).is_ok();
@@ -285,7 +285,7 @@ impl Policy {
 }
 
 impl Denial {
-    /// As a TCP connection is told: a closed port is a reset, the rest are ICMP errors.
+    /// The form for a TCP connection: a reset for a closed port, else an ICMP error.
     pub(super) fn refusal(self) -> Refusal {
         match self {
             Denial::PortClosed => Refusal::Reset,

@@ -9,8 +9,8 @@
 //! ```
 //! The family is the client's where the guest has it; the guest's ::1 can't be reached from its interface.
 //!
-//! The host's kernel accepts a client before the guest is asked, so a client that no server takes is connected, then
-//! reset.
+//! The host's kernel accepts a client before mbuma connects to the guest, so a client for which there is no server is
+//! connected, then reset.
 //!
 //! Invariants: the monitor has bound it ([`crate::ports`]).
 //! Locks: none.
@@ -35,7 +35,8 @@ use super::shared::Shared;
 use super::table::Token;
 use crate::ports::PublishedId;
 
-/// How long to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's queue.
+/// The time to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's
+/// queue.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// One published or outward port.
@@ -46,11 +47,11 @@ pub(super) struct Listener {
     quota: ClientQuota,
     token: Token,
     wake: Arc<TaskWaker>,
-    /// When a timer brings the next attempt to accept.
+    /// The time of the next attempt to accept, by a timer.
     retry_at: Cell<Time>,
 }
 
-/// Where the clients of a listener are connected to.
+/// The destination of the clients of a listener.
 pub(super) enum ListenerTarget {
     /// A server of the guest.
     Guest(GuestServer),
@@ -58,11 +59,11 @@ pub(super) enum ListenerTarget {
     HostLoopback(u16),
 }
 
-/// Where the guest's server may listen.
+/// The addresses at which the guest's server may listen.
 pub(super) struct GuestServer {
-    /// The place that is tried first.
+    /// The address to try first.
     pub(super) first: SocketAddr,
-    /// The others, the next one last.
+    /// The other addresses, the next one last.
     pub(super) others: Vec<SocketAddr>,
 }
 
@@ -70,7 +71,7 @@ pub(super) struct GuestServer {
 pub(super) struct Client {
     pub(super) stream: TcpStream,
     pub(super) host: Host,
-    /// Where the server is to be looked for if it is not at the other end of `stream`, the next place last.
+    /// The addresses to try if the peer of `stream` refuses, the next one last.
     pub(super) others: Vec<SocketAddr>,
     pub(super) slot: ClientSlot,
 }
@@ -81,7 +82,7 @@ pub(super) enum Accepted {
     Client(Client),
     /// A client of the guest's loopback whose connection to the host's was begun.
     Outward(OutwardClient),
-    /// A client that is gone, or was reset. There may be more.
+    /// A client that has left, or was reset. There may be more.
     Lost,
     /// No client, or none that can be accepted now.
     None,
@@ -92,8 +93,8 @@ pub(super) enum Accepted {
 enum AcceptFailure {
     /// No client waits.
     NoClient,
-    /// The failure was of the client that it would have returned, which left the queue by that: the next client may be
-    /// accepted at once (accept(2), "Error handling").
+    /// The error is that of the first client in the queue, which is removed by it: the next client may be accepted at
+    /// once (accept(2), "Error handling").
     OfTheClient,
     /// The process has no descriptor left.
     OutOfDescriptors,
@@ -157,7 +158,7 @@ impl Listener {
         self.wake.wake();
     }
 
-    /// Takes the next client from the kernel's queue.
+    /// Accepts the next client of the kernel's queue.
     pub(super) fn accept(&self, shared: &mut Shared) -> Accepted {
         let Some(slot) = self.quota.slot() else {
             self.note_quota(shared);
@@ -185,7 +186,7 @@ impl Listener {
         }
     }
 
-    /// Has a timer bring the next attempt, unless one is set: each client that comes meanwhile brings another.
+    /// Sets a timer for the next attempt, unless one is set: each client that arrives meanwhile causes one, too.
     fn later(&self, shared: &mut Shared) -> Accepted {
         let now = shared.now();
         if self.retry_at.get() <= now {
@@ -237,7 +238,7 @@ fn connect(
 ) -> Result<TcpStream, SocketError> {
     let shown = shared.policy.shown_address(client, server.ip());
     let stream = match shared.stack.tcp_connect(shown, server) {
-        // An old connection from this port lingers; another port serves as well.
+        // An old connection from this port is in TIME-WAIT; another port works as well.
         Err(SocketError::AddrInUse) if shown.port() != 0 => {
             let mut other = shown;
             other.set_port(0);

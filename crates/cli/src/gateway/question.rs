@@ -1,4 +1,4 @@
-//! A question to a name server, and to another one if that does not answer.
+//! A query to a name server, and to another one if that does not answer.
 //!
 //! Locks: none. Sources: RFC 1035 section 4.2.1 (when to ask another server).
 
@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::table::Token;
 use crate::sys::socket;
 
-/// How long a name server may take before another is asked. The C library repeats after five seconds.
+/// The time after which another name server is asked. The C library repeats a query after five seconds.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(3);
 /// A question that is repeated after this long was not answered.
 const REPEAT_MIN: Duration = Duration::from_millis(900);
@@ -25,9 +25,9 @@ const REPEAT_MIN: Duration = Duration::from_millis(900);
 pub(super) struct Question {
     pub(super) socket: OwnedFd,
     pub(super) resolver: SocketAddr,
-    /// When it was asked; none when it was answered, or given up.
+    /// The time at which it was sent; none if it was answered, or given up.
     pub(super) asked: Option<Time>,
-    /// Other resolvers that may be asked at once when this one refuses.
+    /// Other resolvers to ask at once if this one refuses.
     pub(super) others: usize,
 }
 
@@ -38,7 +38,7 @@ impl Question {
         Question::to(shared, first, others)
     }
 
-    /// A socket to `resolver`, or to one after it: a server that the host can't even try is passed over.
+    /// A socket to `resolver`, or to one after it: servers to which the host has no route are skipped.
     fn to(
         shared: &mut Shared,
         mut resolver: Option<SocketAddr>,
@@ -64,15 +64,14 @@ impl Question {
         Err(Some(IcmpError::Host))
     }
 
-    /// The guest asks. If it repeats a question, the server did not answer: this question goes to the next one.
+    /// The guest sends a query. If it repeats one, the server did not answer: the query goes to the next one.
     pub(super) fn ask(&mut self, shared: &mut Shared, now: Time, token: Token) {
         let wanted = match self.asked {
             Some(at) if now - at >= REPEAT_MIN => {
                 self.give_up(shared);
                 shared.resolvers.next_after(self.resolver, now)
             }
-            // The wait goes on from when it was first asked: a guest that repeats its question often is no reason to wait
-            // longer for this server.
+            // The wait is counted from the first query, so a guest that repeats its query often does not prolong it.
             Some(_) => return,
             None => shared.resolvers.first(now),
         };
@@ -82,7 +81,7 @@ impl Question {
         self.asked = Some(now);
     }
 
-    /// This server refused: turns to the next one; false if there is none left.
+    /// This server refused: sends the query to the next one. Returns false if none is left.
     pub(super) fn ask_another(&mut self, shared: &mut Shared, token: Token) -> bool {
         self.asked = None;
         let now = shared.now();
@@ -130,8 +129,8 @@ pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd
     Ok(fd)
 }
 
-/// The error for the guest when there is no socket. Nothing if no descriptor was left: the datagram is lost as by a
-/// full queue, and the guest's program asks again, where a refusal would end it.
+/// The error for the guest when there is no socket. `None` if no descriptor was left: the datagram is lost as in a full
+/// queue, and the guest's program asks again; after a refusal it would give up.
 pub(super) fn failure(shared: &mut Shared, error: &io::Error) -> Option<IcmpError> {
     if policy::is_out_of_descriptors(error) {
         shared.out_of_descriptors();

@@ -15,7 +15,7 @@ use crate::sys::heap;
 
 /// Pages given back that make a spike: 4 MiB.
 const SPIKE_PAGES: usize = 1024;
-/// How long after a spike timers and lists may keep what it left on the heap.
+/// The time for which timers and lists may keep memory of a spike on the heap.
 const REST_KEPT: Duration = Duration::from_secs(5);
 
 /// The state of the heap.
@@ -30,7 +30,7 @@ pub(super) struct PoolReclaim {
     shortages: ShortageWatch,
 }
 
-/// The memory given back so far, and the time that it kept worker 0 from packets.
+/// The memory given back so far, and the time that this took of worker 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ReclaimFigures {
     pub(super) ticks: u64,

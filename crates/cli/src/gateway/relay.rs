@@ -1,15 +1,14 @@
-//! One TCP connection that goes through: the guest's half in the stack, the host's half in a socket,
-//! and bytes from each to the other.
+//! One TCP connection between guest and host: the guest's half in the stack, the host's half in a socket, and bytes
+//! from each to the other.
 //!
 //! ```text
 //!   guest ==> TAP ==> receive buffer --recv_chain--> pending --writev--> host socket       up
 //!   guest <== TAP <== send buffer <--send_chain-- clusters <--readv-- host socket          down
 //! ```
 //!
-//! Mbufs move; bytes are copied by the kernel only, once at each of its borders. Up, more is taken from
-//! the receive buffer only when `pending` is gone, so that its window tells the guest how slow the
-//! host is. Down, the socket is read only when the send buffer has room, so that the host's window
-//! tells the other side how slow the guest is.
+//! Mbufs move; only the kernel copies bytes, once at each of its borders. Up, more is taken from the receive buffer
+//! only when `pending` is empty, so that the window towards the guest follows the speed of the host. Down, the socket
+//! is read only when the send buffer has room, so that the window of the host's socket follows the speed of the guest.
 //!
 //! | a half is | until | then |
 //! |---|---|---|
@@ -42,39 +41,39 @@ use super::table::Token;
 /// times as much: a stream moves as much, eight of them more, and a small request among them waits half
 /// as long.
 const UP_MAX: usize = 64 << 10;
-/// Bytes that go down in a turn at most. Each read is a packet of its own, so nothing is gained by more
-/// than one, and a connection that says little waits no longer than that for each that says much.
+/// Bytes that go down in a turn at most. Each read becomes one packet, so a turn with several would gain nothing, and a
+/// connection with little data waits for one packet of each connection with much data.
 const DOWN_MAX: usize = READ_MAX;
-/// How long to wait for clusters when there are none.
+/// The time to wait for clusters if there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
-/// A connection that goes through.
+/// A connection between guest and host.
 pub(super) struct Relay {
     stream: TcpStream,
     host: Host,
-    /// Where the guest's server may be if it is not where `stream` leads, the next place last; until the guest has accepted.
+    /// The addresses to try if the peer of `stream` refuses, the next one last; until the guest has accepted.
     others: Vec<SocketAddr>,
-    /// All the places where it is looked for.
+    /// All addresses at which the server is looked for.
     places: ServerPlaces,
-    /// Its place in the quota, if it is a published port's client: held until the connection ends.
+    /// Its place in the quota, if it is that of a published port's client: held until the connection ends.
     _slot: Option<ClientSlot>,
     /// Taken from the guest, not yet taken by the host.
     pending: Chain,
     up: Half,
     down: Half,
-    /// The token that timers bring a turn to.
+    /// The token of its timers.
     token: Token,
-    /// The load that it is for its worker.
+    /// Its load on its worker.
     load: TaskLoad,
     /// The allowance that its buffers have.
     allowance: Allowance,
-    /// When a timer lets it look for clusters again.
+    /// The time of the timer after which it tries to get clusters again.
     retry_at: Time,
     /// When the host last took something, or this worker's first turn of the connection was.
     sent_at: Option<Time>,
 }
 
-/// Where a published port's server is looked for.
+/// The addresses at which a published port's server is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerPlaces {
     /// At one address.
@@ -96,28 +95,28 @@ enum Half {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Turn {
-    /// Nothing more to do until something changes.
+    /// Nothing to do until an event.
     Wait,
-    /// There is more: another turn, after the others.
+    /// There is more to do: another turn, after the others.
     Again,
     /// The connection has ended.
     Done,
 }
 
-/// Data that a guest that has ended may have left to deliver.
+/// The data of a guest that has ended: is it delivered?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remainder {
-    /// The host has it all.
+    /// All of it was delivered.
     Nothing,
-    /// More may come, or never.
+    /// More may arrive from the guest, or not.
     Unknown,
-    /// Some is here, and the host has not taken it; more may come behind it.
+    /// The host has not taken all of it; more may arrive from the guest.
     Part,
-    /// All of it is here, its end too, and the host has not taken it.
+    /// All of it has arrived, with its end, and the host has not taken all.
     Whole,
 }
 
-/// Why a connection ended before both its ends did.
+/// Why a connection ended before both of its ends.
 enum Broken {
     /// On the guest's side.
     Guest(SocketError),
@@ -164,12 +163,12 @@ impl Relay {
         self.stream.set_waker(Some(wake.waker()));
     }
 
-    /// Lets its worker go: nothing wakes that for it any more, but wakeups that are under way.
+    /// Leaves its worker: nothing wakes the worker for it any more, except wakeups that are under way.
     pub(super) fn leave(&self, poller: &Poller) -> io::Result<()> {
         self.host.unwatch(poller)
     }
 
-    /// Comes to another worker, where it is `token` and woken by `wake`: it needs a turn.
+    /// Joins another worker, where its token is `token` and `wake` wakes it: it needs a turn.
     pub(super) fn arrive(
         &mut self,
         poller: &Poller,
@@ -187,12 +186,12 @@ impl Relay {
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.host.note(readiness);
         if readiness.failed() && self.down == Half::Over {
-            // No read will find the error: see to it that a look at the socket does.
+            // No read will find the error, so a check of the socket must.
             self.host_failed();
         }
     }
 
-    /// The host's half ended behind our back, after its end of file.
+    /// The host's half failed after its end of file.
     fn host_failed(&mut self) {
         if self.host.take_error().is_some() {
             self.stream.abort();
@@ -222,7 +221,7 @@ impl Relay {
         }
     }
 
-    /// Looks for the server in the next place, if there is one.
+    /// Tries the next address of the server, if there is one.
     fn try_next(&mut self, shared: &Shared) -> Result<(), SocketError> {
         let server = self.others.pop().ok_or(SocketError::Refused)?;
         let shown = self.stream.local_addr();
@@ -233,13 +232,13 @@ impl Relay {
         self.allowance = Allowance::FULL;
         let wake = shared.wake_for(self.token);
         self.set_waker(&wake);
-        // It may have been answered before there was a waker to tell.
+        // The answer may have come before the waker was set.
         wake.wake();
         Ok(())
     }
 
-    /// Whether the guest has accepted the client, or there is no other place to ask: until then the client's bytes stay
-    /// in its socket.
+    /// Whether the guest has accepted the client, or there is no other address to try: until then the client's bytes
+    /// stay in its socket.
     fn is_accepted(&mut self) -> bool {
         let accepted = self.others.is_empty() || self.stream.state() != State::SynSent;
         if accepted {
@@ -268,7 +267,7 @@ impl Relay {
         });
     }
 
-    /// Gives its buffers the size that they may have now.
+    /// Sets the sizes of its buffers to its present allowance.
     fn fit(&mut self, allowance: Allowance) {
         if self.allowance != allowance {
             self.allowance = allowance;
@@ -319,7 +318,7 @@ impl Relay {
         Ok(Turn::Wait)
     }
 
-    /// Fills `pending`, or passes the guest's end of file on; false if there is neither yet.
+    /// Fills `pending`, or passes the guest's end of file on. Returns false if neither has arrived.
     fn take_from_guest(&mut self) -> Result<bool, Broken> {
         match self.stream.recv_chain(UP_MAX) {
             Ok(chain) if chain.is_empty() => {
@@ -374,7 +373,7 @@ impl Relay {
         Ok(Turn::Wait)
     }
 
-    /// Has a timer bring a turn when there may be clusters again, unless one is set: other turns come meanwhile.
+    /// Sets a timer for a turn when there may be clusters again, unless one is set: other turns come meanwhile.
     fn retry_later(&mut self, shared: &mut Shared) {
         let now = shared.now();
         if self.retry_at <= now {
@@ -383,17 +382,17 @@ impl Relay {
         }
     }
 
-    /// The worker that would serve it better.
+    /// A worker with less load, if it should migrate.
     pub(super) fn rebalance_target(&self, shared: &Shared, now: Time) -> Option<usize> {
         shared.context.rebalance_target(&self.load, now)
     }
 
-    /// It goes to worker `to`.
+    /// It migrates to worker `to`.
     pub(super) fn hand_over(&mut self, shared: &Shared, to: usize, now: Time) {
         shared.context.hand_over(&mut self.load, to, now);
     }
 
-    /// Since when the host takes nothing of the data that waits for it; `None` if none waits.
+    /// The time since which the host has taken none of the data that waits for it; `None` if none waits.
     pub(super) fn stalled_since(&self) -> Option<Time> {
         let waits = !self.pending.is_empty() && !self.host.may_write();
         self.sent_at.filter(|_| waits)
@@ -415,13 +414,13 @@ impl Relay {
         }
     }
 
-    /// Ends it: quietly if both ends did, else with a reset.
+    /// Ends it: by a close if both ends have ended, else by a reset.
     pub(super) fn close(self) {
         if (self.up, self.down) != (Half::Over, Half::Over) {
             self.stream.abort();
         }
-        // A reset would also end data that the host's kernel has still to deliver, so it is not for a
-        // guest that has said all it had to say.
+        // A reset would also discard data that the host's kernel has still to deliver, so a guest that has sent all its
+        // data gets none.
         if self.up == Half::Open {
             self.host.reset();
         }

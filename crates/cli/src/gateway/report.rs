@@ -1,7 +1,7 @@
 //! The answers to `mbuma netstat`: sections in words, or as one JSON document.
 //!
-//! Invariants: an answer is bounded: the rows of a listing are, and nothing else grows.
-//! Locks: those of the parts, one after the other.
+//! Invariants: an answer is bounded, because the rows of a listing are, and nothing else grows. Locks: those of the
+//! parts, one after the other.
 
 mod listing;
 mod zones;

@@ -1,9 +1,9 @@
-//! The host's name servers, and which of them a question goes to.
+//! The host's name servers, and the choice among them for each query.
 //!
-//! A question begins at the first server that is not known to be down. A server is down for [`DOWN`] after it refused, or
-//! after it left a question unanswered while it answered no other: one slow name says nothing about its server. The gateway
-//! does not read the questions; the guest's resolver repeats its own. There is a list for each port: a server that has
-//! port 853 closed still answers at port 53.
+//! A question begins at the first server that is not known to be down. A server is down for [`DOWN`] after it refused,
+//! or after it left a query unanswered while it answered no other: one slow name does not prove that its server is
+//! down. The gateway does not read the queries; the guest's resolver repeats its own. There is a list for each port: a
+//! server that has port 853 closed still answers at port 53.
 //!
 //! The list changes with the host's resolv.conf; a question under way keeps its server.
 //!
@@ -18,17 +18,17 @@ use kern::Time;
 use super::host_servers::HostServers;
 use crate::resolv_conf::{self, DNS_PORT, ENCRYPTED_DNS_PORT, NAME_SERVERS_MAX};
 
-/// How long a server that failed is asked only if all others failed too.
+/// For this time a server that failed is asked only if all others failed too.
 const DOWN: Duration = Duration::from_secs(5);
 
-/// The list, as one worker knows it.
+/// The list of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Resolvers {
     list: Vec<NameServer>,
-    /// The port at which they are asked.
+    /// The port of the servers.
     port: u16,
     source: Arc<HostServers>,
-    /// The number of the list in `source` that this one is made of.
+    /// The number of the list in `source` from which this one was made.
     number: u64,
 }
 
@@ -41,7 +41,7 @@ struct NameServer {
 }
 
 impl NameServer {
-    /// One of which nothing is known.
+    /// A server about which nothing is known.
     fn new(addr: SocketAddr) -> NameServer {
         NameServer {
             addr,
@@ -72,7 +72,7 @@ impl Resolvers {
         }
     }
 
-    /// The same servers, which are asked at their port for encrypted questions.
+    /// The same servers, at their port for encrypted queries.
     pub(super) fn encrypted(&self) -> Resolvers {
         let at_port = |server: &NameServer| NameServer::new(at(ENCRYPTED_DNS_PORT, server.addr));
         Resolvers {
@@ -83,7 +83,7 @@ impl Resolvers {
         }
     }
 
-    /// Puts other servers in the place of these, for all workers.
+    /// Replaces these servers by others, for all workers.
     pub(super) fn replace_all(&self, addrs: Vec<SocketAddr>) {
         self.source.replace(addrs);
     }

@@ -1,7 +1,7 @@
-//! The router of the guest's network tells of itself, to guests that ask for routers.
+//! The router of the guest's network advertises itself to guests that solicit routers.
 //!
-//! Until a guest asks, none has a use for it, and nothing is sent: the guests of `mbuma run` have their addresses and
-//! routes already. From then on it is also advertised to all from time to time ([`schedule`]).
+//! Until a guest solicits, nothing is sent, because no guest needs it: the guests of `mbuma run` have their addresses
+//! and routes already. After that it is also advertised to all from time to time ([`schedule`]).
 //!
 //! Invariants: a question costs one answer at most; [`TURN_MAX`] are answered in a turn; no lifetime ends before some
 //! advertisements have been sent again.
@@ -43,7 +43,7 @@ const DNSSL: u8 = 31;
 /// The longest advertisement, behind the ICMP header: that of the smallest MTU.
 const BODY_MAX: usize = 1280 - 48;
 
-/// The values that guests are told.
+/// The values for guests.
 #[derive(Clone, Debug)]
 pub(super) struct AdvertTerms {
     /// The router's address on the link.
@@ -54,13 +54,13 @@ pub(super) struct AdvertTerms {
     pub(super) network: (Ipv6Addr, u8),
     /// Of the link.
     pub(super) mtu: u16,
-    /// Where names are asked for, if anywhere.
+    /// The name server, if there is one.
     pub(super) dns: Option<Ipv6Addr>,
     /// Domains to search in.
     pub(super) search: Vec<String>,
 }
 
-/// The router, as guests hear of it.
+/// The router's advertisements.
 pub(super) struct RouterAdverts {
     socket: Icmp6Socket,
     _routers: Membership,
@@ -107,7 +107,7 @@ impl RouterAdverts {
     }
 
     fn solicited(&mut self, shared: &mut Shared, guest: Ipv6Addr) {
-        // A guest without an address can't be told alone.
+        // There is no unicast to a guest without an address.
         let to_all = guest.is_unspecified();
         self.schedule.solicited(shared.now(), to_all);
         if !to_all {
@@ -117,7 +117,7 @@ impl RouterAdverts {
         self.timer(shared);
     }
 
-    /// Advertises to all, if it is time to.
+    /// Advertises to all, if an advertisement is due.
     pub(super) fn timer(&mut self, shared: &mut Shared) {
         let now = shared.now();
         if self.schedule.take_due(now) {
@@ -131,7 +131,7 @@ impl RouterAdverts {
         self.timer = next.map(|at: Time| shared.context.schedule(at, TOKEN));
     }
 
-    /// The router is none any more: says so to guests that may think it is.
+    /// The router ends: advertises that to guests that may use it.
     pub(super) fn close(&mut self) {
         if self.schedule.next().is_some() {
             self.advertise(ALL_NODES, 0);
@@ -193,7 +193,7 @@ impl AdvertTerms {
         if !names.is_empty() {
             options.push(with_names);
         }
-        // More domains than there is room for are not worth the address and the route.
+        // If the domains do not fit they are left out: the address and the route are more important.
         advert
             .emit(&options, out)
             .or_else(|| advert.emit(options.get(..3)?, out))

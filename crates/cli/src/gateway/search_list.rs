@@ -1,4 +1,4 @@
-//! Domains to search in, as DHCP and router advertisements carry them.
+//! Domains to search in, in the form of DHCP and router advertisements.
 //!
 //! Locks: none.
 //! Sources: RFC 1035 section 3.1 (names), RFC 3397, RFC 3646, RFC 8106.

@@ -43,7 +43,7 @@ pub(super) struct Services {
     pub(super) network: Option<NetworkGuests>,
     /// For guests that configure themselves.
     pub(super) config: ConfigServers,
-    /// By the index in their tokens; nothing where one is published no more.
+    /// By the index in their tokens; `None` for a port that is no longer published.
     pub(super) listeners: Vec<Option<Listener>>,
     pub(super) client_quota: ClientQuota,
     pub(super) control: Control,
@@ -54,7 +54,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Remembers what became ready, or handles it at once where that is bounded.
+    /// Notes the readiness, or handles the event at once if that takes bounded time.
     pub(super) fn event(
         &mut self,
         shared: &mut Shared,
@@ -78,7 +78,7 @@ impl Services {
                 };
                 self.control.turn(token, &view);
             }
-            // The loop's, or without a descriptor.
+            // Handled by the loop, or without a descriptor.
             SourceKind::Lifecycle
             | SourceKind::Connection
             | SourceKind::Interceptor
@@ -113,9 +113,9 @@ impl Services {
             SourceKind::Listener => self.wake_listener(token),
             SourceKind::TcpTrace => self.look(shared),
             SourceKind::RouterAdverts => self.config.timer(shared),
-            // Its connections have to be at hand.
+            // It needs the list of connections.
             SourceKind::Guest => shared.wake_for(token).wake(),
-            // The loop's, or without timers.
+            // Handled by the loop, or without timers.
             SourceKind::Lifecycle
             | SourceKind::Connection
             | SourceKind::Interceptor
@@ -134,7 +134,7 @@ impl Services {
         }
     }
 
-    /// A turn of something that was on the ready list.
+    /// A turn of a service from the ready list.
     pub(super) fn turn(
         &mut self,
         shared: &mut Shared,
@@ -164,7 +164,7 @@ impl Services {
                     self.flows.end_guest(shared, &addrs);
                 }
             }
-            // The loop's, or never on the ready list.
+            // Handled by the loop, or never on the ready list.
             SourceKind::Lifecycle
             | SourceKind::Connection
             | SourceKind::Interceptor
@@ -191,7 +191,7 @@ impl Services {
     pub(super) fn change_ports(&mut self, shared: &mut Shared, changes: Vec<PortChange>) {
         for change in changes {
             match change {
-                // Without a descriptor or memory for it: the port is closed then, which its clients see.
+                // It fails without a descriptor or memory: the port is then closed, and clients are refused.
                 PortChange::Add(port) => drop(self.publish(shared, port)),
                 PortChange::AddOutward(port) => drop(self.open_outward(shared, port)),
                 PortChange::Remove(id) => self.unpublish(shared, id),
@@ -205,7 +205,7 @@ impl Services {
         self.network = Some(NetworkGuests::new(link));
     }
 
-    /// Guests of the network come or go.
+    /// Guests of the network join or leave.
     pub(super) fn change_guests(&mut self, shared: &mut Shared, changes: Vec<GuestChange>) {
         for change in changes {
             if let (Some(network), Some(names)) = (&mut self.network, &mut self.flows.names) {
@@ -250,8 +250,8 @@ impl Services {
         Ok(())
     }
 
-    /// Where the server of a port may be: at one address if one is given, else at the guest's own, those of the client's
-    /// family first. The guest's loopback is behind the guest's own address of IPv4.
+    /// The possible addresses of a port's server: the given one, else the guest's own, those of the client's family
+    /// first. The guest's loopback is behind the guest's own address of IPv4.
     fn server(&self, spec: &PortSpec) -> Option<GuestServer> {
         let fixed = self.fixed.get();
         let v4 = fixed.guest.v4.map(|v4| IpAddr::from(v4.guest));
@@ -288,7 +288,7 @@ impl Services {
         Ok(())
     }
 
-    /// Publishes a port no more. Connections through it go on.
+    /// Stops publishing a port. Its connections continue.
     fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
         self.flows.unpublish(shared, id);
         let is_it = |place: &Option<Listener>| place.as_ref().is_some_and(|l| l.id() == id);
@@ -300,7 +300,7 @@ impl Services {
         });
     }
 
-    /// How many UDP flows there are.
+    /// The number of UDP flows.
     pub(super) fn flows(&self) -> usize {
         self.flows.len()
     }

@@ -20,7 +20,7 @@ use super::table::Token;
 use super::worker_shares::WorkerShares;
 use crate::resolv_conf::ENCRYPTED_DNS_PORT;
 
-/// How long an answer of [`Shared::allowance`] is good for.
+/// The time for which an answer of [`Shared::allowance`] is valid.
 const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
 
 /// The shared state.
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     pub(super) notices: Notices,
     /// Clusters that host sockets are read into.
     scatter: Scatter,
-    /// The bytes that a connection's buffers may hold, and since when that is known.
+    /// The bytes that a connection's buffers may hold, and when that was computed.
     allowance: (Allowance, Time),
 }
 
@@ -79,7 +79,7 @@ impl Shared {
         self.stack.now()
     }
 
-    /// Has `token` come up after `wait`.
+    /// Sets a timer of `token` for after `wait`.
     pub(super) fn after(&mut self, wait: Duration, token: Token) -> CalloutId {
         self.context.after(wait, token)
     }
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// Counts, and says, that no descriptor is left for a socket.
+    /// Counts and reports that no descriptor is left for a socket.
     pub(super) fn out_of_descriptors(&mut self) {
         self.counters.descriptors_exhausted += 1;
         let now = self.now();
@@ -122,10 +122,10 @@ impl Shared {
         Figures::new(fixed, uptime, shares, self.stack.stats())
     }
 
-    /// A full row of clusters to read into.
+    /// Clusters to read into, all allocated.
     ///
     /// # Errors
-    /// None are to be had now.
+    /// There are no clusters now.
     pub(super) fn scatter(&mut self) -> Result<&mut Scatter, NoBufs> {
         self.scatter.refill()?;
         Ok(&mut self.scatter)

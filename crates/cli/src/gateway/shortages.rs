@@ -13,7 +13,7 @@ use super::notice::{Lack, Subject};
 use super::shared::Shared;
 use crate::netstat::instances;
 
-/// The counts of the worker's last look.
+/// The counts at the worker's last check.
 #[derive(Debug, Default)]
 pub(super) struct ShortageWatch {
     seen: Vec<Shortage>,
@@ -56,7 +56,7 @@ impl ShortageWatch {
     }
 }
 
-/// Tells the shortage, how much is in use now, and by which line of the program.
+/// Writes the shortage, the amount in use now, and the line of the program that holds most.
 fn line(pool: &MbufPool, zone: &str, lack: Lack, times: u64) -> String {
     let stats = pool.stats();
     // Packets are of the mbuf zone's slabs, and under its limit.
@@ -83,7 +83,7 @@ fn shares(zone: &str, limited: &str) -> bool {
     zone == limited || (zone == "packet" && limited == "mbuf")
 }
 
-/// The site that holds most of a zone's items, as far as it is known.
+/// The site that holds most of a zone's items, if known.
 fn most_of(pool: &MbufPool, zone: &str) -> Option<Holder> {
     let all = pool.census().into_iter().filter(|c| shares(c.zone, zone));
     let holders = all.flat_map(|census| census.holders);

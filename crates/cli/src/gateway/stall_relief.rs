@@ -1,9 +1,9 @@
-//! Connections whose host takes nothing, when buffers run short.
+//! Resets connections whose host takes nothing, when buffers run short.
 //!
 //! A host that does not read keeps up to 128 KiB of the guest's data in buffers. A client of a published port may open
-//! thousands of such connections, until all buffers are in use and no other connection moves. So when little storage is
-//! left, the connections whose host has taken nothing for long are reset, the longest stalled first: the guest's data on
-//! them would wait for as long as the host likes.
+//! thousands of such connections, until all buffers are in use and no other connection makes progress. So when little
+//! storage is left, the connections whose host has taken nothing for long are reset, the longest stalled first:
+//! otherwise the host could keep the guest's data for ever.
 //!
 //! Invariants: with enough storage no connection is reset, however long it stalls.
 //! Locks: none.
@@ -17,14 +17,14 @@ use super::table::Token;
 
 /// The part of the storage below which stalled connections are reset. Reading from hosts stops at an eighth.
 const SHORT_SHARE: usize = 4;
-/// How long a host must have taken nothing.
+/// The time for which a host must have taken nothing.
 const STALLED_MIN: Duration = Duration::from_secs(10);
 /// Connections that are reset in a check at most: some 32 MiB.
 const RESETS_MAX: usize = 256;
 /// The time between two checks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// When a worker looks for stalled connections.
+/// Decides when a worker checks for stalled connections.
 #[derive(Debug, Default)]
 pub(super) struct StallRelief {
     checked_at: Time,
@@ -42,7 +42,7 @@ impl StallRelief {
     }
 }
 
-/// The connections to reset, of those that stall, each with the time since when it does.
+/// The connections to reset, of those that are stalled, each with the time since which it is.
 pub(super) fn victims(mut stalled: Vec<(Time, Token)>, now: Time) -> impl Iterator<Item = Token> {
     stalled.retain(|(since, _)| now - *since >= STALLED_MIN);
     stalled.sort_unstable_by_key(|(since, _)| *since);

@@ -1,4 +1,4 @@
-//! Setting a gateway up, in an order in which everything that can fail does so before COMMAND starts.
+//! Setting a gateway up, in an order in which all steps that can fail come before COMMAND starts.
 //!
 //! Locks: none.
 
@@ -50,11 +50,11 @@ use crate::tls::{self, ServerTls};
 const FILES_PREFIX: &str = "/files";
 /// The path of the status page, where served files have the root: no file's, as it begins with a dot.
 const PAGES_PREFIX: &str = "/.mbuma";
-/// Retransmissions of a SYN to the guest, which is one hop away: a published port is given up after 63 s.
+/// Retransmissions of a SYN to the guest, which is one hop away: a connection to a published port fails after 63 s.
 const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections at most.
 const CONNECTIONS_MAX: usize = 1 << 18;
-/// One descriptor in so many may be a served file that is kept open.
+/// One descriptor in this many may be a served file that is kept open.
 const SERVED_FILES_SHARE: usize = 8;
 /// Connections to that port that wait at most.
 const HTTP_BACKLOG: usize = 1024;
@@ -79,7 +79,7 @@ pub(super) fn start(
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
     let mut config = Config::new(Arc::clone(&clock), Random::from_os());
     config.tcp.connections_max = CONNECTIONS_MAX;
-    // The allowance says how large buffers are.
+    // The allowance sets the sizes of buffers.
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);
     (config.tcp.send_buffer, config.tcp.send_buffer_max) = (SEND_BUFFER, SEND_BUFFER);
     // The guest's kernel answers for its own addresses: its answer about a published port is passed on at once.
@@ -139,7 +139,7 @@ pub(super) fn start(
         let added = stack.add_route6(guest, RouteKind::Link(index));
         added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
-    // The gateway's address may need the link to be named.
+    // The gateway's address may need the interface's number.
     all.iter_mut()
         .for_each(|shared| shared.policy.set_link(index.number()));
     let at = pages(&fixed.guest, opts.serve.port());
@@ -182,7 +182,7 @@ fn add_routes(
     }
 }
 
-/// Where the status page is. A gateway of the host's network may have a page of its own.
+/// The address of the status page. A gateway of the host's network may have a page of its own.
 fn pages(ends: &GuestEnd, port: u16) -> Vec<SocketAddr> {
     let v4 = ends.v4.filter(|v4| !v4.routed);
     let v4 = v4.map(|v4| IpAddr::from(v4.gateway));
@@ -192,7 +192,7 @@ fn pages(ends: &GuestEnd, port: u16) -> Vec<SocketAddr> {
     both.map(|gateway| SocketAddr::new(gateway, port)).collect()
 }
 
-/// Where the guest's connections may go, and where they come from.
+/// The destinations that the guest may reach, and the source of its connections.
 fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let sources = opts.outbound.sources();
     let sources = sources.map_err(Error::io(
@@ -267,7 +267,7 @@ fn served_files_max() -> usize {
     limits::descriptors().unwrap_or(0) / SERVED_FILES_SHARE
 }
 
-/// The configuration of TLS. Says the fingerprint of a certificate that no file has.
+/// The configuration of TLS. Prints the fingerprint of a certificate that mbuma made.
 fn server_tls(identity: &TlsIdentity, at: IpAddr) -> Result<Arc<ServerConfig>, Error> {
     let tls = ServerTls::of(identity, at, &[tls::ALPN_HTTP])?;
     if *identity == TlsIdentity::SelfSigned {
@@ -317,15 +317,15 @@ fn workers(
     Ok((first, others))
 }
 
-/// Where clients of other networks are, for a server that is no gateway: behind the host's end of the interface, if that was
-/// configured here.
+/// The next hop to clients of other networks, for a server that is no gateway: the host's end of the interface, if
+/// mbuma configured that.
 fn outside(v4: &Addressing, opts: &NetOpts) -> Option<Ipv4Addr> {
     let alone = opts.serve.alone.as_ref()?;
     let neighbour = (opts.tap != TapUse::Leave).then_some(v4.guest);
     alone.gateway.or(neighbour)
 }
 
-/// Has the stack find the guest's 127.0.0.1 behind the guest's address.
+/// Adds the route to the guest's 127.0.0.1 by the guest's address.
 fn reach_loopback(stack: &Stack, index: IfIndex, v4: &Addressing) -> Result<(), Error> {
     let loopback = IfAddr {
         addr: Ipv4Addr::LOCALHOST,
@@ -454,9 +454,9 @@ fn own_addrs6(v6: &Addressing6) -> Vec<IfAddr<Ipv6Addr>> {
     addrs.into_iter().map(own).collect()
 }
 
-/// How many clients the published ports may have.
+/// The most clients of published ports.
 fn client_quota() -> ClientQuota {
-    // Without a limit that can be read, the kernel says when no descriptor is left.
+    // If the limit can't be read, the kernel reports when no descriptor is left.
     let descriptors = limits::descriptors().unwrap_or(usize::MAX);
     ClientQuota::new(descriptors.min(CONNECTIONS_MAX))
 }

@@ -1,7 +1,7 @@
 //! Tokens, which name the object of an event, and tables of those objects.
 //!
-//! An event that was reported, or queued, may come up after its object is gone and its place
-//! was given to something else. So a token carries the generation of its place:
+//! An event may be handled after its object was removed and its slot given to another object. So a token has the
+//! generation of its slot:
 //!
 //! ```text
 //!   63      56 55                32 31                 0
@@ -135,7 +135,7 @@ impl Token {
         KINDS.get((self.0 >> KIND_SHIFT) as usize).copied()
     }
 
-    /// Which one of its kind.
+    /// The index within its kind.
     pub(super) const fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
@@ -145,7 +145,7 @@ impl Token {
     }
 }
 
-/// Things of one kind, found by token in O(1).
+/// Objects of one kind, found by token in O(1).
 #[derive(Debug)]
 pub(super) struct Table<T> {
     kind: SourceKind,
@@ -160,7 +160,7 @@ const KEPT_PLACES: usize = 64;
 
 #[derive(Debug)]
 struct TableSlot<T> {
-    /// The tokens of all objects that are here, or come next.
+    /// The tokens of all objects in the table.
     generation: u32,
     value: Option<T>,
 }
@@ -176,7 +176,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The token that the next [`Table::insert`] gives: an object may want to know it before.
+    /// The token of the next [`Table::insert`], for an object that must have it before.
     pub(super) fn next_token(&self) -> Token {
         let fresh = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let index = self.free.last().copied().unwrap_or(fresh);
@@ -207,7 +207,7 @@ impl<T> Table<T> {
         (slot.generation == token.generation()).then_some(slot.value.as_mut())?
     }
 
-    /// Takes out the object that `token` names; the token names nothing from now on.
+    /// Removes the object that `token` names; the token names nothing from now on.
     pub(super) fn remove(&mut self, token: Token) -> Option<T> {
         let slot = self.slots.get_mut(token.index())?;
         if slot.generation != token.generation() {
@@ -247,7 +247,7 @@ impl<T> Table<T> {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         let slots = std::mem::take(&mut self.slots);
         self.free.clear();
-        // Tokens of objects that are taken out name nothing from now on.
+        // Tokens of removed objects name nothing from now on.
         let used = slots.iter().map(|slot| slot.generation + 1);
         self.fresh = used.fold(self.fresh, u32::max) & GENERATION_MAX;
         slots.into_iter().filter_map(|slot| slot.value)

@@ -1,8 +1,8 @@
-//! `--tcp-trace FILE`: the figures of each TCP connection over time, as lines of JSON in the manner of qlog.
+//! `--tcp-trace FILE`: the figures of each TCP connection over time, as lines of JSON similar to qlog.
 //!
-//! Worker 0 looks at the stack's connections ten times a second, and writes a line about each whose figures have changed since. So
-//! what happens between two looks is summed up, and a connection that lives for less time may leave no line. What packets of
-//! theirs did is in a capture (`--pcap`).
+//! Worker 0 looks at the stack's connections ten times a second, and writes a line about each whose figures have
+//! changed since. So events between two looks are summed up, and a shorter connection may leave no line. A capture
+//! (`--pcap`) has the packets.
 //!
 //! ```text
 //!   {"qlog_format":"NDJSON",...}                                                   once
@@ -33,7 +33,7 @@ use super::table::{SourceKind, Token};
 
 /// The time between two looks, at least.
 const EVERY: Duration = Duration::from_millis(100);
-/// Looking takes at most one in so many parts of the time.
+/// Looking takes at most this fraction of the time: one part in so many.
 const SHARE: u32 = 20;
 /// Connections that are followed at most.
 const CONNECTIONS_MAX: usize = 4096;
@@ -93,7 +93,7 @@ struct TraceLine<'a> {
 }
 
 impl TcpTrace {
-    /// Makes the file, as that of a capture; the first look comes with the loop's first round.
+    /// Makes the file, like that of a capture; the first look is in the loop's first round.
     ///
     /// # Errors
     /// The file can't be made or written to.
@@ -103,7 +103,7 @@ impl TcpTrace {
         Ok(trace)
     }
 
-    /// Looks at all connections, and has itself called again.
+    /// Looks at all connections, and sets the timer for the next look.
     pub(super) fn look(&mut self, shared: &mut Shared) {
         if self.over {
             return;

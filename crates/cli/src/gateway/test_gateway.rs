@@ -1,4 +1,4 @@
-//! What unit tests of the gateway's services need: one worker's shared part, and a stack with an interface in memory.
+//! Set-up for unit tests of the gateway's services: one worker's shared part, and a stack with an interface in memory.
 //!
 //! Locks: none.
 
@@ -29,7 +29,7 @@ pub(super) fn start() -> (Shared, IfIndex) {
     (shared_of(stack, &clock), index)
 }
 
-/// The same for a stack that is there, and has this clock.
+/// The same for a given stack with this clock.
 pub(super) fn shared_of(stack: Stack, clock: &Arc<dyn Clock>) -> Shared {
     let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("a descriptor");
     let (context, shares) = (pool.context(0, clock), WorkerShares::new(1));
@@ -37,7 +37,7 @@ pub(super) fn shared_of(stack: Stack, clock: &Arc<dyn Clock>) -> Shared {
     Shared::new(stack, context, &shares, policy, Resolvers::of_host())
 }
 
-/// What the start of such a gateway settles: one worker, no published port, one version of TSO.
+/// The settings of such a gateway: one worker, no published port, one version of TSO.
 pub(super) fn fixed() -> Fixed {
     Fixed {
         published: Vec::new(),

@@ -1,4 +1,4 @@
-//! UDP: each pair of a guest's address and a remote one is a flow, with a way out of its own.
+//! UDP: each pair of a guest's address and a remote one is a flow, with a socket for its datagrams.
 //!
 //! ```text
 //!   guest:port <-> remote:port       a connected socket of the host, one a flow
@@ -6,10 +6,10 @@
 //!   client of the guest's loopback   the socket of an outward port, and a connected socket of the host a client
 //! ```
 //!
-//! Answers come from the address that was asked, whatever stands behind it. A refusal (ICMP port
-//! unreachable, which a connected socket reports) goes to the guest about the datagram that caused
-//! it. Flows end when they were idle for a while, soon after its answer for a question to a name
-//! server; when there are too many of a kind, one of these makes room ([`FlowTable`]).
+//! Answers have the address to which the guest sent as their source, even if that is mapped to another one. A refusal
+//! (ICMP port unreachable, which a connected socket reports) goes to the guest about the datagram that caused it. Flows
+//! end when they were idle for a while; those of queries to a name server end soon after the answer. When there are too
+//! many of a kind, the oldest of that kind ends ([`FlowTable`]).
 //!
 //! Invariants: a flow's timer ends with it.
 //! Locks: none.
@@ -38,16 +38,16 @@ use crate::sys::socket;
 
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
 const TURN_MAX: usize = 64;
-/// Ports that are tried for a client whose own cannot be shown.
+/// Ports that are tried for a client whose own port can't be used.
 const PORTS_TRIED: u16 = 256;
 /// The largest UDP datagram: over IPv6, whose length does not count its own header.
 const DATAGRAM_MAX: usize = 65_527;
 
-/// The flows, and where they come from.
+/// The flows, and the sockets of published ports.
 pub(super) struct GuestFlows {
     socket: UdpSocket,
     wake: Arc<TaskWaker>,
-    /// By the index in their tokens; nothing where one is published no more.
+    /// By the index in their tokens; `None` for a port that is no longer published.
     inlets: Vec<Option<Inlet>>,
     table: FlowTable,
     /// Names that are known here.
@@ -61,7 +61,7 @@ struct Inlet {
     target: InletTarget,
 }
 
-/// Where the datagrams of an inlet go.
+/// The destination of the datagrams of an inlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InletTarget {
     /// To a server of the guest.
@@ -84,7 +84,7 @@ impl GuestFlows {
         }
     }
 
-    /// Publishes a port, or opens an outward one, in the place of one that is closed.
+    /// Publishes a port, or opens an outward one, in the slot of a closed one.
     pub(super) fn publish(
         &mut self,
         shared: &Shared,
@@ -106,7 +106,7 @@ impl GuestFlows {
         Ok(())
     }
 
-    /// Publishes a port no more, if it is one of these, and ends its flows.
+    /// Stops publishing a port, if it is a UDP port, and ends its flows.
     pub(super) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
         for (index, place) in self.inlets.iter_mut().enumerate() {
             if place.take_if(|inlet| inlet.id == id).is_none() {
@@ -134,7 +134,7 @@ impl GuestFlows {
 
     /// Sends the guest's datagrams on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
-        // No client of a published port can be told of an error; the error must be taken nevertheless.
+        // An error can't be passed on to a client of a published port; it must be read nevertheless.
         while self.socket.take_error().is_some() {}
         for _ in 0..TURN_MAX {
             let Ok(datagram) = self.socket.recv() else {
@@ -186,7 +186,7 @@ impl GuestFlows {
     fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => own(shared, peer),
-            // A connection of QUIC: it stays with its server.
+            // A QUIC connection: it must stay with its server.
             Ok(Destination::EncryptedResolver) => {
                 let now = shared.now();
                 let server = shared.encrypted_resolvers.first(now);
@@ -216,7 +216,7 @@ impl GuestFlows {
         Ok(token)
     }
 
-    /// Sets the flow's timer, unless it comes early enough.
+    /// Sets the flow's timer, unless it fires early enough.
     fn arm(&mut self, shared: &mut Shared, token: Token) {
         let Some(flow) = self.table.find(token) else {
             return;
@@ -244,7 +244,7 @@ impl GuestFlows {
         };
         if let Outlet::Resolver(question) = &mut flow.outlet {
             question.ask(shared, now, token);
-            // A question is waited for shorter than the flow lives.
+            // The wait for an answer is shorter than the life of the flow.
             self.arm(shared, token);
         }
         let bytes = datagram.payload.len() as u64;
@@ -337,7 +337,7 @@ impl GuestFlows {
                 }
                 Ok(None) => shared.counters.datagrams_lost += 1,
                 Err(e) if is_refusal(&e) => self.refused(shared, token),
-                // Nothing more, or an error that says nothing about one datagram.
+                // No datagram, or an error that is not about one datagram.
                 Err(_) => return,
             }
         }
@@ -412,7 +412,7 @@ impl GuestFlows {
         client: SocketAddr,
         port: u16,
     ) -> Option<Token> {
-        // A socket of the client's version of IP: an answer goes back by the socket that heard the question.
+        // A socket of the client's version of IP: an answer leaves by the socket that received the query.
         let [remote, _] = loopback::loopbacks(client, port);
         let socket = question::connected(shared, remote);
         let socket = socket.map_err(|e| question::failure(shared, &e)).ok()?;
@@ -502,7 +502,7 @@ impl GuestFlows {
     }
 }
 
-/// A socket of a flow's own to `peer`.
+/// A socket to `peer` for one flow.
 fn own(shared: &mut Shared, peer: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
     let socket = question::connected(shared, peer).map_err(|e| question::failure(shared, &e))?;
     Ok(Outlet::Own(socket))
@@ -526,7 +526,7 @@ fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Receives one datagram into clusters; `None` if there were none, and it is lost.
+/// Receives one datagram into clusters; `None` if there were no clusters, and the datagram is lost.
 fn receive<S>(
     shared: &mut Shared,
     recv: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<(usize, S)>,

@@ -1,4 +1,4 @@
-//! The watch: a thread beside the gateway's, for when that hangs.
+//! The watch: a thread that reports if the gateway hangs.
 //!
 //! It prints which thread holds which lock, which threads wait for it, and the cost of the locks, on standard error:
 //! when it gets SIGRTMIN+1, and by itself, once, when the loop is in one round, or a thread waits for one
@@ -9,8 +9,8 @@
 //!   the watch          looks a few times: still 3?   a round that takes that long hangs
 //! ```
 //!
-//! It counts its looks and reads no clock, so an mbuma that was stopped with Ctrl-Z, looks and all, does not
-//! seem to have hung meanwhile. A loop with nothing to do is asleep, for however long.
+//! It counts its looks and reads no clock, so an mbuma that was stopped with Ctrl-Z, this thread included, does not
+//! seem to have hung. A loop with nothing to do is asleep, for any time.
 //!
 //! Invariants: it takes no lock of the stack's and waits only for the reader of standard error; no handler runs, since
 //! the signal is blocked in all threads and read here.
@@ -92,7 +92,7 @@ fn run(
     };
     let mut detection = bound.map(|bound| (detectors(), kern::Watchdog::new(bound)));
     let tick = bound.map(|bound| bound / LOOKS);
-    // An error of the system's here is nothing that a thread beside the work could mend.
+    // This thread can't handle an error of the system here.
     while let Ok([signal, false]) = fd::poll(&[signals.as_fd(), stop.as_fd()], tick).as_deref() {
         if *signal {
             while matches!(signals.read(), Ok(Some(_))) {}
@@ -113,7 +113,7 @@ fn look(
     bound: Duration,
 ) {
     let looks = detectors.iter_mut().zip(heartbeats);
-    // Each is looked at, though one that hangs is enough.
+    // Checks all of them, because each check updates a state.
     let hangs = looks.map(|(detectors, heartbeat)| detectors.look(heartbeat.get()));
     let hangs = hangs.fold(false, |any, hangs| any | hangs);
     let waits = !locks.check(Instant::now()).is_empty();
@@ -129,12 +129,12 @@ fn look(
 struct StallDetector {
     /// The pulse at the last look.
     seen: u64,
-    /// At how many looks after the first it was the same.
+    /// The number of looks after the first at which it was the same.
     again: u32,
 }
 
 impl StallDetector {
-    /// A look at the pulse; true when it is time to tell, once a round.
+    /// Looks at the pulse. Returns true if a report is due, once for each round.
     fn look(&mut self, now: u64) -> bool {
         let same = now == self.seen;
         let awake = now % 2 == 1;

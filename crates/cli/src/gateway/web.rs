@@ -6,14 +6,14 @@
 //! | `/metrics` | the same for Prometheus |
 //! | `/files/` | with `--serve`: the directory |
 //!
-//! `mbuma serve` has the directory at `/`, and the pages, if they are asked for, at `/.mbuma/`.
+//! `mbuma serve` has the directory at `/`, and the pages, if requested, at `/.mbuma/`.
 //!
 //! All workers take connections from the same listeners, as they take the guest's: the worker by whose queue the SYN came, or one
 //! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
-//! Invariants: a worker has its share of the site's connections at most; for one too many, the connection ends whose
-//! request is due first: else clients that ask slowly would shut the site for all.
-//! Locks: `fixed` (STATS), with nothing called under it.
+//! Invariants: a worker has at most its share of the site's connections; beyond that, a new connection ends the one
+//! whose request is due first: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with nothing
+//! called under it.
 
 mod connection;
 mod due_table;
@@ -47,9 +47,9 @@ use stream::WebStream;
 
 static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
 
-/// Connections that are taken in a turn at most, before those there are have theirs.
+/// Connections that are accepted in a turn at most, before existing ones have their turns.
 const ACCEPT_MAX: usize = 64;
-/// One connection in so many may be in its handshake.
+/// One connection in this many may be in its handshake.
 const HANDSHAKE_SHARE: usize = 4;
 
 /// Facts that seldom change: worker 0 changes them, and each worker's status page shows them.
@@ -73,14 +73,14 @@ impl SharedFixed {
     }
 }
 
-/// How the bytes of files get into memory.
+/// The settings of the cache of files.
 pub(super) struct FileStorage {
     pub(super) readers: FileReaders,
     pub(super) cache: FileCache,
 }
 
 impl FileStorage {
-    /// With `files` open at most, and so many bytes of them.
+    /// Keeps at most `files` open, and at most this many bytes.
     pub(super) fn new(files: usize, bytes: u64) -> FileStorage {
         let readers = FileReaders::default();
         FileStorage {
@@ -114,14 +114,14 @@ pub(super) struct Web {
     log: LogLines,
     /// This round, once there was a request in it.
     round: Option<FileRound>,
-    /// The timer is set that lets files go which no request uses.
+    /// The timer is set that removes files that no request uses.
     sweeps: bool,
     /// The server ends: no connection and no request is taken any more.
     drains: bool,
 }
 
 impl Web {
-    /// Takes connections when [`Web::accept_wake`] is called.
+    /// Accepts connections when [`Web::accept_wake`] is called.
     pub(super) fn new(shared: &Shared, site: &Arc<WebSite>) -> Web {
         let handshakes_max = (site.connections_max / HANDSHAKE_SHARE).max(1);
         let handshakes = |config| Handshakes::new(config, handshakes_max);
@@ -137,7 +137,7 @@ impl Web {
         }
     }
 
-    /// The wake for the moment when there are connections to take.
+    /// The waker for connections to accept.
     pub(super) fn accept_wake(&self) -> Arc<TaskWaker> {
         Arc::clone(&self.wake)
     }
@@ -238,7 +238,7 @@ impl Web {
         self.flush_log(shared);
     }
 
-    /// Lets files go that no request uses, and again later, until there are none.
+    /// Removes files that no request uses, and sets a timer to do so again, until there are none.
     fn sweep(&mut self, shared: &mut Shared) {
         self.sweeps = self.site.storage.cache.sweep_later(shared.now());
         if self.sweeps {
@@ -258,7 +258,7 @@ impl Web {
         }
     }
 
-    /// Takes a connection out, its timer and its lines of the log.
+    /// Removes a connection, its timer and its lines of the log.
     fn remove(&mut self, shared: &mut Shared, token: Token) -> Option<WebConnection> {
         self.collect_log(token);
         let connection = self.connections.remove(token)?;
@@ -266,7 +266,7 @@ impl Web {
         Some(connection)
     }
 
-    /// Ends a connection that failed. What the stack has to say to a client that broke TLS goes out.
+    /// Ends a connection that failed. If the client broke TLS, the alert is sent.
     fn end(&mut self, shared: &mut Shared, token: Token, e: TlsError) {
         match e {
             TlsError::Socket(_) => self.abort(shared, token),
@@ -280,7 +280,7 @@ impl Web {
         }
     }
 
-    /// Ends the connection whose patience ends first; one that sends only if all do.
+    /// Ends the connection that is due first; one that sends a response only if all others do too.
     fn end_first_due(&mut self, shared: &mut Shared) {
         if let Some(token) = self.connections.first_due() {
             self.abort(shared, token);
@@ -320,7 +320,7 @@ impl Web {
         self.site.responder.served()
     }
 
-    /// How many connections there are, those in their handshake too.
+    /// The number of connections, with those in their handshake.
     pub(super) fn len(&self) -> usize {
         let handshakes = self.handshakes.as_ref();
         self.connections.len() + handshakes.map_or(0, Handshakes::len)

@@ -1,4 +1,4 @@
-//! The traffic of each worker so far, for the one that reports the traffic of all.
+//! The traffic of each worker so far, for the worker that reports the traffic of all.
 //!
 //! Locks: a worker's share (STATS).
 
@@ -14,7 +14,7 @@ static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 pub(super) struct WorkerShares(Vec<Mutex<Share>>);
 
 impl WorkerShares {
-    /// The shares of this many workers, which have moved nothing.
+    /// The shares of this many workers, all zero.
     pub(super) fn new(workers: usize) -> Arc<Self> {
         let none = |_| Mutex::new(&SHARE, Share::default());
         Arc::new(Self((0..workers).map(none).collect()))
@@ -30,7 +30,7 @@ impl WorkerShares {
         *self.0[index].lock() = share;
     }
 
-    /// The share of each worker, a moment ago.
+    /// The last published share of each worker.
     pub(super) fn all(&self) -> Vec<Share> {
         self.0.iter().map(|share| *share.lock()).collect()
     }

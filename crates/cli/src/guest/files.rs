@@ -1,4 +1,4 @@
-//! Files about names, as programs inside find them.
+//! Files about names, for programs in the guest.
 //!
 //! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace, and stay there
 //! ([`own_files`](super::own_files)).
@@ -16,11 +16,11 @@ use crate::args::RunArgs;
 use crate::file_watch::WatchedFile;
 use crate::sys::mount;
 
-/// Puts our name server where programs look for one, and the hosts that are asked for.
+/// Installs our name server, and the requested hosts.
 pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     let v6 = args.net.v6().and_then(|v6| v6.dns).map(IpAddr::from);
     let v4 = args.net.v4().map(|v4| v4.dns.into());
-    // One: of several, some C libraries ask all at once, and others wait for each.
+    // One server only: of several, some C libraries ask all at once, and others wait for each.
     let Some(dns) = v4.or(v6) else {
         return Ok(None);
     };
@@ -29,7 +29,7 @@ pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     })
 }
 
-/// Names the hosts that are asked for, and the guest itself if it has a name of its own.
+/// Names the requested hosts, and the guest itself if it has a name of its own.
 pub(super) fn own_hosts(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     let (v4, v6) = (args.net.v4(), args.net.v6());
     let addrs: [Option<IpAddr>; 2] = [v4.map(|v4| v4.guest.into()), v6.map(|v6| v6.guest.into())];
@@ -53,12 +53,12 @@ pub(super) fn own_hosts(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     }
 }
 
-/// Mounts a text made of the host's over the file at `path`, which is left alone where there is none.
+/// Mounts a text that is made from the host's over the file at `path`, if that exists.
 ///
 /// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
 /// file, which is still reachable by descriptor, and takes the tmpfs away again. COMMAND does not run yet.
 ///
-/// Gives the file to be kept there; nothing where the kernel has no mounts that are mounted nowhere (Linux 5.2).
+/// Returns the file to be kept there; `None` if the kernel has no detached mounts (before Linux 5.2).
 fn own(name: &Path, text: impl FnOnce(&str) -> String) -> io::Result<Option<OwnFile>> {
     let path = match fs::canonicalize(name) {
         Ok(path) => path,
@@ -76,7 +76,7 @@ fn own(name: &Path, text: impl FnOnce(&str) -> String) -> io::Result<Option<OwnF
     Ok(kept.ok())
 }
 
-/// Our name server, and the host's words about names; `search` takes the place of the host's domains.
+/// Our name server, and the host's options about names; `search` replaces the host's domains.
 fn resolv_conf(dns: IpAddr, search: &[String], host: &str) -> String {
     let kept = |line: &&str| match line.split_ascii_whitespace().next() {
         Some("search" | "domain") => search.is_empty(),

@@ -1,7 +1,7 @@
 //! The guest's IPv6 addresses: usable as soon as COMMAND begins.
 //!
-//! Left to itself, the kernel would probe each address for duplicates and wait for a router, some three seconds in all.
-//! Here only mbuma and the guest are on the link, and both addresses are known.
+//! By default the kernel probes each address for duplicates and waits for a router, some three seconds in all. Here
+//! only mbuma and the guest are on the link, and both addresses are known.
 //!
 //! Locks: none.
 //! Sources: RFC 4862 section 5.4 (duplicate address detection); ip-sysctl.rst of the kernel.
@@ -18,7 +18,7 @@ const METRIC: u32 = 1024;
 /// The length of the link's own prefix.
 const LINK_PREFIX_LEN: u8 = 64;
 
-/// Has the kernel make no addresses by itself. The interface is not on yet.
+/// Lets the kernel make no addresses by itself. The interface is not up yet.
 ///
 /// Each setting saves time or a needless packet, and none is required: /proc/sys may be read-only.
 pub(super) fn prepare(control: &NetdevSocket, ifname: &str) {
@@ -33,8 +33,8 @@ pub(super) fn prepare(control: &NetdevSocket, ifname: &str) {
     let _ = control.no_link_local_of_its_own(ifname);
 }
 
-/// Switches IPv6 off: a guest that believed in it would wait for answers. Where it does not exist, or /proc/sys is
-/// read-only, the guest merely asks in vain.
+/// Switches IPv6 off, because a guest that used it would wait for answers. Without IPv6, or with a read-only /proc/sys,
+/// nothing is done, and the guest's solicitations stay unanswered.
 pub(super) fn disable(ifname: &str) {
     let _ = set(ifname, "disable_ipv6", "1");
 }

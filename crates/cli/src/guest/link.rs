@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-/// Where the guest's frames come from and go to, without blocking.
+/// The source and destination of the guest's frames, without blocking.
 #[derive(Debug)]
 pub(crate) enum GuestLink {
     /// A TAP: a descriptor a queue, at least one. Keeps the guest's network alive.
@@ -19,7 +19,7 @@ pub(crate) enum GuestLink {
 }
 
 impl GuestLink {
-    /// How many threads can take frames from it at once.
+    /// The number of threads that can take frames from it at once.
     pub(crate) fn queues(&self) -> usize {
         match self {
             GuestLink::Taps(taps) => taps.len(),

@@ -1,9 +1,9 @@
 //! Files of the guest's own, in the place of the host's, for as long as the guest lives.
 //!
-//! The kernel takes a mount away, in every namespace, when another file is renamed over the one below it or a link on the way
-//! to it is turned: programs that configure the host's network do so with resolv.conf. So the monitor keeps a second mount of each
-//! file, mounted nowhere, and watches the host's files. When one of them is another, a helper enters the guest's namespaces and
-//! puts that mount in the first one's place.
+//! The kernel removes a mount, in every namespace, when another file is renamed over the one below it, or a link in its
+//! path changes: programs that configure the host's network do so with resolv.conf. So the monitor keeps a second,
+//! detached mount of each file, and watches the host's files. When one of them was replaced, a helper enters the
+//! guest's namespaces and moves the second mount to the place of the first.
 //!
 //! ```text
 //!   host    rename(new, /etc/resolv.conf)      the guest's mount goes
@@ -12,7 +12,8 @@
 //!           ReplacedAgain + a third one ->     kept for the next time
 //! ```
 //!
-//! A program that reads the file in the millisecond between sees the host's. Mounts of namespaces that the guest made are lost.
+//! A program that reads the file in the millisecond between gets the host's. The mounts in namespaces that the guest
+//! made are lost.
 //!
 //! Invariants: one helper at a time; it covers no file but the one that the host has by this name; a file that was
 //! written to in the guest stays as it is.
@@ -35,14 +36,14 @@ use crate::sys::fd;
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid, Pidfd};
 
-/// A file that is replaced, with a second mount of ours.
+/// A replaced file, with our second mount.
 pub(crate) struct OwnFile {
-    /// The host's file, in whose place it is.
+    /// The host's file that it covers.
     pub(super) host: WatchedFile,
     pub(super) mount: OwnedFd,
 }
 
-/// Makes a mount of what is at `path`, which is mounted nowhere.
+/// Makes a detached mount of the file at `path`.
 pub(super) fn second_mount(path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     Ok(open_tree(CWD, path, flags)?)
@@ -73,7 +74,7 @@ struct Helper {
 }
 
 impl OwnFiles {
-    /// Hears which files the process `pid` replaced in its namespaces; nothing if there is nothing to be kept.
+    /// Receives the files that the process `pid` replaced in its namespaces; `None` if none has to be kept.
     pub(crate) fn receive(channel: &Channel, pid: Pid) -> Result<Option<OwnFiles>, Error> {
         let heard = channel.recv_all();
         let files = match heard.map_err(Failure::at(SetupStep::Child))? {
@@ -83,7 +84,7 @@ impl OwnFiles {
             }
             other => return Err(crate::launch::not_ready(other.map(|(message, _)| message))),
         };
-        // Where they can't be watched, they are as the guest found them.
+        // If they can't be watched, they stay as they are.
         Ok(OwnFiles::begin(files, pid).ok().flatten())
     }
 
@@ -104,7 +105,7 @@ impl OwnFiles {
         }))
     }
 
-    /// Has those that the host replaced replaced again.
+    /// Lets a helper replace those again that the host replaced.
     pub(crate) fn check(&mut self) {
         self.changed |= self.watch.take_events();
         if let Some(helper) = &self.helper {
@@ -121,7 +122,7 @@ impl OwnFiles {
         }
     }
 
-    /// Looks at the host's files; whether one of them is another.
+    /// Checks the host's files. Returns whether one of them was replaced.
     fn note_changes(&mut self) -> bool {
         let mut any = false;
         for file in &mut self.files {
@@ -167,7 +168,7 @@ impl OwnFiles {
             .collect();
         namespace::enter(&self.user, NamespaceKind::User)?;
         namespace::enter(&self.mounts, NamespaceKind::Mount)?;
-        // With other credentials that is over.
+        // A change of credentials resets that.
         process::die_with_parent()?;
         for (at, (file, host)) in self.files.iter().zip(&hosts).enumerate() {
             match file.replace(host.as_ref()) {
@@ -183,7 +184,7 @@ impl OwnFiles {
 }
 
 impl OwnFile {
-    /// Mounts the second mount if the guest sees the host's file; gives the next one.
+    /// Mounts the second mount if the guest sees the host's file. Returns the next one.
     fn replace(&self, host: Option<&FileIdentity>) -> io::Result<Option<OwnedFd>> {
         let Some((host, seen)) = host.zip(FileIdentity::of(&self.host.name)) else {
             return Ok(None);
@@ -194,7 +195,7 @@ impl OwnFile {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         match move_mount(&self.mount, "", CWD, &seen.path, flags) {
             Ok(()) => second_mount(&seen.path).map(Some),
-            // The file is just being replaced by another one, of which the kernel tells in a moment.
+            // The file is being replaced by another one at this moment; the kernel will report that.
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -202,7 +203,7 @@ impl OwnFile {
 }
 
 impl AsFd for OwnFiles {
-    /// Readable when something happened to one of the host's files, or beside it.
+    /// Readable when one of the host's files, or its directory, has changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
@@ -210,7 +211,7 @@ impl AsFd for OwnFiles {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // One that has ended needs no killing; the guest may have stopped it.
+        // It fails if the helper has ended. It kills, because the guest may have stopped the helper.
         let _ = self.pidfd.signal(libc::SIGKILL);
     }
 }

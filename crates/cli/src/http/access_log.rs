@@ -4,9 +4,8 @@
 //! 10.0.2.100 - - [25/Nov/2026:21:40:00 +0000] "GET /a HTTP/1.1" 200 1234 "-" "curl/8.0"
 //! ```
 //!
-//! Invariants: an entry is one line, whatever the client sent; at most [`TEXT_MAX`] bytes of each text of its.
-//! Locks: none.
-//! Sources: the manual of httpd's mod_log_config, "Combined Log Format".
+//! Invariants: an entry is one line for any bytes of the client, with at most [`TEXT_MAX`] bytes of each text. Locks:
+//! none. Sources: the manual of httpd's mod_log_config, "Combined Log Format".
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -38,7 +37,7 @@ impl LoggedRequest {
         }
     }
 
-    /// Of bytes that were no request.
+    /// The entry for bytes that were no request.
     pub(crate) fn of_none() -> LoggedRequest {
         LoggedRequest {
             line: quoted(None),

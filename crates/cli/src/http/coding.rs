@@ -1,4 +1,4 @@
-//! Codings in which a client takes a file, if a file in that coding lies beside it.
+//! The codings that a client accepts, for files that have a compressed file beside them.
 //!
 //! Invariants: a coding that the client weighs 0, or does not name, is not chosen.
 //! Locks: none.
@@ -61,7 +61,7 @@ pub(crate) fn accepted(field: Option<&[u8]>) -> Vec<Coding> {
     taken.map(|(_, coding)| coding).collect()
 }
 
-/// How much the client wants it: its own weight, or else that of `*`.
+/// The client's weight for it: its own, or else that of `*`.
 fn weight(field: &str, coding: Coding) -> u16 {
     let (mut own, mut any) = (None, None);
     for element in field.split(',') {
@@ -76,7 +76,7 @@ fn weight(field: &str, coding: Coding) -> u16 {
     own.or(any).unwrap_or(0)
 }
 
-/// `q=0.5` in thousandths. One that can't be read refuses.
+/// `q=0.5` in thousandths. A weight that does not parse is a refusal.
 fn quality(parameters: &str) -> u16 {
     let named = parameters.split(';').filter_map(|p| p.split_once('='));
     let mut values = named.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));

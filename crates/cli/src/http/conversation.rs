@@ -5,8 +5,8 @@
 //!     `-- request() ---'  `-- after done() --'
 //! ```
 //!
-//! Each byte is looked at once while a head is incomplete, however few come at a time: a client that sends its head byte by
-//! byte costs no more than one that sends it whole.
+//! Each byte is read once while a head is incomplete, so a client that sends its head byte by byte costs no more than
+//! one that sends it whole.
 //!
 //! Invariants: at most [`HEAD_MAX`] bytes are kept; after a request that ends the connection no other is read.
 //! Locks: none.
@@ -19,7 +19,7 @@ use super::status::HttpStatus;
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     received: Vec<u8>,
-    /// So many of them are known to have no end of a head.
+    /// This many of them were searched, and have no end of a head.
     searched: usize,
     /// No other request is read.
     over: bool,
@@ -43,12 +43,12 @@ pub(crate) enum Front<'a> {
 }
 
 impl Conversation {
-    /// How many bytes may be added.
+    /// The number of bytes that may be added.
     pub(crate) fn room(&self) -> usize {
         HEAD_MAX.saturating_sub(self.received.len())
     }
 
-    /// Whether nothing of a request has come.
+    /// Whether no part of a request has arrived.
     pub(crate) fn is_idle(&self) -> bool {
         self.received.is_empty()
     }

@@ -1,9 +1,8 @@
 //! A directory as a page: its beginning, a line a name, its end. Each is made by itself, so that a page of a million names
 //! is never in memory as a whole.
 //!
-//! Invariants: no name, whatever its bytes, is anything but text and a relative link on the page.
-//! Locks: none.
-//! Sources: the HTML standard, 13.1.2.4 (attribute values) and 13.1.4 (character references).
+//! Invariants: on the page, any name is only text and a relative link. Locks: none. Sources: the HTML standard,
+//! 13.1.2.4 (attribute values) and 13.1.4 (character references).
 
 use super::target::{FilePath, escaped};
 
@@ -40,7 +39,8 @@ pub(crate) fn push_name(page: &mut String, name: &[u8], is_directory: bool) {
 /// The page from its last name on.
 pub(crate) const END: &str = "</ul>\n</body></html>\n";
 
-/// A piece of a body whose length was not told before (RFC 9112 7.1). Nothing in it would end the body: it is not made.
+/// A piece of a body whose length was not told before (RFC 9112 7.1). An empty piece is not made, because it would end
+/// the body.
 pub(crate) fn push_chunk(out: &mut Vec<u8>, piece: &[u8]) {
     if !piece.is_empty() {
         out.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());

@@ -21,8 +21,7 @@
 //! | [`listing`] | how does a directory look? |
 //! | [`access_log`] | which line does the log get? |
 //!
-//! Invariants: no bytes of a client panic; at most so many of them are kept: [`request::HEAD_MAX`].
-//! Locks: none.
+//! Invariants: no bytes of a client cause a panic; at most [`request::HEAD_MAX`] of them are kept. Locks: none.
 //! Sources: RFC 9110, RFC 9111 5.2, RFC 9112.
 
 pub(crate) mod access_log;

@@ -1,4 +1,4 @@
-//! The response to a request, as a plan: the bytes of its head, and which bytes of the file follow.
+//! The response to a request, as a plan: the bytes of its head, and the ranges of the file that follow.
 //!
 //! Invariants: the length that the head promises is that of the parts; a plan reads no file.
 //! Locks: none.
@@ -43,7 +43,7 @@ pub(crate) struct ResponsePlan {
     pub(crate) last: bool,
 }
 
-/// Facts about a request that each answer needs.
+/// The facts about a request that each answer needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// No body.
@@ -66,7 +66,7 @@ impl Terms {
         }
     }
 
-    /// Of bytes that were no request.
+    /// The facts for bytes that were no request.
     pub(crate) fn of_none(now: SystemTime) -> Terms {
         Terms {
             head_only: false,
@@ -174,15 +174,16 @@ pub(crate) fn error(status: HttpStatus, terms: &Terms) -> ResponsePlan {
     head.with_text(terms, status)
 }
 
-/// The name of a directory without its slash: relative links in it would go astray. `url` begins with a slash.
+/// The redirect for a directory's name without its slash, because relative links would be wrong. `url` begins with a
+/// slash.
 pub(crate) fn moved(url: &str, terms: &Terms) -> ResponsePlan {
     let status = HttpStatus::MovedPermanently;
     let head = HeadWriter::begin(status, terms).field("Location", url);
     head.with_text(terms, status)
 }
 
-/// The names in a directory. How long that is, is not known: chunks tell a client of HTTP/1.1 the end, and the end of the
-/// connection one of HTTP/1.0.
+/// The names in a directory. The length is not known: in HTTP/1.1 chunks mark the end, and in HTTP/1.0 the end of the
+/// connection.
 pub(crate) fn listing(terms: &Terms) -> ResponsePlan {
     let chunked = terms.minor >= 1;
     let terms = Terms {
@@ -229,7 +230,7 @@ impl HeadWriter {
         HeadWriter { status, text }
     }
 
-    /// `value` has no end of line: it is ours, or was made of escaped bytes.
+    /// `value` has no end of line: it is a constant, or consists of escaped bytes.
     fn field(mut self, name: &str, value: &str) -> HeadWriter {
         debug_assert!(!value.contains(['\r', '\n']));
         for text in [name, ": ", value, "\r\n"] {
@@ -273,7 +274,7 @@ impl HeadWriter {
         let mut head = head.text.into_bytes();
         head.extend_from_slice(b"\r\n");
         let head_len = head.len();
-        // One piece, where the body is one: a small answer is one segment.
+        // One piece, if the body is one: a small answer is one segment.
         match body.first_mut() {
             Some(BodyPart::Bytes(first)) => {
                 head.append(first);

@@ -2,7 +2,7 @@
 //!
 //! | the field says | then |
 //! |---|---|
-//! | nothing that this reads, another unit, more than [`RANGES_MAX`] ranges, ranges that are more than the file | the whole file |
+//! | not a valid range, another unit, more than [`RANGES_MAX`] ranges, ranges that are more than the file | the whole file |
 //! | ranges, and none of them begins within the file | 416 |
 //! | else | those that begin within the file, cut at its end |
 //!
@@ -20,7 +20,7 @@ pub(crate) const RANGES_MAX: usize = 16;
 pub(crate) struct ByteRange {
     /// The first one's offset.
     pub(crate) start: u64,
-    /// How many, at least one unless the file is empty.
+    /// The number of bytes, at least one unless the file is empty.
     pub(crate) len: u64,
 }
 
@@ -108,7 +108,7 @@ impl Spec {
     }
 }
 
-/// The ranges of a field; `None` if it is not one that this reads.
+/// The ranges of a field; `None` if it does not parse.
 fn specs(field: &[u8]) -> Option<Vec<Spec>> {
     let (unit, set) = std::str::from_utf8(field).ok()?.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {

@@ -1,4 +1,4 @@
-//! A file as answers show it: its length and its marks, with the fields that tell them.
+//! The representation of a file in answers: its length, type and validators, with their fields.
 //!
 //! The fields are made once for each state of a file, and not for each request.
 //!
@@ -13,7 +13,7 @@ use super::coding::Coding;
 use super::target::FilePath;
 use super::validators::{Validators, opaque_tag};
 
-/// The type of a file whose name tells none.
+/// The type of a file whose name has no known extension.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// Facts about a file before a byte of it is read.
@@ -21,12 +21,12 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 pub(crate) struct Representation {
     /// Bytes of the file that is sent.
     pub(crate) len: u64,
-    /// The type, as a field has it.
+    /// The type, as the value of a field.
     pub(crate) kind: String,
     modified: SystemTime,
     /// Its entity tag, in quotes.
     opaque: String,
-    /// The fields behind its tag that tell its state.
+    /// The fields of its state after the tag.
     state: String,
     /// The fields of an answer with all of it, behind those.
     pub(crate) whole: String,
@@ -60,12 +60,12 @@ impl Representation {
         }
     }
 
-    /// Its marks at the time `now`.
+    /// Its validators at the time `now`.
     pub(crate) fn validators(&self, now: SystemTime) -> Validators<'_> {
         Validators::of(&self.opaque, self.modified, now)
     }
 
-    /// Writes the fields that tell its state.
+    /// Writes the fields of its state.
     pub(crate) fn push_state(&self, validators: &Validators<'_>, out: &mut String) {
         for text in ["ETag: ", &*validators.etag(), "\r\n", &*self.state] {
             out.push_str(text);
@@ -73,7 +73,7 @@ impl Representation {
     }
 }
 
-/// The type that a file's name tells.
+/// The type by a file's name.
 fn type_of(path: &FilePath) -> String {
     let name = path.display();
     let guess = mime_guess::from_path(Path::new(&*name)).first_raw();

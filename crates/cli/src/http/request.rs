@@ -1,10 +1,9 @@
-//! A request, as its head says it.
+//! A request: the parsed head.
 //!
 //! It borrows the received bytes: reading a request allocates nothing.
 //!
-//! Invariants: no bytes of a client panic; each fault has a status.
-//! Locks: none.
-//! Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
+//! Invariants: no bytes of a client cause a panic; each fault has a status. Locks: none. Sources: RFC 9110 (methods),
+//! RFC 9112 sections 2 to 4, 6.1 and 9.3.
 
 use std::mem::MaybeUninit;
 
@@ -95,7 +94,7 @@ fn path_of(target: &str) -> Option<&str> {
 }
 
 impl<'a> HttpRequest<'a> {
-    /// Remembers a field. Of one that may come once and comes again, the first counts.
+    /// Stores a field. If a field that may come once comes again, the first counts.
     fn note(&mut self, name: &str, value: &'a [u8]) {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         let once = match name.len() {

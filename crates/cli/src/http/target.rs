@@ -2,14 +2,12 @@
 //!
 //! | in the path | is |
 //! |---|---|
-//! | `..` as a segment, an escaped `/`, a NUL, a broken escape | 400: no client of good will sends it |
+//! | `..` as a segment, an escaped `/`, a NUL, a broken escape | 400: no proper client sends it |
 //! | a segment that begins with a dot | 404: names that are hidden on purpose; but `.well-known` (RFC 8615) |
 //! | `//`, `.` | left out |
 //!
-//! Invariants: a [`FilePath`] is relative and has no `..`: it can't lead out of a directory but by a symbolic link,
-//! which the kernel refuses when the file is opened.
-//! Locks: none.
-//! Sources: RFC 3986 sections 2.1, 3.3 and 5.2.4.
+//! Invariants: a [`FilePath`] is relative and has no `..`: only a symbolic link can lead it out of a directory, which
+//! the kernel refuses when the file is opened. Locks: none. Sources: RFC 3986 sections 2.1, 3.3 and 5.2.4.
 
 use std::borrow::Cow;
 
@@ -17,7 +15,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 
 use super::status::HttpStatus;
 
-/// Names a path may go through although they begin with a dot.
+/// Names that a path may contain although they begin with a dot.
 const VISIBLE: &[u8] = b".well-known";
 /// Bytes that are escaped in a segment: all but RFC 3986's unreserved characters.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC

@@ -14,10 +14,10 @@ use super::coding::Coding;
 use super::date;
 use super::request::HttpRequest;
 
-/// The age from which on another change of a file has another time.
+/// From this age on, another change of a file gets another time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Marks that tell one state of a file from another.
+/// The validators of a state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validators<'a> {
     /// In quotes, without the mark of a weak one.
@@ -34,7 +34,7 @@ pub(crate) enum Condition {
     Proceed,
     /// The client has it: 304.
     NotModified,
-    /// It is not the one that the client means: 412.
+    /// It is another one than the client's: 412.
     Failed,
 }
 
@@ -126,7 +126,7 @@ enum Comparison {
     Strong,
 }
 
-/// The tags of a list. Commas inside of quotes part nothing.
+/// The tags of a list. Commas inside of quotes do not separate.
 fn tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;
     let elements = list.split(move |b| {

@@ -1,4 +1,4 @@
-//! Takes connections from a listener. Which one it is, the peer's port tells.
+//! Accepts connections from a listener. The peer's port identifies the connection.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ pub struct Endpoint {
     /// Our own was sent.
     shut: bool,
     send_error: Option<SocketError>,
-    /// Buffers were short: try again without being called.
+    /// Buffers were short: it must try again without a wakeup.
     starved: bool,
     /// The next time that a slow reader reads.
     read_at: Time,
@@ -98,7 +98,7 @@ impl Endpoint {
 
     fn hand_over(&self, bytes: &[u8]) -> Result<usize, SocketError> {
         if bytes.is_empty() {
-            // There is no room: the socket says whether there ever will be.
+            // There is no room: the socket's state shows whether there can be room later.
             return self
                 .stream
                 .send(&[0])
@@ -230,7 +230,7 @@ impl App for Endpoint {
         if !self.begun {
             self.begin(context);
         }
-        // Both directions take turns, so that neither starves while the other has room.
+        // The two directions alternate, so that neither starves while the other has room.
         loop {
             let wrote = self.write();
             let read = self.read(context.now);
@@ -255,7 +255,7 @@ impl App for Endpoint {
 pub struct Connector {
     /// Where.
     pub stack: Stack,
-    /// From which address and port.
+    /// The local address and port.
     pub local: SocketAddr,
     /// The destination.
     pub peer: SocketAddr,

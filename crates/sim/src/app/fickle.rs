@@ -1,4 +1,4 @@
-//! Changes its mind about how packets are dispatched, again and again.
+//! Changes the dispatch policies of a stack at random times.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Fickle {
     pub stack: Stack,
     /// Its random stream.
     pub random: Random,
-    /// When it has had enough.
+    /// The time at which it ends.
     pub until: Time,
 }
 

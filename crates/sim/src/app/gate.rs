@@ -1,5 +1,5 @@
-//! Decides about connections that an interceptor holds, after a while, as a gateway does that asks
-//! the other side first.
+//! Decides about connections that an interceptor holds, after a delay, like a gateway that first connects to the other
+//! side.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Gate {
             return incoming.refuse(Refusal::Reset);
         };
         if report.borrow().ending.is_some() {
-            // This side aborted before the peer learned that there was a connection, and the peer asks again.
+            // This side aborted before the peer learned of the connection, and the peer has sent its SYN again.
             return incoming.refuse(Refusal::Reset);
         }
         match decision {

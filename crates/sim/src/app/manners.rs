@@ -12,15 +12,15 @@ use crate::pattern::Pattern;
 /// How one side behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
-    /// The pattern that it sends, and the length.
+    /// The pattern to send, and its length.
     pub sends: (Pattern, u64),
-    /// The pattern that it expects, and the length.
+    /// The pattern to expect, and its length.
     pub expects: (Pattern, u64),
     /// The most bytes of one write.
     pub write_max: usize,
-    /// It hands chains over instead of slices.
+    /// Sends chains instead of slices.
     pub chains: bool,
-    /// It does not want small segments to wait.
+    /// Small segments do not wait (no Nagle).
     pub nodelay: bool,
     /// How it reads.
     pub reading: Reading,
@@ -37,14 +37,14 @@ pub struct Manners {
 pub enum Reading {
     /// At once.
     Eager,
-    /// So many bytes each time that this passed.
+    /// This many bytes, each time that this interval has passed.
     Slow {
         /// Bytes.
         bytes: usize,
         /// Time.
         every: Duration,
     },
-    /// Not at all from this place on, until this time.
+    /// Nothing from this offset on, until this time.
     Stops {
         /// The place.
         at: u64,
@@ -56,7 +56,7 @@ pub enum Reading {
 /// How one side goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// It says that it has sent everything, and waits for the peer to say so too.
+    /// Sends a FIN after its last byte, and waits for the peer's FIN.
     HalfClose,
     /// It closes once it has sent and received everything, without waiting for the peer's end.
     Close,
@@ -64,7 +64,7 @@ pub enum Leave {
     Abort(u64),
 }
 
-/// How it ended for one side.
+/// How the connection ended for one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Everything sent, everything received.
@@ -78,7 +78,7 @@ pub enum Ending {
 /// The report of one side.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// It was begun: connecting, or accepted.
+    /// The side exists: it is connecting, or was accepted.
     pub started: bool,
     /// Bytes handed to the socket.
     pub sent: u64,

@@ -1,7 +1,7 @@
-//! Traffic: programs that send and check bytes that are a function of a seed and their place.
+//! Traffic: programs that send and check bytes that are a function of a seed and an offset.
 //!
 //! The net runs an [`App`] when one of its sockets' wakers was called or at the time that the app requested.
-//! [`Endpoint`] is one side of a connection, [`Acceptor`] takes connections from a listener, [`Gate`] decides about
+//! [`Endpoint`] is one side of a connection, [`Acceptor`] accepts connections from a listener, [`Gate`] decides about
 //! those of an interceptor. [`Sequence`] and [`Sink`] are the ends of a flow of datagrams; [`Fickle`] changes how a
 //! stack dispatches packets.
 
@@ -25,7 +25,7 @@ pub use sequence::{Flow, Sequence, SharedFlow, Sink};
 
 /// A program on the net.
 pub trait App {
-    /// Does the work that is possible now. Returns when to be called at the latest, if no socket calls before.
+    /// Does the work that is possible now. Returns the time of the next call, if no socket wakes the program earlier.
     fn run(&mut self, context: &mut Context) -> Option<Time>;
 }
 
@@ -45,7 +45,7 @@ impl Context {
         self.started.push(app);
     }
 
-    /// This program is over: it is dropped with its sockets.
+    /// This program has ended: it is dropped with its sockets.
     pub fn finish(&mut self) {
         self.done = true;
     }

@@ -1,6 +1,6 @@
 //! Numbered datagrams of one flow, which must arrive in order where no wire changes it.
 //!
-//! Some may be lost on the way; none may overtake another, come twice, or have a wrong byte.
+//! Datagrams may be lost; none may overtake another, arrive twice, or have a wrong byte.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -40,9 +40,9 @@ pub struct Sequence {
     pub socket: UdpSocket,
     /// The destination.
     pub peer: SocketAddr,
-    /// How many, and how long each is.
+    /// The number of datagrams, and the length of each.
     pub datagrams: (u64, usize),
-    /// How many at once, and how long between.
+    /// The datagrams of a burst, and the time between two bursts.
     pub burst: (u64, Duration),
     /// When it begins.
     pub at: Time,
@@ -86,11 +86,11 @@ impl App for Sequence {
 pub struct Sink {
     /// Its socket.
     pub socket: UdpSocket,
-    /// No wire on the way changes the order or doubles anything.
+    /// No wire on the way reorders or duplicates.
     pub strict: bool,
     /// Changes how its stack dispatches while datagrams are under way.
     pub fickle: Option<Fickle>,
-    /// The number that came last.
+    /// The number of the last datagram.
     pub last: u64,
     /// Figures.
     pub flow: SharedFlow,

@@ -63,7 +63,7 @@ impl Net {
     /// The first interface of a stack.
     ///
     /// # Panics
-    /// It is not plugged in anywhere.
+    /// The stack has no interface.
     pub fn interface(&self, node: NodeId) -> IfIndex {
         let slots = self.slots.iter().map(|s| (s.node, s.ifindex));
         let ends = self.cables.iter().flatten().filter_map(|end| end.place);
@@ -182,7 +182,7 @@ impl Net {
         self.send_from_peer(peer, frame);
     }
 
-    /// The station says a segment.
+    /// The station sends a segment.
     pub fn say(&mut self, peer: PeerId, segment: &Segment) {
         let frame = self.peers[peer.0].0.segment(segment);
         self.send_from_peer(peer, frame);
@@ -213,7 +213,7 @@ impl Net {
         self.transmit(wire, end, &Frame::new(bytes));
     }
 
-    /// Which CPU of a stack serves an interface, and whether by a task. Without CPUs no number is drawn.
+    /// Draws the CPU of a stack that serves an interface, and whether by a task. Without CPUs no number is drawn.
     pub(super) fn draw_server(&mut self, node: usize) -> (usize, bool) {
         match (&mut self.turns, &self.nodes[node].crew) {
             (Some(turns), Some(crew)) => turns.server(crew.members.len()),

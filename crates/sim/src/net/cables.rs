@@ -11,7 +11,7 @@ use mbuma::{IfConfig, IfIndex};
 use super::Net;
 use crate::event::{CableId, NodeId};
 
-/// An end, and the interface that it is now.
+/// An end, and its present interface.
 #[derive(Debug)]
 pub(super) struct CableEnd {
     end: EpairEnd,
@@ -19,7 +19,7 @@ pub(super) struct CableEnd {
 }
 
 impl Net {
-    /// An epair whose ends are nowhere yet.
+    /// An epair whose ends are not plugged in.
     pub fn epair(&mut self, config: EpairConfig) -> CableId {
         let (a, b) = EpairEnd::pair(config);
         self.cables
@@ -27,7 +27,7 @@ impl Net {
         CableId(self.cables.len() - 1)
     }
 
-    /// Plugs an end (0 or 1) into a stack. It is taken out of where it was.
+    /// Plugs an end (0 or 1) into a stack, and out of the stack where it was.
     pub fn plug_epair(
         &mut self,
         cable: CableId,

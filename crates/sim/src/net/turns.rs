@@ -2,8 +2,7 @@
 //!
 //! The possible turns are the programs that were woken and the CPUs with work. One of them is drawn, and does a small
 //! piece of its work, of a size that is drawn too, so that batches are cut anywhere and other turns come in between.
-//! Now and then a CPU is taken off the machine for a while, as a preempted thread is: the others go on without it, and
-//! queues fill behind it.
+//! Sometimes a CPU is held for a while, like a preempted thread: the others continue, and its queues fill.
 //!
 //! Invariant: turns draw from a stream of their own, not from the stream of a net without CPUs.
 
@@ -25,7 +24,7 @@ const HOLD: f64 = 0.02;
 /// A CPU or a program that can run.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
-    /// The index of a program among those that were woken.
+    /// The index of a program in the list of woken ones.
     App(usize),
     Cpu {
         node: usize,
@@ -148,7 +147,7 @@ impl Net {
         }
     }
 
-    /// From here on it is that CPU's turn, and it looks round before it sleeps again.
+    /// From here on it is that CPU's turn, and it checks for work before it sleeps again.
     fn enter(&mut self, node: usize, cpu: usize) {
         if let Some(crew) = &mut self.nodes[node].crew {
             crew.cpus.switch_to(cpu);
@@ -156,7 +155,7 @@ impl Net {
         }
     }
 
-    /// The same on any CPU of a stack that is not held; for an app that may use any stack, of each stack.
+    /// As `enter`, on any CPU of a stack that is not held; for an app that may use any stack, of each stack.
     fn enter_somewhere(&mut self, node: Option<usize>) {
         let now = self.now();
         let nodes = node.map_or(0..self.nodes.len(), |n| n..n + 1);
@@ -201,7 +200,7 @@ impl Net {
         }
     }
 
-    /// A port interrupts a CPU: mostly the same.
+    /// A port interrupts a CPU: nearly always the same one.
     pub(super) fn interrupt_cpu(&mut self, port: usize) {
         let Some(turns) = &mut self.turns else { return };
         let slot = &mut self.slots[port];

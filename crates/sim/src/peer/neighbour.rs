@@ -1,4 +1,4 @@
-//! A station's part of ARP and of neighbour discovery: it answers for its address, and says where it is.
+//! A station's part of ARP and of neighbour discovery: it answers for its address, and announces it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -73,7 +73,7 @@ impl Peer {
                 ArpPacket::request(self.mac, ip, to).emit(&mut bytes);
                 self.frame_to(MacAddr::BROADCAST, EtherType::ARP, &bytes)
             }
-            // A test's mistake: nothing that any stack takes for more than noise.
+            // A mistake of the test: a frame that each stack drops.
             _ => vec![0; EtherHeader::LEN],
         }
     }

@@ -30,7 +30,8 @@ impl IpFacts {
         }
     }
 
-    /// The packet with this payload. A test's mistake, addresses of two versions, becomes a packet from nowhere.
+    /// The packet with this payload. If a test mixes addresses of two versions by mistake, the source is the
+    /// unspecified address.
     pub(super) fn emit(&self, payload: &[u8]) -> Vec<u8> {
         let payload_len = u16::try_from(payload.len()).unwrap_or(u16::MAX);
         let mut packet = match (self.src, self.dst) {
@@ -76,7 +77,7 @@ fn v4(addr: IpAddr) -> Ipv4Addr {
     }
 }
 
-/// The header of a packet, and what it carries; `None` for fragments, and for IPv6 with extension headers.
+/// The header of a packet, and its payload; `None` for fragments, and for IPv6 with extension headers.
 pub(super) fn parse(packet: &[u8]) -> Option<(IpFacts, &[u8])> {
     if let Ok(ip) = Ipv6Header::parse(packet) {
         let payload = packet.get(Ipv6Header::LEN..)?.get(..ip.payload_len())?;
@@ -100,7 +101,7 @@ pub(super) fn parse(packet: &[u8]) -> Option<(IpFacts, &[u8])> {
     Some((facts, packet.get(ip.header_len()..ip.total_len())?))
 }
 
-/// The type and code with which ICMPv6 tells what ICMP tells by `kind` (RFC 7915 section 4.2).
+/// The type and code of ICMPv6 that correspond to ICMP's `kind` (RFC 7915 section 4.2).
 pub fn icmp6_kind(kind: (u8, u8)) -> (u8, u8) {
     match kind {
         (3, 2) => (4, 1),
@@ -114,7 +115,7 @@ pub fn icmp6_kind(kind: (u8, u8)) -> (u8, u8) {
     }
 }
 
-/// An ICMP error, or the ICMPv6 error that tells the same. An MTU is in the same place of `rest` in both.
+/// An ICMP error, or the corresponding ICMPv6 error. An MTU is in the same place of `rest` in both.
 pub(super) fn icmp(
     src: IpAddr,
     dst: IpAddr,

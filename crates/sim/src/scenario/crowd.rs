@@ -21,11 +21,11 @@ use crate::net::Net;
 pub struct Crowd {
     /// Each node's CPUs.
     pub cpus: Vec<usize>,
-    /// How each node's packets are dispatched at first.
+    /// The first dispatch policy of each node.
     pub dispatch: Vec<Dispatch>,
-    /// Whether each node changes that all the time.
+    /// Whether each node changes its policy all the time.
     pub fickle: Vec<bool>,
-    /// When an end of the epair is pulled out, which, and for how long.
+    /// The times at which an end of the epair is pulled out, the end, and for how long.
     pub moves: Vec<(Duration, usize, Duration)>,
     /// Flows of numbered datagrams.
     pub flows: Vec<FlowPlan>,
@@ -37,15 +37,15 @@ pub struct Crowd {
 pub struct FlowPlan {
     /// The node that sends; node 0 receives.
     pub client: usize,
-    /// How many, and how long each is.
+    /// The number of datagrams, and the length of each.
     pub datagrams: (u64, usize),
-    /// How many at once, and how long between.
+    /// The datagrams of a burst, and the time between two bursts.
     pub burst: (u64, Duration),
     /// When, from the start.
     pub at: Duration,
 }
 
-/// Where the first flow goes to.
+/// The destination of the first flow.
 const FLOW_PORT: u16 = 9000;
 
 /// All packets of an epair's queue fit.
@@ -157,7 +157,7 @@ impl Scenario {
         moves.sort();
         let begin = net.now();
         for (at, side, away) in moves {
-            // An epair is the only one there is then.
+            // An epair is the only link then.
             let cable = CableId(0);
             net.run_until((begin + *at).max(net.now()));
             net.unplug_epair(cable, *side);
@@ -167,7 +167,7 @@ impl Scenario {
         net.run_until(healing.max(net.now()));
     }
 
-    /// Starts the traffic beside the connections. Says how many programs never end, and the flows.
+    /// Starts the traffic beside the connections. Returns the number of programs that never end, and the flows.
     pub(super) fn start_crowd(
         &mut self,
         net: &mut Net,

@@ -1,7 +1,7 @@
 //! Draws a scenario: every choice from the seed's stream, in a fixed order.
 //!
-//! Each fault is left out of a good part of the scenarios, so that most combinations of two or three
-//! occur alone, where their effect is not drowned by the others.
+//! Each fault is left out of a good part of the scenarios, so that most combinations of two or three faults occur
+//! alone, and other faults do not hide their effect.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         // A side that gives up can't always tell its peer: the peer must probe.
         connections.iter_mut().for_each(Connection::keep_alive);
     }
-    // A connection that holds buffers that others need may retry for ten minutes before it releases them.
+    // A connection may retry for ten minutes before it releases buffers that others need.
     let starved = if pools.iter().any(is_scarce) { 1200 } else { 0 };
     let slowest = links.iter().map(|l| l.rate_bps).filter(|&r| r > 0).min();
     let bytes: u64 = connections.iter().map(Connection::bytes).sum();
@@ -235,7 +235,7 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     }
 }
 
-/// How many bytes a scenario moves at most: enough to go wrong in, and still fast to run.
+/// The most bytes that a scenario moves: enough to show faults, and still fast to run.
 fn budget(ports: &[PortConfig], slow_bps: u64) -> u64 {
     let tiny = ports.iter().any(|p| matches!(p.shape, Shape::Pieces(1)));
     match (tiny, slow_bps) {
@@ -277,7 +277,7 @@ fn connection(r: &mut Random, i: u64, client: usize, budget: u64, heal_at: Durat
     let back = (Pattern::new(r.next_u64() ^ i), amount(r));
     let client_manners = manners(r, there, back, heal_at);
     let mut server_manners = manners(r, back, there, heal_at);
-    // If both waited for the other's end, there would never be one.
+    // If both sides waited for the other's end, neither would end.
     server_manners.answers = r.chance(0.3);
     let mut c = Connection {
         client,
@@ -303,7 +303,7 @@ fn abort(r: &mut Random, c: &mut Connection, bytes: u64) {
         &mut *other
     };
     aborts.leave = leave;
-    // A side that waits for the end of a peer that never closes would wait for ever.
+    // A side that waits for the peer's end would wait for ever if the peer never closes.
     (one.answers, other.answers) = (false, false);
 }
 

@@ -1,10 +1,10 @@
 //! A scenario: a network, its faults and its traffic, all drawn from one seed; and the conditions at
 //! its end.
 //!
-//! Two phases, as TigerBeetle's simulator has them. First the wires do their worst. Then they heal,
-//! and from there on every connection must come to its end within a bounded time: every byte once
-//! and in order, or a clear error where the scenario gives a reason for one. When all is closed and
-//! twice the segment lifetime has passed, every stack must be as empty as it began.
+//! It has two phases, as in TigerBeetle's simulator. First the wires have faults. Then they heal, and from then on each
+//! connection must end within a bounded time: with every byte once and in order, or with an error for which the
+//! scenario has a reason. When all connections are closed and twice the segment lifetime has passed, each stack must be
+//! as empty as at the start.
 //!
 //! ```
 //! use sim::scenario::Scenario;
@@ -50,7 +50,7 @@ pub enum Topology {
     Epair,
 }
 
-/// How a connection is answered.
+/// The way in which a connection is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// By a listener.
@@ -93,13 +93,13 @@ pub struct Scenario {
     pub pools: Vec<PoolConfig>,
     /// Backlog of the listener and the interceptor.
     pub backlog: usize,
-    /// How long the gate takes to decide.
+    /// The time that the gate takes to decide.
     pub patience: Duration,
     /// The connections.
     pub connections: Vec<Connection>,
     /// When the wires heal.
     pub heal_at: Duration,
-    /// How long the traffic may take after that.
+    /// The time that the traffic may take after that.
     pub patience_after: Duration,
     /// The additions if stacks have virtual CPUs.
     pub crowd: Option<Crowd>,
@@ -167,8 +167,8 @@ impl Scenario {
         verdict::judge(&self, &mut net, &nodes, &running, &flows, ended)
     }
 
-    /// After the last user has gone: an orphan's patience, a last retransmission after a long
-    /// back-off, then TIME-WAIT.
+    /// After the last user has closed: the time that an orphan may take, a last retransmission after a long back-off,
+    /// then TIME-WAIT.
     fn quiet_time(&self) -> Duration {
         let longest = |t: &TcpConfig| t.fin_wait_2_timeout + t.rto_max + 2 * t.msl;
         let slowest = self.tcp.iter().map(longest).max().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! | | rule |
 //! |---|---|
 //! | bytes | a prefix of the sent bytes arrives, in order; all of them unless a side gave up |
-//! | endings | every connection ends in bounded time; errors only where the plan has a reason |
+//! | endings | each connection ends in bounded time; errors only where the plan has a reason |
 //! | SACK | no receiver takes back the report of what it has, and no sender repeats what was reported (`Tcb`, after each turn) |
 //! | tables | no connection is left two segment lifetimes after the last close |
 //! | buffers | every mbuf and cluster is back in its zone |
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// The hash of every frame on every wire, with its time.
     pub trace_hash: u64,
-    /// How long it was in its own time.
+    /// Its duration in virtual time.
     pub elapsed: Duration,
     /// Connections that delivered all bytes both ways; that failed or were aborted as planned.
     pub finished: usize,
@@ -108,10 +108,10 @@ pub(super) fn judge(
     }
 }
 
-/// Why a connection may fail although neither side broke it.
+/// The reasons for which a connection may fail although neither side broke it.
 #[derive(Debug, Clone, Copy)]
 struct Excuses {
-    /// The sockets may hold more than all buffers there are: then there is none left to send with.
+    /// The sockets may hold all buffers: then none is left to send with.
     scarce: bool,
     /// An interface was away for a while, and with it the route.
     uprooted: bool,
@@ -199,9 +199,9 @@ impl Running {
         if let Some(error) = refused {
             return match client.ending {
                 Some(Ending::Failed(e)) if e == error => Ok(()),
-                // It gave up before it could hear of it.
+                // It gave up before the error could reach it.
                 Some(Ending::Aborted) if aborts(plan.client_manners.leave) => Ok(()),
-                // It expected no bytes and closed before it could learn of it.
+                // It expected no bytes, and closed before the error could reach it.
                 Some(Ending::Finished) if plan.client_manners.leave == Leave::Close => Ok(()),
                 _ => Err("refused, but the client did not learn why"),
             };

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Proto, Publish, PublishRange, PublishRequest};
 
-/// The ports of the guest's loopback that lead to the host's, and the ports that are found by looking.
+/// The ports of the guest's loopback that lead to the host's, and the ports that mbuma finds itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoopbackOpts {
     /// Ports of the guest's loopback that lead to the host's.
@@ -54,21 +54,21 @@ impl fmt::Display for OutwardRequest {
 /// The ports that one option names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NamedPorts {
-    /// Those that are found by looking.
+    /// The ports that mbuma finds itself.
     Auto,
     /// These.
     Listed(Vec<PublishRange>),
 }
 
 impl LoopbackOpts {
-    /// Whether any of it takes a process in the guest's namespaces.
+    /// Whether any of it needs a process in the guest's namespaces.
     pub(crate) fn is_empty(&self) -> bool {
         self.outward.is_empty() && self.follow_guest.is_empty() && self.follow_host.is_empty()
     }
 }
 
 impl NamedPorts {
-    /// The meaning of all that an option was given.
+    /// The ports of all values of an option.
     ///
     /// # Errors
     /// A word is none of the above.

@@ -1,4 +1,4 @@
-//! `--tls`: where a server's certificate and key come from.
+//! `--tls`: the source of a server's certificate and key.
 //!
 //! Locks: none.
 
@@ -10,9 +10,9 @@ const SELF_SIGNED: &str = "self-signed";
 /// The certificate of a server, and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsIdentity {
-    /// Made at the start, and forgotten at the end.
+    /// Made at the start, and not stored.
     SelfSigned,
-    /// Of files: the first one, and those for other names.
+    /// From files: the first one, and those for other names.
     Files(Vec<IdentityFiles>),
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct IdentityFiles {
 pub(crate) struct TlsOpts {
     /// Speak TLS 1.2 and 1.3, with the certificate chain in the file CERT and its private key in KEY, both in PEM
     ///
-    /// Given several times: a client gets the first certificate that has the name that the client asks for (SNI), or the
-    /// first one of all. With --tls=self-signed, mbuma makes a key and a certificate for the server's address at the start, and prints the
-    /// certificate's SHA-256 fingerprint. They end with mbuma.
+    /// May be repeated: a client gets the first certificate for the name that it asks for (SNI), or else the first of
+    /// all. With --tls=self-signed, mbuma makes a key and a certificate for the server's address at the start, and
+    /// prints the certificate's SHA-256 fingerprint. They end with mbuma.
     #[arg(long = "tls", value_names = ["CERT", "KEY"], num_args = 1..=2)]
     tls: Vec<PathBuf>,
 }

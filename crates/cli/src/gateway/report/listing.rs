@@ -1,8 +1,8 @@
 //! Connections and flows, as `netstat -a` lists them.
 //!
-//! Both ends are as the guest sees them: its own, and the address that it believes it talks to. What waits
-//! in buffers is the stack's: `UP` has come from the guest and waits for the host, `DOWN` waits for the
-//! guest to take it or to acknowledge it.
+//! Both ends are those that the guest sees: its own, and the address to which it connected. Bytes are those in the
+//! stack's buffers: `UP` has come from the guest and waits for the host, `DOWN` waits for the guest to take or
+//! acknowledge it.
 //!
 //! Invariants: [`ROWS_MAX`] rows at most, and how many were left out.
 //! Locks: each connection's, in turn.
@@ -20,12 +20,12 @@ use crate::gateway::udp::GuestFlows;
 /// Rows of each kind at most: more than a terminal shows, and few enough for one answer.
 const ROWS_MAX: usize = 16 << 10;
 
-/// Everything that is under way.
+/// All connections and flows.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing {
     tcp: Vec<Tcp>,
     udp: Vec<Udp>,
-    /// Rows that had no place.
+    /// Rows that were left out.
     omitted: usize,
 }
 
@@ -39,7 +39,7 @@ struct Tcp {
     up_queue: usize,
     /// Bytes for the guest that it has not acknowledged.
     down_queue: usize,
-    /// Bytes that came before their turn.
+    /// Bytes that arrived out of order.
     reass_queue: usize,
     cwnd: u32,
     congestion: &'static str,

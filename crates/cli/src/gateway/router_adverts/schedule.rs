@@ -1,4 +1,4 @@
-//! When a router tells all stations of itself, though none asked.
+//! The times of unsolicited router advertisements.
 //!
 //! Invariants: nothing before the first question; from then on there is always a next time; two advertisements to all
 //! are [`PAUSE`] apart at least.
@@ -38,7 +38,7 @@ impl AdvertSchedule {
         }
     }
 
-    /// A station asked; `to_all`: all are to hear the answer, as soon as it may be sent.
+    /// A station solicited; `to_all`: the answer goes to all, as soon as it may be sent.
     pub(super) fn solicited(&mut self, now: Time, to_all: bool) {
         let wanted = match to_all {
             true => self.last.map_or(now, |last| now.max(last + PAUSE)),
@@ -50,7 +50,7 @@ impl AdvertSchedule {
         }
     }
 
-    /// Whether one is to be sent now, which counts as sent then.
+    /// Whether an advertisement is due now; it then counts as sent.
     pub(super) fn take_due(&mut self, now: Time) -> bool {
         let is_due = self.next.is_some_and(|at| at <= now);
         if is_due {
@@ -69,7 +69,7 @@ impl AdvertSchedule {
         INTERVAL_MIN + Duration::from_millis(self.random.below(span))
     }
 
-    /// When the next one is to be sent; nothing before the first question.
+    /// The time of the next advertisement; `None` before the first solicitation.
     pub(super) fn next(&self) -> Option<Time> {
         self.next
     }

@@ -1,6 +1,6 @@
 //! Sizes and times in words.
 
-/// Bytes in the unit that suits them.
+/// Bytes, in the largest suitable unit.
 pub(in super::super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1000 {
@@ -16,7 +16,7 @@ pub(in super::super) fn size(bytes: u64) -> String {
     format!("{scaled:.1} {unit}")
 }
 
-/// Seconds in the unit that suits them.
+/// Seconds, in the largest suitable unit.
 pub(in super::super) fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     let (hours, minutes) = (whole / 3600, whole / 60 % 60);

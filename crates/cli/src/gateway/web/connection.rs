@@ -4,13 +4,13 @@
 //! |---|---|---|
 //! | waits for a request | [`IDLE_MAX`]; the first one [`HEAD_MAX_TIME`] | it ends |
 //! | the same, and has not delivered its last response | [`IDLE_MAX`] or more, with [`STALL_MAX`] in which the client takes nothing | a reset |
-//! | has part of a head | [`HEAD_MAX_TIME`] since its first byte, however many follow | 408, and it ends |
+//! | has part of a head | [`HEAD_MAX_TIME`] since its first byte | 408, and it ends |
 //! | waits for a thread that looks for the file | it is found, or not | |
 //! | sends | [`STALL_MAX`] in which the client takes nothing, and no disk is waited for | a reset |
 //! | has sent its last response | the client closes, or [`LINGER_MAX`] | it ends |
 //!
-//! After its last response a connection reads and forgets the bytes that the client still sends: a reset for them would overtake the
-//! response.
+//! After its last response a connection reads and drops the bytes that the client still sends: a reset for them would
+//! overtake the response.
 //!
 //! Invariants: one timer is set; nothing is read while a response is sent, so the client's window closes.
 //! Locks: none.
@@ -42,22 +42,22 @@ use crate::http::conversation::{Conversation, Front};
 use crate::http::plan::{self, Terms};
 use crate::http::status::HttpStatus;
 
-/// How long a connection may wait for another request.
+/// The time for which a connection may wait for another request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How long a head may take.
+/// The time that a head may take.
 pub(super) const HEAD_MAX_TIME: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of a response.
+/// The time for which a client may take nothing of a response.
 const STALL_MAX: Duration = Duration::from_secs(30);
-/// How long the client's end is waited for.
+/// The time to wait for the client's end.
 const LINGER_MAX: Duration = Duration::from_secs(5);
-/// How long to wait for clusters when there are none.
+/// The time to wait for clusters if there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Requests that a turn answers at most.
 const REQUESTS_MAX: usize = 8;
 /// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption. With
 /// more in one turn, fewer turns and wakeups share their cost.
 const SEND_MAX: usize = 4 * READ_MAX;
-/// Bytes that a turn reads and forgets at most.
+/// Bytes that a turn reads and drops at most.
 const FORGET_MAX: usize = 64 << 10;
 /// Bytes of requests that wait to be read at most: two of the largest segments.
 const RECV_BUFFER: usize = 128 << 10;
@@ -69,13 +69,14 @@ pub(super) struct WebConnection {
     wake: Arc<TaskWaker>,
     conversation: Conversation,
     sending: Option<Sending>,
-    /// A thread looks for the answer to the request at the front, of so many bytes.
+    /// A thread looks for the answer to the request at the front, which has this many bytes.
     search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
-    /// When patience ends, and when the timer comes: not later.
+    /// The deadline, and the time of the timer, which is not later.
     deadline: Time,
     timer: (CalloutId, Time),
-    /// Progress when patience began: bytes in the send buffer or beyond, bytes that the client had not acknowledged.
+    /// Progress when the deadline was set: bytes in the send buffer or beyond, bytes that the client had not
+    /// acknowledged.
     taken: (u64, usize),
     allowance: Allowance,
     /// There is a log.
@@ -85,7 +86,7 @@ pub(super) struct WebConnection {
     lines: Vec<String>,
 }
 
-/// When there are too many, first those end that wait, by when their patience ends.
+/// If there are too many, those that wait end first, in the order of their deadlines.
 impl HasDue for WebConnection {
     fn due(&self) -> EndKey {
         EndKey {
@@ -98,9 +99,9 @@ impl HasDue for WebConnection {
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WebPhase {
-    /// Nothing of a request is here.
+    /// No part of a request has arrived.
     Idle,
-    /// A part of a head is.
+    /// A part of a head has arrived.
     Head,
     /// A response is sent.
     Sends,
@@ -151,7 +152,7 @@ impl WebConnection {
         self.wake.wake();
     }
 
-    /// Has it end after the response under way. True if there is none: then it ends now.
+    /// Lets it end after the response under way. Returns true if there is none: then it ends now.
     pub(super) fn drain(&mut self) -> bool {
         self.conversation.close();
         match &mut self.sending {
@@ -166,7 +167,7 @@ impl WebConnection {
         self.lines.drain(..).for_each(|line| log.push(&line));
     }
 
-    /// It ends: its timer does not come.
+    /// Ends it: its timer is cancelled.
     pub(super) fn cancel_timer(&self, shared: &mut Shared) {
         shared.context.cancel(self.timer.0);
     }
@@ -176,7 +177,7 @@ impl WebConnection {
         self.stream.abort();
     }
 
-    /// Answers requests, and sends. Without buffers it goes on where it was, a little later.
+    /// Answers requests, and sends. If there are no buffers it continues a little later.
     pub(super) fn turn(
         &mut self,
         shared: &mut Shared,
@@ -249,7 +250,7 @@ impl WebConnection {
                 shared.after(NO_BUFS_WAIT, self.token);
                 Ok(Some(WebNext::Wait))
             }
-            // Nothing has gone yet: the client can be told.
+            // Nothing was sent yet, so an error can be sent.
             Err(Failed::File) if sending.sent() == 0 => {
                 shared.counters.files_failed += 1;
                 let terms = Terms::of_none(SystemTime::now());
@@ -281,7 +282,7 @@ impl WebConnection {
         }
     }
 
-    /// Takes the next request, and begins to answer it; gives the next step if there is none.
+    /// Takes the next request, and begins to answer it. Returns the next step if there is none.
     fn ask(
         &mut self,
         shared: &mut Shared,
@@ -326,7 +327,7 @@ impl WebConnection {
         }
     }
 
-    /// Has a thread look for the answer to the request at the front.
+    /// Lets a thread look for the answer to the request at the front.
     fn search_for(&mut self, search: FileSearch, len: usize, storage: &FileStorage) {
         self.phase = WebPhase::Sends;
         let (head, device) = (self.conversation.head(len), search.device);
@@ -335,7 +336,7 @@ impl WebConnection {
         self.search = Some((wait, len));
     }
 
-    /// Whether no thread looks for an answer; one that was found is begun.
+    /// Whether no thread looks for an answer. Begins to send one that was found.
     fn has_answer(&mut self) -> bool {
         let Some((wait, len)) = &self.search else {
             return true;
@@ -364,7 +365,7 @@ impl WebConnection {
         self.sending = Some(Sending::new(response));
     }
 
-    /// Receives more of a request; false if nothing is there yet.
+    /// Receives more of a request. Returns false if nothing has arrived.
     fn receive(&mut self, shared: &mut Shared) -> Result<bool, TlsError> {
         match self.stream.recv_chain(self.conversation.room()) {
             Ok(bytes) if bytes.is_empty() => {
@@ -387,7 +388,7 @@ impl WebConnection {
         }
     }
 
-    /// Reads and forgets bytes until the client's end.
+    /// Reads and drops bytes until the client's end.
     fn forget(&mut self) -> Result<WebNext, TlsError> {
         let mut forgotten = 0;
         while forgotten < FORGET_MAX {
@@ -456,7 +457,7 @@ impl WebConnection {
         }
     }
 
-    /// Whether the client has taken something since patience began.
+    /// Whether the client has taken bytes since the deadline was set.
     fn has_taken(&self) -> bool {
         self.taken != self.taken_now()
     }
@@ -466,7 +467,7 @@ impl WebConnection {
         (sent, self.stream.send_queue())
     }
 
-    /// Patience begins anew if the client has taken something.
+    /// Sets the deadline again if the client has taken bytes.
     fn note_progress(&mut self, shared: &mut Shared) {
         let taken = self.taken_now();
         if self.taken != taken {
@@ -475,7 +476,7 @@ impl WebConnection {
         }
     }
 
-    /// Has patience end `after` now.
+    /// Sets the deadline to `after` from now.
     fn set_deadline(&mut self, shared: &mut Shared, after: Duration) {
         self.deadline = shared.now() + after;
         // A timer that comes before it is set again then.
@@ -488,7 +489,7 @@ impl WebConnection {
         }
     }
 
-    /// The same, when the timer has come.
+    /// The same, when the timer has fired.
     fn rearm(&mut self, shared: &mut Shared, after: Duration) {
         self.deadline = shared.now() + after;
         self.timer = (
@@ -497,7 +498,7 @@ impl WebConnection {
         );
     }
 
-    /// Gives its buffers the size that they may have now.
+    /// Sets the sizes of its buffers to the present allowance.
     fn fit(&mut self, shared: &mut Shared) {
         let now = shared.now();
         let allowance = shared.allowance(now);

@@ -1,12 +1,11 @@
-//! Connections, and which of them ends for one too many: the one that is due first.
+//! Connections by the time at which they are due: if there are too many, the one that is due first ends.
 //!
-//! A connection becomes due later with each request, and only where there is one too many does the order matter. So its place
-//! in the order is a bound: it is due then or later. A place that turns out to be too early is corrected, and the next one is
-//! looked at.
+//! A connection becomes due later with each request, and the order matters only when there are too many. So a place in
+//! the order is a lower bound of the time. When a place turns out to be too early it is corrected, and the next
+//! connection is checked.
 //!
-//! Invariants: the place of a connection is not behind the moment when it is due, once [`DueTable::note`] was called. For one
-//! that ends, at most [`LOOK_MAX`] are looked at, however many there are.
-//! Locks: none.
+//! Invariants: the place of a connection is not behind the moment when it is due, once [`DueTable::note`] was called.
+//! For each one that ends, at most [`LOOK_MAX`] are checked. Locks: none.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +13,10 @@ use kern::Time;
 
 use crate::gateway::table::{SourceKind, Table, Token};
 
-/// Connections that are looked at, at most, for one that ends.
+/// Connections that are checked, at most, for one that ends.
 const LOOK_MAX: usize = 32;
 
-/// When a connection is due. One that a response is sent to comes behind all that wait.
+/// The time at which a connection is due. Those to which a response is sent come after all that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EndKey {
     pub(super) sends: bool,
@@ -85,8 +84,8 @@ impl<T: HasDue> DueTable<T> {
         }
     }
 
-    /// The connection that is due first. If that takes a longer look, it is the first of those that were looked at, whose places
-    /// are right from now on.
+    /// The connection that is due first. If it would take more checks, the first of the checked ones, whose places are
+    /// right from now on.
     pub(super) fn first_due(&mut self) -> Option<Token> {
         let mut best = None;
         for _ in 0..LOOK_MAX {

@@ -2,15 +2,14 @@
 //!
 //! | a client | until | else |
 //! |---|---|---|
-//! | shakes hands | [`HANDSHAKE_MAX_TIME`] after it connected, however often it says something | a reset |
-//! | was refused, and told why | it closes, or [`LINGER_MAX`] | a reset |
+//! | is in the handshake | [`HANDSHAKE_MAX_TIME`] after it connected | a reset |
+//! | was refused by an alert | it closes, or [`LINGER_MAX`] | a reset |
 //!
-//! A client that was refused may have more to say: its bytes are read and forgotten, because a reset for them would overtake
+//! A client that was refused may send more bytes: they are read and dropped, because a reset for them would overtake
 //! the alert.
 //!
-//! Invariants: there are as many as the worker may have, at most: for one too many, the one ends that is due first. One holds a record
-//! and rustls' state at most.
-//! Locks: none.
+//! Invariants: there are at most as many as the worker may have: beyond that, a new one ends the one that is due first.
+//! Each holds at most a record and rustls' state. Locks: none.
 
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -26,13 +25,13 @@ use super::due_table::{DueTable, EndKey, HasDue};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 
-/// How long a handshake may take.
+/// The time that a handshake may take.
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
-/// How long the end of a client that was refused is waited for.
+/// The time to wait for the end of a client that was refused.
 const LINGER_MAX: Duration = Duration::from_secs(5);
-/// Bytes that a turn reads and forgets at most.
+/// Bytes that a turn reads and drops at most.
 const FORGET_MAX: usize = 64 << 10;
-/// How long to wait for buffers when there are none.
+/// The time to wait for buffers if there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// Those of a worker.
@@ -51,7 +50,7 @@ struct Handshake {
     timer: CalloutId,
 }
 
-/// What is next for one.
+/// The next step of a handshake.
 enum HandshakeNext {
     Wait,
     Again,
@@ -103,7 +102,7 @@ impl Handshakes {
         });
     }
 
-    /// Goes on with one; gives the stream once it is done.
+    /// Continues one. Returns the stream once the handshake is done.
     pub(super) fn turn(&mut self, shared: &mut Shared, token: Token) -> Option<TlsStream> {
         let next = self.table.find(token)?.advance(shared, token);
         match next {
@@ -132,7 +131,7 @@ impl Handshakes {
         }
     }
 
-    /// The timer of one came.
+    /// The timer of one fired.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
         let now = shared.now();
         match self.table.find(token) {
@@ -197,7 +196,7 @@ impl Handshake {
         }
     }
 
-    /// Reads and forgets bytes until the client's end.
+    /// Reads and drops bytes until the client's end.
     fn forget(&mut self) -> HandshakeNext {
         let mut forgotten = 0;
         while forgotten < FORGET_MAX {

@@ -46,7 +46,7 @@ impl LogLines {
         self.count += 1;
     }
 
-    /// Writes them, and says how many were lost.
+    /// Writes the lines. Returns how many were lost.
     pub(super) fn write_to(&mut self, file: &LogFile) -> u64 {
         let mut lost = std::mem::take(&mut self.lost);
         if self.count == 0 {

@@ -1,8 +1,8 @@
 //! Work that waits for a disk, done by another thread for a connection.
 //!
-//! Invariants: the work is with the readers or its result in `done`; after it is there the connection gets a turn. A
-//! connection that ends takes its work back from the readers, with its open file, unless a thread has begun it.
-//! Locks: `done` (TASKQUEUE), with nothing called under it.
+//! Invariants: the readers have the work, or `done` has its result; once it has, the connection gets a turn. A
+//! connection that ends takes its work back from the readers, with its open file, unless a thread has begun it. Locks:
+//! `done` (TASKQUEUE), with nothing called under it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::files::{FileReaders, ReadId};
 
 static DONE: LockClass = LockClass::new("gateway file read", order::TASKQUEUE);
 
-/// The connection's end of it.
+/// The connection's handle of the work.
 pub(super) struct DiskWait<T> {
     done: Arc<Mutex<Option<T>>>,
     readers: FileReaders,
@@ -21,7 +21,7 @@ pub(super) struct DiskWait<T> {
 }
 
 impl<T: Send + 'static> DiskWait<T> {
-    /// Has a thread do `work` on the file system with the number `device`; then `wake` is called.
+    /// Lets a thread do `work` on the file system with the number `device`, and then call `wake`.
     pub(super) fn begin(
         work: impl FnOnce() -> T + Send + 'static,
         device: u64,
@@ -42,7 +42,7 @@ impl<T: Send + 'static> DiskWait<T> {
         }
     }
 
-    /// The result, once it is there.
+    /// The result, once the work is done.
     pub(super) fn take(&self) -> Option<T> {
         self.done.lock().take()
     }

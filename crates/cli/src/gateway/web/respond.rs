@@ -3,8 +3,7 @@
 //! A worker looks for files only in memory. Where that is not enough, a thread finds the answer once more, and may wait for
 //! a disk ([`FileSearch`]).
 //!
-//! Invariants: no error number goes out: a client learns a status and nothing else of the file system.
-//! Locks: none.
+//! Invariants: a client gets a status and no error number of the file system. Locks: none.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,7 +34,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The files of a site.
 pub(in super::super) struct SiteFiles {
     pub(in super::super) tree: ServedTree,
-    /// Those that were asked for a moment ago.
+    /// Those that were requested recently.
     pub(in super::super) cache: FileCache,
     /// The path in front of theirs, without a slash at its end.
     pub(in super::super) prefix: &'static str,
@@ -102,7 +101,7 @@ impl FileSearch {
     }
 }
 
-/// How files are looked for, for a request of a round.
+/// The way to look for files, for a request of a round.
 #[derive(Clone, Copy)]
 enum Lookup {
     /// By a worker.
@@ -312,7 +311,7 @@ pub(super) fn error(status: HttpStatus, terms: &Terms) -> Response {
 /// The status that tells a client of an error.
 fn status_of(e: &io::Error) -> HttpStatus {
     match e.raw_os_error() {
-        // Out of the directory: as if nothing were there.
+        // Out of the directory: the answer is that there is no such file.
         Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EXDEV) => {
             HttpStatus::NotFound
         }

@@ -7,7 +7,7 @@
 //!   [ head | a small file whose bytes are kept ]     one chain, to which both are copied
 //! ```
 //!
-//! Bytes that are not in memory another thread reads, and the connection waits ([`reading`](super::reading)).
+//! If bytes are not in memory, another thread reads them, and the connection waits ([`reading`](super::reading)).
 //!
 //! Invariants: a file is read only when the send buffer has room for the bytes, and no worker waits for a disk.
 //! Locks: none.
@@ -53,7 +53,7 @@ pub(super) struct Sending {
     sent: u64,
 }
 
-/// How far a turn came.
+/// The result of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SendProgress {
     /// All of it is in the send buffer.
@@ -81,7 +81,7 @@ pub(super) enum Failed {
     Connection,
     /// The file can't be read, or is shorter than it was.
     File,
-    /// Memory for a copy is not to be had now.
+    /// There is no memory for a copy now.
     NoBufs,
 }
 
@@ -158,7 +158,7 @@ impl Sending {
         Ok(SendProgress::All)
     }
 
-    /// Has a thread read for the job.
+    /// Lets a thread read for the job.
     fn read(&mut self, readers: &FileReaders, wake: &Arc<TaskWaker>) {
         if let (Some(mut job), Source::File(file)) = (self.job.take(), &self.source) {
             let work = move || {
@@ -228,7 +228,7 @@ impl Sending {
         Ok(PushStep::Bytes(len))
     }
 
-    /// How much the next parts are at least, as far as that matters.
+    /// A lower bound of the bytes in the next parts, up to a packet.
     fn next_len(&self) -> usize {
         let parts = self.parts.iter().map(|part| match part {
             BodyPart::Bytes(bytes) => bytes.len(),

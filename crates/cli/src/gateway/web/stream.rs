@@ -3,9 +3,9 @@
 //! | error | the connection |
 //! |---|---|
 //! | [`TlsError::Socket`] | is over, or ends with a reset |
-//! | the peer breaks TLS, or says that it gives up | ends as the stack has begun: an alert goes out before the FIN |
+//! | the peer breaks TLS, or sends an alert | ends by the stack's alert, then the FIN |
 //!
-//! The end of a client's bytes without close_notify is an end: a request says how long it is.
+//! A client's end without close_notify is a normal end, because a request has its length.
 //!
 //! Locks: none.
 
@@ -42,7 +42,7 @@ impl WebStream {
         }
     }
 
-    /// Moves all of `data` into the send buffer; it goes with a failure.
+    /// Moves all of `data` into the send buffer; drops it on failure.
     pub(super) fn send_chain(&self, data: Chain) -> Result<(), TlsError> {
         match self {
             WebStream::Plain(tcp) => tcp.send_chain(data).map_err(|(e, _lost)| e.into()),

@@ -3,7 +3,6 @@
 //! Bytes of a record that is not whole are taken out of the receive buffer as they come, so a buffer that is smaller than a
 //! record does not stop the stream: a connection holds one record more than its buffer at most.
 
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mbuf::{Chain, MbufPool};
@@ -14,7 +13,7 @@ use crate::sockbuf::Flushed;
 use crate::socket::tcp_stream::{take_head, take_received};
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};
-use crate::waiters::{PollingTask, WaitBy, Want};
+use crate::waiters::{WaitBy, Want};
 
 impl TlsStream {
     /// Takes up to `max` bytes of content. An empty chain is the peer's close_notify.

@@ -109,7 +109,7 @@ pub(crate) fn serve(
     monitor.run()
 }
 
-/// How long the gateway process may take to stop. It waits for its responses if it serves files.
+/// The time that the gateway process may take to stop. It waits for its responses if it serves files.
 fn stop_max(net: &NetOpts) -> Option<Duration> {
     let waits = net.serve.dir.is_some() || net.serve.alone.is_some();
     (net.watchdog > 0 && !waits).then(|| Duration::from_secs(net.watchdog.into()))
@@ -128,14 +128,14 @@ impl Socket {
     }
 }
 
-/// Opens a socket for mbuma's other verbs, where there is a place for it.
+/// Opens a socket for mbuma's other commands, if there is a directory for it.
 fn own_socket(kind: SocketKind) -> Option<Socket> {
     let (listener, path) = instances::open(kind).ok()?;
     let name = SocketName::of(path);
     Some(Socket { listener, name })
 }
 
-/// Opens the socket that `--api-socket` asks for.
+/// Opens the socket of `--api-socket`.
 fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
     let Some(path) = &net.api_socket else {
         return Ok(None);
@@ -146,7 +146,7 @@ fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
     Ok(Some(Socket { listener, name }))
 }
 
-/// The gateway process, as the monitor sees it. It does not outlive this.
+/// The monitor's handle of the gateway process, which does not outlive it.
 struct Gateway {
     pidfd: Pidfd,
     channel: Channel,
@@ -172,7 +172,7 @@ impl Gateway {
         Ok(Gateway { pidfd, channel })
     }
 
-    /// Waits for the end of a process that is about to end: the interface goes with its last descriptor.
+    /// Waits for the end of a process that is about to end, because the interface is removed with its last descriptor.
     fn wait_for_end(&self) {
         let _ = fd::poll(&[self.pidfd.as_fd()], Some(END_MAX));
     }
@@ -180,7 +180,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // It fails if the process has ended.
         let _ = self.pidfd.signal(libc::SIGKILL);
         self.wait_for_end();
     }
@@ -190,14 +190,14 @@ impl Drop for Gateway {
 struct Monitor<'a> {
     gateway: Gateway,
     lifecycle: &'a mut dyn Lifecycle,
-    /// Asks for the locks: the gateway process has them.
+    /// A request to show the locks: the gateway process has them.
     show_locks: SignalFd,
     set: Poller,
     /// The last message to the gateway process.
     told: GuestState,
-    /// How long it may take to stop.
+    /// The time that it may take to stop.
     stop_max: Option<Duration>,
-    /// When a gateway process that was told to stop must have answered.
+    /// The deadline for the answer of a gateway process that was told to stop.
     stop_by: Option<Instant>,
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
@@ -244,7 +244,7 @@ impl<'a> Monitor<'a> {
         })
     }
 
-    /// Follows ports from now on.
+    /// From now on the ports are followed.
     fn follow(&mut self, mut followed: FollowedPorts, begun: Vec<OutwardPort>) -> io::Result<()> {
         self.set.add(&followed, FOLLOWED, Interest::ReadEdge)?;
         followed.start(begun, &mut self.ports, &self.gateway.channel)?;
@@ -252,7 +252,7 @@ impl<'a> Monitor<'a> {
         Ok(())
     }
 
-    /// Until the gateway process is done: its exit code.
+    /// Runs until the gateway process has ended. Returns its exit code.
     fn run(&mut self) -> Result<u8, Error> {
         let mut events = PollEvents::new();
         loop {
@@ -309,12 +309,12 @@ impl<'a> Monitor<'a> {
                 ChannelMessage::Stop
             }
         };
-        // One that is gone is noticed by its silence.
+        // The end of the process is noticed by its channel.
         let _ = self.gateway.channel.send(&message, None);
         Ok(())
     }
 
-    /// Tells the gateway process of a guest, or of its port. A process that is gone is noticed by its silence.
+    /// Sends a change of guests or ports to the gateway process, whose end is noticed by its channel.
     fn pass_on(&mut self, request: NetworkRequest) {
         let gateway = &self.gateway.channel;
         let _ = match request {
@@ -356,7 +356,7 @@ impl<'a> Monitor<'a> {
             .as_mut()
             .and_then(ResolvConfWatch::take_change);
         if let Some(servers) = changed {
-            // A process that is gone is noticed by its silence.
+            // The end of the process is noticed by its channel.
             let _ = self
                 .gateway
                 .channel

@@ -24,17 +24,17 @@ use crate::ports;
 use crate::sandbox::{self, Kept};
 use crate::sys::fd;
 
-/// How long an answer may take: root of the guest may stop the process.
+/// The time that an answer may take: root of the guest may stop the process.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// The process, as the monitor sees it: dropping this ends it.
+/// The monitor's handle of the process: dropping this ends it.
 pub(crate) struct NamespaceAgent {
     channel: Channel,
     guest: ListeningPorts,
 }
 
 impl NamespaceAgent {
-    /// Hears the first message of a process that [`main`] runs in.
+    /// Receives the first message of a process that runs [`main`].
     pub(crate) fn meet(channel: Channel) -> Result<NamespaceAgent, Error> {
         let failed = Error::io("listing the ports of the guest");
         match channel.recv_all() {
@@ -55,7 +55,8 @@ impl NamespaceAgent {
     /// Sockets that are bound to a port of the guest's loopback; a TCP one listens.
     ///
     /// # Errors
-    /// The port is in use; or TimedOut or UnexpectedEof: the process is stopped or gone, and is not to be asked again.
+    /// The port is in use; or TimedOut or UnexpectedEof: the process is stopped or has ended, and must not be asked
+    /// again.
     pub(crate) fn bind(&self, asked: &OutwardRequest) -> io::Result<Vec<OwnedFd>> {
         let publish = Publish {
             host: (Ipv4Addr::LOCALHOST, asked.guest_port).into(),

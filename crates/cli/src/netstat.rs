@@ -1,11 +1,10 @@
 //! `mbuma netstat`: the figures of a running mbuma.
 //!
-//! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
-//! already: only the mbuma that is asked has the figures.
+//! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is text already: only the
+//! running mbuma has the figures.
 //!
-//! Invariants: it waits for nothing longer than [`ANSWER_WAIT_MAX`]; the text of others reaches the terminal without control
-//! characters.
-//! Locks: none.
+//! Invariants: it waits for nothing longer than [`ANSWER_WAIT_MAX`]; text of other programs reaches the terminal
+//! without control characters. Locks: none.
 
 pub(crate) mod instances;
 pub(crate) mod request;
@@ -21,14 +20,14 @@ use crate::errors::Error;
 use instances::{Found, Instance, SocketKind};
 use request::{Request, Section};
 
-/// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
+/// The time to wait for an mbuma that sends nothing. Its loop handles all events in a few milliseconds.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Bytes of an answer at most: a gateway's answer is bounded to less.
 pub(crate) const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
 const COMMAND_MAX: usize = 60;
 
-/// Asks, prints, and gives the status to exit with. With `-w` it does so again and again.
+/// Asks and prints, repeatedly with `-w`. Returns the status to exit with.
 pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
     let first = choose(
         instances::find(SocketKind::Control),
@@ -48,7 +47,7 @@ pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Asks one instance once, and prints the answer; false if no process reads on.
+/// Asks one instance once, and prints the answer. Returns false if standard output is closed.
 fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
     let Instance { pid, stream } = instance;
     let answered = stream.and_then(|stream| ask(stream, &wanted(args)));
@@ -83,7 +82,7 @@ fn wanted(args: &NetstatArgs) -> Request {
     Request { json, sections }
 }
 
-/// The one that is meant; `usage` says how to mean one.
+/// The instance that the user chose; `usage` is the advice for how to choose one.
 pub(crate) fn choose(mut found: Found, pid: Option<i32>, usage: &str) -> Result<Instance, Error> {
     if let Some(pid) = pid {
         let at = found.instances.iter().position(|i| i.pid == pid);
@@ -107,7 +106,7 @@ pub(crate) fn choose(mut found: Found, pid: Option<i32>, usage: &str) -> Result<
     }
 }
 
-/// Those that run, or where they were looked for.
+/// A list of the running ones, or the places of the search.
 fn list(found: &Found) -> String {
     let mut lines: Vec<String> = Vec::new();
     for instance in &found.instances {
@@ -124,7 +123,7 @@ fn list(found: &Found) -> String {
     printable(&lines.join("\n"))
 }
 
-/// How a process was started, as far as that can be seen.
+/// The command line of a process, if it can be read.
 fn command_of(pid: i32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = String::from_utf8_lossy(&line)
@@ -168,7 +167,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Prints; false if no process reads on.
+/// Prints. Returns false if standard output is closed.
 pub(crate) fn print(text: &str) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

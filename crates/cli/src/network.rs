@@ -41,7 +41,7 @@ pub(crate) use verbs::run as manage;
 
 /// Runs COMMAND in the network called `name` to its end, and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
-    // Before anything of this process is set up: it may fork the network's process.
+    // First of all, because it may fork the network's process.
     let joined = JoinedNetwork::join(name, &args.net, args.hostname.as_deref())?;
     let args = in_network(args, &joined);
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
@@ -69,7 +69,7 @@ fn in_network(args: &RunArgs, joined: &JoinedNetwork) -> RunArgs {
     };
     let mut search = args.search.clone();
     if search.is_empty() {
-        // A name of one label is another guest's, and no resolver should be asked for more.
+        // A name of one label is that of another guest, so programs should append no domain.
         search.push(".".to_owned());
     }
     RunArgs {

@@ -20,7 +20,7 @@ use crate::say;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pidfd};
 
-/// Serves the namespace, and comes back when the network is up, or, in the foreground, at the end.
+/// Serves the namespace. Returns when the network is up or, in the foreground, at the end.
 pub(crate) fn run(args: &PastaArgs) -> Result<u8, Error> {
     let Some(mut attach) = args.to_attach().map_err(Error::Usage)? else {
         return Ok(0);

@@ -3,8 +3,7 @@
 //! The monitor binds them, because the gateway process gives up the right to; it hands them over at the start, and later by
 //! messages.
 //!
-//! Invariants: a port in use is an error before COMMAND starts, and not a surprise.
-//! Locks: none.
+//! Invariants: a port in use is an error before COMMAND starts. Locks: none.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
 use crate::sys::socket::{self, Kind};
 
-/// What tells one published port from others while mbuma runs. The first is 1; none is used again.
+/// Identifies a published port while mbuma runs. The first number is 1; none is used again.
 pub(crate) type PublishedId = u32;
 
-/// What is known of a published port.
+/// The description of a published port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PortSpec {
     pub(crate) id: PublishedId,
@@ -35,7 +34,7 @@ pub(crate) struct PublishedPort {
     pub(crate) socket: OwnedFd,
 }
 
-/// What is known of a port of the guest's loopback that leads to the host's.
+/// The description of a port of the guest's loopback that leads to the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OutwardSpec {
     pub(crate) id: PublishedId,
@@ -50,7 +49,7 @@ pub(crate) struct OutwardPort {
     pub(crate) socket: OwnedFd,
 }
 
-/// What changes while a guest is served.
+/// A change of ports while a guest is served.
 #[derive(Debug)]
 pub(crate) enum PortChange {
     /// One more.
@@ -64,7 +63,7 @@ pub(crate) enum PortChange {
 /// Binds the sockets of a port: one, or one for each family.
 ///
 /// # Errors
-/// With the address that could not be bound. A host without IPv6 is none, where both families are asked for.
+/// The error, with the address that could not be bound. A host without IPv6 is no error if both families are requested.
 pub(crate) fn bind_all(
     request: &PublishRequest,
 ) -> Result<Vec<(Publish, OwnedFd)>, (Publish, io::Error)> {
@@ -85,7 +84,7 @@ fn bind(publish: &Publish) -> io::Result<OwnedFd> {
     match publish.proto {
         Proto::Tcp => {
             let fd = socket::bound(Kind::Tcp, publish.host)?;
-            // As long a queue as the system allows: it drops the SYNs of further clients.
+            // The longest queue that the system allows: beyond it, SYNs of clients are dropped.
             socket::listen_max(fd.as_fd())?;
             Ok(fd)
         }

@@ -18,10 +18,10 @@ use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
 use crate::netstat::{ANSWER_MAX, choose, print, printable};
 
-/// How long an mbuma may say nothing.
+/// The time to wait for an mbuma that sends nothing.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Does what is asked, and gives the status to exit with.
+/// Runs the command. Returns the status to exit with.
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     match &args.what {
         PublishVerb::Add { ports } => {
@@ -93,7 +93,7 @@ fn lines(list: &Value) -> String {
     printable(&entries.map(line).chain(outward).collect::<String>())
 }
 
-/// Asks the instance that is meant; gives what it returns.
+/// Sends the request to the chosen instance. Returns its answer.
 fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
     let found = instances::find(SocketKind::Ports);
     let instance = choose(found, args.pid, "mbuma publish --pid PID");
@@ -128,7 +128,7 @@ fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
     stream.write_all(request.to_string().as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();
-    // Another user's process may have the socket that root asks.
+    // For root, another user's process may have the socket.
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
     Ok(serde_json::from_slice(&answer)?)
 }

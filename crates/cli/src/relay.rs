@@ -1,4 +1,4 @@
-//! `mbuma relay`: connections of one interface go on over another, by splices inside of the stack.
+//! `mbuma relay`: connections of one interface continue over another, by splices inside of the stack.
 //!
 //! ```text
 //!   as started:  helpers make the interfaces, hand the TAPs over, end
@@ -36,7 +36,7 @@ struct MadeInterface {
 
 /// Relays until it is asked to end, or a namespace has ended.
 pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
-    // A mistake there is one of the options', and no interface is made for it.
+    // An error there is one of the options, and must come before an interface is made.
     args.check().map_err(Error::Usage)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let mut held = Vec::new();
@@ -88,7 +88,7 @@ impl RelayWatch {
             let polled = fd::poll(&self.fds(), None);
             polled.map_err(Error::io("waiting for events"))?;
             if self.signals.take_in()? || self.held.iter_mut().any(HeldNetwork::has_ended) {
-                // One that is gone is noticed by its silence.
+                // The end of the process is noticed by its channel.
                 let _ = self.channel.send(&ChannelMessage::Stop, None);
                 self.held.clear();
             }
@@ -119,7 +119,7 @@ impl RelayWatch {
 
 impl Drop for RelayWatch {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // It fails if the process has ended.
         let _ = self.process.signal(libc::SIGKILL);
     }
 }

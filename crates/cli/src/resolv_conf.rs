@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use crate::sys::socket;
 
-/// Where programs of the host find it.
+/// Its path on the host.
 pub(crate) const PATH: &str = "/etc/resolv.conf";
 /// The port of name servers.
 pub(crate) const DNS_PORT: u16 = 53;

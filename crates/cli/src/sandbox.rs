@@ -1,5 +1,5 @@
-//! The gateway process gives up all rights that it has no use for, once everything is open and before it reads the guest's first
-//! packet.
+//! The gateway process gives up all rights that it does not need, once all files are open and before it reads the
+//! guest's first packet.
 //!
 //! | layer | rights left to code that a packet took over | file |
 //! |---|---|---|
@@ -7,10 +7,10 @@
 //! | user | `nobody`, if it was root; no capability in any set | [`credentials`] |
 //! | privileges | no set-user-id program would help; no process of the user may trace it | [`credentials`] |
 //! | files | none but those of a served directory, to be read, by Landlock: also where no namespace could be made; no listening TCP port, no signal to others | [`landlocked`] |
-//! | system calls | those that serving takes | [`syscalls`] |
+//! | system calls | those that serving needs | [`syscalls`] |
 //!
-//! No layer trusts another. A layer that the system lacks is named on standard error, unless another one covers for it,
-//! and all are shown by `mbuma netstat`.
+//! No layer relies on another. A layer that the system lacks is named on standard error, unless another one covers it,
+//! and `mbuma netstat` shows all of them.
 //!
 //! The user: root becomes `nobody` (65534) rather than the root of a user namespace, because the latter still owns root's
 //! files and processes by its number on the host. In a user namespace that maps no other number (an engine's), it stays: the
@@ -62,7 +62,7 @@ enum Layer {
     Off,
     /// It is there.
     On,
-    /// It could not be had.
+    /// The system does not provide it.
     Failed(String),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Uses<'a> {
 /// stay.
 ///
 /// # Errors
-/// A layer is missing, and it is asked for.
+/// A layer is missing, and an option requires it.
 pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> {
     let served = uses.served;
     if net.no_sandbox {
@@ -111,7 +111,7 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
     let root = Layer::of(empty_root::enter());
     let capabilities = Layer::of(credentials::give_up());
     let landlock = Layer::of(landlocked::enter(binds, served));
-    // Nothing asks for it later.
+    // No call needs it later.
     let user = process::ids().0;
     #[cfg(debug_assertions)]
     if exploit::is_without_filter() {
@@ -153,8 +153,8 @@ pub(crate) enum Kept {
     LowPorts,
 }
 
-/// The monitor, the guard and the helper of `attach`: each keeps the rights that its work takes, if it has them.
-/// They parse nothing that comes from a guest or a network, so this is a second line, and its failure no reason to stop.
+/// The monitor, the guard and the helper of `attach`: each keeps the rights that its work needs, if it has them. They
+/// parse no input from a guest or a network, so this is a second line of defence, and its failure does not stop mbuma.
 pub(crate) fn keep_only(kept: Kept) {
     let _ = credentials::keep_only(match kept {
         Kept::Signals => CapabilitySet::KILL,

@@ -1,11 +1,10 @@
 //! `mbuma serve`: a file server on the stack, with an interface of its own in a namespace or on the host.
 //!
-//! In a namespace it is what `attach` does, without a gateway. On the host a forked helper makes the interface, or takes the
-//! one that is there, as `attach`'s helper does in a namespace, and the server lasts until a signal.
+//! In a namespace it works like `attach`, without a gateway. On the host a forked helper makes the interface, or opens
+//! an existing one, as `attach`'s helper does in a namespace, and the server lasts until a signal.
 //!
-//! Invariants: the host gets one interface with one address; it goes when mbuma goes. No packet reaches a socket of the
-//! host: the stack answers for its own address only, and sends nothing on.
-//! Locks: none.
+//! Invariants: the host gets one interface with one address, which is removed when mbuma ends. No packet reaches a
+//! socket of the host: the stack answers for its own address only, and sends nothing on. Locks: none.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -23,7 +22,7 @@ use crate::monitor;
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 
-/// Serves until it is asked to end, or its place is gone.
+/// Serves until a signal, or until its namespace ends.
 pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
     let ServePlace {
         inside,
@@ -60,7 +59,7 @@ fn on_host(mut place: ServePlace) -> Result<u8, Error> {
     monitor::serve(guest, &place.net, &mut lifecycle)
 }
 
-/// Makes an interface of the host, or takes the one that is there, as it is.
+/// Makes an interface of the host, or opens an existing one without changes.
 pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, Error> {
     if Path::new("/sys/class/net").join(ifname).exists() {
         net.tap = TapUse::Leave;

@@ -24,7 +24,7 @@ use crate::errors::Error;
 use crate::sys::process;
 use crate::sys::signal::{self, SigSet};
 
-/// What goes on to COMMAND.
+/// The signals that are passed on to COMMAND.
 const FORWARDED: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -37,8 +37,8 @@ const FORWARDED: [i32; 9] = [
     libc::SIGCONT,
 ];
 
-/// The signal that has mbuma print which thread holds which lock. SIGUSR1 and SIGUSR2 are COMMAND's, as is everything else
-/// that a program may expect; of the real-time ones the first belongs to some runtimes.
+/// The signal at which mbuma prints which thread holds which lock. SIGUSR1, SIGUSR2 and all others that a program may
+/// use are passed on to COMMAND; some runtimes use the first real-time signal.
 fn show_locks() -> i32 {
     libc::SIGRTMIN() + 1
 }
@@ -55,7 +55,7 @@ pub(crate) struct SigInfo {
     pub(crate) from_terminal: bool,
 }
 
-/// Which signals of the kernel's COMMAND gets itself when mbuma gets them.
+/// The signals of the kernel that COMMAND gets directly when mbuma gets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recipient {
     /// COMMAND is in mbuma's process group.
@@ -64,7 +64,7 @@ pub(crate) struct Recipient {
     pub(crate) leads_session: bool,
 }
 
-/// What mbuma was started with, and COMMAND is to start with.
+/// The signal mask and dispositions with which mbuma was started, and COMMAND must start.
 #[derive(Clone, Copy)]
 pub(crate) struct Inherited {
     mask: SigSet,
@@ -81,7 +81,7 @@ impl SignalFd {
         let mask = set.block()?;
         // Blocked here too, before any thread is made; what comes waits for `of_show_locks`.
         SigSet::of(&[show_locks()]).block()?;
-        // Children of a process that ignores SIGCHLD vanish without a status.
+        // If a process ignores SIGCHLD, its children end without a status.
         let chld_ignored = signal::set_default(libc::SIGCHLD)?;
         // A capture that grows beyond `ulimit -f` ends with an error, not with COMMAND's network.
         let xfsz_ignored = signal::ignore(libc::SIGXFSZ)?;
@@ -109,7 +109,7 @@ impl SignalFd {
 }
 
 impl SignalFd {
-    /// Takes in all signals that have come, without COMMAND; whether one of them asks to end.
+    /// Reads all pending signals, when there is no COMMAND. Returns whether one of them asks mbuma to end.
     ///
     /// Helpers that have ended are reaped: they have done their work, and nothing depends on their status.
     pub(crate) fn take_in(&self) -> Result<bool, Error> {

@@ -5,7 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where clouds hand out a machine's credentials over IPv6: Amazon's and Google's. Over IPv4 it is a link-local address.
+/// The addresses at which clouds provide a machine's credentials over IPv6: Amazon's and Google's. Over IPv4 it is a
+/// link-local address.
 const METADATA: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
@@ -26,7 +27,7 @@ fn is_special4(ip: Ipv4Addr) -> bool {
 }
 
 fn is_special6(ip: Ipv6Addr) -> bool {
-    // With ::/96: nothing, loopback, and addresses of IPv4 in IPv6's clothes, which a socket takes for those.
+    // With ::/96: the unspecified address, loopback, and embedded IPv4 addresses, which a socket treats as IPv4.
     let is_v4 = ip.to_bits() >> 32 == 0 || ip.to_ipv4_mapped().is_some();
     is_v4 || ip.is_multicast() || is_of_a_link(ip) || METADATA.contains(&ip)
 }

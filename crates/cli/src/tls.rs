@@ -3,9 +3,8 @@
 //! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 % more
 //! bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
 //!
-//! Invariants: a key is in the process that speaks TLS and in no other; nothing prints it. Files are read before that
-//! process gives up the file system.
-//! Locks: none.
+//! Invariants: only the process that speaks TLS has a key, and nothing prints it. Files are read before that process
+//! gives up the file system. Locks: none.
 
 use std::fmt::Write;
 use std::io;
@@ -33,7 +32,7 @@ pub(crate) use client::ClientTls;
 
 /// The only protocol above a web server's TLS (RFC 7301).
 pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
-/// How long a certificate that is made at the start is good for, and how far a client's clock may be behind.
+/// The validity of a certificate that is made at the start, and the time by which a client's clock may be behind.
 const VALID: Duration = Duration::from_secs(365 * DAY);
 const CLOCK_SLACK: Duration = Duration::from_secs(DAY);
 /// Seconds.
@@ -172,7 +171,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     key.map_err(Error::io(&doing))
 }
 
-/// Why a file is of no use, without any of its bytes: it may be a damaged key.
+/// The error for a bad file, without any of its bytes, because it may be a damaged key.
 fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
     match e {
         pem::Error::Io(e) => e,

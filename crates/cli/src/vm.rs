@@ -1,9 +1,8 @@
 //! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket, or lie in memory that it shares.
 //!
-//! There is no interface and no namespace: the machine's kernel asks by DHCP for what `run` configures.
+//! There is no interface and no namespace: the machine's kernel gets by DHCP the values that `run` configures.
 //!
-//! Invariants: the socket's name goes when mbuma goes.
-//! Locks: none.
+//! Invariants: the socket's name is removed when mbuma ends. Locks: none.
 
 use crate::args::vm::VmArgs;
 use crate::errors::Error;

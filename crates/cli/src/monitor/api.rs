@@ -13,12 +13,10 @@
 //! One request a connection, which ends with the answer. A request ends with its last brace: a client may close its half
 //! or not.
 //!
-//! The clients are the engine and the user: the socket's file keeps others out.
+//! The clients are the engine and the user: the mode of the socket's file excludes others.
 //!
-//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], of which the oldest gives way; a request is
-//! bounded.
-//! Locks: none.
-//! Sources: slirp4netns(1), "API SOCKET".
+//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], beyond which the oldest is closed; a request is
+//! bounded. Locks: none. Sources: slirp4netns(1), "API SOCKET".
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -39,7 +37,7 @@ use crate::ports::{OutwardSpec, PortSpec};
 const CLIENTS_MAX: usize = 16;
 /// Bytes of a request at most.
 const REQUEST_MAX: usize = 4096;
-/// Before the reason of a refusal, as slirp4netns says it.
+/// The text before the reason of a refusal, as in slirp4netns.
 pub(crate) const BAD_REQUEST: &str = "bad request: ";
 /// The answer about a port that is not published, or not any more.
 pub(crate) const BAD_ID: &str = "bad request: remove_hostfwd: bad id";
@@ -93,7 +91,7 @@ impl Api {
         })
     }
 
-    /// Attends to everything that there is to accept and to read.
+    /// Accepts all clients, and reads all requests.
     pub(super) fn attend(&mut self, set: &Poller, ports: &mut Ports, gateway: &Channel) {
         self.accept(set);
         self.clients.retain(|number, client| {
@@ -105,7 +103,7 @@ impl Api {
                     Heard::Whole(request) => client.begin(&answer(request, ports, gateway)),
                 }
             }
-            // For a list of many ports a socket has no room at once.
+            // A socket has no room for a list of many ports at once.
             let waits = client.give();
             waits && (answered || client.wait_for_room(set, *number).is_ok())
         });
@@ -137,7 +135,7 @@ fn fd(stream: &UnixStream) -> BorrowedFd<'_> {
 enum Heard {
     /// No whole request yet.
     Part,
-    /// A whole one, or why it is none.
+    /// A whole request, or why it is none.
     Whole(Result<ApiRequest, String>),
     /// The client left.
     Gone,
@@ -196,7 +194,7 @@ impl ApiClient {
         false
     }
 
-    /// From now on it is called when there is room: more of a request says nothing.
+    /// From now on only room to write is an event; further bytes of a request are ignored.
     fn wait_for_room(&self, set: &Poller, number: u64) -> io::Result<()> {
         set.remove(fd(&self.stream))?;
         set.add(fd(&self.stream), number, Interest::Write)

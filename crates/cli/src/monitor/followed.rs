@@ -1,11 +1,11 @@
-//! Ports between the guest's loopback and the host's, and ports that mbuma finds by looking.
+//! Ports between the guest's loopback and the host's, and ports that mbuma finds itself.
 //!
 //! | direction | listens | leads to |
 //! |---|---|---|
 //! | inward (`-t auto`, `-u auto`) | the host, at all addresses | the guest, as a port that is published |
 //! | outward (`-T`, `-U`) | the guest, at its loopback | the host's loopback |
 //!
-//! A port of one direction is never followed in the other: each would be the other's reason to be there.
+//! A port of one direction is never followed in the other: otherwise each listener would keep the other open.
 //!
 //! Invariants: at most [`FOLLOWED_MAX`] ports are followed in each direction.
 //! Locks: none.
@@ -28,27 +28,27 @@ use crate::sys::timerfd::Ticks;
 
 /// How often the kernel's lists of sockets are read.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Ports that are followed in one direction at most: the guest says how many there are.
+/// Ports that are followed in one direction at most, because the guest could open any number.
 const FOLLOWED_MAX: usize = 1024;
 
 /// What is open now.
 pub(super) struct FollowedPorts {
     opts: LoopbackOpts,
     ticks: Ticks,
-    /// None any more if it does not answer.
+    /// `None` once it does not answer.
     agent: Option<NamespaceAgent>,
     host: ListeningPorts,
-    /// Outward ports that are asked for by number.
+    /// Outward ports that the user gave by number.
     fixed: BTreeSet<ProtoPort>,
     inward: BTreeMap<ProtoPort, PublishedId>,
     outward: BTreeMap<ProtoPort, PublishedId>,
 }
 
 impl FollowedPorts {
-    /// Opens the outward ports that are asked for by number. They are for [`FollowedPorts::start`] to hand over.
+    /// Opens the outward ports that the user gave by number. [`FollowedPorts::start`] hands them over.
     ///
     /// # Errors
-    /// One is in use, or the kernel's lists can't be had.
+    /// A port is in use, or the kernel's lists can't be read.
     pub(super) fn begin(
         opts: &LoopbackOpts,
         agent: NamespaceAgent,
@@ -73,7 +73,7 @@ impl FollowedPorts {
         Ok((followed, begun))
     }
 
-    /// Hands over the ports that [`FollowedPorts::begin`] opened, and looks for the first time.
+    /// Hands over the ports that [`FollowedPorts::begin`] opened, and reads the lists for the first time.
     pub(super) fn start(
         &mut self,
         begun: Vec<OutwardPort>,
@@ -85,7 +85,7 @@ impl FollowedPorts {
         Ok(())
     }
 
-    /// Looks again, if it is time to.
+    /// Reads the lists again, if the interval is over.
     pub(super) fn tick(&mut self, ports: &mut Ports, gateway: &Channel) {
         if self.ticks.take() {
             self.look(ports, gateway);
@@ -108,7 +108,7 @@ impl FollowedPorts {
         let (gone, new) = changes(&self.inward, &listening);
         for port in gone {
             if let Some(id) = self.inward.remove(&port) {
-                // A process that is gone is noticed by its silence.
+                // The end of the process is noticed by its channel.
                 let _ = ports.remove(id, gateway);
             }
         }
@@ -151,7 +151,7 @@ impl FollowedPorts {
                     let _ = hand_over(&bound, gateway);
                 }
                 Err(e) if is_gone(&e) => return self.lose_agent(),
-                // It is in use there.
+                // The port is in use there.
                 Err(_) => {}
             }
         }
@@ -164,13 +164,13 @@ impl FollowedPorts {
 }
 
 impl AsFd for FollowedPorts {
-    /// Readable when it is time to look.
+    /// Readable when the interval is over.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ticks.as_fd()
     }
 }
 
-/// Has the agent open a port of the guest's loopback.
+/// Lets the agent open a port of the guest's loopback.
 fn outward_ports(
     agent: &NamespaceAgent,
     asked: &OutwardRequest,
@@ -215,7 +215,7 @@ fn published((proto, port): ProtoPort) -> PublishRequest {
     }
 }
 
-/// Whether an error is of the agent, and not of the port.
+/// Whether an error is about the agent, and not about the port.
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
     matches!(

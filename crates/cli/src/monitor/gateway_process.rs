@@ -44,7 +44,7 @@ impl Handed {
     }
 }
 
-/// Serves the guest; gives the exit code, and tells it to the monitor.
+/// Serves the guest. Returns the exit code, and reports it to the monitor.
 pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     let prepared = prepare(&handed);
     let Handed {
@@ -71,7 +71,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
             e.exit_code()
         }
     };
-    // If the monitor is gone, there is no process left to tell.
+    // If the monitor has ended, no process receives the message.
     let _ = lifecycle.monitor.send(&ChannelMessage::Done(code), None);
     code
 }
@@ -81,15 +81,15 @@ fn prepare(handed: &Handed) -> Result<(), Error> {
     let closed = fd::close_all_but(&handed.fds());
     closed.map_err(Error::io("closing descriptors"))?;
     process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
-    // A name is a convenience.
+    // It is no error if the name can't be set.
     let _ = process::set_name(NAME);
     Ok(())
 }
 
-/// Lasts until the monitor says otherwise, or is gone.
+/// The service lasts until the monitor ends it, or itself ends.
 struct ByMonitor {
     monitor: Channel,
-    /// Heard, and not taken yet.
+    /// Received, and not taken yet.
     changes: Vec<PortChange>,
     guests: Vec<GuestChange>,
     name_servers: Option<Vec<SocketAddr>>,

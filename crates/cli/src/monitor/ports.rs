@@ -1,7 +1,6 @@
-//! The published ports, as the monitor keeps them.
+//! The monitor's list of published ports.
 //!
-//! Invariants: the gateway process has been told of each.
-//! Locks: none.
+//! Invariants: each was sent to the gateway process. Locks: none.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,7 +23,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Binds those that the command line asks for.
+    /// Binds those of the command line.
     ///
     /// # Errors
     /// One of them is in use, or not allowed.
@@ -40,7 +39,8 @@ impl Ports {
     /// Binds the sockets of a port, under one number: one, or one for each family.
     ///
     /// # Errors
-    /// With the address that could not be bound. A host without IPv6 is none, where both families are asked for.
+    /// The error, with the address that could not be bound. A host without IPv6 is no error if both families are
+    /// requested.
     fn bind(
         &mut self,
         request: &PublishRequest,
@@ -72,10 +72,10 @@ impl Ports {
         spec
     }
 
-    /// It is to be closed.
+    /// Closes it.
     pub(super) fn remove_outward(&mut self, id: PublishedId, gateway: &Channel) {
         self.outward.retain(|port| port.id != id);
-        // A process that is gone is noticed by its silence.
+        // The end of the process is noticed by its channel.
         let _ = gateway.send(&ChannelMessage::Unpublish(id), None);
     }
 
@@ -116,7 +116,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Publishes those of the guest at `addr` no more.
+    /// Stops publishing the ports of the guest at `addr`.
     pub(super) fn remove_all_of(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
         let its = self
             .list
@@ -143,7 +143,7 @@ impl Ports {
         Ok(id)
     }
 
-    /// Publishes one no more; false if there is none of this number.
+    /// Stops publishing one. Returns false if none has this number.
     pub(super) fn remove(&mut self, id: PublishedId, gateway: &Channel) -> io::Result<bool> {
         let before = self.list.len();
         self.list.retain(|port| port.id != id);

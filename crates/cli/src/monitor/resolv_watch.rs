@@ -1,7 +1,6 @@
 //! Changes of the host's resolv.conf.
 //!
-//! Invariants: nothing is read until the kernel tells of a change.
-//! Locks: none.
+//! Invariants: nothing is read until the kernel reports a change. Locks: none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,8 +25,8 @@ impl ResolvConfWatch {
         })
     }
 
-    /// The new list, if it has changed since the last call. A file without name servers changes nothing: it may be written
-    /// just now.
+    /// The new list, if it has changed since the last call. A file without name servers changes nothing, because a
+    /// program may be writing it at this moment.
     pub(super) fn take_change(&mut self) -> Option<Vec<SocketAddr>> {
         if !self.watch.take_events() {
             return None;
@@ -42,7 +41,7 @@ impl ResolvConfWatch {
 }
 
 impl AsFd for ResolvConfWatch {
-    /// Readable when something happened to the file, or beside it.
+    /// Readable when the file, or its directory, has changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }

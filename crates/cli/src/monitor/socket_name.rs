@@ -1,7 +1,7 @@
 //! A socket's name in the file system.
 //!
-//! Invariants: the name goes with its owner; that of a socket that a process listens at stays that process's.
-//! Locks: none.
+//! Invariants: the name is removed with its owner; the name of a socket at which another process listens is not
+//! removed. Locks: none.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// The name of a socket, which goes with this.
+/// The name of a socket, which the drop of this removes.
 pub(crate) struct SocketName(PathBuf);
 
 impl SocketName {
@@ -18,10 +18,10 @@ impl SocketName {
         SocketName(path)
     }
 
-    /// Listens at `path`, in the place of a socket that an ended process left there.
+    /// Listens at `path`, and replaces a socket that an ended process left there.
     ///
     /// # Errors
-    /// As bind(2): something else is there, or another process listens.
+    /// As bind(2): another file has the name, or another process listens.
     pub(crate) fn listen(path: &Path) -> io::Result<(UnixListener, SocketName)> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
         if is_socket && UnixStream::connect(path).is_err() {
@@ -40,7 +40,7 @@ impl SocketName {
 
 impl Drop for SocketName {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // It fails if the name is removed already.
         let _ = fs::remove_file(&self.0);
     }
 }

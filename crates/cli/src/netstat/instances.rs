@@ -1,5 +1,5 @@
-//! Where running mbumas can be asked: each has a socket with its process number as its name, in a directory that only its
-//! user can read.
+//! The sockets of running mbumas: each is called after the process number, and is in a directory that only its user can
+//! read.
 //!
 //! ```text
 //!   $XDG_RUNTIME_DIR/mbuma/4711.sock     where that is set, and is the user's own
@@ -31,13 +31,13 @@ use std::time::Duration;
 use crate::idmap;
 use crate::sys::{process, unix};
 
-/// The places that root reads: the directories of users with a session, and those of users without.
+/// The directories that root searches: those of users with a session, and those of users without.
 const SESSIONS: &str = "/run/user";
-/// Where the directories of users without a session are.
+/// The parent of the directories of users without a session.
 const TMP: &str = "/tmp";
 /// Tries for a directory's lock, which is held for a few system calls at a time.
 const LOCK_TRIES: u32 = 20;
-/// How long to wait between them.
+/// The time to wait between them.
 const LOCK_WAIT: Duration = Duration::from_millis(5);
 
 /// The sockets of an mbuma.
@@ -75,15 +75,14 @@ pub(crate) struct Found {
     pub(crate) instances: Vec<Instance>,
     /// Where this user's are.
     pub(crate) places: Vec<PathBuf>,
-    /// Those of these places that there are, and that cannot be used.
+    /// The places that exist and can't be used.
     pub(crate) unusable: Vec<(PathBuf, io::Error)>,
 }
 
-/// The number that this mbuma is known by: that of the process which the user started.
+/// The number of this mbuma: that of the process that the user started.
 static OWN_PID: OnceLock<u32> = OnceLock::new();
 
-/// The number that this mbuma is known by. The gateway process inherits that of the monitor, which asks for it before
-/// it forks.
+/// The number of this mbuma. The gateway process inherits that of the monitor, which reads it before it forks.
 pub(crate) fn own_pid() -> u32 {
     *OWN_PID.get_or_init(std::process::id)
 }
@@ -104,7 +103,7 @@ pub(crate) fn open(kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
     Err(failed)
 }
 
-/// This user's own directory, the best of the possible ones, made if need be.
+/// This user's own directory, the best of the possible ones, made if necessary.
 ///
 /// # Errors
 /// Why the last of the possible places is none.
@@ -136,7 +135,7 @@ pub(crate) fn find(kind: SocketKind) -> Found {
     }
     if uid == 0 {
         let others = everybodys_places().into_iter();
-        // A directory that only happens to have such a name is no error.
+        // Another directory with such a name is no error.
         let others = others.filter(|dir| !found.places.contains(dir));
         let instances = others.filter_map(|dir| look_into(&dir, uid, kind).ok());
         found.instances.extend(instances.flatten());
@@ -145,10 +144,10 @@ pub(crate) fn find(kind: SocketKind) -> Found {
     found
 }
 
-/// Where this user's sockets may be, the best place first.
+/// The directories in which this user's sockets may be, the best first.
 fn own_places(uid: u32) -> Vec<PathBuf> {
     let session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // `su` and `sudo` may leave another user's behind.
+    // After `su` and `sudo` the variable may be another user's.
     let ours = |dir: &PathBuf| {
         dir.is_absolute() && fs::metadata(dir).is_ok_and(|m| m.is_dir() && m.uid() == uid)
     };
@@ -157,7 +156,7 @@ fn own_places(uid: u32) -> Vec<PathBuf> {
     session.into_iter().chain([tmp]).collect()
 }
 
-/// Where the sockets of all users are.
+/// The directories with the sockets of all users.
 fn everybodys_places() -> Vec<PathBuf> {
     let sessions = entries(Path::new(SESSIONS)).into_iter();
     let tmp = entries(Path::new(TMP)).into_iter();
@@ -181,7 +180,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     entries.filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
-/// Makes this process's socket in `dir`, and `dir` if need be.
+/// Makes this process's socket in `dir`, and `dir` if necessary.
 fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
     make_own(dir, uid)?;
     // Held to the end of this function, so that no process takes the new socket for a stale one.
@@ -199,7 +198,7 @@ fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, 
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
     let listener = UnixListener::bind(&fresh)?;
-    // The mode says which users may connect. Lifecycle here the directory keeps others out.
+    // The mode sets the users that may connect. Until then the directory keeps other users out.
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
     // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
     let placed = listener
@@ -210,7 +209,7 @@ fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, 
     Ok((listener, path))
 }
 
-/// Makes `dir` if need be; it has to be this user's.
+/// Makes `dir` if necessary; it must be this user's.
 fn make_own(dir: &Path, uid: u32) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
@@ -282,7 +281,7 @@ fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Whether an attempt to connect says that the socket has no listener any more.
+/// Whether the error of an attempt to connect shows that the socket has no listener any more.
 fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),

@@ -6,19 +6,19 @@
 //!   no REASON\n                                   or why there is none
 //! ```
 //!
-//! Both ends are mbuma, but not always of one build: the number is that of the language, and a word
-//! that is not known is told so.
+//! Both ends are mbuma, but possibly of different builds: the number is that of the protocol, and an unknown word gets
+//! an error.
 //!
 //! Invariants: a request has [`REQUEST_MAX`] bytes at most and each section once; nothing that comes over the socket
 //! panics.
 //! Locks: none.
 
-/// Bytes of a request at most: every word there is fits, with room for those to come.
+/// Bytes of a request at most: all words fit, with room for future ones.
 pub(crate) const REQUEST_MAX: usize = 256;
 /// The first word of a request.
 const LANGUAGE: &str = "netstat/1";
 
-/// One thing to look at.
+/// A section of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     /// A few lines about everything.
@@ -81,9 +81,9 @@ pub(crate) struct Request {
 pub(crate) enum RequestError {
     /// No end of line within [`REQUEST_MAX`] bytes.
     TooLong,
-    /// Not this language, or not this version of it.
+    /// Not this protocol, or not this version of it.
     Language,
-    /// A word that has no meaning here.
+    /// An unknown word.
     Word,
 }
 

@@ -1,8 +1,7 @@
 //! Addresses of a network's guests.
 //!
-//! Invariants: each is a host of the network; none comes again while others still know its last owner, as far as there
-//! are others.
-//! Locks: none.
+//! Invariants: each is a host of the network; an address is reused only after all others, because guests may still have
+//! its last owner in their tables. Locks: none.
 
 use std::net::Ipv4Addr;
 
@@ -11,8 +10,8 @@ use crate::addressing::Addressing;
 /// Guests at most.
 pub(super) const GUESTS_MAX: usize = 128;
 
-/// The next address behind `last`, the one that was given last, that is not taken; from the first guest's on, round and
-/// round.
+/// The next free address after `last`, the one that was given last; after the last address of the network, the search
+/// continues at the first guest's.
 pub(super) fn next_free(
     network: &Addressing,
     last: Option<Ipv4Addr>,

@@ -51,7 +51,7 @@ const IFNAME: &str = "bridge0";
 /// The listener's number in the set; connections count from the next one on.
 const LISTENER: u64 = 0;
 
-/// What all guests of a network share.
+/// The options that all guests of a network share.
 pub(super) struct NetworkPlan {
     pub(super) name: String,
     pub(super) net: NetOpts,
@@ -75,7 +75,7 @@ fn serve(
     starter: Channel,
 ) -> Result<u8, Error> {
     process::lead_own_session().map_err(Error::io("leading a session"))?;
-    // A name is a convenience.
+    // It is no error if the name can't be set.
     let _ = process::set_name(NAME);
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let net = NetOpts {
@@ -196,7 +196,7 @@ impl NetworkHost {
         }
     }
 
-    /// Hears one message, and answers it.
+    /// Receives one message, and answers it.
     fn hear(&mut self, number: u64) {
         let Some(connected) = self.connections.get(&number) else {
             return;
@@ -216,7 +216,7 @@ impl NetworkHost {
         }
     }
 
-    /// The answer to a message; nothing if it is none that may come.
+    /// The answer to a message; `None` if such a message must not come.
     fn answer(
         &mut self,
         number: u64,
@@ -360,7 +360,7 @@ impl Lifecycle for NetworkHost {
     fn up(&mut self) -> Result<(), Error> {
         let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
         let_go.map_err(Error::io("opening /dev/null"))?;
-        // A starter that is gone has left nothing to serve.
+        // If the starter has ended, there is nothing to serve.
         if let Some(starter) = self.connections.values().next() {
             let _ = starter.channel.send(&ChannelMessage::Up, None);
         }
@@ -382,7 +382,7 @@ impl Lifecycle for NetworkHost {
         if self.is_starting || self.guests().next().is_some() {
             return Ok(GuestState::Running);
         }
-        // A run that comes now begins the network anew.
+        // A run that starts now begins the network again.
         self.listening = None;
         Ok(GuestState::Ended)
     }

@@ -18,9 +18,9 @@ use crate::errors::Error;
 use crate::sys::fd;
 use crate::sys::tap::Offloads;
 
-/// How often a network may end just as a guest is about to join.
+/// The number of attempts to join, because a network may end just before a guest joins.
 const TRIES: usize = 10;
-/// How long a network's process may take for an answer.
+/// The time that a network's process may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A place in a network.
@@ -78,7 +78,7 @@ impl JoinedNetwork {
         Err(failed(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Has the host's `socket` lead to a port of the guest.
+    /// Publishes a port of the guest by the host's `socket`.
     pub(super) fn publish(&self, publish: Publish, socket: OwnedFd) -> Result<(), Error> {
         self.done(NetworkMessage::Publish(publish), socket)
     }
@@ -143,7 +143,7 @@ fn connect(
         net: net.clone(),
         options: options.clone(),
     });
-    // Of the copy that the fork makes, too, there is one owner.
+    // The copy that the fork makes has one owner, too.
     let mut lock = Some(lock);
     let forked = channel::fork(|starter| match (plan.take(), lock.take()) {
         (Some(plan), Some(lock)) => host::main(plan, place, lock, starter),
@@ -157,7 +157,7 @@ fn connect(
     }
 }
 
-/// The options that all guests of a network share, as text; nothing where they are as without any option.
+/// The options that all guests of a network share, as text; `None` if all have their defaults.
 fn shared_options(net: &NetOpts) -> Option<String> {
     let text = |net: &NetOpts| {
         let shared = NetOpts {

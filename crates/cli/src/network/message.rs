@@ -1,4 +1,4 @@
-//! Messages between a network's process and those that join it or look at it: one answer to each question.
+//! Messages between a network's process and the processes that join or inspect it: one answer to each question.
 //!
 //! ```text
 //!   run      Join ->            <- Joined, Refused
@@ -25,7 +25,7 @@ pub(crate) enum NetworkMessage {
     Join {
         /// The process that runs it.
         pid: u32,
-        /// Other guests are to find it by this.
+        /// The name by which other guests find it.
         name: Option<String>,
         /// The options that all guests share, if any was given.
         options: Option<String>,

@@ -1,4 +1,4 @@
-//! Where a network's process listens: a socket in its user's own directory, which others cannot enter.
+//! The socket of a network's process, in its user's own directory, which other users can't enter.
 //!
 //! Invariants: at most one process listens for a network: a process that begins one, or ends, holds the network's lock.
 //! Locks: a file's (flock), between processes.
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use crate::netstat::instances;
 use crate::sys::unix;
 
-/// What a network's files are called, around its name.
+/// The prefix and suffix of the names of a network's files.
 const PREFIX: &str = "network-";
 const SOCKET: &str = ".sock";
 const LOCK: &str = ".lock";
 
-/// The place of one network.
+/// The files of one network.
 #[derive(Clone, Debug)]
 pub(super) struct NetworkPlace {
     socket: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct NetworkPlace {
 }
 
 impl NetworkPlace {
-    /// Where the network called `name` is.
+    /// The files of the network called `name`.
     pub(super) fn of(name: &str) -> io::Result<NetworkPlace> {
         let dir = instances::own_dir()?;
         Ok(NetworkPlace {
@@ -34,7 +34,7 @@ impl NetworkPlace {
         })
     }
 
-    /// Names of networks that were there a moment ago.
+    /// The names of existing networks.
     pub(super) fn names() -> io::Result<Vec<String>> {
         let dir = instances::own_dir()?;
         let names = fs::read_dir(dir)?.flatten().filter_map(|entry| {
@@ -69,7 +69,7 @@ impl NetworkPlace {
         }
     }
 
-    /// Listens, in the place of a process that was killed. The lock is held.
+    /// Listens, and replaces the socket of a process that was killed. The caller holds the lock.
     ///
     /// The name is dropped before the listener: while that is open, no other file has its inode.
     pub(super) fn listen(&self) -> io::Result<(NetworkName, UnixListener)> {
@@ -83,7 +83,7 @@ impl NetworkPlace {
         Ok((name, listener))
     }
 
-    /// Removes what a process that was killed left; false if there is nothing. The lock is held.
+    /// Removes the files of a process that was killed. Returns false if there are none. The caller holds the lock.
     pub(super) fn tidy(&self) -> bool {
         let was_there = fs::remove_file(&self.socket).is_ok();
         let _ = fs::remove_file(&self.lock);
@@ -91,7 +91,7 @@ impl NetworkPlace {
     }
 }
 
-/// The name of a network's socket, which goes with this.
+/// The name of a network's socket, which the drop of this removes.
 #[derive(Debug)]
 pub(super) struct NetworkName {
     place: NetworkPlace,
@@ -112,7 +112,7 @@ fn inode(path: &Path) -> io::Result<u64> {
     Ok(fs::symlink_metadata(path)?.ino())
 }
 
-/// Whether an attempt to connect says that no process listens.
+/// Whether the error of an attempt to connect shows that no process listens.
 fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),

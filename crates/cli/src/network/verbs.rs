@@ -13,7 +13,7 @@ use crate::channel::Channel;
 use crate::errors::{EXIT_NO_ANSWER, Error};
 use crate::say;
 
-/// Does it; gives the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn run(args: &NetworkArgs) -> Result<u8, Error> {
     match &args.what {
         NetworkVerb::Ls { json } => list(*json),
@@ -63,7 +63,7 @@ fn inspect(names: &[String]) -> Result<u8, Error> {
     })
 }
 
-/// Does something to each network; the exit code says whether all are there.
+/// Calls a function for each network. The exit code shows whether all exist.
 fn each(names: &[String], f: impl Fn(&str) -> Result<bool, Error>) -> Result<u8, Error> {
     let mut code = 0;
     for name in names {
@@ -75,7 +75,7 @@ fn each(names: &[String], f: impl Fn(&str) -> Result<bool, Error>) -> Result<u8,
     Ok(code)
 }
 
-/// Ends a network; false if there is none.
+/// Ends a network. Returns false if there is none.
 fn remove(name: &str, force: bool) -> Result<bool, Error> {
     let removing = |e| Error::io(&format!("removing network {name}"))(e);
     let place = NetworkPlace::of(name).map_err(removing)?;
@@ -117,7 +117,7 @@ fn to_json(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|e| Error::io("writing JSON")(e.into()))
 }
 
-/// Prints. A closed standard output is no reason to fail.
+/// Prints. A closed standard output is no error.
 fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -8,9 +8,9 @@
 //!                           `-> Shakes: the TLS handshake, if clients speak TLS; then Begins
 //! ```
 //!
-//! A handshake has [`HANDSHAKE_MAX_TIME`]. Of those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it: for one too
-//! many the oldest ends. The server hears of a client whose handshake is done. Where both sides speak TLS, the server must agree
-//! to the protocol that the client got (ALPN).
+//! A handshake has [`HANDSHAKE_MAX_TIME`]. Of those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it:
+//! beyond that, a new one ends the oldest. mbuma connects to the server only when the client's handshake is done. Where
+//! both sides speak TLS, the server must agree to the protocol that the client got (ALPN).
 //!
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
 //! it. A client's bytes wait in its receive buffer until the server has answered.
@@ -40,14 +40,14 @@ use crate::tls::ClientTls;
 
 /// The listener's number; connections have the others.
 const LISTENER: u64 = 0;
-/// How often the thread looks whether it was asked to end.
+/// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long a handshake may take.
+/// The time that a handshake may take.
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
-/// One connection in so many may be in its handshake.
+/// One connection in this many may be in its handshake.
 const HANDSHAKE_SHARE: usize = 4;
-/// How often standard error tells of a server that is not believed.
+/// The shortest time between two lines about a server that is not trusted.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// TLS of a relay.
@@ -73,7 +73,7 @@ pub(super) struct RelayedConnections {
     shaking: VecDeque<(u64, Instant)>,
     /// The same of handshakes with the server.
     greeting: VecDeque<(u64, Instant)>,
-    /// When standard error was told of a failure.
+    /// The time of the last line about a failure.
     said: Option<Instant>,
     news: (Sender<u64>, Receiver<u64>),
 }
@@ -101,10 +101,11 @@ enum RelayState {
     Spliced(StreamRelay<RelayEnd>),
 }
 
-/// Names a connection to the thread, once until the thread has heard it.
+/// The waker of a connection: queues its number for the thread, once until the thread has taken it.
 struct Nudge {
     number: u64,
-    /// Named, and not heard. AcqRel on both sides: the look that follows sees all that was done before the naming.
+    /// The number is queued, and the thread has not taken it. AcqRel on both sides: the check that follows sees all
+    /// changes before the wakeup.
     named: AtomicBool,
     to: Sender<u64>,
 }
@@ -126,7 +127,7 @@ impl Wake for Nudge {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.named.swap(true, Ordering::AcqRel) {
-            // A thread that has ended needs no news.
+            // It fails if the thread has ended.
             let _ = self.to.send(self.number);
         }
     }
@@ -158,7 +159,7 @@ impl RelayedConnections {
         }
     }
 
-    /// Begins and ends connections until the other process says stop, or is gone.
+    /// Begins and ends connections until the other process says stop, or ends.
     pub(super) fn run(&mut self, monitor: &Channel) -> Result<(), Error> {
         let listens = Nudge::new(LISTENER, &self.news.0);
         self.listener
@@ -172,7 +173,7 @@ impl RelayedConnections {
                 }
                 Ok(number) => self.look_at(number),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The sender is ours: it is not gone.
+                // This thread has a sender, so the channel is open.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             self.end_late_handshakes();
@@ -182,7 +183,7 @@ impl RelayedConnections {
         }
     }
 
-    /// Takes clients, as many as there is room for.
+    /// Accepts clients, up to the limit.
     fn accept(&mut self) {
         while self.table.len() < self.max
             && let Ok(client) = self.listener.accept()
@@ -204,12 +205,12 @@ impl RelayedConnections {
         if let Some(state) = state {
             let again = Arc::clone(&waker);
             self.table.insert(number, Relayed { waker, state });
-            // Something may have come before there was a waker to tell.
+            // An event may have come before the waker was set.
             again.wake();
         }
     }
 
-    /// Begins a handshake; for one too many the oldest ends.
+    /// Begins a handshake; if there are too many the oldest ends.
     fn shake_hands(
         &mut self,
         client: TcpStream,
@@ -271,7 +272,7 @@ impl RelayedConnections {
     fn ask_server(&self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let Ok(server) = self.stack.tcp_connect(any, self.to) else {
-            // There is no way to the server, or no port left.
+            // There is no route to the server, or no port left.
             abort(&client);
             return None;
         };
@@ -280,7 +281,7 @@ impl RelayedConnections {
         Some(RelayState::Begins { client, server })
     }
 
-    /// A handshake goes on; once it is done the server is asked.
+    /// Continues a handshake; once it is done, connects to the server.
     fn go_on(&self, mut handshake: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
         match handshake.advance() {
             Ok(true) => {
@@ -302,7 +303,7 @@ impl RelayedConnections {
         }
     }
 
-    /// A connection that began: goes on once the server has answered; none once either end is over.
+    /// Continues a connection that began, once the server has answered. Returns `None` once either end has ended.
     fn begins(&mut self, client: RelayEnd, server: TcpStream, number: u64) -> Option<RelayState> {
         if has_failed(&client) || server.error().is_some() {
             abort(&client);
@@ -376,7 +377,7 @@ impl RelayedConnections {
             .map(RelayState::Spliced)
     }
 
-    /// Tells of a server that clients can't be relayed to.
+    /// Reports a server that is not trusted or refuses.
     fn complain(&mut self, why: &str) {
         let now = Instant::now();
         if self.said.is_none_or(|said| now - said >= SAY_EVERY) {
@@ -385,7 +386,7 @@ impl RelayedConnections {
         }
     }
 
-    /// Looks how far a connection is.
+    /// Checks the state of a connection.
     fn look_at(&mut self, number: u64) {
         let Some(Relayed { waker, state }) = self.table.remove(&number) else {
             return;
@@ -399,7 +400,7 @@ impl RelayedConnections {
         };
         match next.and_then(|state| still_going(state, &waker)) {
             Some(state) => drop(self.table.insert(number, Relayed { waker, state })),
-            // There is room for one that waits.
+            // There is room for a waiting client.
             None => self.accept(),
         }
     }
@@ -451,7 +452,7 @@ fn still_going(state: RelayState, waker: &Arc<Nudge>) -> Option<RelayState> {
     Some(state)
 }
 
-/// Whether the other process says stop, or is gone.
+/// Whether the other process says stop, or has ended.
 fn stops(monitor: &Channel) -> io::Result<bool> {
     while fd::is_ready(monitor.as_fd())? {
         if let Some((ChannelMessage::Stop, _)) | None = monitor.recv()? {

@@ -39,7 +39,7 @@ const BACKLOG: usize = 128;
 /// Bytes that each buffer of a connection holds: four of the largest segments.
 const BUFFER: usize = 256 << 10;
 
-/// Relays; gives the exit code, and tells it to the process that was started.
+/// Relays. Returns the exit code, and reports it to the process that was started.
 pub(super) fn main(made: Vec<MadeInterface>, args: &RelayArgs, monitor: Channel) -> u8 {
     let code = match serve(made, args, &monitor) {
         Ok(()) => 0,
@@ -48,7 +48,7 @@ pub(super) fn main(made: Vec<MadeInterface>, args: &RelayArgs, monitor: Channel)
             e.exit_code()
         }
     };
-    // If the other process is gone, there is none left to tell.
+    // If the other process has ended, no process receives the message.
     let _ = monitor.send(&ChannelMessage::Done(code), None);
     code
 }
@@ -59,7 +59,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     fd::close_all_but(&kept).map_err(Error::io("closing descriptors"))?;
     drop(kept);
     process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
-    // A name is a convenience.
+    // It is no error if the name can't be set.
     let _ = process::set_name(NAME);
     let net = NetOpts {
         no_sandbox: args.no_sandbox,
@@ -102,7 +102,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     Ok(())
 }
 
-/// TLS towards clients, and towards the server. Says the fingerprint of a certificate that no file has.
+/// TLS towards clients, and towards the server. Prints the fingerprint of a certificate that mbuma made.
 fn tls(args: &RelayArgs) -> Result<RelayTls, Error> {
     let alpn: Vec<&[u8]> = args.alpn.iter().map(String::as_bytes).collect();
     let mut tls = RelayTls::default();
@@ -128,7 +128,7 @@ fn stack(runtime: &Runtime) -> Result<Stack, Error> {
     Stack::new(config).map_err(|e| failed("making the network stack", e))
 }
 
-/// Gives the stack an interface, and the way to the networks behind it.
+/// Gives the stack an interface, and the route to the networks behind it.
 fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
     let GuestEnd { ifname, v4, .. } = guest.ends;

@@ -30,7 +30,7 @@ pub(super) fn has(capability: CapabilitySet) -> bool {
 /// A capability stays.
 pub(super) fn give_up() -> io::Result<()> {
     let nothing = CapabilitySet::empty();
-    // Before the capability that it takes is gone.
+    // This must come before the capability that it needs is given up.
     bound(nothing);
     if process::ids().0 == 0 {
         become_nobody();
@@ -40,7 +40,7 @@ pub(super) fn give_up() -> io::Result<()> {
     process::die_with_parent()
 }
 
-/// Gives up every capability but these, as far as there are any, and any way to new ones.
+/// Gives up all capabilities but these, and the means to get new ones.
 pub(super) fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     bound(kept);
     clear_ambient_capability_set()?;

@@ -1,12 +1,12 @@
-//! The system calls that serving takes. Every other one fails with EPERM.
+//! The system calls that serving needs. All others fail with EPERM.
 //!
-//! Failing, not killing: a C library or a kernel that comes later may try a call that is newer than this list and can do
-//! without; and code that a packet took over gets nothing either way.
+//! A refused call fails and does not kill the process: a later C library may try a call that is newer than this list
+//! and continue without it; and code that a packet took over gains nothing in either case.
 //!
-//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It names no
-//! call that aarch64 lacks, but for the one of [`WAITING`]. Where a call can do
-//! more than serving takes, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not
-//! exist here, and the C library uses clone(2).
+//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It
+//! names no call that aarch64 lacks, but for the one of [`WAITING`]. If a call can do more than serving needs, its
+//! arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not exist here, and the C
+//! library uses clone(2).
 //!
 //! Locks: none.
 //! Sources: seccomp(2).
@@ -231,7 +231,7 @@ fn checked(uses: &Uses<'_>) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendEr
             libc::SYS_prctl,
             vec![rule(vec![is(0, libc::PR_SET_NAME as u64)?])?],
         ),
-        // To whom memory is given back by process_madvise: ourselves.
+        // For process_madvise, which gives back memory of this process.
         (libc::SYS_pidfd_open, vec![rule(vec![is(0, own)?])?]),
         // abort(3).
         (libc::SYS_tgkill, vec![rule(vec![is(0, own)?])?]),

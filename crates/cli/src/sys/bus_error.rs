@@ -1,4 +1,4 @@
-//! SIGBUS, where memory that a virtual machine shares was taken away: the process ends by it, and says so first.
+//! SIGBUS, after a virtual machine took back memory that it shared: the process ends by it, and reports that first.
 //!
 //! The signal has a cause: the kernel says `BUS_ADRERR` for an access to memory that a mapping no longer has. With any other
 //! one, a program that sent the signal among them, nothing is said, and the process ends as it would without a handler.
@@ -15,7 +15,7 @@ use super::cvt;
 
 const MESSAGE: &[u8] = b"mbuma: a machine shared memory, and it was taken away (SIGBUS)\n";
 
-/// Has the process say why it ends.
+/// Lets the process report why it ends.
 ///
 /// # Errors
 /// None is known.

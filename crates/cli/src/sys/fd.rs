@@ -70,14 +70,14 @@ fn close_each(first: u32, last: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads and writes of `file` wait from now on. Whatever else its status flags said is forgotten.
+/// Reads and writes of `file` block from now on. Its other status flags are cleared.
 pub(crate) fn set_blocking(file: &File) -> io::Result<()> {
     // SAFETY: F_SETFL takes an int and touches no memory; the file is open.
     cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) })?;
     Ok(())
 }
 
-/// Waits until one of `fds` is readable, hung up or in error, and says which are.
+/// Waits until one of `fds` is readable, hung up or in error. Returns which are.
 ///
 /// `None` waits for ever. A signal that interrupts counts as "none yet".
 pub(crate) fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {

@@ -16,7 +16,7 @@ pub(crate) fn raise_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// How many descriptors there may be.
+/// The limit on descriptors.
 pub(crate) fn descriptors() -> io::Result<usize> {
     Ok(usize::try_from(get()?.rlim_cur).unwrap_or(usize::MAX))
 }

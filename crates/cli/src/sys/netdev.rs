@@ -51,7 +51,7 @@ impl NetdevSocket {
         netlink::set_link(self.index(name)?, &netlink::route_localnet())
     }
 
-    /// Has the kernel give an interface, which is down, no link-local address by itself.
+    /// Lets the kernel give an interface, which is down, no link-local address by itself.
     pub(crate) fn no_link_local_of_its_own(&self, name: &str) -> io::Result<()> {
         netlink::set_link(self.index(name)?, &netlink::no_link_local())
     }

@@ -37,7 +37,7 @@ pub(super) fn route_localnet() -> Vec<u8> {
     attribute(libc::IFLA_AF_SPEC, &of_inet)
 }
 
-/// Has the kernel make no link-local address by itself.
+/// Lets the kernel make no link-local address by itself.
 pub(super) fn no_link_local() -> Vec<u8> {
     let none = attribute(ADDR_GEN_MODE, &[GEN_MODE_NONE]);
     let of_inet6 = attribute(libc::AF_INET6 as u16, &none);

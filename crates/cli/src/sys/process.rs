@@ -1,4 +1,4 @@
-//! Processes: making one, becoming another, waiting for them, signalling exactly the one that is meant.
+//! Processes: fork, exec, wait, and signals to exactly one process.
 //!
 //! Invariants: a process is signalled through a [`Pidfd`] only, never by a number that may have come to mean another
 //! process.
@@ -48,12 +48,12 @@ impl Pid {
     }
 }
 
-/// A hold on one process: its number may be reused, this never.
+/// A reference to one process: a process number may be reused, this may not.
 #[derive(Debug)]
 pub(crate) struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// Takes hold of the process that has this number now.
+    /// Makes a reference to the process that has this number now.
     pub(crate) fn open(pid: Pid) -> io::Result<Pidfd> {
         // SAFETY: takes two numbers; no flags. The result is close-on-exec.
         let fd = cvt_long(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
@@ -82,7 +82,7 @@ impl Pidfd {
 }
 
 impl From<OwnedFd> for Pidfd {
-    /// Takes over a hold that another process took and handed on.
+    /// Takes over a reference that another process made and handed on.
     fn from(fd: OwnedFd) -> Pidfd {
         Pidfd(fd)
     }
@@ -171,7 +171,7 @@ pub(crate) fn wait() -> io::Result<Option<(Pid, Change)>> {
     Ok((pid != 0).then_some((Pid(pid), change)))
 }
 
-/// Has the kernel kill this process when its parent ends.
+/// Lets the kernel kill this process when its parent ends.
 ///
 /// A program that changes its credentials loses this, so it is asked for again before exec.
 pub(crate) fn die_with_parent() -> io::Result<()> {
@@ -189,7 +189,7 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 
 /// The children of this process by the kernel's own list, zombies included.
 ///
-/// Far quicker than a look at all of /proc. While children end, one beside them may be missed.
+/// Far quicker than reading all of /proc. While children end, another child may be missed.
 ///
 /// # Errors
 /// Where the kernel was built without such lists.

@@ -120,7 +120,7 @@ fn bind(fd: BorrowedFd<'_>, at: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects; false while it is under way. Asking again tells how it went.
+/// Connects. Returns false while the attempt is under way; a second call returns the result.
 pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> {
     let name = SocketAddress::from(peer);
     let (at, len) = name.as_ptr();

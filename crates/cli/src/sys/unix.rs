@@ -15,8 +15,8 @@ use std::ptr;
 
 use super::cvt;
 
-/// Connects to the listener at `path`. One whose backlog is full is not waited for: that is
-/// `WouldBlock`. Later reads and writes may wait.
+/// Connects to the listener at `path`. If its backlog is full the error is `WouldBlock`. Later reads and writes may
+/// block.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let name = name(path)?;
     let style = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

@@ -1,8 +1,7 @@
 //! A client of TLS: the certificates that it trusts, and the protocols that it asks for.
 //!
-//! Invariants: a server is believed if its certificate is good for the name that was asked for, at this time, and leads to
-//! a trusted one. Files are read before the process gives up the file system.
-//! Locks: none.
+//! Invariants: a server is trusted if its certificate is valid for the requested name, at this time, and a trusted
+//! certificate has signed it. Files are read before the process gives up the file system. Locks: none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::{chain, other, suites};
 use crate::errors::Error;
 
-/// Where systems keep the certificates that they trust: Debian, Fedora, and others.
+/// The files of trusted certificates on Debian, Fedora, and other systems.
 const SYSTEM_FILES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

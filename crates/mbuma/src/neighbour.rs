@@ -1,6 +1,7 @@
 //! The table of the stations on one link: which Ethernet address has an address of IPv4, or of IPv6.
 //!
-//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answer and drop as these functions tell them.
+//! Data only: [`arp`](crate::ether::arp) and [`nd`](crate::ether::nd) ask, answer and drop by the results of these
+//! functions.
 //!
 //! An entry's life:
 //!
@@ -36,11 +37,12 @@ mod entry;
 
 static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
 
-/// How long an answer is believed, and when the first question of a probe goes out.
+/// The lifetime of an answer, and the time of the first question of a probe.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) lifetime: Duration,
-    /// A probe begins with this delay, in which a protocol above may hear from the neighbour; without one, with a question.
+    /// A probe begins with this delay, in which a protocol above may receive a packet from the neighbour; without it,
+    /// with a question.
     delay: Option<Duration>,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// `queue_max`: packets that wait for one answer; `reachable`: how long an answer of neighbour discovery is believed.
+    /// `queue_max`: packets that wait for one answer; `reachable`: the lifetime of an answer of neighbour discovery.
     pub(crate) fn new(queue_max: usize, reachable: Duration) -> Self {
         Self {
             v4: Neighbours::new(queue_max, Timing::ARP),
@@ -77,7 +79,8 @@ impl Tables {
     }
 }
 
-/// A neighbour that speaks more often is believed for no longer: senders read the table meanwhile.
+/// Answers that come more often than this do not prolong the lifetime, so that senders read the table without
+/// interruption.
 const RENEWAL_MIN: Duration = Duration::from_secs(1);
 
 /// Entries in a table at most.
@@ -96,30 +99,30 @@ pub(crate) struct Neighbours<A> {
     /// table's lock.
     due: AtomicU64,
     queue_max: usize,
-    /// How long an answer is believed, in nanoseconds. Relaxed: an entry made meanwhile may have either.
+    /// The lifetime of an answer, in nanoseconds. Relaxed: an entry that is made meanwhile may have either value.
     lifetime_ns: AtomicU64,
     delay: Option<Duration>,
 }
 
-/// A neighbour's address that a sender keeps, to look it up no more while nothing changes.
+/// A neighbour's address that a sender keeps, so that it need not look it up while nothing changes.
 #[doc(alias = "ro_lle")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hop {
-    /// Never 0, so that a kept route without one needs no room to say so.
+    /// Never 0, so that an `Option` of it needs no more room.
     generation: NonZeroU64,
     until: Time,
     mac: MacAddr,
 }
 
 impl Hop {
-    /// Whether a sign that the neighbour is reachable saves a question: it is being probed, or will be soon.
+    /// Whether a confirmation of reachability saves a question: the neighbour is being probed, or will be soon.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         const SOON: Duration = Duration::from_secs(10);
         self.until == Time::MAX || self.until <= now + SOON
     }
 }
 
-/// The outcome of a packet's look for its neighbour.
+/// The result of a packet's lookup of its neighbour.
 #[derive(Debug)]
 pub(crate) enum Resolution {
     /// The packet goes to this address.
@@ -128,9 +131,10 @@ pub(crate) enum Resolution {
     Probe(MacAddr, Packet),
     /// The packet waits for an answer.
     Waits,
-    /// The same; the caller asks all stations. These packets waited in the entry that was evicted for this one.
+    /// The packet waits, and the caller must ask all stations. These packets waited in the entry that was evicted for
+    /// this one.
     Ask(Mbufq),
-    /// The same; too many wait for the same answer, and this one, the oldest, is given up.
+    /// The packet waits; too many waited for the same answer, and this one, the oldest, is dropped.
     Full(Packet),
     /// The link is gone.
     Gone(Packet),
@@ -145,7 +149,7 @@ pub(crate) struct Learnt {
     pub(crate) evicted: Mbufq,
 }
 
-/// The actions that a table's timers ask for.
+/// The actions of a table's timers.
 #[derive(Debug)]
 pub(crate) struct Overdue<A> {
     /// Addresses to ask for once more: all stations, or the one that has the address so far.
@@ -166,23 +170,23 @@ impl<A: Copy + Ord> Neighbours<A> {
         }
     }
 
-    /// How long an answer is believed.
+    /// The lifetime of an answer.
     fn lifetime(&self) -> Duration {
         Duration::from_nanos(self.lifetime_ns.load(Ordering::Relaxed))
     }
 
-    /// Answers that come from now on are believed for this long.
+    /// Sets the lifetime of later answers.
     pub(crate) fn set_lifetime(&self, lifetime: Duration) {
         let ns = lifetime.as_nanos() as u64;
         self.lifetime_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Voids the senders' kept hops: an address is changed or forgotten. Under the table's lock.
+    /// Invalidates the senders' kept hops: an address is changed or removed. Under the table's lock.
     fn changes(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes the table, and takes note of when it is due.
+    /// Changes the table, and updates its deadline.
     fn update<R>(&self, change: impl FnOnce(&mut NeighbourEntries<A>) -> R) -> R {
         let mut table = self.table.write();
         let result = change(&mut table);
@@ -211,7 +215,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         let table = self.table.read();
         let (mac, until) = match *table.get(addr)? {
             NeighbourEntry::Known { mac, until } if now < until => (mac, until),
-            // Until an answer says otherwise, or the questions end.
+            // Valid until another answer, or the end of the questions.
             NeighbourEntry::Probing { mac, .. } => (mac, Time::MAX),
             NeighbourEntry::Known { .. } | NeighbourEntry::Incomplete { .. } => return None,
         };
@@ -267,7 +271,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         })
     }
 
-    /// The same, by an entry that is there.
+    /// The same, by an existing entry.
     fn resolve_by(&self, entry: &mut NeighbourEntry, now: Time, packet: Packet) -> Resolution {
         match entry {
             NeighbourEntry::Known { mac, until } if now < *until => Resolution::Known(*mac, packet),
@@ -284,7 +288,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             NeighbourEntry::Incomplete { waiting, .. } => {
                 let is_full = waiting.len() >= self.queue_max;
                 waiting.enqueue(packet);
-                // The oldest is worth the least (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
+                // The oldest packet is dropped (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
                 match is_full.then(|| waiting.dequeue()).flatten() {
                     Some(oldest) => Resolution::Full(oldest),
                     None => Resolution::Waits,
@@ -293,7 +297,8 @@ impl<A: Copy + Ord> Neighbours<A> {
         }
     }
 
-    /// Notes that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
+    /// Records that a neighbour has an address. `is_new_wanted`: makes an entry if there is none, because the neighbour
+    /// sends to us.
     pub(crate) fn learn(&self, now: Time, addr: A, mac: MacAddr, is_new_wanted: bool) -> Learnt {
         let mut learnt = Learnt::default();
         let until = now + self.lifetime();
@@ -316,8 +321,8 @@ impl<A: Copy + Ord> Neighbours<A> {
         learnt
     }
 
-    /// The station is at `mac`, which is good until then; returns the packets that waited for that. Kept hops stay where the
-    /// address was that one before: they have times of their own.
+    /// The station is at `mac`, which is good until then; returns the packets that waited for that. Kept hops stay
+    /// valid if the address is unchanged: they have times of their own.
     fn believe(&self, entry: &mut NeighbourEntry, mac: MacAddr, until: Time) -> Mbufq {
         if !matches!(*entry, NeighbourEntry::Known { mac: before, .. } if before == mac) {
             self.changes();
@@ -325,7 +330,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         mem::replace(entry, NeighbourEntry::Known { mac, until }).into_waiting()
     }
 
-    /// Forgets everything; returns the waiting packets.
+    /// Removes all entries. Returns the waiting packets.
     pub(crate) fn flush(&self) -> impl Iterator<Item = Mbufq> {
         let all = self.update(|table| {
             self.changes();
@@ -356,7 +361,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         due
     }
 
-    /// When [`Neighbours::overdue`] has something to do next.
+    /// The next time at which [`Neighbours::overdue`] has work.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         // Relaxed: the thread that changes an entry wakes the thread that runs timers later, and that thread then sees it.

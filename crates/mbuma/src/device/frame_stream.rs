@@ -9,9 +9,9 @@
 //! into clusters that stay their storage; one write sends as many as there is room for. A frame has no header of
 //! offloads: checksums are complete both ways, and no packet is larger than the MTU.
 //!
-//! A [`FrameStream`] that has a listener serves one peer after the other, as a virtual machine is started again. It
-//! refuses a second peer beside the first. Its descriptor becomes readable when there is work: a frame, a peer, room behind
-//! frames that wait.
+//! A [`FrameStream`] that has a listener serves one peer after the other, because a virtual machine may be started
+//! again. It refuses a second peer beside the first. Its descriptor becomes readable when there is work: a frame, a
+//! peer, room behind frames that wait.
 //!
 //! The peer is not trusted:
 //!
@@ -69,7 +69,7 @@ pub struct FrameStream {
 struct StreamDrops {
     no_bufs: AtomicU64,
     bad_length: AtomicU64,
-    /// They waited for a peer that has gone.
+    /// They waited for a peer that has left.
     unsent: AtomicU64,
 }
 
@@ -127,31 +127,31 @@ impl FrameStream {
         Ok(())
     }
 
-    /// Takes the peers in that wait: the first if there is none; the others are refused.
+    /// Accepts the peers that wait: connects the first if there is none, and refuses the others.
     fn accept(&self) {
         if let Some(listener) = &self.listener {
             listener.accept(self.as_fd(), |peer| self.take(peer));
         }
     }
 
-    /// Takes a peer in, unless there is one.
+    /// Connects a peer, unless there is one.
     fn take(&self, peer: UnixStream) {
         let before = self.rx.lock().lose_ended_peer();
         before.iter().for_each(|before| self.part(before));
         if !self.rx.lock().is_connected() {
-            // Without memory for it in the set the peer finds its connection closed.
+            // If the set has no memory for it, the peer's connection is closed.
             let _ = self.join(peer);
         }
     }
 
     /// The connection has ended.
     fn part(&self, peer: &Arc<UnixStream>) {
-        // It is gone from the set already if another thread was here.
+        // It fails if another thread has removed it from the set.
         let _ = epoll::delete(&self.set, peer.as_fd());
         self.send(|queue| queue.part(peer));
     }
 
-    /// Changes the queue, and sends what there is room for.
+    /// Changes the queue, and sends the frames for which there is room.
     fn send(&self, change: impl FnOnce(&mut SendQueue)) {
         let mut queue = self.tx.lock();
         change(&mut queue);
@@ -170,7 +170,7 @@ impl FrameStream {
         let mut interest = EventFlags::IN;
         interest.set(EventFlags::OUT, waits);
         if let Some(peer) = queue.peer() {
-            // It fails only for a peer that another thread has found gone.
+            // It fails only if another thread has noticed the peer's end.
             let _ = epoll::modify(&self.set, peer, EventData::new_u64(0), interest);
         }
     }
@@ -203,7 +203,7 @@ impl FrameStream {
     }
 }
 
-/// Why frames are taken no more.
+/// Why no more frames are taken.
 enum ReadEnd {
     /// More may wait.
     Budget,
@@ -227,7 +227,7 @@ impl Device for FrameStream {
         match self.read(rx, budget) {
             ReadEnd::Budget => return Ok(true),
             ReadEnd::Drained => return Ok(false),
-            // Something else than a frame made the descriptor readable.
+            // Another event than a frame made the descriptor readable.
             ReadEnd::Idle => {}
             ReadEnd::Peer(peer) => self.part(&peer),
         }

@@ -1,8 +1,7 @@
 //! A UNIX-domain socket at which the peers of a device connect, one after the other.
 //!
-//! Where the process has no descriptor left for a peer, the peer waits, and so does the listener: outside of the set, so that
-//! the descriptor is not readable all the time. The device tries again at its
-//! [deadline](super::Device::next_deadline).
+//! If the process has no descriptor left for a peer, the peer waits, and the listener is removed from the set, so that
+//! the set is not readable all the time. The device tries again at its [deadline](super::Device::next_deadline).
 //!
 //! Invariants: nothing blocks.
 //! Locks: none.
@@ -18,12 +17,12 @@ use kern::{Clock, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// After this time a peer is accepted for which there was no descriptor.
+/// The time after which the device tries again to accept a peer for which there was no descriptor.
 pub(super) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Peers that are accepted in one turn: those that connect on and on must not hold the thread. The set is readable again for
-/// the others.
+/// Peers that are accepted in one turn, so that peers that connect without end do not hold the thread. The set is
+/// readable again for the others.
 const PEERS_MAX: usize = 16;
-/// What the listener is called in its device's set.
+/// The listener's number in its device's set.
 pub(super) const LISTENER: u64 = 0;
 /// No peer waits for a descriptor.
 const NEVER: u64 = u64::MAX;
@@ -33,8 +32,8 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct PeerListener {
     socket: UnixListener,
     clock: Arc<dyn Clock>,
-    /// When it is to be tried again, in nanoseconds; until then it is not in the set. Relaxed: the thread that sets it is
-    /// in [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
+    /// The time to try again, in nanoseconds; until then the listener is not in the set. Relaxed: the thread that sets
+    /// it is in [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
     again_ns: AtomicU64,
 }
 
@@ -63,7 +62,7 @@ impl PeerListener {
         Ok(epoll::add(set, self.socket.as_fd(), data, EventFlags::IN)?)
     }
 
-    /// Hands over the peers that wait.
+    /// Accepts the peers that wait, and passes each to `take`.
     pub(super) fn accept(&self, set: BorrowedFd<'_>, mut take: impl FnMut(UnixStream)) {
         if !self.is_due() {
             return;
@@ -81,7 +80,7 @@ impl PeerListener {
         }
     }
 
-    /// When it is to be asked again.
+    /// The time to try again.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self.again_ns.load(Ordering::Relaxed) {
             NEVER => None,
@@ -89,26 +88,26 @@ impl PeerListener {
         }
     }
 
-    /// Whether it may be asked for a peer.
+    /// Whether accept may be tried now.
     fn is_due(&self) -> bool {
         self.deadline().is_none_or(|at| at <= self.clock.now())
     }
 
-    /// No peer can be accepted now: it leaves the set for a while.
+    /// No peer can be accepted now: removes the listener from the set for a while.
     fn pause(&self, set: BorrowedFd<'_>) {
-        // It fails for one that has left already.
+        // It fails if the listener is not in the set.
         let _ = epoll::delete(set, self.socket.as_fd());
         let again = self.clock.now() + ACCEPT_AGAIN;
         self.again_ns.store(again.as_nanos(), Ordering::Relaxed);
     }
 
-    /// It goes on. True if it had paused.
+    /// Ends a pause. Returns true if there was one.
     fn resume(&self) -> bool {
         self.deadline().is_some() && self.again_ns.swap(NEVER, Ordering::Relaxed) != NEVER
     }
 }
 
-/// Whether an error of accept(2) says nothing about the next peer.
+/// Whether an error of accept(2) concerns the first peer only, and not the next.
 fn is_of_one_peer(e: &io::Error) -> bool {
     let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
     kinds.contains(&e.kind())

@@ -7,34 +7,35 @@
 //!   driver --kick--> |device| --call--> driver     only when the other side asked for it
 //! ```
 //!
-//! One pair of queues. A virtio-net header before each frame leaves checksums and large segments of TCP and UDP to the other side,
-//! in both directions, as on a TAP; work that the machine's driver does not take is done here. Numbers are little-endian, as
-//! both sides are. A [`VhostUser`] serves one front-end after the other, as a virtual machine is started again, and refuses a
-//! second one beside the first. Its descriptor becomes readable when there is work.
+//! One pair of queues. A virtio-net header before each frame leaves checksums and large segments of TCP and UDP to the
+//! other side, in both directions, as on a TAP; offloads that the machine's driver did not accept are done here.
+//! Numbers are little-endian, because both sides are. A [`VhostUser`] serves one front-end after the other, because a
+//! virtual machine may be started again, and refuses a second one beside the first. Its descriptor becomes readable
+//! when there is work.
 //!
 //! Neither the driver nor the front-end is trusted:
 //!
 //! | the driver | the effect |
 //! |---|---|
-//! | describes a frame by a chain that loops, is too long, leaves the memory, or has the wrong direction | the frame is dropped, and its chain given back |
-//! | sends a frame that is too short or too long, or whose header cannot be | the same |
-//! | describes no chain in its rings, or one for our frames that cannot be written | the ring is not used until it is set up anew; the front-end is told |
+//! | describes a frame by a chain that loops, is too long, leaves the memory, or has the wrong direction | the frame is dropped, and its chain is given back |
+//! | sends a frame that is too short or too long, or whose header is invalid | the same |
+//! | puts an invalid entry in a ring, or a chain for our frames that can't be written | the ring is not used until it is set up again; the front-end is notified |
 //! | makes many frames available | those beyond the budget wait for the next poll |
 //! | gives no buffers | at most [`QUEUE_FRAMES_MAX`](super::frame_stream::QUEUE_FRAMES_MAX) frames wait |
 //!
 //! | the front-end | the effect |
 //! |---|---|
-//! | sends a message that cannot be, with too few descriptors or too many, or memory behind the end of its file | it is told so, if it asked; the connection ends otherwise |
-//! | sends a part of a message | the rest is waited for; no thread is |
-//! | passes descriptors that are not eventfds | they are watched, never read, and set not to block before they are written |
+//! | sends an invalid message, one with too few or too many descriptors, or memory behind the end of its file | it gets an error, if it asked for a reply; otherwise the connection ends |
+//! | sends a part of a message | the device waits for the rest, and blocks no thread |
+//! | passes descriptors that are not eventfds | the device watches them, never reads them, and sets them not to block before it writes them |
 //! | reads no replies | the connection ends |
-//! | fills the count of an eventfd that it passed, and clears the flag again by which a write does not wait | this process waits |
-//! | shortens memory that it shared, or lets an access to it wait (a file system of its own) | this process ends, or waits |
+//! | fills the count of an eventfd that it passed, and clears O_NONBLOCK again | this process blocks |
+//! | shortens memory that it shared, or delays an access to it (by a file system of its own) | this process ends, or blocks |
 //!
-//! The last two are the price of shared files, and the front-end's alone to pay: nothing but its machine is served by this
-//! process. No system call writes an eventfd without waiting whatever its flag says (`pwritev2` takes RWF_NOWAIT for reads of one only).
-//! Memory that is sealed against it can't be shortened (QEMU's memory-backend-memfd is), but not demanded: cloud-hypervisor's
-//! and files in hugetlbfs cannot be sealed.
+//! The last two can't be avoided with shared files, and harm only the front-end itself: this process serves only its
+//! machine. No system call writes an eventfd without regard to its flag (`pwritev2` accepts RWF_NOWAIT only for reads
+//! of one). Sealed memory can't be shortened (QEMU's memory-backend-memfd is sealed), but seals can't be required:
+//! cloud-hypervisor's memory and files in hugetlbfs can't be sealed.
 //!
 //! Invariants: nothing else blocks. Locks: `state` (IFQUEUE), during a copy, a call and a message.
 //! Sources: virtio 1.2 sections 2.7 and 5.1; QEMU's docs/interop/vhost-user.rst.
@@ -71,7 +72,7 @@ mod vring;
 
 static STATE: LockClass = LockClass::new("vhost-user device", order::IFQUEUE);
 
-/// What the front-end is called in the device's set.
+/// The front-end's number in the device's set.
 const FRONT_END: u64 = 1;
 /// Messages of a turn at most.
 const MESSAGES_MAX: usize = 32;
@@ -106,7 +107,7 @@ struct VhostDrops {
     bad_length: AtomicU64,
     bad_descriptors: AtomicU64,
     bad_message: AtomicU64,
-    /// They waited for a driver that has gone.
+    /// They waited for a driver that has left.
     unsent: AtomicU64,
 }
 
@@ -138,7 +139,7 @@ impl VhostUser {
         })
     }
 
-    /// Handles what made the set readable. Kicks are only taken note of: the rings are looked at in any case.
+    /// Handles the events of the set. A kick needs no action here, because the rings are checked in any case.
     fn handle_events(&self, state: &mut CardState) {
         let nothing = Event {
             flags: EventFlags::empty(),
@@ -176,7 +177,7 @@ impl VhostUser {
         }
     }
 
-    /// Takes a front-end in, unless there is one.
+    /// Connects a front-end, unless there is one.
     fn join(&self, state: &mut CardState, peer: UnixStream) {
         if state
             .front_end
@@ -187,7 +188,7 @@ impl VhostUser {
         }
         let data = EventData::new_u64(FRONT_END);
         let watch = || epoll::add(&*self.set, peer.as_fd(), data, EventFlags::IN);
-        // Without memory for it in the set the front-end finds its connection closed.
+        // If the set has no memory for it, the front-end's connection is closed.
         if state.front_end.is_none() && peer.set_nonblocking(true).is_ok() && watch().is_ok() {
             state.front_end = Some(FrontEnd::new(peer, &self.set));
         }
@@ -235,7 +236,7 @@ impl VhostUser {
 }
 
 impl CardState {
-    /// What may be left to the driver, if there is one.
+    /// The offloads that the driver accepts, if there is one.
     fn left_to_driver(&mut self, mtu: u16) -> Option<Capabilities> {
         let front_end = self.front_end.as_mut()?;
         let features = front_end.features;
@@ -244,13 +245,13 @@ impl CardState {
         Some(features.left_to_driver(mtu))
     }
 
-    /// The front-end is gone, and with it memory, rings, and frames for them.
+    /// The front-end has left: removes its memory, rings, and frames for them.
     fn part(&mut self, drops: &VhostDrops) {
         self.front_end = None;
         self.lose_frames(drops);
     }
 
-    /// Frames that wait are for a driver that has gone.
+    /// Frames that wait are for a driver that has left.
     fn lose_frames(&mut self, drops: &VhostDrops) {
         let lost = self.output.clear();
         drops.add(DropReason::DeviceError, lost as u64);
@@ -268,13 +269,13 @@ impl CardState {
         let flushed = self.output.flush(mapped, ring, features.header());
         if flushed.and_then(|()| setup.call(memory)).is_err() {
             setup.break_down();
-            // A ring with which no frame is lost is told of as well.
+            // A broken ring is reported even if no frame is lost.
             let lost = self.output.clear().max(1);
             drops.add(DropReason::BadDescriptors, lost as u64);
         }
     }
 
-    /// Releases the lock, and then drops the frames that are over.
+    /// Releases the lock, and then drops the frames that are done.
     fn release(mut state: MutexGuard<'_, CardState>) {
         let done = state.output.take_done();
         drop(state);
@@ -282,7 +283,7 @@ impl CardState {
     }
 }
 
-/// Does the work on frames that the driver does not take; gives the number of those on which it can't be done.
+/// Does the offloads that the driver did not accept. Returns the number of frames for which it failed.
 fn prepare(tx: &mut Mbufq, caps: Capabilities, pool: &MbufPool) -> usize {
     if caps == Capabilities::whole(caps.mtu) {
         return 0;
@@ -324,7 +325,7 @@ impl Device for VhostUser {
         let mut state = self.state.lock();
         self.handle_events(&mut state);
         let more = self.take_frames(&mut state, rx, budget);
-        // A kick may have told of buffers for frames that wait.
+        // A kick may mean that there are buffers for frames that wait.
         state.flush(&self.drops);
         CardState::release(state);
         Ok(more)
@@ -350,7 +351,7 @@ impl Device for VhostUser {
         };
         let unfit = prepare(tx, caps, &self.pool);
         let mut state = self.state.lock();
-        // Another driver meanwhile may take less: the frames wait to be prepared for it.
+        // A new driver may accept fewer offloads: the frames wait, and are prepared for it.
         if state.left_to_driver(self.mtu) == Some(caps) {
             state.output.add(tx);
         }

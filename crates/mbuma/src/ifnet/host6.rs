@@ -1,13 +1,13 @@
-//! The state of an interface that configures itself as a host of IPv6: addresses that are being probed for duplicates, and
-//! all that routers on the link tell of.
+//! The state of an interface that configures itself as a host of IPv6: addresses that are being probed for duplicates,
+//! and the information from routers on the link.
 //!
 //! Data only, no packet and no route: each call returns the [`HostAction`]s that follow, which
 //! [`autoconf`](crate::ether::autoconf) carries out when no lock is held.
 //!
 //! | what | until | then |
 //! |---|---|---|
-//! | a tentative address | each probe is sent and a second over | it is the interface's; or, claimed by another station, gone |
-//! | an optimistic address, which is the interface's already | the same | it is like the others; or gone |
+//! | a tentative address | each probe is sent and a second has passed | it is the interface's; or, if another station claims it, removed |
+//! | an optimistic address, which is the interface's already | the same | it is like the others; or removed |
 //! | a learnt address | its lifetimes | it is deprecated, later removed |
 //! | a temporary address | it is nearly deprecated | there is [another](temporary) beside it |
 //! | a router, a prefix of the link | its lifetime | its route is removed |
@@ -46,7 +46,8 @@ use tentative::{PROBE_INTERVAL, Tentative, TentativeAddrs};
 
 static STATE: LockClass = LockClass::new("host configuration", order::IFADDR);
 
-/// Before the first probe and the first solicitation: at random, so that hosts do not speak all at once.
+/// The longest delay before the first probe and the first solicitation, chosen at random so that hosts do not send all
+/// at once.
 const DELAY_MAX_MS: u64 = 1000;
 /// Stable addresses, and prefixes, at most.
 const PREFIXES_MAX: usize = 16;
@@ -67,10 +68,10 @@ pub(crate) struct Host6 {
     has_deprecated: AtomicBool,
     /// A router has advertised a prefix. Relaxed: as above.
     has_assigned: AtomicBool,
-    /// What the last router that said so has hosts send with; 0: none did. Relaxed: as above.
+    /// The hop limit of the last router that advertised one; 0: none did. Relaxed: as above.
     hop_limit: AtomicU8,
     mtu: AtomicU16,
-    /// Addresses that it does without since other stations have them. Relaxed: a figure.
+    /// Addresses that it gave up because other stations have them. Relaxed: a figure.
     given_up: AtomicU64,
 }
 
@@ -80,15 +81,15 @@ struct HostState {
     learnt: Vec<LearntAddr>,
     routes: LinkRoutes,
     assigned: AssignedPrefixes,
-    /// When to ask for routers next, and how long to wait then.
+    /// The time of the next router solicitation, and the wait after it.
     solicit: Option<(Time, Duration)>,
-    /// Another station has our link-local address, which is made of our Ethernet address: two stations have that one, and
-    /// nothing would work.
+    /// Another station has our link-local address, which is made from our Ethernet address: then both stations have the
+    /// same Ethernet address, and IPv6 can't work.
     is_off: bool,
 }
 
 impl Host6 {
-    /// With the secret that it is to have.
+    /// Makes the state; `secret` is for stable addresses.
     pub(crate) fn new(autoconf: Autoconf) -> Self {
         Self {
             autoconf,
@@ -107,8 +108,8 @@ impl Host6 {
         !self.state.lock().is_off
     }
 
-    /// A router tells of the link: the hops that hosts should send with, and its MTU, which counts if it is none that
-    /// IPv6 or the device could not have (RFC 4861 section 6.3.4).
+    /// A router advertises the hop limit for hosts and the link's MTU, which counts if IPv6 and the device allow it
+    /// (RFC 4861 section 6.3.4).
     pub(crate) fn link_advertised(&self, hop_limit: u8, mtu: Option<u32>, device: usize) {
         if hop_limit != 0 {
             self.hop_limit.store(hop_limit, Ordering::Relaxed);
@@ -120,12 +121,12 @@ impl Host6 {
         }
     }
 
-    /// The hops to send with, if a router said so.
+    /// The hop limit, if a router advertised one.
     pub(crate) fn hop_limit(&self) -> Option<u8> {
         Some(self.hop_limit.load(Ordering::Relaxed)).filter(|hops| *hops != 0)
     }
 
-    /// The link's MTU, if a router said so.
+    /// The link's MTU, if a router advertised one.
     pub(crate) fn mtu(&self) -> Option<u16> {
         Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
     }
@@ -152,7 +153,7 @@ impl Host6 {
         temporary.map(|learnt| learnt.addr).collect()
     }
 
-    /// Whether new connections begin from those.
+    /// Whether new connections begin from temporary addresses.
     pub(crate) fn prefers_temporary(&self) -> bool {
         let wanted = self.autoconf.temporary.is_some_and(|policy| policy.prefer);
         wanted && !planted(StackFault::StableSource)
@@ -164,7 +165,8 @@ impl Host6 {
         state.tentative.optimistic().any(|known| known == addr)
     }
 
-    /// The prefixes that a router advertises: packets that it is to send on come from them (RFC 6724 rule 5.5).
+    /// The prefixes that a router advertises: packets that leave by it must have a source from them (RFC 6724 rule
+    /// 5.5).
     pub(crate) fn assigned_by(&self, router: Ipv6Addr) -> Vec<Ipv6Addr> {
         if !self.has_assigned.load(Ordering::Relaxed) {
             return Vec::new();
@@ -172,7 +174,7 @@ impl Host6 {
         self.state.lock().assigned.of(router)
     }
 
-    /// The interface is to have these addresses, now or once they were probed.
+    /// Adds these addresses, at once or after their probes.
     pub(crate) fn begin(
         &self,
         now: Time,
@@ -187,7 +189,7 @@ impl Host6 {
             }
         }
         if self.autoconf.accept_routers && state.solicit.is_none() && !state.routes.has_router() {
-            // Behind the probes of the link-local address, from which it asks.
+            // After the probes of the link-local address, which is the source of solicitations.
             let probing = PROBE_INTERVAL * u32::from(self.autoconf.dad_transmits);
             let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
             state.solicit = Some((now + PROBE_INTERVAL + probing + delay, SOLICIT_FIRST));
@@ -210,7 +212,7 @@ impl Host6 {
         }
         let mut nonce = [0; 6];
         random.fill(&mut nonce);
-        // Not for addresses that people choose, which are more often there twice (RFC 4429 section 3.1).
+        // Not for addresses that were set by hand, which are more often duplicates (RFC 4429 section 3.1).
         let is_own = learnt.is_some() || is_link_local6(addr.addr);
         let is_optimistic = self.autoconf.optimistic && is_own;
         if is_optimistic {
@@ -237,22 +239,22 @@ impl Host6 {
         self.state.lock().tentative.has(addr)
     }
 
-    /// Whether an address that is being probed is looked for in this group.
+    /// Whether this is the solicited-node group of an address that is being probed.
     pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
         let state = self.state.lock();
         let mut groups = state.tentative.addrs().map(wire::solicited_node);
         groups.any(|solicited| solicited == group)
     }
 
-    /// The address is not wanted any more; whether it was being probed.
+    /// Stops probing an address. Returns whether it was being probed.
     pub(crate) fn forget(&self, addr: Ipv6Addr) -> bool {
         let mut state = self.state.lock();
         state.learnt.retain(|learnt| learnt.addr != addr);
         state.tentative.forget(addr)
     }
 
-    /// Another station probes for, or, without a nonce, has an address that is probed for here; our own probe that comes
-    /// back is none of another's (RFC 7527 section 4).
+    /// Another station probes for an address that is probed here or, without a nonce, has it. Our own probe that comes
+    /// back does not count (RFC 7527 section 4).
     pub(crate) fn claimed(
         &self,
         now: Time,
@@ -311,12 +313,12 @@ impl Host6 {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many addresses it does without since other stations have them, and all others that it tried in their place.
+    /// The number of addresses that it gave up because other stations have them, and that it could not replace.
     pub(crate) fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// A router of the link tells of itself, and of the link.
+    /// A router of the link advertises itself, and the link's parameters.
     pub(crate) fn advertised(
         &self,
         now: Time,
@@ -330,8 +332,8 @@ impl Host6 {
         if state.is_off {
             return actions;
         }
-        // Also for the time after the router's end: a host must not ask again until its interface begins anew (RFC 4861
-        // section 6.3.7).
+        // Also for the time after the router's end: a host must not solicit again until its interface starts again (RFC
+        // 4861 section 6.3.7).
         if advert.lifetime > 0 {
             state.solicit = None;
         }
@@ -344,7 +346,7 @@ impl Host6 {
             if is_link_local6(prefix.prefix) || prefix.prefix.is_multicast() {
                 continue;
             }
-            // One of no bits would put all hosts there are on the link.
+            // A prefix of no bits would put all hosts on the link.
             if prefix.on_link && prefix.prefix_len > 0 {
                 state.routes.take_prefix(now, &prefix, &mut actions);
             }
@@ -359,7 +361,7 @@ impl Host6 {
         actions
     }
 
-    /// Makes an address of the prefix, or gives the one that there is its new lifetimes.
+    /// Makes an address of the prefix, or sets the new lifetimes of the existing one.
     fn take_address(
         &self,
         state: &mut HostState,
@@ -397,7 +399,7 @@ impl Host6 {
         self.note_deprecated(state, now);
     }
 
-    /// Makes a temporary address in the network of `beside`, if it is time for one.
+    /// Makes a temporary address in the network of `beside`, if one is due.
     fn make_temporary(
         &self,
         state: &mut HostState,
@@ -430,7 +432,7 @@ impl Host6 {
         self.has_deprecated.store(any, Ordering::Relaxed);
     }
 
-    /// A router is none any more, and did not advertise that.
+    /// Removes a router that has ended without advertising that.
     pub(crate) fn router_left(&self, now: Time, router: Ipv6Addr) -> Vec<HostAction> {
         let mut actions = Vec::new();
         let mut state = self.state.lock();
@@ -443,7 +445,7 @@ impl Host6 {
         self.state.lock().routes.redirected(dst)
     }
 
-    /// The actions that are due. `random` is asked for where a new address is.
+    /// The actions that are due. `random` is called for a new address.
     pub(crate) fn run_timers(&self, now: Time, random: impl FnOnce() -> Random) -> Vec<HostAction> {
         let mut state = self.state.lock();
         let mut actions = Vec::new();
@@ -471,7 +473,7 @@ impl Host6 {
         actions
     }
 
-    /// When [`Host6::run_timers`] has something to do next.
+    /// The next time at which [`Host6::run_timers`] has work.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let state = self.state.lock();
         let addrs = (state.tentative.deadlines()).chain(learnt::deadlines(&state.learnt));
@@ -494,7 +496,7 @@ impl HostState {
             .collect()
     }
 
-    /// The stable address beside this one gets no temporary ones any more.
+    /// No more temporary addresses are made beside the stable address of this one.
     fn leave_alone(&mut self, addr: Ipv6Addr) {
         let all = self.learnt.iter_mut().chain(self.tentative.learnt());
         for known in all.filter(|known| known.is_beside(addr)) {
@@ -504,7 +506,7 @@ impl HostState {
         }
     }
 
-    /// Forgets all that it has, and takes no more.
+    /// Removes all state, and accepts no more.
     fn turn_off(&mut self) -> Vec<HostAction> {
         let off = HostState {
             is_off: true,
@@ -516,7 +518,7 @@ impl HostState {
     }
 }
 
-/// An address that says nothing of which others are on the link (RFC 5942 section 4).
+/// An address that does not imply an on-link prefix (RFC 5942 section 4).
 fn host(addr: Ipv6Addr) -> IfAddr<Ipv6Addr> {
     IfAddr {
         addr,

@@ -19,7 +19,7 @@ use super::entry::NeighbourEntry;
 use super::{Learnt, Neighbours};
 
 impl Neighbours<Ipv6Addr> {
-    /// A station at `mac` asked for us: it can be answered, but is not known to hear us.
+    /// A station at `mac` asked for us: it can be answered, but it is not known whether it receives our packets.
     pub(crate) fn solicited_by(&self, now: Time, addr: Ipv6Addr, mac: MacAddr) -> Learnt {
         let mut learnt = Learnt::default();
         let is_there = |entry: &NeighbourEntry| entry.mac() == Some(mac);
@@ -42,8 +42,9 @@ impl Neighbours<Ipv6Addr> {
         learnt
     }
 
-    /// A station says that `addr` is at `mac`, or, without one, that it is where it was. Returns the packets that
-    /// waited for that, and their address; `None` if it does not count. A station that is not in the table is not worth an entry.
+    /// A station advertises that `addr` is at `mac` or, without a `mac`, that the address is unchanged. Returns the
+    /// packets that waited for that, and their address; `None` if it does not count. No entry is made for a station
+    /// that is not in the table.
     pub(crate) fn advertised(
         &self,
         now: Time,
@@ -88,11 +89,11 @@ impl Neighbours<Ipv6Addr> {
         }
     }
 
-    /// A protocol above heard an answer to packets that went by this neighbour: it is reachable.
+    /// A protocol above received an answer to packets that went by this neighbour: it is reachable.
     pub(crate) fn confirm(&self, now: Time, addr: Ipv6Addr) {
         let confirm = |entry: &mut NeighbourEntry| {
             if let Some(mac) = entry.mac() {
-                // Senders take note of the new time at once.
+                // Senders use the new time at once.
                 self.changes();
                 let until = now + self.lifetime();
                 *entry = NeighbourEntry::Known { mac, until };

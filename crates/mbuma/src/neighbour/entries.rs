@@ -1,8 +1,7 @@
-//! The entries of a table, by address and by their times: neither the oldest one nor those that are due are looked for among
-//! all.
+//! The entries of a table, by address and by their times, so that finding the oldest one, or those that are due, needs
+//! no search of all.
 //!
-//! Invariants: an entry is in the order of its group alone, at its time.
-//! Locks: none here.
+//! Invariants: an entry is in the order of exactly one group, at its time. Locks: none here.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::mem;
@@ -63,7 +62,7 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
         &self.orders[group as usize]
     }
 
-    /// Makes an entry in the place of any other.
+    /// Adds an entry, or replaces that of the same address.
     pub(super) fn insert(&mut self, addr: A, entry: NeighbourEntry) {
         self.remove(addr);
         let (group, time) = EntryGroup::of(&entry);
@@ -100,9 +99,9 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
         mem::replace(self, Self::new()).by_addr.into_values()
     }
 
-    /// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an address.
-    /// So a host that looks for thousands of absent stations evicts no neighbour, and stations that only announce themselves
-    /// evict no question.
+    /// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an
+    /// address. So questions for thousands of absent stations evict no neighbour, and stations that only announce
+    /// themselves evict no question.
     pub(super) fn make_room(&mut self) -> Option<NeighbourEntry> {
         if self.len() < ENTRIES_MAX {
             return None;
@@ -124,13 +123,13 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
             .into_iter()
     }
 
-    /// When the first entry asks next.
+    /// The time of the next question of any entry.
     pub(super) fn deadline(&self) -> Option<Time> {
         let firsts = self.asking().filter_map(BTreeSet::first);
         firsts.map(|&(next, _)| next).min()
     }
 
-    /// The entries that ask now, by address.
+    /// The entries whose questions are due, by address.
     pub(super) fn due(&self, now: Time) -> Vec<A> {
         let of = |order: &BTreeSet<(Time, A)>| {
             let due = order.iter().take_while(|&&(next, _)| next <= now);

@@ -13,7 +13,7 @@ use crate::faults::{StackFault, planted};
 
 /// Between two requests for one address: RFC 1122 2.3.2.1 allows one a second.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// Requests without an answer before we give up.
+/// Requests without an answer before the stack gives up.
 pub(super) const TRIES_MAX: u8 = 3;
 
 /// The state of one neighbour; its life is in the table of [`neighbour`](super).
@@ -90,10 +90,10 @@ impl NeighbourEntry {
     }
 }
 
-/// The action that an entry's timer asks for.
+/// The action of an entry's timer.
 pub(super) enum Retry {
     NotYet,
-    /// All stations, or the one that had the address so far.
+    /// Ask all stations, or the one that had the address so far.
     Ask(Option<MacAddr>),
     GiveUp,
 }

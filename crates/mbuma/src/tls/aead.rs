@@ -20,10 +20,10 @@ pub trait Aead: Send + Sync {
     /// Bytes of the nonce that a TLS 1.2 record carries: 8 of AES-GCM (RFC 5288 3), 0 of ChaCha20-Poly1305 (RFC 7905 2).
     fn explicit_nonce_len(&self) -> usize;
 
-    /// Encrypts `text` where it is, and says the tag.
+    /// Encrypts `text` in place. Returns the tag.
     ///
     /// # Errors
-    /// The implementation's; the record is lost then.
+    /// The implementation's error; the record is lost then.
     fn seal_in_place(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -31,7 +31,8 @@ pub trait Aead: Send + Sync {
         text: &mut [u8],
     ) -> Result<[u8; TAG_LEN], AeadFailed>;
 
-    /// Encrypts `plain` and then `suffix` to `out`, which has room for both and the tag, and no more. `plain` stays as it is.
+    /// Encrypts `plain` and then `suffix` to `out`, which has room for both and the tag, and no more. `plain` is not
+    /// changed.
     ///
     /// # Errors
     /// As of [`Aead::seal_in_place`].
@@ -54,10 +55,10 @@ pub trait Aead: Send + Sync {
         Ok(())
     }
 
-    /// Checks the tag and decrypts `text` where it is.
+    /// Checks the tag and decrypts `text` in place.
     ///
     /// # Errors
-    /// The tag is another one. The content of `text` must not be used then.
+    /// The tag is wrong. The content of `text` must not be used then.
     fn open_in_place(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -92,7 +93,7 @@ pub(super) fn split_tag(sealed: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     sealed.split_at_mut_checked(text)
 }
 
-/// A tag is wrong, or the implementation refused. It says no more: an attacker would learn from it.
+/// A tag is wrong, or the implementation refused. It has no details, because they would help an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AeadFailed;
 

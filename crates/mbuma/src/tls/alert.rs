@@ -1,4 +1,4 @@
-//! Alerts: how one side says why it ends the connection.
+//! Alerts: the messages in which one side gives its reason to end the connection.
 //!
 //! Source: RFC 8446 6, RFC 5246 7.2.
 
@@ -11,7 +11,7 @@ pub struct TlsAlert(pub u8);
 impl TlsAlert {
     /// The sender sends no more: the end of its stream.
     pub const CLOSE_NOTIFY: Self = Self(0);
-    /// A record of a type, or a message, that may not come here.
+    /// A type of record, or a message, that must not come now.
     pub const UNEXPECTED_MESSAGE: Self = Self(10);
     /// A record whose tag is wrong.
     pub const BAD_RECORD_MAC: Self = Self(20);
@@ -21,7 +21,7 @@ impl TlsAlert {
     pub const ILLEGAL_PARAMETER: Self = Self(47);
     /// A message that does not parse.
     pub const DECODE_ERROR: Self = Self(50);
-    /// A version that is not the one agreed on.
+    /// Another version than the agreed one.
     pub const PROTOCOL_VERSION: Self = Self(70);
     /// The peer's user cancelled; `CLOSE_NOTIFY` follows.
     pub const USER_CANCELED: Self = Self(90);

@@ -1,14 +1,14 @@
 //! Records put together from the bytes of a stream.
 //!
-//! Invariant: what is kept is less than one record, or one that waits for a buffer to be opened into, or what was opened and
-//! not read.
+//! Invariant: it keeps less than one record, or one that waits for a buffer into which it is opened, or opened content
+//! that was not read.
 
 use mbuf::{Chain, MbufPool, NoBufs};
 
 use super::session::TlsSession;
 use super::{HEADER_LEN, RecordHeader, TlsError};
 
-/// A record on its way in, and what came out of the one before it.
+/// A record that is being received, and the content of the one before it.
 #[derive(Debug, Default)]
 pub(super) struct RecordAssembly {
     head: Option<RecordHeader>,
@@ -23,7 +23,7 @@ impl TlsSession {
         all.saturating_sub(self.assembly.bytes.len())
     }
 
-    /// Whether a record has begun that is not whole, or content waits to be read.
+    /// Whether a record is incomplete, or content waits to be read.
     pub(crate) fn is_amid(&self) -> bool {
         let RecordAssembly { head, bytes, data } = &self.assembly;
         head.is_some() || !bytes.is_empty() || !data.is_empty()

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ContentType {
-    /// TLS 1.2's and of no meaning any more; after a handshake it must not come.
+    /// Of TLS 1.2, without a meaning in 1.3; after a handshake it must not come.
     ChangeCipherSpec = 20,
     Alert = 21,
     Handshake = 22,

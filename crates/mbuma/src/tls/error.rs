@@ -1,4 +1,4 @@
-//! Why a TLS connection does not work.
+//! The errors of TLS connections.
 
 use std::fmt;
 use std::io;
@@ -8,19 +8,19 @@ use mbuf::NoBufs;
 use super::TlsAlert;
 use crate::error::SocketError;
 
-/// Why a TLS connection does not work, or works no more.
+/// Why a TLS connection failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The connection below. [`SocketError::WouldBlock`] is no failure.
+    /// An error of the TCP connection. [`SocketError::WouldBlock`] is no failure.
     Socket(SocketError),
-    /// The peer ended the connection and said why.
+    /// The peer ended the connection by an alert.
     PeerAlert(TlsAlert),
-    /// The peer broke the protocol; it was told so.
+    /// The peer broke the protocol; an alert was sent to it.
     Protocol(TlsAlert),
     /// The peer's stream ended without close_notify: some of it may be missing.
     Truncated,
-    /// As many records were sealed under the key as may be, and TLS 1.2 has no way to change it: open a new connection.
+    /// The most records were sealed under the key, and TLS 1.2 has no way to change it: open a new connection.
     KeyWornOut,
     /// The handshake library gave no next key, or an AEAD refused to seal.
     Keys,
@@ -29,7 +29,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// It is only a matter of time.
+    /// Whether a later attempt may succeed.
     pub fn is_would_block(self) -> bool {
         self == Self::Socket(SocketError::WouldBlock)
     }

@@ -1,4 +1,4 @@
-//! The header of a record, and how long records may be.
+//! The header of a record, and the bounds of its length.
 //!
 //! ```text
 //!   | type | 3 | 3 | length, 2 |  explicit nonce (1.2, GCM)  |  text, in 1.3 with its type behind it  |  tag, 16 |
@@ -36,14 +36,14 @@ impl RecordHeader {
         Self { content, len }
     }
 
-    /// A received header, if a record may begin so after the handshake.
+    /// A received header, if a record may begin with it after the handshake.
     pub(super) fn parse(bytes: [u8; HEADER_LEN], version: TlsVersion) -> Result<Self, TlsAlert> {
         let [content, major, minor, high, low] = bytes;
         let content = ContentType::parse(content).ok_or(TlsAlert::UNEXPECTED_MESSAGE)?;
         if (major, minor) != (3, 3) {
             return Err(TlsAlert::PROTOCOL_VERSION);
         }
-        // A record of TLS 1.3 says that it is data; what it is comes encrypted.
+        // A record of TLS 1.3 has the type of data; its real type is encrypted.
         if version == TlsVersion::Tls13 && content != ContentType::Data {
             return Err(TlsAlert::UNEXPECTED_MESSAGE);
         }

@@ -1,4 +1,4 @@
-//! Received data: one record after the other, until one says the end.
+//! Received records, one after the other, until the end.
 //!
 //! | record | done |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | KeyUpdate | the next record opens under the next key; a request is answered by a KeyUpdate of ours |
 //! | NewSessionTicket, of a client | to the handshake library |
 //! | close_notify | the end of the stream |
-//! | another alert | the end of the connection, or nothing where RFC 5246 and RFC 8446 6.1 say so |
-//! | TLS 1.2: a second handshake | refused by a warning; asked for again, an alert and the end |
+//! | another alert | the end of the connection, or ignored where RFC 5246 and RFC 8446 6.1 require it |
+//! | TLS 1.2: a second handshake | refused by a warning; at a second request, an alert and the end |
 //! | anything else | an alert to the peer, and the end |
 //!
 //! Invariants: nothing is delivered behind the end. At most [`IDLE_RECORDS_MAX`] records without data come in succession, so
@@ -27,11 +27,11 @@ use crate::error::SocketError;
 const IDLE_RECORDS_MAX: u8 = 32;
 /// Bytes of a ClientHello that is refused, at most: more than any has.
 const CLIENT_HELLO_MAX: usize = 1 << 14;
-/// Bytes of a NewSessionTicket at most: a ticket of 65,535, and what goes with it.
+/// Bytes of a NewSessionTicket at most: a ticket of 65,535, and its other fields.
 const TICKET_MAX: usize = (1 << 16) + 1024;
 
-/// Bytes of the body of a message of this kind, at most; `None` if none may come. All that this side keeps of the peer's
-/// messages is bounded by it.
+/// Bytes of the body of a message of this kind, at most; `None` if none may come. This bounds the memory for the peer's
+/// messages.
 fn body_max(version: TlsVersion, role: TlsRole, kind: u8) -> Option<usize> {
     match (version, role, kind) {
         (TlsVersion::Tls12, TlsRole::Client, messages::HELLO_REQUEST) => Some(0),
@@ -43,7 +43,7 @@ fn body_max(version: TlsVersion, role: TlsRole, kind: u8) -> Option<usize> {
 }
 
 impl TlsSession {
-    /// Parses a record's first bytes. If they can't begin one, the connection ends.
+    /// Parses a record's first bytes. If they are no header, the connection ends.
     ///
     /// # Errors
     /// Why it has ended.
@@ -52,7 +52,8 @@ impl TlsSession {
         header.inspect_err(|e| self.fail(*e))
     }
 
-    /// Takes a whole record: `body` is all behind its header. Returns data, which is empty if the record was none.
+    /// Takes a whole record: `body` is all after its header. Returns data, which is empty if the record was of another
+    /// type.
     ///
     /// # Errors
     /// Without buffers nothing has changed. Else the connection has ended.
@@ -86,7 +87,7 @@ impl TlsSession {
     fn accept(&mut self, content: ContentType, text: Chain) -> Result<Chain, TlsError> {
         let unexpected = TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE);
         if content == ContentType::Data && !text.is_empty() {
-            // A message may not be cut apart by records of another type.
+            // No record of another type may come inside of a message.
             if self.messages.is_amid() {
                 return Err(unexpected);
             }
@@ -138,8 +139,8 @@ impl TlsSession {
         Ok(())
     }
 
-    /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is. Once: each refusal waits in the send buffer, and a
-    /// peer that asks in each four bytes, and reads nothing, would fill the memory with them.
+    /// RFC 5246 7.4.1.1, 7.2.2: a second handshake may be refused, and is, but once only: each refusal waits in the
+    /// send buffer, so a peer that sends many requests of four bytes and reads nothing could fill the memory.
     fn on_message12(&mut self, message: &HandshakeMessage) -> Result<(), TlsError> {
         match (message.kind, self.role) {
             (messages::HELLO_REQUEST, TlsRole::Client)
@@ -178,7 +179,7 @@ impl TlsSession {
         };
         self.rx = self.source.0.next_rx()?;
         self.counts.rx_updates += 1;
-        // One on its way answers all requests; a side that has said its end sends nothing more.
+        // One KeyUpdate under way answers all requests; a side that has sent its end sends nothing more.
         match is_request && !self.is_closed() {
             true => self.update_key(false),
             false => Ok(()),

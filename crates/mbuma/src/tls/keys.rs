@@ -1,4 +1,4 @@
-//! Keys of a connection: of each direction, and where the next ones come from.
+//! Keys of a connection: those of each direction, and the source of the next ones.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Which side of the handshake this one was.
+/// The side of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TlsRole {
     /// It sent the ClientHello.
@@ -78,7 +78,7 @@ impl DirectionKeys {
 impl Drop for DirectionKeys {
     fn drop(&mut self) {
         self.iv.fill(0);
-        // The compiler must take the bytes for read, or it would leave them as they are.
+        // The compiler must assume that the bytes are read, or it would drop the stores.
         std::hint::black_box(&self.iv);
     }
 }
@@ -114,17 +114,17 @@ pub trait KeySource: Send + Sync {
     }
 }
 
-/// All that a handshake hands over.
+/// The result of a handshake.
 pub struct TlsKeys {
     /// The version agreed on.
     pub version: TlsVersion,
-    /// Which side this one is.
+    /// The role of this side.
     pub role: TlsRole,
     /// To send with.
     pub tx: DirectionKeys,
     /// To receive with.
     pub rx: DirectionKeys,
-    /// Where the next ones come from.
+    /// The source of the next keys.
     pub source: Box<dyn KeySource>,
 }
 

@@ -1,4 +1,4 @@
-//! Handshake messages that come after the handshake, put together from the records that they are cut into.
+//! Handshake messages after the handshake, assembled from the records that carry them.
 //!
 //! Source: RFC 8446 4 and 5.1.
 
@@ -43,8 +43,8 @@ impl HandshakeMessages {
         !self.bytes.is_empty()
     }
 
-    /// The next message that is complete. `body_max`: how long one of its kind may be, if there may be one; a message that is
-    /// not to be is refused at its head, before its body is kept.
+    /// The next complete message. `body_max`: the longest body of a kind, or `None` if the kind must not come; such a
+    /// message is refused at its head, before its body is stored.
     pub(super) fn pop(
         &mut self,
         body_max: impl FnOnce(u8) -> Option<usize>,

@@ -11,14 +11,14 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `aead.rs`, `keys.rs` | what seals and opens; the keys of a direction and its record numbers |
+//! | `aead.rs`, `keys.rs` | the cipher; the keys of a direction and its record numbers |
 //! | `frame.rs`, `content.rs`, `alert.rs` | the bytes of a record; its type; an alert |
 //! | `room.rs`, `sealing.rs`, `opening.rs` | storage for a record's result; the two directions |
 //! | `messages.rs` | handshake messages behind the handshake |
-//! | `session.rs`, `incoming.rs`, `assembly.rs` | both directions together; what is received; records put together |
+//! | `session.rs`, `incoming.rs`, `assembly.rs` | both directions together; received records; their assembly |
 //!
-//! Invariants: a record number is used once under a key, in either direction (`DirectionKeys::advance`). Sealing and opening
-//! write to storage taken for them, never to their source. Nothing is delivered behind a record that fails.
+//! Invariants: a record number is used once under a key, in either direction (`DirectionKeys::advance`). Sealing and
+//! opening write to storage taken for them, never to their source. Nothing is delivered after a record that fails.
 //!
 //! Locks: none; the owner locks. Sources: RFC 8446 5 and 4.6, RFC 5246 6, RFC 5288, RFC 7905.
 

@@ -1,7 +1,7 @@
 //! Opening: the bytes of one record become content, in storage of their own.
 //!
-//! Received bytes may be shared with their sender (stacks of one process hand clusters over), so no record is decrypted where
-//! it lies. A record in one piece is decrypted from there; one that came in several segments is copied first.
+//! Received bytes may be shared with their sender (stacks of one process hand clusters over), so no record is decrypted
+//! in place. A record in one piece is decrypted from there; one that came in several segments is copied first.
 //!
 //! Source: RFC 8446 5.2 and 5.4, RFC 5246 6.2.3.3. The inner type is searched for in a slice, from behind: a search by index
 //! was off by one elsewhere (FreeBSD-SA-26:67).
@@ -13,7 +13,7 @@ use super::keys::{DirectionKeys, TlsVersion};
 use super::room::RecordRoom;
 use super::{ContentType, TAG_LEN, TlsAlert, TlsError};
 
-/// Opens `body`, all that came behind the header of the next record of `keys`. On failure nothing has changed.
+/// Opens `body`, all bytes after the header of the next record of `keys`. On failure nothing has changed.
 pub(super) fn open(
     pool: &MbufPool,
     version: TlsVersion,
@@ -89,7 +89,7 @@ fn one_piece(body: &Chain) -> Option<&[u8]> {
     segments.next().is_none().then_some(first)
 }
 
-/// The type of what was encrypted, and its length: the last byte that is not padding, and what is before it.
+/// The type and the length of the content: the last byte that is not padding, and the number of bytes before it.
 fn inner(text: &[u8]) -> Result<(ContentType, usize), TlsAlert> {
     let at = text.iter().rposition(|byte| *byte != 0);
     let at = at.ok_or(TlsAlert::UNEXPECTED_MESSAGE)?;

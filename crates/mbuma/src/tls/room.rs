@@ -19,7 +19,7 @@ impl RecordRoom {
         }
     }
 
-    /// The slice; at least as long as was asked for.
+    /// The slice; at least as long as requested.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Buffer(blank) => blank.bytes_mut(),
@@ -27,7 +27,7 @@ impl RecordRoom {
         }
     }
 
-    /// Its first `len` bytes. Only what lies on the heap can fail to become a chain.
+    /// Its first `len` bytes as a chain. This can fail only if they lie on the heap.
     pub(super) fn show(self, pool: &MbufPool, len: usize) -> Result<Chain, NoBufs> {
         match self {
             Self::Buffer(blank) => Ok(blank.show(len)),

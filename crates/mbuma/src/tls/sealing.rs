@@ -1,8 +1,8 @@
 //! Sealing: a plain chain becomes the bytes of one record, in one pass, in storage of its own.
 //!
-//! A record of full length is one cluster: header, explicit nonce, text, tag. So it is one mbuf, one entry of an iovec, and
-//! one call of the AEAD. Plaintext that lies in one piece, as the pages of a sealed memfd do, is encrypted from where it is;
-//! what lies in several is copied to where the record goes, and encrypted there.
+//! A record of full length is one cluster: header, explicit nonce, text, tag. So it is one mbuf, one entry of an iovec,
+//! and one call of the AEAD. Plaintext in one piece, such as the pages of a sealed memfd, is encrypted from its place;
+//! plaintext in several pieces is copied into the record's cluster, and encrypted there.
 //!
 //! Invariant: a number is used up by the record that is sealed with it, and a record is sealed once. Storage comes first, so a
 //! failure for want of it leaves both as they were.
@@ -27,7 +27,7 @@ pub(super) fn overhead(version: TlsVersion, keys: &DirectionKeys) -> usize {
     HEADER_LEN + inside + TAG_LEN
 }
 
-/// Bytes of content in a full record: as many as make one cluster of it.
+/// Bytes of content in a full record, which fills one cluster.
 pub(super) fn content_max(overhead: usize) -> usize {
     (ClusterSize::K16.bytes() - overhead).min(CONTENT_MAX)
 }
@@ -51,11 +51,11 @@ pub(super) fn seal(
     if !keys.advance() {
         return Err(SealError::Failed);
     }
-    // A record fits into a cluster, and what does is shown without another buffer.
+    // A record fits into a cluster, so no other buffer is needed to show it.
     room.show(pool, len).map_err(|_| SealError::Failed)
 }
 
-/// The header says that it is data; the type goes behind the text.
+/// The header's type is data; the real type follows the text.
 fn seal13(
     keys: &DirectionKeys,
     content: ContentType,

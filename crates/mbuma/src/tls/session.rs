@@ -1,7 +1,7 @@
-//! A connection's two directions together, and what one means for the other. The receiving half is in `incoming.rs`.
+//! A connection's two directions together, and the effects of one on the other. The receiving half is in `incoming.rs`.
 //!
-//! A record takes its place in the send buffer with its length on the wire ([`PlainRecord`]), and is sealed in the order of
-//! places. A KeyUpdate of ours is a record like others: what is behind it is sealed under the next key.
+//! A record takes its place in the send buffer with its length on the wire ([`PlainRecord`]), and is sealed in the
+//! order of places. A KeyUpdate of ours is a record like others: records after it are sealed under the next key.
 //!
 //! Invariants: records are framed and sealed in one order, so they have one number. At most one KeyUpdate that the program or the
 //! peer asked for is framed and not sealed; beside it there are those without which a key would be worn out.
@@ -41,21 +41,21 @@ pub(crate) struct TlsSession {
     pub(super) idle_records: u8,
     /// TLS 1.2: a second handshake was refused.
     pub(super) has_refused: bool,
-    /// How the peer's stream ended.
+    /// The end of the peer's stream.
     pub(super) end: Option<StreamEnd>,
-    /// This side has said that it ends, or why.
+    /// This side has sent its end, or an alert.
     closed: bool,
     /// Records to be appended to the send buffer.
     outbox: Vec<PlainRecord>,
     pub(super) counts: TlsCounts,
 }
 
-/// How a received stream ended.
+/// The end of a received stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     /// By close_notify.
     Clean,
-    /// By an error; nothing behind it is delivered.
+    /// By an error; nothing after it is delivered.
     Failed(TlsError),
 }
 
@@ -130,7 +130,7 @@ impl TlsSession {
     /// Whether records may be framed.
     ///
     /// # Errors
-    /// This side has said its end, or the key is worn out.
+    /// This side has sent its end, or the key is worn out.
     pub(crate) fn may_frame(&self) -> Result<(), TlsError> {
         if self.closed {
             return Err(SocketError::Closed.into());
@@ -141,8 +141,8 @@ impl TlsSession {
         }
     }
 
-    /// A record of `content`, which is at most [`TlsSession::content_max`] bytes. It goes into the send buffer behind what
-    /// [`TlsSession::take_outbox`] gives.
+    /// A record of `content`, which is at most [`TlsSession::content_max`] bytes. It goes into the send buffer after
+    /// the records of [`TlsSession::take_outbox`].
     ///
     /// # Errors
     /// As of [`TlsSession::may_frame`].
@@ -165,16 +165,16 @@ impl TlsSession {
         }
     }
 
-    /// Records that go into the send buffer before anything else does.
+    /// Records that must go into the send buffer first.
     pub(crate) fn take_outbox(&mut self) -> Vec<PlainRecord> {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Changes the key to send with, and asks the peer to change its own if `request` says so. One change at a time: while
-    /// one is on its way to the peer nothing more is done.
+    /// Changes the key to send with, and asks the peer to change its own if `request` says so. One change at a time:
+    /// while one is under way to the peer this has no effect.
     ///
     /// # Errors
-    /// TLS 1.2 has no such thing; this side has said its end.
+    /// TLS 1.2 has no key updates; or this side has sent its end.
     pub(crate) fn update_key(&mut self, request: bool) -> Result<(), TlsError> {
         self.may_frame()?;
         if self.version == TlsVersion::Tls12 {
@@ -186,29 +186,29 @@ impl TlsSession {
         Ok(())
     }
 
-    /// What is framed from now on is for the next key.
+    /// Records that are framed from now on use the next key.
     fn put_key_update(&mut self, request: bool) {
         self.put(ContentType::Handshake, &messages::key_update(request));
         (self.updating, self.framed) = (self.updating + 1, 0);
     }
 
-    /// Says the end of our stream.
+    /// Sends close_notify.
     pub(crate) fn close(&mut self) {
         self.alert(TlsAlert::CLOSE_NOTIFY);
         self.closed = true;
     }
 
-    /// The peer broke the protocol: it is told, and nothing more is received or sent.
+    /// The peer broke the protocol: sends an alert, and ends both directions.
     pub(super) fn fail(&mut self, error: TlsError) {
         if let TlsError::Protocol(alert) = error {
             self.alert(alert);
         }
-        // A peer that only cut its own stream off may still read ours.
+        // A peer that only ended its own stream may still read ours.
         self.closed |= error != TlsError::Truncated;
         self.end = Some(StreamEnd::Failed(error));
     }
 
-    /// Sends an alert, unless this side has said its end.
+    /// Sends an alert, unless this side has sent its end.
     pub(super) fn alert(&mut self, alert: TlsAlert) {
         if !self.closed {
             self.put(ContentType::Alert, &alert.to_bytes());
@@ -220,12 +220,12 @@ impl TlsSession {
         self.outbox.push(record);
     }
 
-    /// Whether this side has said its end.
+    /// Whether this side has sent its end.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// How the peer's stream ended, if it did.
+    /// The end of the peer's stream, if it has ended.
     pub(crate) fn end(&self) -> Option<StreamEnd> {
         self.end
     }

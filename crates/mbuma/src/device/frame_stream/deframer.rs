@@ -16,11 +16,11 @@ pub(super) const LENGTH_LEN: usize = 4;
 /// The state between two bytes of the stream.
 #[derive(Debug)]
 pub(super) enum Deframer {
-    /// In a length, so many bytes of which are known.
+    /// Inside of a length, of which this many bytes have arrived.
     Length([u8; LENGTH_LEN], usize),
-    /// In a frame of so many bytes; those that came.
+    /// Inside of a frame of this many bytes, with those that have arrived.
     Frame(usize, Chain),
-    /// In a frame that is dropped, for this reason; so many bytes of it are to come.
+    /// Inside of a frame that is dropped, for this reason; this many bytes of it are still to come.
     Dropping(usize, Lost),
 }
 
@@ -45,12 +45,12 @@ pub(super) enum FrameEnd {
 /// Bytes of the stream that were read.
 pub(super) trait StreamBytes {
     fn len(&self) -> usize;
-    /// Fills `out`, which is no longer than they are.
+    /// Fills `out`, which must not be longer than the bytes.
     fn copy_front(&mut self, out: &mut [u8]);
     /// The first `n`, in buffers.
     fn take_front(&mut self, n: usize) -> Result<Chain, NoBufs>;
     fn skip(&mut self, n: usize);
-    /// Frames that are longer are not to be begun.
+    /// The longest frame; a longer one is an error.
     fn frame_max(&self) -> usize {
         FRAME_MAX
     }
@@ -75,7 +75,7 @@ impl StreamBytes for Chain {
     }
 }
 
-/// Bytes that were read where there were no clusters: a short frame is copied into an mbuf.
+/// Bytes that were read when there were no clusters: a short frame is copied into an mbuf.
 pub(super) struct SpareBytes<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) pool: &'a MbufPool,
@@ -119,7 +119,7 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Takes bytes of `from` up to the end of a frame; nothing if they end before.
+    /// Takes bytes of `from` up to the end of a frame. Returns `None` if they end before.
     pub(super) fn next(
         &mut self,
         from: &mut impl StreamBytes,
@@ -150,7 +150,7 @@ impl Deframer {
                     let here = missing.min(from.len());
                     match from.take_front(here) {
                         Ok(last) if here == missing => bytes.append(last),
-                        // The rest may never come: few bytes must not keep a large cluster till then.
+                        // The rest may never come, so few bytes must not keep a large cluster until then.
                         Ok(more) => bytes.append_compact(pool, more),
                         Err(NoBufs) => *self = Self::Dropping(missing, Lost::NoBufs),
                     }
@@ -173,7 +173,7 @@ impl Deframer {
         }
     }
 
-    /// The end of the frame, if all of it came.
+    /// The end of the frame, if all of it has arrived.
     fn end(&mut self) -> Option<FrameEnd> {
         let end = match self {
             Self::Frame(len, bytes) if bytes.len() == *len => FrameEnd::Whole(mem::take(bytes)),

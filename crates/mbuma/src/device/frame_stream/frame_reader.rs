@@ -1,7 +1,7 @@
 //! Frames from the peer: reads of its stream into clusters, and the frames in them.
 //!
-//! A read takes all that is there, up to the longest frame. Frames that it took and the caller has no budget for stay
-//! here. Where there are no clusters, a few frames are read into a spare buffer: acknowledgements among them free clusters.
+//! A read takes all bytes that have arrived, up to the longest frame. Frames beyond the caller's budget stay here.
+//! Without clusters, a few frames are read into a spare buffer, because acknowledgements among them free clusters.
 //!
 //! Locks: none.
 
@@ -29,23 +29,23 @@ pub(super) struct FrameReader {
     slices: Vec<IoSliceMut<'static>>,
     spare: Vec<u8>,
     peer: Option<Arc<UnixStream>>,
-    /// Bytes that were read, and whose frames were not taken.
+    /// Bytes that were read, and whose frames the caller has not taken.
     unread: Chain,
     /// The same in the spare buffer, behind those.
     spare_unread: Range<usize>,
     deframer: Deframer,
-    /// The last read had room for more than there was.
+    /// The last read did not fill its buffers.
     is_drained: bool,
 }
 
-/// The result of a look for a frame.
+/// The result of a search for a frame.
 pub(super) enum NextFrame {
     Whole(Packet),
     /// It was dropped.
     NoBufs,
     /// It was dropped.
     BadLength,
-    /// All that was there was taken.
+    /// All bytes that had arrived were taken.
     Drained,
     /// Nothing was there.
     Idle,
@@ -74,8 +74,8 @@ impl FrameReader {
         self.peer.is_some()
     }
 
-    /// Lets go of a peer that has ended, though its end was not read yet: the same machine, started again, may be here
-    /// before that.
+    /// Closes the connection of a peer that has ended, though its end was not read yet: the same machine, started
+    /// again, may connect before that.
     pub(super) fn lose_ended_peer(&mut self) -> Option<Arc<UnixStream>> {
         let ended = self.peer.take_if(|peer| has_ended(peer));
         if ended.is_some() {
@@ -90,7 +90,7 @@ impl FrameReader {
         self.peer = Some(peer);
     }
 
-    /// Drops all that a connection left.
+    /// Drops all data of the last connection.
     fn forget(&mut self) {
         self.unread = Chain::new();
         self.spare_unread = 0..0;
@@ -146,13 +146,13 @@ impl FrameReader {
         }
     }
 
-    /// Lets go of the peer.
+    /// Closes the peer's connection.
     fn part(&mut self, end: fn(Arc<UnixStream>) -> NextFrame) -> NextFrame {
         self.forget();
         self.peer.take().map_or(NextFrame::Idle, end)
     }
 
-    /// Reads; gives the number of bytes.
+    /// Reads. Returns the number of bytes.
     fn fill(&mut self, peer: &UnixStream) -> io::Result<usize> {
         let mut peer = peer;
         if self.scatter.refill().is_err() {

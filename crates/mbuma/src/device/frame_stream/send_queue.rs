@@ -17,7 +17,7 @@ use super::deframer::LENGTH_LEN;
 
 /// Frames that wait at most: as many as wait in a kernel's interface.
 pub const QUEUE_FRAMES_MAX: usize = 1000;
-/// From so many bytes on no frame is added.
+/// From this many bytes on no frame is added.
 pub const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Frames of a write at most.
 const FRAMES_PER_WRITE: usize = 64;
@@ -35,7 +35,7 @@ pub(super) struct SendQueue {
     sent: usize,
     /// Frames that lost their peer.
     unsent: u64,
-    /// Frames that are over, to be dropped when the lock is released.
+    /// Frames that are done, to be dropped when the lock is released.
     done: Mbufq,
 }
 
@@ -46,7 +46,7 @@ impl SendQueue {
         self.peer = Some(peer);
     }
 
-    /// Sends to this peer no more.
+    /// Stops sending to this peer.
     pub(super) fn part(&mut self, peer: &Arc<UnixStream>) {
         if self.peer.as_ref().is_some_and(|own| Arc::ptr_eq(own, peer)) {
             self.clear();
@@ -83,7 +83,7 @@ impl SendQueue {
         room && self.peer.is_some()
     }
 
-    /// Sends what the peer's socket has room for; true if frames wait.
+    /// Sends the bytes for which the peer's socket has room. Returns true if frames wait.
     pub(super) fn flush(&mut self) -> bool {
         while let Some(peer) = &self.peer
             && !self.frames.is_empty()
@@ -101,7 +101,7 @@ impl SendQueue {
         false
     }
 
-    /// Sends the first frames, or parts of them, in one call; gives the number of bytes.
+    /// Sends the first frames, or parts of them, in one call. Returns the number of bytes.
     fn write(&self, peer: &UnixStream) -> Result<usize, Errno> {
         let mut lengths = [[0; LENGTH_LEN]; FRAMES_PER_WRITE];
         for (length, frame) in lengths.iter_mut().zip(&self.frames) {
@@ -121,7 +121,7 @@ impl SendQueue {
         sendmsg(peer, &slices[..count], &mut nothing, flags)
     }
 
-    /// So many bytes more were sent.
+    /// Counts bytes that were sent.
     fn advance(&mut self, n: usize) {
         self.sent += n;
         while let Some(first) = self

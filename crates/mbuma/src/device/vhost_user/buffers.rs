@@ -1,14 +1,14 @@
-//! Buffers in a machine's memory, one behind the other.
+//! A sequence of buffers in a machine's memory.
 //!
 //! Locks: none.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// A chain of buffers that no frame can be read from or written to.
+/// The chain of buffers is invalid: no frame can be read from it or written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadChain;
 
-/// A buffer, as the driver describes it: there may be no memory.
+/// A buffer, as the driver describes it: its memory may not exist.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GuestBuffer {
     pub(super) at: GuestAddress,
@@ -19,7 +19,7 @@ pub(super) struct GuestBuffer {
 pub(super) struct BufferCursor<'a> {
     memory: &'a GuestMemoryMmap,
     buffers: std::slice::Iter<'a, GuestBuffer>,
-    /// What is left of the buffer before those.
+    /// The rest of the buffer before those.
     rest: GuestBuffer,
 }
 

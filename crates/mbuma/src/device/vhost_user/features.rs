@@ -1,7 +1,7 @@
-//! The features that are offered to a driver, and what those that it takes mean for its frames.
+//! The features that the device offers, and the effect on frames of those that a driver accepts.
 //!
-//! Offloads are those of a TAP: "host" features are work that the driver leaves to us, "guest" features work that we may leave
-//! to it. What a driver does not take is done in software before its frames are written.
+//! Offloads are those of a TAP: "host" features are work that the driver leaves to us, "guest" features are work that
+//! we may leave to it. Offloads that a driver does not accept are done in software before its frames are written.
 //!
 //! Locks: none. Sources: virtio 1.2 sections 5.1.3, 5.1.6 and 6; QEMU's docs/interop/vhost-user.rst.
 
@@ -29,14 +29,14 @@ const GUEST_USO4: u64 = bit(54);
 const GUEST_USO6: u64 = bit(55);
 const HOST_USO: u64 = bit(56);
 
-/// Of the protocol: a message may ask for a reply that says whether it was carried out.
+/// Of the protocol: a message may request a reply with its result.
 pub(super) const REPLY_ACK: u64 = bit(3);
 
-/// Features of a device: those that are offered, or those that a driver took.
+/// Features of a device: those that it offers, or those that a driver accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Features(pub(super) u64);
 
-/// What is before each frame.
+/// The header before each frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// Its length in bytes: with the number of chains, or without.
@@ -73,14 +73,14 @@ impl Features {
         self.has(RING_EVENT_INDEX)
     }
 
-    /// Rings work from their start on, since the front-end does not know of messages that turn them on.
+    /// Rings work from their start on, because the front-end does not send messages that enable them.
     pub(super) fn starts_enabled(self) -> bool {
         !self.has(PROTOCOL_FEATURES)
     }
 
     pub(super) fn header(self) -> FrameHeader {
         let mergeable = self.has(MERGEABLE_BUFFERS);
-        // Drivers from before version 1 have the number only where it can be another than one.
+        // Drivers from before version 1 have the number only if it can differ from one.
         let has_number = mergeable || self.has(VERSION_1);
         FrameHeader {
             len: VnetHeader::LEN + if has_number { 2 } else { 0 },
@@ -88,7 +88,7 @@ impl Features {
         }
     }
 
-    /// What may be left to the driver. TCP may be cut by it only if it can do so with ECN.
+    /// The offloads that the driver accepts. It may segment TCP only if it can do so with ECN.
     pub(super) fn left_to_driver(self, mtu: u16) -> Capabilities {
         let tx_checksum = self.has(GUEST_CSUM);
         let max = |features| match tx_checksum && self.has(features) {

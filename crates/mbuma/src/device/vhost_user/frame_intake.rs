@@ -1,7 +1,7 @@
-//! Frames of the machine: copied out of its memory, once, into clusters that stay their storage.
+//! Frames from the machine: copied once out of its memory, into clusters that stay their storage.
 //!
-//! Where there are no clusters, a frame is kept if an mbuf can hold it: with the machine's acknowledgements the stack frees
-//! clusters. A longer one is dropped.
+//! Without clusters, a frame that fits into an mbuf is kept, because acknowledgements from the machine let the stack
+//! free clusters. A longer one is dropped.
 //!
 //! Locks: none.
 
@@ -18,7 +18,7 @@ use crate::device::tap::recycle;
 use crate::device::vnet::VnetHeader;
 use crate::drops::DropReason;
 
-/// Storage of frames that come, kept between them.
+/// Storage for the next frames, kept between them.
 #[derive(Debug)]
 pub(super) struct FrameIntake {
     pool: MbufPool,
@@ -28,7 +28,7 @@ pub(super) struct FrameIntake {
     buffers: Vec<GuestBuffer>,
 }
 
-/// The result of a look for a frame.
+/// The result of a search for a frame.
 #[derive(Debug)]
 pub(super) enum TakenFrame {
     Whole(Packet),

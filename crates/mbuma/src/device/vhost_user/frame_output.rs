@@ -1,4 +1,5 @@
-//! Frames to the machine, which wait here while its driver has no buffers for them, and are copied into its memory, once.
+//! Frames to the machine, which wait here while its driver has no buffers for them, and are copied once into its
+//! memory.
 //!
 //! Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than [`QUEUE_BYTES_MAX`] bytes wait.
 //! Locks: none.
@@ -22,7 +23,7 @@ pub(super) struct FrameOutput {
     bytes: usize,
     /// Frames for which the driver never has enough buffers.
     refused: usize,
-    /// Frames that are over, to be dropped when the lock is released.
+    /// Frames that are done, to be dropped when the lock is released.
     done: Mbufq,
     /// The chains that were found for the first frame, their buffers, and the bytes that they have room for.
     chains: Vec<UsableChain>,
@@ -37,11 +38,11 @@ struct UsableChain {
     len: usize,
 }
 
-/// The result of a look for buffers.
+/// The result of a search for buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BufferRoom {
     Enough,
-    /// So many chains are there, and are too few.
+    /// This many chains are available, and are too few.
     TooLittle(u16),
     /// The driver never has enough for this frame.
     Never,
@@ -62,7 +63,7 @@ impl FrameOutput {
         self.frames.len() < QUEUE_FRAMES_MAX && self.bytes < QUEUE_BYTES_MAX
     }
 
-    /// Writes the frames for which the driver has buffers; it kicks when it has more for those that wait.
+    /// Writes the frames for which the driver has buffers. It kicks when it has more, if frames wait.
     ///
     /// # Errors
     /// The ring is broken.
@@ -72,7 +73,7 @@ impl FrameOutput {
         ring: &mut Vring,
         header: FrameHeader,
     ) -> Result<(), RingBroken> {
-        // The driver may have set its ring up anew since the last look.
+        // The driver may have set its ring up again since the last search.
         self.forget_room();
         while let Some(frame) = self.frames.pop_front() {
             match self.write(&frame, memory, ring, header) {
@@ -87,7 +88,8 @@ impl FrameOutput {
                 }
                 Ok(BufferRoom::TooLittle(seen)) => {
                     self.frames.push_front(frame);
-                    // What was found is kept: a driver that makes chains available one by one has none walked twice.
+                    // The chains that were found are kept, so that none is walked twice if a driver makes them
+                    // available one by one.
                     if !ring.await_kick(memory, seen)? {
                         return Ok(());
                     }
@@ -103,7 +105,7 @@ impl FrameOutput {
         self.done.enqueue(frame);
     }
 
-    /// Writes a frame behind its header, and gives the chains back that it lies in.
+    /// Writes a header and a frame, and gives their chains back.
     fn write(
         &mut self,
         frame: &Packet,
@@ -150,7 +152,7 @@ impl FrameOutput {
         mergeable: bool,
     ) -> Result<BufferRoom, RingBroken> {
         let available = ring.available(memory)?;
-        // A driver that takes chains back could hold the thread that looks again for ever.
+        // The search is bounded, because a driver that takes chains back could otherwise hold the thread for ever.
         if usize::from(available) < self.chains.len() {
             return Err(RingBroken);
         }
@@ -171,7 +173,7 @@ impl FrameOutput {
         Ok(BufferRoom::Enough)
     }
 
-    /// Nothing is to be sent any more; gives the number of frames that waited.
+    /// Drops all frames that wait, because the driver has left. Returns their number.
     pub(super) fn clear(&mut self) -> usize {
         self.bytes = 0;
         let waited = self.frames.len();

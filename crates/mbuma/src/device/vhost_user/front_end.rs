@@ -1,7 +1,7 @@
-//! A front-end: the connection of a virtual machine's program, and what it said of its machine.
+//! A front-end: the connection of a virtual machine's program, and the set-up that it sent.
 //!
-//! The messages are those that one pair of queues takes. No other is offered: migration (which needs a log of what we write),
-//! more queues, and configuration space, which front-ends keep themselves for a network card.
+//! The messages are those that one pair of queues needs. Not offered: migration (which needs a log of our writes), more
+//! queues, and configuration space, which front-ends keep themselves for a network card.
 //!
 //! Locks: none.
 
@@ -14,11 +14,11 @@ use super::memory::{RegionPlace, SharedMemory};
 use super::message::{self as request, FrontEndMessage, MessageEnd, MessageReader, Refused};
 use super::ring_setup::{RingSetup, UserPlace};
 
-/// The ring that frames to the machine go to.
+/// The ring for frames to the machine.
 pub(super) const TO_MACHINE: usize = 0;
-/// The ring that frames of the machine come from.
+/// The ring for frames from the machine.
 pub(super) const FROM_MACHINE: usize = 1;
-/// In a descriptor's message: there is none.
+/// In a message about a descriptor: there is none.
 const NO_FILE: u64 = 1 << 8;
 
 /// A front-end that is connected.
@@ -28,30 +28,30 @@ pub(super) struct FrontEnd {
     reader: MessageReader,
     /// The device's.
     set: Arc<OwnedFd>,
-    /// Those that the driver took.
+    /// The features that the driver accepted.
     pub(super) features: Features,
-    /// It may ask whether a message was carried out.
+    /// It may request the result of a message.
     acknowledges: bool,
     pub(super) memory: Option<SharedMemory>,
     pub(super) rings: [RingSetup; 2],
 }
 
-/// What a message is answered with.
+/// The answer to a message.
 enum FrontEndAnswer {
-    /// That it was carried out, if the front-end asked.
+    /// Success, if the front-end requested a reply.
     Done,
-    /// The same, and frames that wait are for a driver that has gone.
+    /// The same, and frames that wait are for a driver that has left.
     Restarted,
     /// A number.
     Word(u64),
 }
 
-/// What handling a message came to.
+/// The result of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Handled {
-    /// It was carried out, or the front-end was told that it was not.
+    /// It succeeded, or the front-end got an error.
     Message,
-    /// Frames that wait are for a driver that has gone.
+    /// Frames that wait are for a driver that has left.
     Restart,
     /// There is none now.
     Nothing,
@@ -74,7 +74,7 @@ impl FrontEnd {
         &self.peer
     }
 
-    /// Carries the next message out.
+    /// Executes the next message.
     ///
     /// # Errors
     /// The connection is over.
@@ -92,7 +92,7 @@ impl FrontEnd {
             Ok(FrontEndAnswer::Word(word)) => word,
             Ok(_) if asks => 0,
             Ok(_) => return Ok(handled),
-            // A front-end that can't be told would go on as if all were well.
+            // A front-end that did not request a reply would not notice the error, so the connection ends.
             Err(Refused) if asks => 1,
             Err(Refused) => return Err(MessageEnd::Bad),
         };
@@ -156,7 +156,7 @@ impl FrontEnd {
             }
             request::SET_VRING_KICK => {
                 let (index, file) = file(message)?;
-                // Without one the device would have to look all the time.
+                // Without a kick the device would have to poll.
                 let file = file.ok_or(Refused)?;
                 let ring = ring(&mut self.rings, index)?;
                 ring.start(file, &self.set, &self.memory, self.features)?;
@@ -174,7 +174,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// The machine's memory is this from now on. Rings that are started stay where they are in the front-end's process.
+    /// Replaces the machine's memory. Rings that are started keep their addresses in the front-end's process.
     fn set_memory(&mut self, message: &mut FrontEndMessage) -> Result<(), Refused> {
         let places = message.rows()?.into_iter();
         let places = places.map(|[guest, len, user, offset]| RegionPlace {
@@ -187,7 +187,7 @@ impl FrontEnd {
         let files = std::mem::take(&mut message.files);
         let memory = SharedMemory::map(&places, files)?;
         let memory = self.memory.insert(memory);
-        // Each of them: one that can't follow must not keep the other at a place of before.
+        // All rings are moved, even if one can't be: the other must not keep an old address.
         let followed = self.rings.each_mut().map(|ring| ring.follow(memory));
         followed.into_iter().collect()
     }
@@ -201,7 +201,7 @@ fn ring(rings: &mut [RingSetup; 2], index: u32) -> Result<&mut RingSetup, Refuse
     rings.get_mut(index as usize).ok_or(Refused)
 }
 
-/// The ring and the descriptor of a message that has one, or says that it has none.
+/// The ring and the descriptor of a message, which may have none.
 fn file(message: &mut FrontEndMessage) -> Result<(u32, Option<OwnedFd>), Refused> {
     let [word] = message.words()?;
     let index = (word & 0xff) as u32;

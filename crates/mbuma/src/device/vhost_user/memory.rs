@@ -1,7 +1,7 @@
-//! The memory that a virtual machine shares: parts of files, mapped here, each at its address in the machine.
+//! The memory that a virtual machine shares: parts of files that are mapped here, each with its address in the machine.
 //!
-//! The front-end says where a part lies in the machine and where in its own process: rings are named by the latter, buffers by
-//! the former.
+//! A part has an address in the machine and one in the front-end's process: descriptors of buffers use the former,
+//! rings the latter.
 //!
 //! The front-end can still shorten a file that was long enough when it was mapped, if it was not sealed against that. The next
 //! access then ends this process by SIGBUS.
@@ -61,7 +61,7 @@ impl SharedMemory {
         })
     }
 
-    /// The machine's address of what the front-end has at `user`.
+    /// The machine's address for the front-end's address `user`.
     pub(super) fn guest_address(&self, user: u64) -> Option<GuestAddress> {
         self.places.iter().find_map(|place| {
             let within = user.checked_sub(place.user)?;

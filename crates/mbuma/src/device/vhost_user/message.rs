@@ -3,10 +3,11 @@
 //! ```text
 //!   | request | flags | size | body of `size` bytes |   each field 32 bits, in the machine's byte order
 //! ```
-//! Descriptors come beside a message. A message is read as far as it is there: one that comes in pieces holds no thread up.
+//! Descriptors come beside a message. The device reads the part of a message that has arrived, so one that comes in
+//! pieces blocks no thread.
 //!
-//! Invariants: no more is read than belongs to the message, or descriptors would go to the wrong one.
-//! Locks: none. Sources: QEMU's docs/interop/vhost-user.rst, "Message Specification".
+//! Invariants: no byte beyond the message is read, because descriptors would be assigned to the wrong one. Locks: none.
+//! Sources: QEMU's docs/interop/vhost-user.rst, "Message Specification".
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -20,7 +21,7 @@ use rustix::net::{
 
 use super::memory::REGIONS_MAX;
 
-/// Requests that are carried out.
+/// The supported requests.
 pub(super) const GET_FEATURES: u32 = 1;
 pub(super) const SET_FEATURES: u32 = 2;
 pub(super) const SET_OWNER: u32 = 3;
@@ -47,7 +48,7 @@ const VERSION_MASK: u32 = 3;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// A message that makes no sense, or asks for something that is not offered.
+/// An invalid message, or one for a feature that was not offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
@@ -56,7 +57,7 @@ pub(super) struct Refused;
 pub(super) enum MessageEnd {
     /// The connection has ended.
     Closed,
-    /// A message that cannot be.
+    /// An invalid message.
     Bad,
 }
 
@@ -64,7 +65,7 @@ pub(super) enum MessageEnd {
 #[derive(Debug)]
 pub(super) struct FrontEndMessage {
     pub(super) request: u32,
-    /// It is to be said whether it was carried out.
+    /// A reply with the result is requested.
     pub(super) needs_reply: bool,
     body: Vec<u8>,
     pub(super) files: Vec<OwnedFd>,
@@ -115,7 +116,8 @@ pub(super) fn halves(word: u64) -> (u32, u32) {
     (half([a, b, c, d]), half([e, f, g, h]))
 }
 
-/// Sends a reply. False if the front-end does not take it at once: it reads each reply before it sends on.
+/// Sends a reply. Returns false if the socket does not take it at once: a front-end reads each reply before it sends
+/// the next message.
 pub(super) fn reply(peer: &UnixStream, request: u32, word: u64) -> bool {
     let header = [request, VERSION | REPLY, 8];
     let mut bytes = [0; HEADER_LEN + 8];
@@ -130,7 +132,7 @@ pub(super) fn reply(peer: &UnixStream, request: u32, word: u64) -> bool {
 #[derive(Debug)]
 pub(super) struct MessageReader {
     bytes: [u8; HEADER_LEN + BODY_MAX],
-    /// How many of them were read.
+    /// The number of bytes that were read.
     read: usize,
     files: Vec<OwnedFd>,
 }
@@ -164,7 +166,7 @@ impl MessageReader {
         }
     }
 
-    /// Where the header ends, or, if that is there, the message.
+    /// The end of the header or, once the header is complete, of the message.
     fn end(&self) -> Result<usize, MessageEnd> {
         if self.read < HEADER_LEN {
             return Ok(HEADER_LEN);

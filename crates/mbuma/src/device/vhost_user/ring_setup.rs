@@ -1,7 +1,7 @@
-//! A ring of the front-end's: what it said of it so far, and the ring itself while it is started.
+//! A ring of the front-end: its set-up so far, and the ring itself while it is started.
 //!
-//! Descriptors of the front-end are not trusted: the kick is watched and never read, and what a call is written to does not
-//! block, unless the front-end has it block again.
+//! Descriptors of the front-end are not trusted: the kick is watched and never read, and the descriptor for calls does
+//! not block, unless the front-end clears that flag again.
 //!
 //! Invariants: the kick is in the device's set as long as it is here.
 //! Locks: none.
@@ -18,7 +18,7 @@ use super::memory::SharedMemory;
 use super::message::Refused;
 use super::vring::{RingBroken, RingPlace, Vring};
 
-/// What a kick is called in the device's set: what it says is seen in the ring.
+/// The number of kicks in the device's set; the ring itself shows the work.
 pub(super) const KICK: u64 = 2;
 
 /// One ring.
@@ -27,7 +27,7 @@ pub(super) struct RingSetup {
     pub(super) size: u32,
     /// The index of the first chain to be taken.
     base: u16,
-    /// Where its parts lie in the front-end's process.
+    /// The addresses of its parts in the front-end's process.
     user: Option<UserPlace>,
     pub(super) enabled: bool,
     kick: Option<Kick>,
@@ -36,7 +36,7 @@ pub(super) struct RingSetup {
     started: Option<Vring>,
 }
 
-/// Where a ring's parts lie in the front-end's process.
+/// The addresses of a ring's parts in the front-end's process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UserPlace {
     pub(super) descriptors: u64,
@@ -143,12 +143,12 @@ impl RingSetup {
         self.signal();
     }
 
-    /// Says where the front-end hears of a broken ring.
+    /// Sets the descriptor for errors of the ring.
     pub(super) fn set_error(&mut self, error: Option<OwnedFd>) {
         self.error = error.inspect(do_not_block);
     }
 
-    /// Calls the driver if it wants that.
+    /// Calls the driver if it has requested that.
     pub(super) fn call(&mut self, memory: &Option<SharedMemory>) -> Result<(), RingBroken> {
         let (Some(ring), Some(memory)) = (&mut self.started, memory) else {
             return Ok(());
@@ -163,7 +163,7 @@ impl RingSetup {
         self.call.iter().for_each(add_one);
     }
 
-    /// It is used no more, until it is set up anew, and the front-end is told.
+    /// Stops the ring until it is set up again, and notifies the front-end.
     pub(super) fn break_down(&mut self) {
         self.kick = None;
         self.started = None;
@@ -172,8 +172,8 @@ impl RingSetup {
 }
 
 impl Kick {
-    /// Puts a descriptor of the front-end's into the set. It is edge-triggered, so it need not be read: a descriptor that is
-    /// no eventfd can't hold a thread up.
+    /// Adds a descriptor of the front-end to the set. It is edge-triggered, so it need not be read, and a descriptor
+    /// that is no eventfd can't block a thread.
     fn watch(file: OwnedFd, set: &Arc<OwnedFd>) -> Result<Self, Refused> {
         let once = EventFlags::IN | EventFlags::ET;
         let added = epoll::add(&**set, file.as_fd(), EventData::new_u64(KICK), once);
@@ -192,12 +192,12 @@ impl Drop for Kick {
     }
 }
 
-/// A file that does not take this costs its front-end alone.
+/// If a file does not support this, only its front-end has a disadvantage.
 fn do_not_block(file: &OwnedFd) {
     let _ = ioctl_fionbio(file, true);
 }
 
-/// Signals an eventfd. One whose count is at its end was signalled before.
+/// Signals an eventfd. If its count is full, it was signalled before.
 fn add_one(file: &OwnedFd) {
     let _ = write(file, &1_u64.to_ne_bytes());
 }

@@ -6,15 +6,15 @@
 //!   used         | flags | index | heads, lengths ...   | available event written by the device
 //! ```
 //!
-//! All of it lies in memory that the driver writes at any time: each value is read once, into this process, and is checked
-//! there. Why no crate: the known one publishes each used buffer alone, so a driver on another CPU would see a part of a frame
-//! that lies in several; and it does not tell the end of a chain from a broken one.
+//! All of it lies in memory that the driver writes at any time: each value is read once, into this process, and is
+//! checked there. Why no crate: `virtio-queue` publishes each used buffer alone, so a driver on another CPU could see a
+//! part of a frame that lies in several; and it does not distinguish the end of a chain from a broken one.
 //!
 //! | the driver | the effect |
 //! |---|---|
-//! | makes more chains available than there are descriptors, takes one back, names one that is not there, puts a ring where no memory is | the ring is broken: [`RingBroken`] |
+//! | makes more chains available than there are descriptors, takes one back, names one that does not exist, places a ring outside of the memory | the ring is broken: [`RingBroken`] |
 //! | makes a chain that loops, is longer than [`DESCRIPTORS_MAX`], has buffers of the wrong direction, a table in a table | [`BadChain`] |
-//! | names an address where no memory is | the copy fails: [`BadChain`] |
+//! | names an address outside of the memory | the copy fails: [`BadChain`] |
 //!
 //! Invariants: the size is a power of two, so that indexes wrap with it.
 //! Locks: none. Sources: virtio 1.2 sections 2.7 and 2.7.13.
@@ -48,11 +48,11 @@ const NO_NOTIFY: u16 = 1;
 /// In the available ring: the device need not call.
 const NO_INTERRUPT: u16 = 1;
 
-/// The driver did what cannot be made sense of: the device must not use this ring until it is set up anew.
+/// The driver broke the ring: the device must not use it until it is set up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RingBroken;
 
-/// Where a ring's parts lie in the machine's memory.
+/// The addresses of a ring's parts in the machine's memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingPlace {
     pub(super) descriptors: GuestAddress,
@@ -60,7 +60,7 @@ pub(super) struct RingPlace {
     pub(super) used: GuestAddress,
 }
 
-/// What a buffer of a chain is for.
+/// The use of a buffer of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The device reads it.
@@ -76,13 +76,13 @@ pub(super) struct Vring {
     size: u16,
     /// VIRTIO_F_EVENT_IDX.
     event_index: bool,
-    /// Of the next chain that was not taken.
+    /// The index of the next chain to take.
     next_available: u16,
-    /// Of the next chain that is given back.
+    /// The index of the next chain to give back.
     next_used: u16,
-    /// `next_used` when the driver was last called, or was not because it had not asked for it.
+    /// `next_used` at the last check whether the driver must be called.
     seen_used: Option<u16>,
-    /// The driver was told not to kick. Unknown at first.
+    /// Whether kicks are suppressed. Unknown at first.
     is_quiet: Option<bool>,
 }
 
@@ -102,7 +102,7 @@ struct DescriptorTable {
 }
 
 impl Vring {
-    /// A ring of `size` descriptors, whose driver goes on behind `next_available`.
+    /// A ring of `size` descriptors, of which `next_available` is the next index.
     ///
     /// # Errors
     /// No ring can have this size, or there is no memory at its place.
@@ -130,7 +130,7 @@ impl Vring {
         Ok(ring)
     }
 
-    /// The ring is somewhere else from now on, as it was.
+    /// Moves the ring, with its state, to other addresses.
     pub(super) fn move_to(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -155,7 +155,7 @@ impl Vring {
             .ok_or(RingBroken)
     }
 
-    /// How many descriptors it has.
+    /// The number of descriptors.
     pub(super) fn size(&self) -> u16 {
         self.size
     }
@@ -165,7 +165,7 @@ impl Vring {
         self.next_available
     }
 
-    /// How many chains are available.
+    /// The number of chains that are available.
     pub(super) fn available(&self, memory: &GuestMemoryMmap) -> Result<u16, RingBroken> {
         let index: u16 = load(memory, self.place.available, 2)?;
         let count = index.wrapping_sub(self.next_available);
@@ -180,7 +180,7 @@ impl Vring {
         (head < self.size).then_some(head).ok_or(RingBroken)
     }
 
-    /// Appends the buffers of the chain at `head` to `out`; gives their bytes.
+    /// Appends the buffers of the chain at `head` to `out`. Returns their bytes.
     pub(super) fn chain(
         &self,
         memory: &GuestMemoryMmap,
@@ -232,7 +232,7 @@ impl Vring {
         put.map_err(|_| RingBroken)
     }
 
-    /// The driver may see that the first `count` chains were used. They are not available any more.
+    /// Publishes that the first `count` chains were used. They are not available any more.
     pub(super) fn publish(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -243,14 +243,14 @@ impl Vring {
         store(memory, self.place.used, 2, self.next_used)
     }
 
-    /// Whether the driver wants to be called because of what was published since the last look.
+    /// Whether the driver has requested a call for the chains that were published since the last check.
     pub(super) fn wants_call(&mut self, memory: &GuestMemoryMmap) -> Result<bool, RingBroken> {
         let new = self.next_used;
         let old = self.seen_used.replace(new);
         if old == Some(new) {
             return Ok(false);
         }
-        // The driver publishes its wish and then looks at the index; here it is the other way round.
+        // The driver publishes its request and then reads the index; here the order is reversed.
         fence(Ordering::SeqCst);
         if !self.event_index {
             let flags: u16 = load(memory, self.place.available, 0)?;
@@ -262,7 +262,8 @@ impl Vring {
         Ok(old.is_none_or(passed))
     }
 
-    /// The driver is to kick when it makes more available than the `seen` chains. True if it did already.
+    /// Requests a kick when the driver makes more chains available than the `seen` ones. Returns true if it has
+    /// already.
     pub(super) fn await_kick(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -277,15 +278,15 @@ impl Vring {
         }
         fence(Ordering::SeqCst);
         let available = self.available(memory)?;
-        // A driver that takes chains back could hold the caller, who looks again, for ever.
+        // A driver that takes chains back could hold a caller that checks again for ever.
         (available >= seen)
             .then_some(available > seen)
             .ok_or(RingBroken)
     }
 
-    /// The driver need not kick: the device looks by itself.
+    /// Suppresses kicks: the device checks the ring by itself.
     pub(super) fn be_quiet(&mut self, memory: &GuestMemoryMmap) -> Result<(), RingBroken> {
-        // With an event index it is quiet behind the event.
+        // With an event index no kick follows after the event.
         match self.event_index {
             true => Ok(()),
             false => self.set_quiet(memory, true),
@@ -343,13 +344,13 @@ fn at(base: GuestAddress, offset: u64) -> Result<GuestAddress, RingBroken> {
     sum.map(GuestAddress).ok_or(RingBroken)
 }
 
-/// Reads a number after which what the driver wrote before it may be read.
+/// Reads a number with Acquire: earlier writes of the driver are then visible.
 fn load(memory: &GuestMemoryMmap, base: GuestAddress, offset: u64) -> Result<u16, RingBroken> {
     let loaded = memory.load(at(base, offset)?, Ordering::Acquire);
     loaded.map(u16::from_le).map_err(|_| RingBroken)
 }
 
-/// Writes a number that publishes what was written before it.
+/// Writes a number with Release: it publishes all earlier writes.
 fn store(
     memory: &GuestMemoryMmap,
     base: GuestAddress,

@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use crate::ifnet::IfAddr;
 
-/// The next thing to do for an interface.
+/// An action for an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostAction {
     /// Ask whether another station has the address.
     Probe(Ipv6Addr, [u8; 6]),
     /// The address is the interface's.
     Add(IfAddr<Ipv6Addr>),
-    /// It is not any more.
+    /// The address is the interface's no more.
     Remove(Ipv6Addr),
-    /// Packets to all other networks go to this router, or no more.
+    /// Adds or removes the default route by this router.
     AddRouter(Ipv6Addr),
     RemoveRouter(Ipv6Addr),
-    /// A network is on the link, or no more.
+    /// Adds or removes the route to a network on the link.
     AddPrefix(IfAddr<Ipv6Addr>),
     RemovePrefix(IfAddr<Ipv6Addr>),
-    /// Packets to this destination have no first hop of their own any more.
+    /// Removes the redirect of this destination.
     RemoveRedirect(Ipv6Addr),
     /// Ask for routers.
     Solicit,
-    /// Neighbours count as reachable for this long in the mean.
+    /// Sets the mean time for which neighbours count as reachable.
     Reachable(Duration),
 }

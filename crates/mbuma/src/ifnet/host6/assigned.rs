@@ -1,5 +1,5 @@
-//! Which routers advertise which prefixes for addresses: what leaves by a router comes from an address of its own prefix, since
-//! another provider's router may drop it.
+//! The routers with the prefixes that they advertise for addresses: packets that leave by a router must have a source
+//! of its prefix, because the router of another provider may drop them.
 //!
 //! Invariants: at most [`ASSIGNED_MAX`], and what is beyond is ignored.
 //! Locks: none here. Sources: RFC 6724 section 5 (rule 5.5), RFC 8028 section 3.
@@ -40,7 +40,7 @@ impl AssignedPrefixes {
         }
     }
 
-    /// Forgets those whose lifetime is over.
+    /// Removes those whose lifetime is over.
     pub(super) fn expire(&mut self, now: Time) {
         self.0.retain(|known| known.until > now);
     }

@@ -1,4 +1,4 @@
-//! Addresses that were made of routers' prefixes, with their lifetimes.
+//! Addresses that were made from routers' prefixes, with their lifetimes.
 //!
 //! Locks: none here. Sources: RFC 4862 sections 5.5.3 and 5.5.4.
 
@@ -14,7 +14,7 @@ use super::temporary::TemporaryTerm;
 /// A router can't make a valid address invalid sooner (RFC 4862 section 5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// An address that was made of a router's prefix.
+/// An address that was made from a router's prefix.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LearntAddr {
     pub(super) addr: Ipv6Addr,
@@ -27,12 +27,12 @@ pub(super) struct LearntAddr {
     pub(super) kind: AddrKind,
 }
 
-/// How its identifier was made.
+/// The kind of its identifier.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AddrKind {
     /// With the secret.
     Stable {
-        /// Other stations had its temporary addresses too often: it gets no more.
+        /// Other stations had its temporary addresses too often: no more are made.
         is_alone: bool,
     },
     /// At random.
@@ -61,7 +61,7 @@ impl LearntAddr {
         matches!(self.kind, AddrKind::Temporary(_))
     }
 
-    /// Whether it was made of the prefix that `addr` is in.
+    /// Whether it was made from the prefix of `addr`.
     pub(super) fn is_beside(&self, addr: Ipv6Addr) -> bool {
         is_same_prefix(self.addr, addr, 64)
     }

@@ -1,8 +1,8 @@
-//! What routers tell of the link: that they lead on, which networks are on it, and better first hops.
+//! Information from routers about the link: default routers, on-link networks, and better first hops.
 //!
-//! Invariants: each list has a bound. Routers and prefixes beyond it are ignored, so a station that invents some evicts none;
-//! of redirects the oldest goes, since each is only a shorter way.
-//! Locks: none here. Sources: RFC 4861 sections 6.3.4, 6.3.5 and 8.3.
+//! Invariants: each list has a bound. Routers and prefixes beyond it are ignored, so a station that invents some evicts
+//! none. A new redirect evicts the oldest, because each only shortens a path. Locks: none here. Sources: RFC 4861
+//! sections 6.3.4, 6.3.5 and 8.3.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl LinkRoutes {
         !self.routers.is_empty()
     }
 
-    /// A router leads to other networks for so long, or no more.
+    /// Sets or ends the lifetime of a default router.
     pub(super) fn take_router(
         &mut self,
         now: Time,
@@ -57,7 +57,7 @@ impl LinkRoutes {
         }
     }
 
-    /// A network is on the link for so long, or no more.
+    /// Sets or ends the lifetime of an on-link network.
     pub(super) fn take_prefix(
         &mut self,
         now: Time,
@@ -89,7 +89,7 @@ impl LinkRoutes {
         }
     }
 
-    /// A destination gets a first hop of its own; the action makes room.
+    /// Adds a redirect for a destination; the action removes the oldest.
     pub(super) fn redirected(&mut self, dst: Ipv6Addr) -> Option<HostAction> {
         let known = self.redirects.iter().position(|known| *known == dst);
         let full = self.redirects.len() >= REDIRECTS_MAX;

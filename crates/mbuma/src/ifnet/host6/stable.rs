@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use kern::KeyedHash;
 
-/// An address in the network of `prefix`, the one behind `tries` others.
+/// An address in the network of `prefix`: attempt number `tries`.
 pub(super) fn address(secret: &KeyedHash, prefix: Ipv6Addr, tries: u8) -> Ipv6Addr {
     let network = prefix.to_bits() >> 64;
     for salt in 0_u8.. {

@@ -3,13 +3,13 @@
 //!
 //! | event | effect |
 //! |---|---|
-//! | a prefix has a stable address, and no temporary one that is preferred for some time yet | one is made, with a random identifier |
+//! | a prefix has a stable address, and no temporary one that stays preferred for some time | one is made, with a random identifier |
 //! | `preferred` is nearly over | the next one is made; by the end of its probes this one is deprecated |
 //! | a router says that the prefix is deprecated | none is made |
-//! | other stations have four in a row | none is made for the prefix any more |
+//! | four in succession are duplicates | none is made for the prefix any more |
 //!
-//! Invariants: at most [`TEMPORARY_MAX`] of an interface; no router makes one last longer than it was to when it was made.
-//! Locks: none here. Sources: RFC 8981 sections 3.3 to 3.5 and 3.8.
+//! Invariants: at most [`TEMPORARY_MAX`] of an interface; no router can prolong one beyond the lifetime that was set
+//! when it was made. Locks: none here. Sources: RFC 8981 sections 3.3 to 3.5 and 3.8.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::tentative::PROBE_INTERVAL;
 use super::{PREFIXES_MAX, TRIES_MAX};
 use crate::faults::{StackFault, planted};
 
-/// Temporary addresses at most: one in use for each prefix, and one that goes.
+/// Temporary addresses at most: one in use for each prefix, and one that is deprecated.
 const TEMPORARY_MAX: usize = 2 * PREFIXES_MAX;
 /// The least that [`regen_advance`] is (RFC 8981 section 3.8).
 const ADVANCE_MIN: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(super) struct TemporaryTerm {
     /// No router makes its lifetimes end later.
     pub(super) preferred_max: Time,
     pub(super) valid_max: Time,
-    /// It was time for the next one, which may be there.
+    /// The next one was due, and may exist.
     pub(super) is_succeeded: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn regen_advance(autoconf: &Autoconf) -> Duration {
     ADVANCE_MIN + PROBE_INTERVAL * probes
 }
 
-/// The next temporary address of a prefix, if there is to be one. `known` are all learnt addresses of the interface.
+/// The next temporary address of a prefix, if one is due. `known` are all learnt addresses of the interface.
 pub(super) fn next(
     autoconf: &Autoconf,
     known: &[LearntAddr],
@@ -108,7 +108,7 @@ pub(super) fn address(
     }
 }
 
-/// Takes note of those for whose successors it is time; gives an address of each of their prefixes.
+/// Marks those whose successors are due. Returns an address of each of their prefixes.
 pub(super) fn take_due(learnt: &mut [LearntAddr], now: Time, advance: Duration) -> Vec<Ipv6Addr> {
     let mut due = Vec::new();
     for learnt in learnt {
@@ -123,7 +123,7 @@ pub(super) fn take_due(learnt: &mut [LearntAddr], now: Time, advance: Duration) 
     due
 }
 
-/// When it is time for the successor of each.
+/// The time at which the successor of each is due.
 pub(super) fn deadlines(learnt: &[LearntAddr], advance: Duration) -> impl Iterator<Item = Time> {
     learnt.iter().filter_map(move |learnt| match learnt.kind {
         AddrKind::Temporary(term) if !term.is_succeeded => Some(learnt.preferred - advance),

@@ -12,7 +12,7 @@ use super::learnt::LearntAddr;
 use crate::faults::{StackFault, planted};
 use crate::ifnet::IfAddr;
 
-/// Between two probes, and after the last (RFC 4861 section 10, RETRANS_TIMER).
+/// The time between two probes, and after the last (RFC 4861 section 10, RETRANS_TIMER).
 pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An address that is not the interface's yet.
@@ -22,7 +22,7 @@ pub(super) struct Tentative {
     pub(super) probes_left: u8,
     pub(super) next: Time,
     pub(super) nonce: [u8; 6],
-    /// It was made of a router's prefix.
+    /// It was made from a router's prefix.
     pub(super) learnt: Option<LearntAddr>,
     /// It is used meanwhile.
     pub(super) is_optimistic: bool,
@@ -48,24 +48,24 @@ impl TentativeAddrs {
         self.0.iter().map(|tentative| tentative.addr.addr)
     }
 
-    /// Those that are used meanwhile.
+    /// The optimistic ones, which are used meanwhile.
     pub(super) fn optimistic(&self) -> impl Iterator<Item = Ipv6Addr> {
         let used = self.0.iter().filter(|tentative| tentative.is_optimistic);
         used.map(|tentative| tentative.addr.addr)
     }
 
-    /// Those that were made of a router's prefix.
+    /// Those that were made from a router's prefix.
     pub(super) fn learnt(&mut self) -> impl Iterator<Item = &mut LearntAddr> {
         self.0.iter_mut().filter_map(|t| t.learnt.as_mut())
     }
 
-    /// Takes `addr` out, which another station has or probes for with `nonce`, unless the nonce is our own.
+    /// Removes `addr`, which another station has or probes for with `nonce`, unless the nonce is our own.
     pub(super) fn take(&mut self, addr: Ipv6Addr, nonce: Option<&[u8]>) -> Option<Tentative> {
         let at = self.0.iter().position(|t| t.addr.addr == addr)?;
         (nonce != Some(&self.0[at].nonce)).then(|| self.0.remove(at))
     }
 
-    /// Forgets `addr`; whether it was one.
+    /// Removes `addr`. Returns whether it was tentative.
     pub(super) fn forget(&mut self, addr: Ipv6Addr) -> bool {
         let before = self.0.len();
         self.0.retain(|tentative| tentative.addr.addr != addr);
@@ -73,7 +73,7 @@ impl TentativeAddrs {
     }
 
     /// Sends the probes that are due. The addresses whose probes are over become the interface's; of them, those that
-    /// were made of a router's prefix are returned.
+    /// were made from a router's prefix are returned.
     pub(super) fn run(&mut self, now: Time, actions: &mut Vec<HostAction>) -> Vec<LearntAddr> {
         let (mut done, mut learnt) = (Vec::new(), Vec::new());
         for tentative in self.0.iter_mut().filter(|t| t.next <= now) {
@@ -93,7 +93,7 @@ impl TentativeAddrs {
         learnt
     }
 
-    /// When each has something to do next.
+    /// The next time at which each has work.
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.0.iter().map(|tentative| tentative.next)
     }

@@ -1,7 +1,8 @@
 //! Handshakes by rustls, which hands the keys over at their end.
 //!
-//! Bytes go to rustls one record at a time, so that at the end none is left in it: what the peer sent early is still in the
-//! receive buffer. A message may come in several records, which stay here until rustls has all of it. Tickets of a server are in the send buffer before the keys change hands.
+//! rustls gets one record at a time, so that at the end it has no bytes left: data that the peer sent early is still in
+//! the receive buffer. A message may come in several records, which stay here until rustls has all of it. Tickets of a
+//! server are in the send buffer before the keys are handed over.
 //!
 //! The interface for handing keys over is rustls 0.23's; 0.24 has another one. This file alone knows it.
 //!
@@ -43,7 +44,7 @@ pub struct TlsHandshake {
     /// Where that begins.
     next_at: usize,
     outgoing: Vec<u8>,
-    /// The handshake has failed; the alert that says so is still to be sent.
+    /// The handshake has failed; its alert is still to be sent.
     failed: Option<rustls::Error>,
 }
 
@@ -60,7 +61,7 @@ pub enum HandshakeError {
     Socket(SocketError),
     /// The peer closed the connection.
     Closed,
-    /// rustls' verdict; the peer was told.
+    /// rustls' error; an alert was sent to the peer.
     Tls(rustls::Error),
     /// The configuration keeps the keys inside of rustls: set its `enable_secret_extraction`.
     SecretsKept,
@@ -158,8 +159,8 @@ impl TlsHandshake {
         &self.tcp
     }
 
-    /// Goes as far as it can. True once the handshake is done: then [`TlsHandshake::finish`] gives the stream. False if it waits
-    /// for the peer: call it again when the connection's waker is called.
+    /// Continues the handshake without waiting. Returns true once it is done: then [`TlsHandshake::finish`] returns the
+    /// stream. Returns false if it waits for the peer: call it again when the connection's waker is called.
     ///
     /// # Errors
     /// See [`HandshakeError`].
@@ -200,7 +201,7 @@ impl TlsHandshake {
         self.finish()
     }
 
-    /// Goes over to records of ours, once [`TlsHandshake::advance`] has said that the handshake is done.
+    /// Takes the keys over from rustls, once [`TlsHandshake::advance`] has returned true.
     ///
     /// # Errors
     /// It is not done: [`HandshakeError::Tls`].
@@ -271,7 +272,7 @@ impl TlsHandshake {
             match next {
                 Ok(NextStep::Again) => {}
                 Ok(NextStep::Done) => return self.flush(waiting),
-                // All that rustls has to say goes out at once: the peer gets a flight in one segment, and wakes up once.
+                // All output of rustls is sent at once, so the peer gets a flight in one segment, and wakes up once.
                 Ok(NextStep::Record) => {
                     self.flush(waiting)?;
                     self.read_record(waiting)?;
@@ -298,7 +299,7 @@ impl TlsHandshake {
         self.failed = Some(e);
     }
 
-    /// Sends all that rustls has said.
+    /// Sends all output of rustls.
     fn flush(&mut self, waiting: Option<WaitBy<'_>>) -> Result<(), HandshakeError> {
         while !self.outgoing.is_empty() {
             let n = self.tcp.give(&self.outgoing, waiting)?;

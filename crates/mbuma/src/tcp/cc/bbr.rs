@@ -10,9 +10,9 @@
 //!
 //! 1. `bandwidth` is the fastest delivery of the last two cycles of probing, `min_rtt` the smallest round trip of 10 s. Their product is
 //!    the amount that fills the path and no queue.
-//! 2. A loss by itself changes nothing. More than 2 % of what was in flight within a round trip, lost or marked, ends a probe and
-//!    bounds the flight from then on (`flight_high`); losses between probes lower the model for a while (`bandwidth_low`,
-//!    `flight_low`).
+//! 2. A single loss changes nothing. More than 2 % of what was in flight within a round trip, lost or marked, ends a
+//!    probe and bounds the flight from then on (`flight_high`); losses between probes lower the model for a while
+//!    (`bandwidth_low`, `flight_low`).
 //! 3. Data leaves at the model's rate ([`Algorithm::rate`]), so there is a path to it only where the stack paces.
 //!
 //! The state is in a box: connections with another algorithm have no room for it.
@@ -39,7 +39,7 @@ use model::PathModel;
 /// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BbrPhase {
-    /// The rate doubles each round trip, until the bandwidth stops to grow.
+    /// The rate doubles each round trip, until the bandwidth stops growing.
     Startup,
     /// The queue that STARTUP made drains.
     Drain,
@@ -51,7 +51,7 @@ enum BbrPhase {
     Refill,
     /// Faster than the path: has it become faster?
     Up,
-    /// Nearly idle, so that the round trip shows.
+    /// Nearly idle, so that the round trip can be measured.
     ProbeRtt,
 }
 
@@ -60,7 +60,7 @@ impl BbrPhase {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether it looks for more bandwidth, so that a loss is its own doing.
+    /// Whether it probes for more bandwidth, so that the probe itself may cause a loss.
     fn probes(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -129,7 +129,7 @@ impl Default for Bbr {
 }
 
 impl Bbr {
-    /// The bandwidth that is counted on.
+    /// The estimate of the bandwidth.
     fn bandwidth(&self) -> u64 {
         self.model.bandwidth().min(self.bounds.bandwidth_low)
     }
@@ -145,8 +145,8 @@ impl Bbr {
 
     fn set_pacing_rate(&mut self, w: &Window, s: &RateSample) {
         let (gain, _) = self.phase.gains();
-        // Until a window was measured, the first one stands for the path (section 5.6.2): the acknowledgement of a SYN, or of a
-        // few bytes, says nothing of its bandwidth.
+        // Until a window was measured, the first one stands for the path (section 5.6.2): the acknowledgement of a SYN,
+        // or of a few bytes, does not measure its bandwidth.
         if self.pacing_rate == 0
             && let Some(first) = (u64::from(w.cwnd) * 1_000_000_000).checked_div(s.srtt)
         {
@@ -165,7 +165,7 @@ impl Bbr {
     fn flight_max(&self, w: &Window) -> u32 {
         let (_, gain) = self.phase.gains();
         let model = self.product(gain).saturating_add(self.model.aggregation());
-        // What one packet of the stack takes, three times over, so that a sender of large packets is not held to one.
+        // Three of the stack's packets, so that a sender of large packets is not limited to one in flight.
         let packet = (self.pacing_rate / 1000).min(64 << 10) as u32;
         let quantum = packet.max(2 * w.mss).saturating_mul(3);
         let probe = match self.phase {
@@ -239,7 +239,7 @@ impl Algorithm for Bbr {
     }
 
     fn on_recovered(&mut self, w: &mut Window) {
-        // The window was never smaller than the model asks for.
+        // The window was never smaller than the model's.
         self.before = None;
         w.cwnd = w.cwnd.max(SEGMENTS_MIN * w.mss);
     }
@@ -252,7 +252,7 @@ impl Algorithm for Bbr {
     }
 
     fn on_idle(&mut self, _: &mut Window, _: Duration, _: u32) {
-        // The model knows the path; pacing sees to it that no burst follows (section 5.4.1).
+        // The model still describes the path, and pacing prevents a burst (section 5.4.1).
         self.restarts = true;
         if self.phase.is_probe_bw() && self.model.bandwidth() > 0 {
             self.pacing_rate = self.bandwidth().max(1);

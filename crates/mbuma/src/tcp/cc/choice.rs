@@ -1,5 +1,5 @@
-//! Which algorithm a connection has: for a stack ([`TcpConfig::congestion`](crate::TcpConfig::congestion)), and for a
-//! socket ([`TcpStream::set_congestion`](crate::TcpStream::set_congestion)).
+//! The choice of a connection's algorithm: for a stack ([`TcpConfig::congestion`](crate::TcpConfig::congestion)), and
+//! for a socket ([`TcpStream::set_congestion`](crate::TcpStream::set_congestion)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::{Algorithm, Cc, Cubic, Reno};
 
 /// A choice of congestion control.
 ///
-/// An algorithm of your own is a type that implements [`Algorithm`]:
+/// A custom algorithm is a type that implements [`Algorithm`]:
 /// ```
 /// use mbuma::congestion::{Algorithm, CongestionControl, CongestionEvent, RateSample, Window};
 ///
@@ -40,8 +40,8 @@ pub enum CongestionControl {
     /// [`Cubic`]: RFC 9438, with HyStart++ (RFC 9406).
     #[default]
     Cubic,
-    /// [`Bbr`](super::Bbr): BBRv3 (draft-ietf-ccwg-bbr), which answers no loss below 2 %. Experimental: it may take more than its share
-    /// beside other flows.
+    /// [`Bbr`](super::Bbr): BBRv3 (draft-ietf-ccwg-bbr), which does not react to losses below 2 %. Experimental: it may
+    /// take more than its share beside other flows.
     Bbr,
     /// An algorithm of the embedder's own. The function makes the state of one connection.
     Custom(fn() -> Box<dyn Algorithm>),

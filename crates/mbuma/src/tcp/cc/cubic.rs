@@ -14,8 +14,9 @@
 //! Where Reno would have a larger window (`w_est`), that is on short or slow paths, the window is Reno's. The first slow start
 //! is [HyStart++](super::hystart)'s.
 //!
-//! Invariants: windows are bytes. Time is counted from the plateau (`phase` = t - K), only while the window is what holds data
-//! back. All arithmetic is addition, multiplication and division of f64: a seed gives the same run on every machine.
+//! Invariants: windows are bytes. Time is counted from the plateau (`phase` = t - K), only while the window is the
+//! limit of sending. All arithmetic is addition, multiplication and division of f64: a seed gives the same run on every
+//! machine.
 
 use kern::Time;
 
@@ -51,12 +52,12 @@ pub struct Cubic {
     w_est_fraction: f32,
     /// The window before the last congestion event.
     cwnd_prior: u32,
-    /// The fraction of a byte that the window did not grow by yet.
+    /// The fraction of a byte by which the window did not grow yet.
     cwnd_fraction: f32,
     stage: Stage,
 }
 
-/// The two have no time in common, and share their place.
+/// The two are never needed at the same time, and share memory.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     /// Before the first congestion event.
@@ -168,10 +169,10 @@ impl Cubic {
         if !s.cwnd_limited {
             return;
         }
-        // While the window holds data back, acknowledgements come in each round trip. A longer silence was idleness, which
+        // While the window is the limit, acknowledgements come in each round trip. A longer pause was idle time, which
         // does not count (RFC 9438 4.2).
         let passed = passed.min(s.srtt.saturating_mul(2));
-        // An idle connection began anew with a smaller window (RFC 5681 4.1), and Reno would grow from there.
+        // An idle connection restarted with a smaller window (RFC 5681 4.1), and Reno would grow from there.
         self.w_est = self.w_est.min(w.cwnd);
         self.phase = self
             .phase
@@ -230,7 +231,7 @@ impl Cubic {
         };
         self.cwnd_prior = w.cwnd;
         self.phase = NO_EPOCH;
-        // The bytes in flight, if they were fewer: a window that was not filled has proved nothing.
+        // The bytes in flight, if they were fewer, because a window that was not filled is not validated.
         let used = event.flight.min(w.cwnd);
         w.ssthresh = part(used, beta).max(w.floor());
         if event.why == Why::Timeout {
@@ -254,7 +255,7 @@ impl Cubic {
     }
 }
 
-/// So much of a window.
+/// A fraction of a window.
 fn part(bytes: u32, part: f64) -> u32 {
     (f64::from(bytes) * part).round() as u32
 }
@@ -263,7 +264,7 @@ fn part(bytes: u32, part: f64) -> u32 {
 fn whole(fraction: &mut f32, bytes: f64) -> u32 {
     let sum = f64::from(*fraction) + bytes;
     let whole = sum as u32;
-    // Above 2^32 bytes at once, the rest is no fraction, and lost.
+    // Above 2^32 bytes at once, the rest is lost.
     *fraction = (sum - f64::from(whole)).clamp(0.0, 1.0) as f32;
     whole
 }

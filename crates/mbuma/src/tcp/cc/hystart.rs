@@ -43,7 +43,7 @@ struct Css {
     rounds: u8,
 }
 
-/// How slow start goes on.
+/// The next phase of slow start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Growth {
@@ -79,7 +79,7 @@ impl HyStart {
         })
     }
 
-    /// True if it was CSS's last.
+    /// Returns true if it was the last one of CSS.
     fn next_round(&mut self) -> bool {
         self.last_min = self.current_min;
         self.current_min = NONE;

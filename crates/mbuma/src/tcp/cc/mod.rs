@@ -136,8 +136,8 @@ pub struct RateSample {
     pub flight: u32,
     /// The sender had nothing to send while the sample was taken: the rate may be below what the path carries.
     pub app_limited: bool,
-    /// The congestion window, not the sender or the peer's window, held data back. A window grows only then: a window that
-    /// was not filled has proved nothing (RFC 7661).
+    /// The congestion window, not the sender or the peer's window, held data back. A window grows only then, because a
+    /// window that was not filled is not validated (RFC 7661).
     pub cwnd_limited: bool,
     /// The first acknowledgement of a round trip: of data that was sent after the round before began.
     pub round_start: bool,
@@ -200,8 +200,8 @@ pub trait Algorithm: fmt::Debug + Send {
     /// algorithm's own state.
     fn on_undo(&mut self, w: &mut Window, now: Time);
 
-    /// Nothing was sent for `idle`, which is longer than a retransmission timeout. The window's knowledge is old:
-    /// `restart_window` bytes are what a new connection may send (RFC 5681 4.1).
+    /// Nothing was sent for `idle`, which is longer than a retransmission timeout. The window may be out of date:
+    /// `restart_window` is the window of a new connection (RFC 5681 4.1).
     fn on_idle(&mut self, w: &mut Window, idle: Duration, restart_window: u32) {
         let _ = idle;
         w.cwnd = w.cwnd.min(restart_window);
@@ -218,8 +218,8 @@ pub trait Algorithm: fmt::Debug + Send {
         None
     }
 
-    /// Whether `cwnd` of this algorithm holds in recovery too. Otherwise recovery has a window of its own, which leads to
-    /// `ssthresh`.
+    /// Whether `cwnd` of this algorithm holds in recovery too. Otherwise recovery has a window of its own, which ends
+    /// at `ssthresh`.
     fn own_recovery(&self) -> bool {
         false
     }

@@ -15,7 +15,7 @@ const BETA: u64 = 70;
 /// Percent of the bound that is left to other flows.
 const HEADROOM: u64 = 15;
 
-/// Acknowledgements that tell of losses in one round trip which end STARTUP.
+/// Acknowledgements with losses in one round trip that end STARTUP.
 pub(super) const STARTUP_LOSSES: u8 = 6;
 
 /// The bounds, and what was measured for them in this round trip.
@@ -27,7 +27,8 @@ pub(super) struct FlightBounds {
     /// The most of this round trip and of the one before.
     bandwidth_latest: u64,
     flight_latest: u32,
-    /// Bytes lost or marked in this round trip, the acknowledgements that said so, and whether the echo of a mark came.
+    /// Bytes lost or marked in this round trip, the acknowledgements that reported them, and whether the echo of a mark
+    /// came.
     lost: u64,
     pub(super) losses: u8,
     any: bool,
@@ -101,21 +102,21 @@ impl FlightBounds {
         flight > 0 && self.lost > share(flight, LOSS_MAX)
     }
 
-    /// Too much was in flight: a bound for long. `target`: what the model asks for.
+    /// Too much was in flight: sets the long bound. `target`: the model's flight.
     pub(super) fn cut(&mut self, s: &RateSample, target: u32) {
         if !s.app_limited {
             self.flight_high = flight_of(s).max(part(target, BETA));
         }
     }
 
-    /// As much was in flight, and nothing was lost by it.
+    /// This much was in flight without a loss.
     pub(super) fn raise(&mut self, s: &RateSample) {
         if self.flight_high != u32::MAX {
             self.flight_high = self.flight_high.max(flight_of(s));
         }
     }
 
-    /// The bounds of before the next probe count no more.
+    /// Removes the short bounds, before the next probe.
     pub(super) fn forget_low(&mut self) {
         (self.flight_low, self.bandwidth_low) = (u32::MAX, u64::MAX);
     }

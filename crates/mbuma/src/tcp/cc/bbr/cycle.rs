@@ -21,7 +21,7 @@ const ROUNDS_MAX: u64 = 63;
 /// How long PROBE_RTT lasts.
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 
-/// What the acknowledgements that arrive now are of.
+/// The data that is acknowledged now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum AckPhase {
     #[default]
@@ -41,7 +41,7 @@ pub(super) struct Cycle {
     wait: Duration,
     rounds_at: u64,
     acks: AckPhase,
-    /// Samples tell of a probe.
+    /// Samples are of a probe.
     samples: bool,
     /// Doublings of the growth of a probe, the bytes for one segment more, and those acknowledged for it.
     up_rounds: u8,
@@ -93,7 +93,7 @@ impl Bbr {
         }
     }
 
-    /// What a probe teaches of the flight that the path carries.
+    /// Adjusts the bound of the flight to the result of a probe.
     fn adapt(&mut self, w: &Window, s: &RateSample) {
         let starts = self.model.round_start;
         match self.cycle.acks {
@@ -157,7 +157,7 @@ impl Bbr {
         s.flight <= self.bounds.with_headroom(w) && s.flight <= product
     }
 
-    /// A probe is over once the pipe is full again. One that the bound holds back says nothing of the path.
+    /// A probe is over once the pipe is full again. A probe that the bound limits does not measure the path.
     fn end_probe(&mut self, w: &Window, s: &RateSample) {
         if s.cwnd_limited && w.cwnd >= self.bounds.flight_high {
             self.model.reset_full(rate_of(s).unwrap_or(0));

@@ -9,10 +9,10 @@ use kern::Time;
 use super::BbrPhase;
 use crate::tcp::cc::{RateSample, Window};
 
-/// How long a smallest round trip counts.
+/// The time for which a smallest round trip counts.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 
-/// After so long without a smaller round trip, PROBE_RTT looks for one.
+/// After this time without a smaller round trip, PROBE_RTT measures again.
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Round trips for which an excess of acknowledgements counts, in each of two halves.
@@ -44,7 +44,7 @@ pub(super) struct PathModel {
     /// The smallest since the last PROBE_RTT.
     pub(super) probe_rtt: u64,
     pub(super) probe_rtt_at: Time,
-    /// No smaller round trip for long: it is to be looked for.
+    /// There was no smaller round trip for long: PROBE_RTT is due.
     pub(super) is_rtt_old: bool,
     /// Bytes delivered, and the number with which the round trip ends.
     delivered: u64,

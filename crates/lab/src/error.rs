@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// Why an experiment did not run, and what to type instead.
+/// Why an experiment did not run, with the correct usage.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -75,7 +75,7 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
     })
 }
 
-/// Prints the error, if there is one, and says how to exit.
+/// Prints the error, if there is one. Returns the exit status.
 fn exit_code(ran: Result<(), lab::Error>) -> ExitCode {
     let error = match ran {
         Ok(()) => return ExitCode::SUCCESS,
@@ -85,7 +85,7 @@ fn exit_code(ran: Result<(), lab::Error>) -> ExitCode {
         }
         Err(error) => error,
     };
-    // A closed standard error is no reason to fail in another way.
+    // A closed standard error changes nothing.
     let _ = writeln!(io::stderr(), "lab: {error}");
     match error {
         lab::Error::Io { .. } => EXIT_FAILED.into(),

@@ -1,4 +1,4 @@
-//! How far all experiments are: a bar on a terminal, two lines for each experiment in a pipe.
+//! The progress of all experiments: a bar on a terminal, two lines for each experiment in a pipe.
 //!
 //! The bar's length is in seconds: about the time of each experiment on a machine of two cores
 //! ([`Experiment::seconds`]). The estimate of the rest is corrected by the real times of the experiments that have
@@ -60,7 +60,7 @@ impl Bar {
         self.show();
     }
 
-    /// A line of progress, or none for a while.
+    /// A line of progress, or none after a pause.
     pub(crate) fn hear(&mut self, text: Option<&str>) {
         if let (Some(running), Some(text)) = (&mut self.running, text) {
             running.text = text.to_owned();
@@ -103,7 +103,7 @@ impl Bar {
 
     fn line(&self, text: &str) {
         if self.lines {
-            // A closed standard error is no reason to stop measuring.
+            // A closed standard error does not end the measurement.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
@@ -141,7 +141,7 @@ impl Schedule {
         (self.took.len() + 1, self.planned.len())
     }
 
-    /// How much slower than planned this machine is.
+    /// The factor by which this machine is slower than planned.
     fn scale(&self) -> f64 {
         let planned: f64 = self.planned.iter().take(self.took.len()).sum();
         match planned > 0.0 {

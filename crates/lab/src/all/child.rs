@@ -27,10 +27,10 @@ enum Line {
     Err(String),
 }
 
-/// Runs `command` until it ends, or for this time; `heard` is given all that it says, and its error ends it too.
+/// Runs `command` until it ends, or for this time. `heard` gets its output; an error of `heard` ends it, too.
 ///
 /// # Errors
-/// Why it did not end well, for the report.
+/// The reason of a failure, for the report.
 pub(crate) fn run(
     command: &[OsString],
     at_most: Duration,
@@ -74,14 +74,14 @@ pub(crate) fn run(
     ended(child, heard, complaints)
 }
 
-/// How it ended; it is gone when this returns.
+/// The status of the process, which has ended when this returns.
 fn ended(
     mut child: Child,
     heard: Result<(), String>,
     complaints: VecDeque<String>,
 ) -> Result<(), String> {
     if heard.is_err() {
-        // A process that is gone already needs no signal.
+        // It fails if the process has ended.
         let _ = child.kill();
     }
     let status = child
@@ -111,7 +111,7 @@ fn listen(pipe: Option<impl Read + Send + 'static>, tell: Sender<Line>, line: fn
     });
 }
 
-/// How often the bar moves without a line of progress.
+/// The interval at which the bar moves without a line of progress.
 const LOOK: Duration = Duration::from_millis(200);
-/// Lines of complaints that are kept: the first say why.
+/// Lines of standard error that are kept: the first ones have the reason.
 const COMPLAINTS_MAX: usize = 8;

@@ -69,7 +69,7 @@ fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     Ok(saved.path)
 }
 
-/// Runs one and saves its records. Only a file or a reader that is gone is an error here.
+/// Runs one and saves its records. Only a failed write is an error here.
 fn one(
     experiment: &Experiment,
     options: &Options,
@@ -117,7 +117,7 @@ fn one(
     saved.line(&results::line("ended", &ended))
 }
 
-/// Keeps a record, and passes it on where a program reads.
+/// Saves a record, and prints it if a program reads.
 fn keep(
     line: &str,
     options: &Options,

@@ -25,7 +25,7 @@ pub struct Options {
     pub program: Vec<OsString>,
     /// Version and commit of the program.
     pub build: String,
-    /// Say on standard error how far it is.
+    /// Report the progress on standard error.
     pub progress: bool,
 }
 

@@ -16,7 +16,7 @@ struct Made {
     subject: Box<dyn Subject>,
 }
 
-/// Measures a block. Designs that are not there have a record that says why.
+/// Measures a block. Designs that are absent have a record with the reason.
 pub(crate) fn measure(
     case: Case,
     size: usize,

@@ -232,7 +232,7 @@ const POOL: &[Case] = &[
     Case::Threads32,
     Case::Held,
 ];
-/// A general allocator does not count the pages of its slabs, and purges when it likes.
+/// A general allocator does not count the pages of its slabs, and purges at times of its own choice.
 const PEER: &[Case] = &[
     Case::Get,
     Case::Pair,
@@ -290,7 +290,7 @@ const fn peer(name: &'static str, about: &'static str, cases: &'static [Case]) -
     entry(name, Kind::Peer, about, cases)
 }
 
-/// For a design that runs as it is.
+/// For a design that needs no set-up.
 fn none() -> &'static str {
     ""
 }

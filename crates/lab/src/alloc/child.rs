@@ -29,7 +29,7 @@ pub(crate) struct Job {
     pub(crate) survivors_percent: f64,
     /// The CPU that allocates, and the CPU that frees.
     pub(crate) cpus: (usize, usize),
-    /// How long memory is followed.
+    /// The time for which memory is observed.
     pub(crate) seconds: f64,
     /// The trigger by which the design gives memory back.
     pub(crate) purge: PurgedBy,
@@ -101,7 +101,7 @@ pub fn child(job: &str, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 impl Job {
-    /// Does the job here: the line of JSON, or why not.
+    /// Does the job here. Returns the line of JSON, or the error.
     fn run(&self) -> Result<String, String> {
         let entry = CATALOG.iter().find(|entry| entry.name == self.design);
         let make = entry.ok_or("there is no such design")?.make;
@@ -114,7 +114,7 @@ impl Job {
         result.map_err(|error| error.to_string())
     }
 
-    /// Has the job done: by `command` with the job as its last argument, or here if there is none.
+    /// Runs the job: by `command` with the job as its last argument, or here if there is none.
     pub(crate) fn ask<T: DeserializeOwned>(&self, command: &[OsString]) -> Result<T, String> {
         let Some((program, args)) = command.split_first() else {
             return parsed(self.run()?.as_bytes());
@@ -136,7 +136,7 @@ fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| format!("failed: its result is not one: {error}"))
 }
 
-/// Why a process failed, from the last line that it said: a design that is not there says so in words of its own.
+/// The reason of a failure, from the process's last line: an absent design reports its own reason.
 fn why(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let mut lines = said

@@ -40,10 +40,10 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// Where the item's bytes are.
     fn bytes(item: &mut Self::Item) -> NonNull<u8>;
 
-    /// A thread that is going to use the design says so.
+    /// Called by a thread before it uses the design.
     fn enter(&self) {}
 
-    /// It has no more items and will not use the design any more.
+    /// Called by a thread after its last use of the design, when it has no items.
     fn leave(&self) {}
 
     /// Items that left the slabs, or were carved out of pages: live, cached, or in a list. None if they are not
@@ -102,7 +102,7 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
 
 /// A running reclaim of a design.
 pub(crate) trait Attendant: Send {
-    /// How long it has been busy with that.
+    /// The time that it has worked.
     fn busy(&self) -> Duration;
 }
 

@@ -1,7 +1,7 @@
 //! The constructor that our designs and the BSD ones run on each item: the header of an mbuf.
 //!
-//! `m_get` writes such a header after every allocation, 32 bytes in one cache line. The allocators of others are
-//! measured without, since they have no constructors; the price of these four stores is ours to bear.
+//! `m_get` writes such a header after every allocation, 32 bytes in one cache line. Other allocators have no
+//! constructors and are measured without; so these four stores count against our designs.
 
 use std::ptr::NonNull;
 

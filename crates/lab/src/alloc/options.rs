@@ -17,7 +17,7 @@ pub struct Options {
     pub sizes: Vec<usize>,
     /// The size of a spike.
     pub spike_megabytes: usize,
-    /// How long memory is followed after a spike, at most 5 s.
+    /// The time for which memory is observed after a spike, at most 5 s.
     pub spike_seconds: f64,
     /// A program and arguments that, with one more, come to [`child`](super::child); empty: no process is started, and
     /// memory left by one design shows in the next one's figure.

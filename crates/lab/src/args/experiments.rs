@@ -113,7 +113,7 @@ pub(crate) struct SizesArgs {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// How many packets are held at once
+    /// Packets that are held at once
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) queue: usize,
 
@@ -181,7 +181,7 @@ pub(crate) struct NetisrArgs {
     #[command(flatten)]
     pub(crate) timed: TimedArgs,
 
-    /// How many workers, and so CPUs, a stack has
+    /// Workers, and so CPUs, of a stack
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2")]
     pub(crate) workers: Vec<usize>,
 }
@@ -201,7 +201,7 @@ pub(crate) struct ExtpgsArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// Records that are live at once
+    /// Records that are live at the same time
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) records: usize,
 }
@@ -219,7 +219,7 @@ pub(crate) struct EpairArgs {
     #[command(flatten)]
     pub(crate) timed: TimedArgs,
 
-    /// How often each design's receiver is woken in the case `waits`, all rounds together
+    /// Wakeups of each design's receiver in the case `waits`, all rounds together
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) wakeups: u64,
 

@@ -33,7 +33,7 @@ pub(crate) struct CommonArgs {
 /// The options of a comparison that measures for a time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TimedArgs {
-    /// How long each design is measured in each case, all rounds together
+    /// Time for which each design is measured in each case, all rounds together
     #[arg(long, value_name = "S", default_value_t = 0.3)]
     pub(crate) seconds_per_case: f64,
 

@@ -51,7 +51,7 @@ pub(crate) fn run(design: Design, time: Duration) -> Loops {
     }
 }
 
-/// One loop; says whether the page came whole.
+/// One loop. Returns whether the whole page arrived.
 fn get(stack: &Stack) -> bool {
     let until = Instant::now() + PATIENCE;
     let Ok(stream) = stack.tcp_connect(ANY, SERVER) else {
@@ -115,5 +115,5 @@ fn serve(stack: &Stack, listener: &TcpListener, stop: &AtomicBool) {
 const REQUEST: &[u8] = b"GET / HTTP/1.0\r\nHost: 192.0.2.2\r\n\r\n";
 /// About the size of a web server's first page.
 const PAGE: &[u8] = &[b'x'; 600];
-/// How long a loop may take.
+/// The time that a loop may take.
 const PATIENCE: Duration = Duration::from_secs(5);

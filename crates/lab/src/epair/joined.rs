@@ -142,8 +142,8 @@ fn task(stack: &Stack, index: IfIndex, runner: &Runner) -> Arc<Task> {
     })
 }
 
-/// Sleeps until `done`, which the sockets' wakers unpark this thread for, and runs the stack's timers meanwhile. Says
-/// whether it came to that before `until`.
+/// Sleeps until `done` returns true, and runs the stack's timers meanwhile; the sockets' wakers unpark this thread.
+/// Returns false if `until` comes first.
 pub(crate) fn wait(stack: &Stack, until: Instant, mut done: impl FnMut() -> bool) -> bool {
     loop {
         if done() {

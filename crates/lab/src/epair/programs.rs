@@ -254,7 +254,7 @@ fn start_server(at: &Namespace, scratch: &Path) -> io::Result<(Child, &'static s
     let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if found("nginx") {
         let dir = scratch.display();
-        // It gives its directories to its user, and in a namespace of an ordinary user's there is only root.
+        // nginx gives its directories to its user, and the user namespace of an ordinary user has only root.
         let config = format!(
             "user root; daemon off; master_process off; pid {dir}/pid; error_log {dir}/errors; events {{}} \
              http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; \
@@ -322,12 +322,12 @@ fn get(client: &Namespace, pages: u64) -> io::Result<Vec<u8>> {
 }
 
 fn end(child: &mut Child) {
-    // It may have ended by itself.
+    // It fails if the process has ended.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// A directory that goes with its owner.
+/// A directory that is removed with its owner.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -349,5 +349,5 @@ impl Drop for Scratch {
     }
 }
 
-/// How long anything may take to begin.
+/// The time that a process may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);

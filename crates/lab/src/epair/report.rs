@@ -91,7 +91,7 @@ fn lost(rows: &Rows<'_>) -> Option<Finding> {
     let here =
         format!("rings {rings:.0}, with flags {flags:.0}, ours {ours:.0} of {wakeups} wakeups");
     let mut finding = Finding::is(here, ours == 0.0);
-    // That the rings lose any was not seen in this run.
+    // In this run the rings lost no packet.
     if ours == 0.0 && flags == 0.0 {
         finding.verdict = Verdict::Partly;
     }

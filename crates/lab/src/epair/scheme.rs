@@ -24,7 +24,7 @@ pub(crate) trait Scheme<T>: Send + Sync + 'static {
 /// The outcome of a put.
 #[must_use]
 pub(crate) enum Sent<T> {
-    /// The task sees it by itself.
+    /// Queued, and the task will find it.
     Queued,
     /// Queued, and the caller must schedule the task.
     Schedule,

@@ -1,4 +1,4 @@
-//! One TCP stream from stack to stack, as fast as it goes: that a hand-off that stalls less costs no throughput.
+//! One TCP stream from stack to stack at full speed: it shows whether a hand-off without stalls costs throughput.
 //!
 //! Locks: none.
 

@@ -83,7 +83,7 @@ impl<S: Scheme<u64>> Bursts<'_, S> {
     fn send(&self, count: u64) {
         for _ in 0..count {
             let now_ns = self.begin.elapsed().as_nanos() as u64;
-            // Full: the queue refused the packet, so the transmitter does not wait for it.
+            // The queue was full and refused the packet, so the transmitter does not wait for it.
             if self.line.send(now_ns).is_ok() {
                 self.sent.fetch_add(1, Ordering::Release);
             }
@@ -134,7 +134,7 @@ fn arrived(sent: &AtomicU64, taken: &AtomicU64, runner: &Runner) -> bool {
     }
 }
 
-/// Lets others go on: there are more threads than CPUs.
+/// Lets other threads run, because there are more threads than CPUs.
 fn relax() {
     hint::spin_loop();
     thread::yield_now();

@@ -21,7 +21,7 @@ pub struct Options {
     pub json: bool,
     /// Where to draw pictures.
     pub plot: Option<PathBuf>,
-    /// Say on standard error how far it is, if that is a terminal.
+    /// Report the progress on standard error, if that is a terminal.
     pub progress: bool,
 }
 

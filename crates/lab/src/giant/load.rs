@@ -25,7 +25,7 @@ pub(crate) trait Talk: Send {
 /// A client's end and its server's.
 pub(crate) type Pair = (Box<dyn Talk>, Box<dyn Talk>);
 
-/// How long a socket waits for the other side before it gives up.
+/// The time for which a socket waits for the other side.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The results of a program.
@@ -34,7 +34,7 @@ pub(crate) struct Done {
     /// Bytes, requests or queries.
     pub(crate) count: u64,
     pub(crate) time: Duration,
-    /// How long each request or query took, in nanoseconds.
+    /// The time of each request or query, in nanoseconds.
     pub(crate) latencies: Vec<u32>,
 }
 

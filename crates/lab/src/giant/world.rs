@@ -1,4 +1,4 @@
-//! Where the programs find their sockets: a stack with all that it needs, or the system.
+//! The sockets of the programs: those of a stack with its threads, or of the system.
 //!
 //! Packets to ourselves never come to a device, so the stack's interface has a device that drops all packets. Each of
 //! its CPUs has a thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as
@@ -48,7 +48,7 @@ impl World {
         Self::Stack(Driven::new(stack, &workers, cpus, design.is_deferred()))
     }
 
-    /// So many pairs of sockets of the kind that a case is about.
+    /// Makes pairs of sockets of the kind of a case.
     pub(crate) fn pairs(&self, case: Case, count: usize) -> io::Result<Vec<Pair>> {
         (0..count).map(|_| self.pair(case)).collect()
     }
@@ -146,7 +146,7 @@ impl Worker {
         while !self.stop.load(Ordering::Relaxed) {
             while self.stack.run_netisr(self.index, BUDGET) {}
             self.stack.poll_timers(self.index);
-            // A thread that queues work from here on leaves a token, and this returns at once.
+            // If a thread queues work from here on it leaves a token, and this returns at once.
             if !self.stack.netisr_waits(self.index) {
                 thread::park_timeout(TICK);
             }

@@ -17,7 +17,7 @@ pub struct Comparison {
     pub cases: Vec<String>,
     /// Names of designs.
     pub designs: Vec<String>,
-    /// How long each design is measured in each case, all rounds together.
+    /// The time for which each design is measured in each case, all rounds together.
     pub seconds_per_case: f64,
     /// Rounds.
     pub reps: usize,
@@ -25,7 +25,7 @@ pub struct Comparison {
     pub json: bool,
     /// Where to draw pictures.
     pub plot: Option<PathBuf>,
-    /// Say on standard error how far it is, if that is a terminal.
+    /// Report the progress on standard error, if that is a terminal.
     pub progress: bool,
 }
 

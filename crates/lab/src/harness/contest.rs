@@ -1,4 +1,5 @@
-//! Rounds over designs that are asked for figures, each set up once: those of other programs, or in processes of their own.
+//! Rounds over designs that report their own figures, each set up once: other programs, or designs in processes of
+//! their own.
 //!
 //! Each round goes over all designs, so that a disturbance of the machine affects all of them alike. (Designs that are functions
 //! of this process have [`rounds`](super::rounds), which also repeats disturbed runs.)

@@ -1,4 +1,4 @@
-//! How much memory this process has, by each source that knows.
+//! The memory of this process, by each source.
 //!
 //! Sources: proc(5), the kernel's cgroup-v1 and -v2.
 //!

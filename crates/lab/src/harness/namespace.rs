@@ -8,7 +8,8 @@ use std::io;
 use std::process::Command;
 
 /// How to start a process in a network namespace of its own: the arguments of unshare, as root, or else with a user
-/// namespace in which the process is root. `needs` is a command that has to succeed in there; none: there is no way.
+/// namespace in which the process is root. `needs` is a command that must succeed there. Returns `None` if there is no
+/// way.
 pub(crate) fn way(needs: &[&str]) -> Option<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
     let works = |way: &&&[&str]| {

@@ -16,7 +16,7 @@ use std::path::Path;
 /// The surface of a picture.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Makes the directory of the pictures, if need be: said before minutes of measuring, not behind them.
+/// Makes the directory of the pictures, if necessary: before the measurement, so that an error does not come after it.
 pub(crate) fn make(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|source| failed(dir, source))
 }

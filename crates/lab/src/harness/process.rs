@@ -95,14 +95,14 @@ impl Drop for Kept {
             unsafe { libc::kill(pid, libc::SIGTERM) };
         }
         if !self.ends_within(PATIENCE) {
-            // It ended meanwhile, or does now.
+            // It fails if the process has ended.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
     }
 }
 
-/// How long a process may take to end in peace.
+/// The time that a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A process and its descendants that live. A child belongs to the thread that started it.

@@ -11,7 +11,7 @@ pub(crate) const TELL: &str = "MBUMA_LAB_TELL";
 /// The beginning of such a line.
 pub(crate) const TOLD: &str = "mbuma-lab: ";
 
-/// Says on standard error how far an experiment is.
+/// Reports the progress of an experiment on standard error.
 pub(crate) struct Progress {
     to: To,
     wide: usize,
@@ -38,7 +38,7 @@ impl Progress {
 
     /// Replaces the line.
     pub(crate) fn say(&mut self, text: &str) {
-        // A terminal that is gone is no reason to stop measuring.
+        // A closed terminal does not end the measurement.
         let _ = match self.to {
             To::Nobody => Ok(()),
             To::Parent => writeln!(io::stderr(), "{TOLD}{text}"),

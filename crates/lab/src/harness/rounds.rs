@@ -10,7 +10,7 @@ use super::warmup;
 use super::xcore::{self, Mode};
 use std::time::Duration;
 
-/// Runs a number of operations, and says how long they took.
+/// Runs a number of operations. Returns their time.
 pub(crate) type Run<'a> = Box<dyn FnMut(u64) -> Took + 'a>;
 
 /// How long a run took.
@@ -29,7 +29,7 @@ impl Took {
         Self { time, lost }
     }
 
-    /// Whether it is worth another try.
+    /// Whether it must be repeated.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.lost > LOST_MAX
     }
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     pub(crate) title: String,
     /// Rounds.
     pub(crate) reps: usize,
-    /// How long one reading shall take.
+    /// The length of one reading.
     pub(crate) reading: Duration,
     /// The CPUs that data crosses between, if it does: their latency is sampled before each reading.
     pub(crate) crosses: Option<(usize, usize)>,
@@ -133,8 +133,9 @@ fn reading(run: &mut Run<'_>, ops: u64, plan: &Plan) -> Reading {
     }
 }
 
-/// How many operations take about this time. A first run does not count: threads start in it, and pages are touched
-/// for the first time. After that a number is believed when a run of at least half as many has shown it.
+/// The number of operations that take about this time. The first run does not count, because threads start in it, and
+/// pages are touched for the first time. After that a number is accepted if it follows from a run of at least half as
+/// many.
 fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
     let mut ops = OPS_MIN;
     run(ops);

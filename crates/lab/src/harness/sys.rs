@@ -41,12 +41,12 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     }
 }
 
-/// How long this thread has had a CPU: a clock that stands still while other programs have it.
+/// The CPU time of this thread: a clock that stands still while other programs have the CPU.
 pub(crate) fn thread_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// How long all threads of this process have had CPUs, together.
+/// The CPU time of all threads of this process together.
 pub(crate) fn process_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }

@@ -3,7 +3,7 @@
 use super::record::Record;
 use std::fmt::{Display, Write};
 
-/// Columns of a terminal that a table fits.
+/// Columns of the terminal for which tables are made.
 const WIDE: usize = 100;
 /// Units that are ratios already.
 const RELATIVE: [&str; 2] = ["%", "x one thread"];

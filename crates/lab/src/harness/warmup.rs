@@ -8,7 +8,7 @@
 //! | its memory and threads | [`settle`]: it is read again until two readings in a row agree |
 //! | none: each reading makes it anew, or starts its process | [`lengthen`]: readings get longer until two lengths agree |
 //!
-//! Both are bounded, because some contestants never agree with themselves: those are as warm as they get.
+//! Both are bounded, because the readings of some contestants never agree: those are measured after the bound.
 //!
 //! Locks: none.
 

@@ -1,8 +1,8 @@
 //! How long a cache line takes from one CPU to the other, sampled beside each run that depends on it.
 //!
 //! The host moves virtual CPUs: the same two are sometimes on neighbouring cores and sometimes on far ones, and
-//! transfers between them then take two or three times as long. A comparison that does not know in which of the two
-//! modes each of its runs was measured takes that for a difference between contestants.
+//! transfers between them then take two or three times as long. Without the mode of each run, a comparison would show
+//! the difference of the modes as one between contestants.
 
 use super::summary::Summary;
 use super::sys;
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The mode in which a line takes this time.
+    /// The mode for this time of a line.
     pub(crate) fn of(one_way_ns: f64) -> Self {
         if one_way_ns < NEAR_NS_MAX {
             Self::Near

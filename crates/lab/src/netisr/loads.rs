@@ -101,7 +101,7 @@ fn datagram(world: &World) -> Chain {
     Chain::from_slice(world.client.pool(), &[0x5a; DATAGRAM]).expect("buffers for one datagram")
 }
 
-/// Goes on for this time, or until a side fails. The first does not count.
+/// Repeats for this time, or until a side fails. The first result does not count.
 fn round_trips(time: Duration, mut one: impl FnMut() -> bool) -> Seen {
     one();
     let (begin, mut took) = (Instant::now(), Vec::new());

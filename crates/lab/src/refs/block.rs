@@ -1,7 +1,7 @@
 //! A block: one case over all the designs that take part.
 //!
-//! Invariant: a block ends with all that was taken out of zones back in them; so a design that is fast because it
-//! loses buffers is found.
+//! Invariant: at the end of a block all items are back in their zones, so a design that is fast because it loses
+//! buffers is found.
 
 use super::cases::Case;
 use super::catalog::Entry;
@@ -19,7 +19,7 @@ struct Made {
     subject: Box<dyn Subject>,
 }
 
-/// Measures a block. Designs that are not there have a record that says why.
+/// Measures a block. Designs that are absent have a record with the reason.
 pub(crate) fn measure(
     case: Case,
     entries: &[Entry],
@@ -128,7 +128,7 @@ fn scaling(made: &[Made], effort: &Effort, progress: &mut Progress) -> Vec<Recor
     all
 }
 
-/// How many times as long a share takes in the second reading, which was taken after the first in the same round.
+/// The time of a share in the second reading over that in the first, which is of the same round.
 fn ratio((alone, both): (&Reading, &Reading)) -> Reading {
     Reading {
         ns: both.ns / alone.ns,

@@ -34,7 +34,7 @@ impl Shape {
 
 /// A way of sharing storage.
 pub(crate) trait Design: Send + Sync + Sized + 'static {
-    /// Some clusters, as one of those that share them sees them.
+    /// A view of clusters, by one of the references that share them.
     type View: Send;
 
     /// A design for views of a shape.

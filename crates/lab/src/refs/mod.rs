@@ -7,8 +7,8 @@
 //!   subject.rs    a design behind a vtable            block.rs   a case over all of them
 //! ```
 //!
-//! Each share of a cluster gets an mbuf of its own, so a share is an allocation and some way of knowing which is the
-//! last to go. All designs take their mbufs and clusters from zones of ours, so that only that way differs.
+//! Each share of a cluster gets an mbuf of its own, so a share is an allocation and a method of finding the last
+//! reference. All designs take their mbufs and clusters from zones of ours, so that only that method differs.
 //!
 //! Sources: seed 000; seed 004 sections 5.4 (counts beside clusters) and 5.6 (mini-mbufs).
 

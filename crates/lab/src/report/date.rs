@@ -1,4 +1,4 @@
-//! A moment as people write it.
+//! A moment as text.
 //!
 //! Source: the Gregorian calendar, in eras of 400 years that begin in March.
 

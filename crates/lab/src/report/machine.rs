@@ -21,7 +21,7 @@ pub(crate) struct Machine {
     pub(crate) memory_mib: u64,
     /// The kernel's release.
     pub(crate) kernel: String,
-    /// The processor says that it is a virtual one.
+    /// The machine is a virtual one.
     pub(crate) virtual_machine: bool,
     /// How the allocator's per-CPU caches work here: `rseq` or `lock`.
     pub(crate) percpu: String,

@@ -45,7 +45,7 @@ pub(crate) struct Ended {
     /// The command line, or an equal one.
     pub(crate) command: String,
     pub(crate) seconds: f64,
-    /// Why it did not end well.
+    /// The reason of a failure.
     pub(crate) failed: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Section {
         self.trouble().unwrap_or_else(missing)
     }
 
-    /// Why there is less of it than there should be.
+    /// Why a part of it is missing.
     pub(crate) fn trouble(&self) -> Option<String> {
         match (&self.ended, self.rows.is_empty()) {
             (Some(ended), _) if ended.failed.is_some() => ended.failed.clone(),

@@ -11,7 +11,7 @@ use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Where the servers are, as the guest sees them.
+/// The servers' addresses for the guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Servers {
     pub(crate) addr: IpAddr,

@@ -1,4 +1,4 @@
-//! The list of contestants, and how each is started: as a container engine does it.
+//! The list of contestants, each started as by a container engine.
 //!
 //! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2, or fd00::2, to the host's
 //! loopback. The tools' options are those under which podman starts them.
@@ -27,9 +27,9 @@ pub(crate) struct Entry {
 
 /// The joint of the two namespaces.
 pub(crate) struct Link {
-    /// The tool that does, if it is one.
+    /// The tool between the namespaces, if there is one.
     pub(crate) tool: Option<Tool>,
-    /// Where the guest finds the host's servers.
+    /// The address of the host's servers for the guest.
     pub(crate) server: IpAddr,
 }
 
@@ -103,7 +103,7 @@ fn pasta(place: &Place<'_>) -> io::Result<Link> {
     }
     command.args(["-m", &place.mtu.to_string(), "--runas", "0:0"]);
     command.args(["-t", "none", "-u", "none", "-T", "none", "-U", "none"]);
-    // Earlier ones do it unasked.
+    // Earlier versions do it without the option.
     if says("pasta", "--help", "--map-host-loopback") {
         command.args(["--map-host-loopback", &gateway]);
     }

@@ -68,7 +68,7 @@ pub(crate) fn be(
     })
 }
 
-/// All that there is of a contestant. The tool goes before the guest.
+/// The parts of a contestant. The tool ends before the guest.
 struct Host {
     tool: Option<Tool>,
     guest: Peer,
@@ -202,7 +202,7 @@ const PORTS: Ports = Ports {
     pages: 7002,
     downloads: 7003,
 };
-/// How long a tool may take until the guest reaches the host.
+/// The time that a tool may take until the guest reaches the host.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of complaints that are kept.
+/// Bytes of standard error that are kept.
 const COMPLAINTS_MAX: u64 = 4096;

@@ -90,11 +90,11 @@ pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) ->
 struct Running {
     peer: Peer,
     note: String,
-    /// How long a reading takes, so that its start does not show.
+    /// The length of a reading, so that its start has no effect.
     time: Duration,
 }
 
-/// What was found in a round, and the latency between the CPUs before it.
+/// The results of a round, and the latency between the CPUs before it.
 type Round = (Found, Option<f64>);
 
 /// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.

@@ -27,7 +27,7 @@ pub(crate) struct Ports {
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Receive, and say how much came.
+    /// Receive, and report the number of bytes.
     Receive(Span),
     /// Send.
     Send(Span),
@@ -60,11 +60,11 @@ pub(crate) fn start(ip6: bool, ports: Ports) -> io::Result<(Ports, String)> {
         thread::spawn(move || for_each(&pages, |stream| drop(page(stream))));
     }
     let congestion = rustix::net::sockopt::tcp_congestion(&downloads)?;
-    // Without it its clients fail, and say so.
+    // Without it its clients fail, and report that.
     thread::spawn(move || drop(downloads::serve(&downloads)));
     thread::spawn(move || {
         for_each(&orders, |stream| {
-            // A client that fails says so itself.
+            // A client that fails reports it.
             thread::spawn(move || drop(obey(&stream)));
         });
     });
@@ -75,7 +75,7 @@ fn for_each(listener: &TcpListener, mut serve: impl FnMut(TcpStream)) {
     for stream in listener.incoming() {
         match stream {
             Ok(stream) => serve(stream),
-            // Too many descriptors, or a client that is gone: the next one may do.
+            // Too many descriptors, or a client that has left: the next call may succeed.
             Err(_) => thread::sleep(Duration::from_millis(1)),
         }
     }

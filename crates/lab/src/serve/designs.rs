@@ -68,7 +68,7 @@ pub(crate) struct Contest {
 
 /// The server's address.
 const ADDR: &str = "192.0.2.2";
-/// How long a server may take until it answers.
+/// The time that a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Contest {

@@ -1,4 +1,4 @@
-//! The files that are served, in a directory that goes away.
+//! The files that are served, in a directory that is removed at the end.
 
 use super::case::Case;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A server may take a file that was changed a moment ago for one that still changes, and not keep it in memory.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// A directory that goes away.
+/// A directory that is removed with its owner.
 pub(crate) struct ScratchDir(PathBuf);
 
 impl ScratchDir {

@@ -59,7 +59,7 @@ impl Middle for Proxy {
     }
 }
 
-/// Runs one for so long; the proxy's CPU is the second.
+/// Runs one for this time; the proxy's CPU is the second.
 pub(crate) fn run<E: ClientAndServer, P: Middle>(
     case: &Case,
     (mut ends, mut proxy): (E, P),

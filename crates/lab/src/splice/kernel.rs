@@ -29,7 +29,7 @@ pub(crate) enum Work {
     Copy,
 }
 
-/// Runs one for so long, from this network namespace, which no other process may use; the proxy's CPU is the second.
+/// Runs one for this time, from this network namespace, which no other process may use; the proxy's CPU is the second.
 pub(crate) fn run(
     case: &Case,
     work: Work,

@@ -1,6 +1,6 @@
 //! The stack in the middle: it sends the client's data on to the server.
 //!
-//! | work | who moves the data | copies |
+//! | work | moved by | copies |
 //! |---|---|---|
 //! | [`Work::Splice`] | the stack, at the end of the batch that brought it | none |
 //! | [`Work::HandOn`] | a program, by reference | none |
@@ -30,7 +30,7 @@ pub(crate) struct Proxy {
 
 /// The connections, and how data gets from one to the other.
 enum Job {
-    // They only have to live.
+    // Kept only so that they live.
     Splice(#[cfg_attr(not(test), expect(dead_code))] Vec<StreamRelay<TcpStream>>),
     HandOn(Vec<[TcpStream; 2]>),
     Copy(Vec<[TcpStream; 2]>, Box<[u8]>),

@@ -59,7 +59,7 @@ impl RxToken for Received<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
         let Self(packet, lane) = self;
         let result = f(&packet);
-        // There is a place for each.
+        // There is a slot for each.
         let _ = lane.spare.push(packet);
         result
     }
@@ -165,7 +165,7 @@ impl Node {
 
     /// Takes in the packets that arrived, and sends.
     fn turn(&mut self) {
-        // A look at the clock is as dear as a packet.
+        // Reading the clock costs as much as a packet.
         if self.turns.is_multiple_of(TURNS_A_TICK) {
             let since = self.begin.elapsed().as_micros();
             self.now = StackTime::from_micros(i64::try_from(since).unwrap_or(i64::MAX));

@@ -15,7 +15,7 @@ pub(crate) enum Work {
 /// Where the two threads of a pair run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Wherever the system has them run.
+    /// On CPUs of the system's choice.
     Free,
     /// Both on one CPU; pairs take turns.
     Same,

@@ -34,7 +34,7 @@ impl Algorithm {
         }
     }
 
-    /// Has a stack of ours use it.
+    /// Lets a stack of ours use it.
     pub(crate) fn choose(self, config: &mut Config) {
         config.tcp.congestion = self.name().parse().unwrap_or_default();
     }
@@ -173,7 +173,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
 ];
 
-/// A peer at all ends, where it can have what the path asks for.
+/// A peer at all ends, if it supports the features of the path.
 fn peer(path: &Path, who: Who, seed: u64, time: Duration) -> Result<Figures, Absent> {
     match path.has_ecn() {
         true => Err(Absent("it has no ECN".to_owned())),

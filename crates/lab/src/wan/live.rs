@@ -47,7 +47,7 @@ pub(crate) enum Who {
     Program(Program),
 }
 
-/// How long a flow may take until its first byte arrives.
+/// The time that a flow may take until its first byte arrives.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An end, as the thread sees it that carries frames.
@@ -58,7 +58,7 @@ trait End {
     /// Takes a frame in.
     fn deliver(&mut self, frame: &Frame);
 
-    /// When it has work next, even if no frame comes.
+    /// The time of its next work, even if no frame comes.
     fn next_deadline(&self) -> Option<kern::Time> {
         None
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(path: &Path, algorithm: Algorithm, seed: u64, time: Duration) 
     }
 }
 
-/// Has a stack of ours offer ECN where the path marks.
+/// Lets a stack of ours offer ECN where the path marks.
 pub(super) fn choose_ecn(path: &Path, config: &mut Config) {
     if path.has_ecn() {
         config.tcp.ecn = EcnMode::Offer;

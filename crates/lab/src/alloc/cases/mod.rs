@@ -23,11 +23,11 @@ pub(crate) enum Case {
     /// One thread allocates 64, then frees them.
     Batch64,
     /// One thread allocates as many as the threads of [`Threads32`](Self::Threads32) have live together, then frees
-    /// them: how much of that case is the working set, and not the threads.
+    /// them: it shows the part of that case that the working set causes, and not the threads.
     Batch2048,
     /// One CPU allocates, another frees.
     ProdCons,
-    /// Two threads on two CPUs: how much busy CPUs slow each other down, before there are more threads.
+    /// Two threads on two CPUs: shows the slow-down by the other busy CPU alone.
     Threads2,
     /// 32 threads on two CPUs.
     Threads32,

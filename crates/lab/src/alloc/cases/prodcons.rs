@@ -1,8 +1,8 @@
 //! A producer on one CPU, a ring, a consumer on another: an item is allocated here and freed there.
 //!
-//! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as
-//! it does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in
-//! which one of them lost its CPU for long is disturbed, since the other one waited meanwhile.
+//! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as it
+//! does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in which
+//! one of them lost its CPU for long is disturbed, because the other one waited meanwhile.
 
 use crate::alloc::design::{Design, mark, marked};
 use crate::harness::ring::{RING_BATCH, Ring};

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Purge {
     /// The loss of the other thread's rate meanwhile, in per cent of its rate before.
     pub(crate) dip_percent: f64,
-    /// Nanoseconds for each page that went.
+    /// Nanoseconds for each page that was given back.
     pub(crate) ns_per_page: f64,
     /// Pages that went.
     pub(crate) pages: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Purge {
     pub(crate) disturbed: bool,
 }
 
-/// When the pair loop had done another [`CHUNK`].
+/// The times at which the pair loop had done another [`CHUNK`].
 type Diary = Vec<Instant>;
 /// Pairs between two notes: about 20 us.
 const CHUNK: u64 = 4096;
-/// Notes there is room for; when it is used up the loop ends.
+/// The largest number of notes; the loop ends when they are used up.
 const NOTES_MAX: usize = 1 << 20;
 /// How long the loop runs undisturbed by the purge, before it, at most.
 const BEFORE: Duration = Duration::from_millis(250);
@@ -60,7 +60,7 @@ pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Purge {
         let purging = scope.spawn(move || {
             let looping = told.recv().unwrap_or_default();
             let purged = purge(design, job, looping);
-            // Relaxed: it says only when to stop.
+            // Relaxed: only a request to stop.
             over.store(true, Ordering::Relaxed);
             purged
         });
@@ -73,7 +73,7 @@ pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Purge {
 fn pairs<D: Design>(design: &D, cpu: usize, tell: &Sender<i32>, over: &AtomicBool) -> Diary {
     let _ = sys::pin(&[cpu]);
     design.enter();
-    // The other thread looks for it at once, or is gone.
+    // The other thread checks it soon, or has ended.
     let _ = tell.send(sys::thread_id());
     let mut diary = Vec::with_capacity(NOTES_MAX);
     while !over.load(Ordering::Relaxed) && diary.len() < NOTES_MAX {
@@ -128,7 +128,7 @@ fn at_once<D: Design>(design: &D) -> (Instant, Duration) {
     (end, end - begin)
 }
 
-/// Lets the design's attendant do it, until memory has not fallen for a while.
+/// Lets the design's own reclaim do it, until memory has not fallen for a while.
 fn wait<D: Design>(design: &D, quiet: Duration) -> (Instant, Duration) {
     let attendant = design.attend();
     let begin = Instant::now();

@@ -7,7 +7,7 @@ use crate::alloc::design::Design;
 use crate::harness::rounds::Took;
 use crate::harness::{pinned, sys};
 
-/// Runs `work` on a thread that is pinned to `cpu`, and says how long it took.
+/// Runs `work` on a thread that is pinned to `cpu`. Returns its time.
 pub(crate) fn timed<D: Design>(design: &D, cpu: usize, work: impl FnOnce(&D) + Send) -> Took {
     pinned::run(cpu, || {
         design.enter();

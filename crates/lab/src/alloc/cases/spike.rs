@@ -3,7 +3,7 @@
 //! One thread allocates items and writes to each; another frees them in random order, but for some per cent that stay.
 //! From then on both allocate and free one item a millisecond, as a quiet network would, since some allocators give
 //! memory back only when they are called; a design that gives memory back on a call gets that call every 50 ms; a
-//! design with its own reclaim runs it all the time. Memory is read at some moments, and said as the difference to
+//! design with its own reclaim runs it all the time. Memory is read at some moments, and reported as the difference to
 //! before.
 
 use crate::alloc::catalog::PurgedBy;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// When memory is read, in seconds after the last item was freed.
 pub(crate) const MOMENTS_S: [f64; 8] = [0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0];
-/// How often a design that gives memory back on a call gets the call.
+/// The interval of the calls for designs that give memory back on a call.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Memory at a moment, in bytes more than before the spike.
@@ -31,7 +31,7 @@ pub(crate) struct Sample {
     pub(crate) at_s: f64,
     /// Resident.
     pub(crate) rss: i64,
-    /// Of that, given up without being taken yet.
+    /// Of that, given up and not yet taken by the system.
     pub(crate) lazy: i64,
     /// The loss of the system's free memory.
     pub(crate) available: Option<i64>,
@@ -94,7 +94,7 @@ pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Vec<Sample> {
         let follow = scope.spawn(move || {
             let freed_at = is_freed.recv().unwrap_or_else(|_| Instant::now());
             let samples = follow(&before, freed_at, job, || design.reclaim());
-            // Relaxed: it says only when to stop.
+            // Relaxed: only a request to stop.
             over.store(true, Ordering::Relaxed);
             samples
         });
@@ -112,7 +112,7 @@ fn allocate<D: Design>(
     let _ = sys::pin(&[cpu]);
     design.enter();
     stock.allocate(design);
-    // If the other thread is gone, so is the experiment.
+    // If the other thread has ended, the experiment has failed.
     let _ = to.send(stock);
     trickle(design, over);
     design.leave();

@@ -1,4 +1,4 @@
-//! Many threads on few CPUs: how fast they are, and how much of the design's memory they tie up.
+//! Many threads on few CPUs: their speed, and the memory of the design that they keep.
 //!
 //! The threads take the time themselves, from the first start to the last end: a clock outside would begin when most
 //! of the work is done, since on two CPUs some threads run to their end before others have begun. The CPUs' time is

@@ -212,7 +212,7 @@ impl Mballoc {
                 Some(cpu) => lock(&cpu.0),
                 None => lock(&self.general.0),
             };
-            // The bucket may have moved on while we waited.
+            // The bucket may have moved to another list while this thread waited.
             if bucket.owner.load(Ordering::Relaxed) & !EMPTY == owner {
                 return (owner, list);
             }

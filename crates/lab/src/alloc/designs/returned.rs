@@ -1,4 +1,4 @@
-//! No allocator either: a few items that go back to the producer by a ring of pointers, oldest first.
+//! Not an allocator: a few items that go back to the producer by a ring of pointers, oldest first.
 //!
 //! It is the least that any pool moves between the two CPUs in the producer and consumer case. It has neither caches nor slabs
 //! nor a lock nor statistics, and serves one producer and one consumer. It has our constructor, whose stores go to a line that
@@ -54,7 +54,7 @@ impl<const OWN: bool> Design for Returned<OWN> {
 
     #[inline]
     fn alloc(&self) -> Block {
-        // Only the producer comes here.
+        // Only the producer calls this.
         let turn = self.taken.0.load(Ordering::Relaxed);
         if turn.is_multiple_of(SHOWN) {
             // Acquire: pairs with the consumer's Release, so its writes to the row and the items are visible.
@@ -78,7 +78,7 @@ impl<const OWN: bool> Design for Returned<OWN> {
             // SAFETY: as above.
             unsafe { word.write_volatile(same) };
         }
-        // Only the consumer comes here; the place is free, since as many are out as there are free places.
+        // Only the consumer calls this; the slot is free, because there are as many free slots as items in use.
         let turn = self.given.0.load(Ordering::Relaxed);
         self.row[turn % ITEMS].store(item.0.as_ptr(), Ordering::Relaxed);
         self.given.0.store(turn + 1, Ordering::Relaxed);

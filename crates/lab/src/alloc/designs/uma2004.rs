@@ -178,7 +178,7 @@ impl Keg {
 }
 
 impl Uma2004 {
-    /// The way of an allocation that found both buckets of its CPU empty.
+    /// The slow path of an allocation that found both buckets of its CPU empty.
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self, cpu: usize) -> NonNull<u8> {
@@ -227,7 +227,7 @@ impl Uma2004 {
         some
     }
 
-    /// The way of a free that found no room in either bucket of its CPU.
+    /// The slow path of a free that found no room in either bucket of its CPU.
     #[cold]
     #[inline(never)]
     fn free_slow(&self, cpu: usize, item: NonNull<u8>) {

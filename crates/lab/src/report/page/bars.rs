@@ -108,7 +108,7 @@ fn bar(row: &Row, scale: &Scale) -> Markup {
                 line.whisker x1=(at(p75)) x2=(at(p75)) y1="6" y2="12" {}
             }
             @if median > scale.most {
-                // Two gaps, as where paper was torn.
+                // Two gaps that show that the bar is cut.
                 line.torn x1="94%" x2="95%" y1="17" y2="1" {}
                 line.torn x1="96%" x2="97%" y1="17" y2="1" {}
             }

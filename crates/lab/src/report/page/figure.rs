@@ -1,4 +1,4 @@
-//! Numbers as the page writes them.
+//! Numbers as text of the page.
 
 /// With as many digits as are significant, thousands apart.
 pub(super) fn plain(value: f64) -> String {

@@ -132,7 +132,7 @@ fn disturbed_percent(results: &Results) -> Option<u64> {
     (percent >= 10).then_some(percent)
 }
 
-/// An experiment that was not chosen is no trouble.
+/// An experiment that was not chosen is no error.
 fn trouble_worth_a_warning(section: &Section) -> Option<String> {
     let touched = section.ended.is_some() || !section.rows.is_empty();
     section.trouble().filter(|_| touched)

@@ -135,7 +135,7 @@ impl Link {
         let mut fds: Vec<PollFd<'_>> = fds
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
-        // A signal that interrupts it is no harm: the loop looks again.
+        // It may return early at a signal, because the loop checks again.
         let _ = poll(&mut fds, Some(&timeout));
     }
 

@@ -49,7 +49,7 @@ enum Role {
 
 /// A namespace with its thread.
 pub(super) struct LinuxEnd {
-    /// Gone before the thread is waited for.
+    /// Dropped before the thread is joined.
     tap: Option<File>,
     told: Arc<Told>,
     thread: Option<JoinHandle<()>>,
@@ -117,7 +117,7 @@ fn prepare(role: Role) -> io::Result<(File, Vec<TcpListener>)> {
     namespace::ip("link set lo up")?;
     namespace::ip(&format!("addr add {addr}/24 dev wan0"))?;
     namespace::ip(&format!("link set wan0 mtu {MTU} up"))?;
-    // Paces as BBR wants it; where tc is not there, the kernel paces by itself.
+    // Sets pacing for BBR; without tc, the kernel paces by itself.
     let _ = Command::new("tc")
         .args("qdisc replace dev wan0 root fq".split(' '))
         .output();

@@ -32,15 +32,15 @@
 //!           v                          |
 //!        [socket]  sockbufs: chains of mbufs
 //!           |                          ^
-//!   [tcp::output]  shares clusters  [tcp::steps]   [udp] [icmp]
+//!   [tcp::output]  shares clusters  [tcp::steps]   [udp] [icmp] [icmp6]
 //!           |                          ^
-//!   [ip4::output] -> [route]        [ip4::input] -> reassemble
+//!   [ip4, ip6: output] -> [route]   [ip4, ip6: input] -> reassemble
 //!           |                          ^
-//!   [ether::output] -> [arp]        [netisr] at once, or by the flow's CPU
+//!   [ether::output] -> [arp, nd]    [netisr] at once, or by the flow's CPU
 //!           |                          ^
 //!        [ifnet] queue              [ether::input]
 //!           |                          ^
-//!        [device] TAP, tunnel, epair, bridge, capture: batches of packets, offloads first
+//!        [device] TAP, tunnel, epair, bridge, frame stream, vhost-user: batches of packets, offloads first
 //! ```
 //!
 //! A [`Stack`] is an owned handle: no globals, no threads, clock or randomness of its own. Time and

@@ -293,7 +293,7 @@ impl SendState {
         outcome.entered = true;
         self.enter(a.now, before);
         if a.sack_on {
-            self.reduce(sample.acked, true);
+            self.reduce(sample.acked, false);
         } else {
             // RFC 6582 3.2 step 2.
             let inflated = self.window.ssthresh.saturating_add(3 * self.mss);

@@ -16,7 +16,8 @@ impl SendState {
         }
     }
 
-    /// RFC 9937 6.2: the window after `delivered` bytes were newly delivered. `safe`: the repair makes progress.
+    /// RFC 9937 6.2: the window after `delivered` bytes were newly delivered. `safe`: SND.UNA has moved, and the same
+    /// acknowledgement tells of no further loss. The one that begins a repair tells of a loss.
     #[doc(alias = "PRR")]
     pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
         let Some(episode) = &mut self.recovery.episode else {

@@ -134,6 +134,21 @@ impl SendState {
         }
     }
 
+    /// Bytes from SND.NXT on that the peer's window takes: the usable window (RFC 9293 3.8.6.2.1).
+    pub(crate) fn usable_window(&self) -> u32 {
+        let right = self.una + self.wnd;
+        match right.after(self.nxt) {
+            true => right.since(self.nxt),
+            false => 0,
+        }
+    }
+
+    /// Bytes of new data that both windows let out now.
+    pub(crate) fn sendable(&self) -> u32 {
+        let allowed = self.cwnd().saturating_add(self.limited_transmit());
+        (self.usable_window()).min(allowed.saturating_sub(self.sent.in_flight()))
+    }
+
     /// Whether acknowledged data can have led to this congestion window: it grows only while it is used (RFC 7661), and
     /// the peer's window bounds its use. BBR's window follows its model of the path, and an embedder's algorithm is not
     /// checked.

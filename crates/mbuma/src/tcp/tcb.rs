@@ -18,7 +18,7 @@ use super::send_state::SendState;
 use super::sent::SentMap;
 use super::spliced::AttachedLayers;
 use super::state::State;
-use super::timer::Timers;
+use super::timer::{TcpTimer, Timers};
 use super::timestamps::TimestampClock;
 use super::urgent::Urgent;
 use super::user_options::{TcpSocketOptions, UserOptions};
@@ -196,13 +196,26 @@ impl Tcb {
         self.flight() > 0 || self.write_seq().after(self.send.nxt)
     }
 
-    /// Bytes that the send buffer takes now: none while the program's limit of unsent bytes is reached.
+    /// Bytes that the send buffer takes now. With a limit of unsent bytes: as many as leave at once, and so many more that
+    /// the limit is reached; then none.
     pub(crate) fn send_room(&self) -> usize {
         let space = self.send.buf.space();
         let Some(max) = self.conn.options.as_ref().and_then(|o| o.asked.unsent_max) else {
             return space;
         };
-        if self.unsent() < max { space } else { 0 }
+        match max.saturating_sub(self.unsent()) {
+            0 => 0,
+            more => space.min(more.saturating_add(self.leaves_at_once())),
+        }
+    }
+
+    /// Bytes of new data that leave at once when they are written: all that the windows let out after the repairs, but none
+    /// while the pacing timer runs.
+    fn leaves_at_once(&self) -> usize {
+        match self.timers.is_set(TcpTimer::Pace) {
+            true => 0,
+            false => (self.send.sendable() as usize).saturating_sub(self.send.sent.lost() as usize),
+        }
     }
 
     /// Bytes in the send buffer that were not sent yet.

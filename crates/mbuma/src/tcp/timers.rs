@@ -353,8 +353,7 @@ fn user_options(batch: &Batch<'_>, t: &mut Tcb) {
     let (waits, unsent) = (t.waits(), t.unsent());
     if let Some(options) = &mut t.conn.options {
         options.note_waiting(waits, batch.now);
-        let is_over = options.asked.unsent_max.is_some_and(|max| unsent >= max);
-        if std::mem::replace(&mut options.is_over, is_over) && !is_over {
+        if options.note_unsent(unsent) {
             t.due |= Due::WAKE_WRITER;
         }
     }

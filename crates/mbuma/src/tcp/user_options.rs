@@ -45,8 +45,10 @@ pub struct TcpSocketOptions {
     /// [`syn_retransmits_max`](crate::TcpConfig::syn_retransmits_max).
     #[doc(alias = "TCP_SYNCNT")]
     pub syn_retransmits_max: Option<u8>,
-    /// The limit of unsent bytes in the send buffer, from which on it takes no more. So a program's data is recent when
-    /// it leaves. The waker is called when there are fewer.
+    /// The limit of unsent bytes in the send buffer. A write takes as many bytes as the windows let out at once and so
+    /// many more that the limit is reached; then it takes none. So a program's data is recent when it leaves. Calls that wait
+    /// go on, and the waker is called, when half of the limit is unsent. Only the buffer bounds files, claims, urgent
+    /// data, splices, TLS and the length of a moved chain.
     #[doc(alias = "TCP_NOTSENT_LOWAT")]
     pub unsent_max: Option<usize>,
     /// Payload and option bytes of a segment at most. Set before the handshake it applies to both directions, later
@@ -133,7 +135,7 @@ pub(crate) struct UserOptions {
     waiting_since: Option<Time>,
     /// The last write announced that more follows as soon as there is room.
     pub(crate) more_follows: bool,
-    /// The limit of unsent bytes was reached after the last turn to send.
+    /// The limit of unsent bytes was reached, and after the last turn to send more than half of it was still unsent.
     pub(crate) is_over: bool,
     /// Where the program's records end.
     pub(crate) records: RecordEnds,
@@ -157,6 +159,17 @@ impl UserOptions {
         if waits != self.waiting_since.is_some() {
             self.waiting_since = waits.then_some(now);
         }
+    }
+
+    /// After a turn to send; `unsent`: so many bytes wait. True when waiting writers are to be woken.
+    pub(crate) fn note_unsent(&mut self, unsent: usize) -> bool {
+        let was_over = self.is_over;
+        self.is_over = self.asked.unsent_max.is_some_and(|max| match was_over {
+            // A writer that was woken by each acknowledgement would write a segment at a time.
+            true => unsent > max / 2,
+            false => unsent >= max,
+        });
+        was_over && !self.is_over
     }
 
     /// The time at which the connection is given up, unless there is progress.
@@ -191,16 +204,29 @@ impl Tcb {
         buf.ready() < least.min(wanted) && !is_half_full && self.read_end().is_none()
     }
 
-    /// Whether a writer of `wanted` bytes goes on waiting though the send buffer has `room`.
-    pub(crate) fn is_too_little_room(&self, room: usize, wanted: usize) -> bool {
-        let low_water = (self.conn.options.as_ref()).and_then(|o| o.asked.send_low_water);
-        low_water.is_some_and(|least| room < least.min(wanted).min(self.send.buf.hiwat()))
+    /// Whether a writer of `wanted` bytes goes on waiting though a write would take some. The low-water mark is about room
+    /// in the buffer, because the limit of unsent bytes may be smaller.
+    pub(crate) fn is_too_little_room(&self, wanted: usize) -> bool {
+        let Some(options) = &self.conn.options else {
+            return false;
+        };
+        let (space, hiwat) = (self.send.buf.space(), self.send.buf.hiwat());
+        let least = options
+            .asked
+            .send_low_water
+            .map_or(0, |least| least.min(hiwat));
+        options.is_over || space < least.min(wanted)
     }
 
-    /// Whether a waiting writer is woken for the present room; `was_full`: there was none before.
+    /// Whether a waiting writer is woken for the present room; `was_full`: there was none before. Beyond the limit of
+    /// unsent bytes the turn to send wakes it.
     pub(crate) fn is_worth_a_write(&self, was_full: bool) -> bool {
         let (space, hiwat) = (self.send.buf.space(), self.send.buf.hiwat());
-        match (self.conn.options.as_ref()).and_then(|o| o.asked.send_low_water) {
+        let options = self.conn.options.as_ref();
+        if options.is_some_and(|o| o.is_over) {
+            return false;
+        }
+        match options.and_then(|o| o.asked.send_low_water) {
             Some(least) => space >= least.min(hiwat),
             None => was_full || space >= hiwat / 2,
         }
@@ -219,6 +245,25 @@ impl Tcb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writers_are_woken_once_half_of_the_limit_is_unsent() {
+        // Breaks when a writer is woken for each segment that leaves, or sleeps on though nothing is unsent.
+        for max in [1, 2, 4000] {
+            let mut options = UserOptions::default();
+            options.asked.unsent_max = Some(max);
+            assert!(!options.note_unsent(max - 1) && !options.is_over);
+            assert!(!options.note_unsent(max) && options.is_over);
+            assert!(!options.note_unsent(max / 2 + 1) && options.is_over);
+            assert!(options.note_unsent(max / 2) && !options.is_over);
+            assert!(!options.note_unsent(max / 2));
+        }
+        let mut options = UserOptions {
+            is_over: true,
+            ..UserOptions::default()
+        };
+        assert!(options.note_unsent(9), "the program took the limit back");
+    }
 
     #[test]
     fn the_deadline_counts_from_the_last_progress() {

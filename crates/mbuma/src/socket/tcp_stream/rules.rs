@@ -85,7 +85,7 @@ pub(super) fn room(t: &Tcb) -> Result<usize, SocketError> {
 /// The same for a writer of `wanted` bytes, with the program's low-water mark.
 pub(super) fn room_worth_a_write(t: &Tcb, wanted: usize) -> Result<usize, SocketError> {
     let room = room(t)?;
-    match t.is_too_little_room(room, wanted) {
+    match t.is_too_little_room(wanted) {
         true => Err(SocketError::WouldBlock),
         false => Ok(room),
     }

@@ -206,16 +206,9 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     if waiting == 0 || !pace.may_send() {
         return None;
     }
-    let right = t.send.una + t.send.wnd;
-    let offered = if right.after(t.send.nxt) {
-        right.since(t.send.nxt)
-    } else {
-        0
-    };
-    let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
-    let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
+    let window = t.send.sendable();
     let record = of_one_record(t, t.send.nxt, waiting);
-    if let Some(len) = path_mtu::probe_len(t, record, offered, window) {
+    if let Some(len) = path_mtu::probe_len(t, record, t.send.usable_window(), window) {
         return Some(Plan {
             seq: t.send.nxt,
             len,

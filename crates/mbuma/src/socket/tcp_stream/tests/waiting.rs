@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use super::*;
@@ -120,6 +120,51 @@ fn a_writer_is_told_when_there_is_as_much_room_as_it_asks_for() {
             let enough = room >= asks.min(10_000);
             assert_eq!(client.poll_writable(cx).is_ready(), enough, "{room} bytes");
             assert!(!told || enough, "it was told of {room} bytes");
+        }
+        pair.done();
+    }
+}
+
+/// Breaks if a writer with a limit of unsent bytes sleeps for ever, also one whose low-water mark is above the limit.
+#[test]
+fn a_writer_with_a_limit_of_unsent_bytes_goes_on() {
+    for (limit, asks) in [
+        (1, None),
+        (1_000, None),
+        (3_000, Some(1)),
+        (1_000, Some(9_000)),
+    ] {
+        let pair = Pair::new();
+        let Pair {
+            client,
+            served,
+            stacks,
+            ..
+        } = &pair;
+        served.set_buffers(4_000, 4_000);
+        client.set_buffers(20_000, 20_000);
+        client.set_options(&TcpSocketOptions {
+            unsent_max: Some(limit),
+            send_low_water: asks,
+            ..TcpSocketOptions::default()
+        });
+        let (wakes, waker) = CountedWakes::new();
+        let cx = &mut Context::from_waker(&waker);
+        let (mut sent, mut buf) = (0, [0; 1_000]);
+        let began = Instant::now();
+        while sent < 40_000 {
+            if let Poll::Ready(taken) = client.poll_write(cx, &[7; 15_000]) {
+                sent += taken.unwrap();
+                continue;
+            }
+            while wakes.take() == 0 {
+                assert!(began.elapsed() < Duration::from_secs(60), "after {sent}");
+                if served.recv(&mut buf).is_err() {
+                    // An acknowledgement is delayed.
+                    std::thread::sleep(Duration::from_millis(1));
+                    stacks.iter().for_each(|stack| _ = stack.poll());
+                }
+            }
         }
         pair.done();
     }

@@ -249,7 +249,8 @@ impl AccurateEcn {
             *count = count.wrapping_add(len);
             self.options_due = self.options_due.max(1);
         }
-        let began = mark == CE && !std::mem::replace(&mut self.last_was_ce, mark == CE);
+        let was_ce = std::mem::replace(&mut self.last_was_ce, mark == CE);
+        let began = mark == CE && !was_ce;
         if mark == CE {
             self.received = self.received.wrapping_add(packets);
             self.untold = self.untold.saturating_add(packets);

@@ -214,11 +214,14 @@ fn a_mark_is_told_at_once_and_each_second_one_again() {
     assert!(!ecn.on_packets(CE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100));
     assert_eq!(ecn.on_send(0), bits(8));
+    assert!(!ecn.on_packets(CAPABLE, 1, 100));
+    assert!(ecn.on_packets(CE, 1, 100), "after a packet without");
+    assert_eq!(ecn.on_send(0), bits(9));
     assert!(!ecn.on_packets(CE, 1, 0) && !ecn.on_packets(CE, 1, 0));
     assert!(ecn.on_packets(CE, 1, 0));
-    assert_eq!(ecn.received_ce(), 6);
+    assert_eq!(ecn.received_ce(), 7);
     let merged = ecn.on_packets(CE, 20, 2000);
-    assert!(merged && ecn.received_ce() == 26);
+    assert!(merged && ecn.received_ce() == 27);
 }
 
 #[test]

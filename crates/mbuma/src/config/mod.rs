@@ -207,7 +207,7 @@ pub enum EcnMode {
     /// SYN without it, after a second.
     Offer,
     /// The stack offers AccECN, with which both ends count marks (RFC 9768); a peer that knows only RFC 3168 uses that
-    /// form. The third SYN goes without it.
+    /// form. The third SYN goes without it; the first SYN-ACK decides.
     OfferAccurate,
 }
 

@@ -18,7 +18,8 @@
 //! window and sends CWR (RFC 3168 6.1.2).
 //!
 //! With AccECN (RFC 9768) the three flags are a counter instead of an echo ([`accurate`]). AE, CWR and ECE together
-//! offer it; a server that knows only RFC 3168 answers with ECE, and both ends use that.
+//! offer it; a server that knows only RFC 3168 answers with ECE, and both ends use that. The first SYN or SYN-ACK that an
+//! end receives decides the [feedback mode](FeedbackMode) of that end, and later ones do not change it (RFC 9768 3.1.5).
 //!
 //! Only new data is ECN-capable: not SYNs, retransmissions, probes or segments without data (RFC 3168 6.1.1, 6.1.4 to
 //! 6.1.6).
@@ -38,24 +39,36 @@ const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 /// The bits that offer AccECN; after the handshake they are the field ACE.
 const ACE: TcpFlags = OFFER.union(TcpFlags::AE);
 
-/// Retransmissions of a SYN or SYN-ACK that still have the bits of AccECN (RFC 9768 3.1.4).
+/// Retransmissions of a SYN or SYN-ACK that still have the bits of AccECN (RFC 9768 3.1.4.1, 3.2.3.2.2).
 const ACCURATE_TRIES: u8 = 1;
 
 /// The part of it that a connection keeps.
 #[derive(Debug)]
 pub(crate) struct Ecn {
-    /// During the handshake: offered, or acceptable. Afterwards: agreed on.
-    on: bool,
-    /// This end offers AccECN.
-    offers_accurate: bool,
+    /// The form that this end offers.
+    offer: EcnMode,
+    feedback: FeedbackMode,
+    /// An offer of AccECN was repeated without its bits.
+    sent_bare_syn: bool,
     /// A mark arrived, and the sender has not confirmed it by CWR.
     echo: bool,
     /// The state of our reaction to an echo.
     answer: EcnAnswer,
     /// The sequence number of the data that had CWR.
     answer_at: SeqNum,
-    /// AccECN was agreed on, and not RFC 3168's echo.
-    accurate: Option<Box<AccurateEcn>>,
+}
+
+/// How this end reports marks, and reads the reports of the peer (RFC 9768 table 2).
+#[derive(Debug)]
+enum FeedbackMode {
+    /// No SYN or SYN-ACK of the peer has arrived yet, and this end wants ECN.
+    Undecided,
+    /// There is no feedback.
+    NotEcn,
+    /// The flag ECE until the peer confirms it by CWR (RFC 3168).
+    Classic,
+    /// The counters of AccECN.
+    Accurate(Box<AccurateEcn>),
 }
 
 /// Whether we, as the sender, have announced a smaller window.
@@ -76,52 +89,101 @@ pub(crate) const CAPABLE: u8 = 0b10;
 /// Congestion experienced, in the same bits.
 const CE: u8 = 0b11;
 
+impl FeedbackMode {
+    /// The mode of a server, by the client's SYN with this mark.
+    fn of_syn(syn: TcpFlags, mark: u8) -> Self {
+        let bits = syn & ACE;
+        if bits.is_empty() {
+            Self::NotEcn
+        } else if bits == OFFER {
+            Self::Classic
+        } else {
+            // RFC 9768 3.1.3: combinations without a meaning of their own are those of a later variant.
+            Self::Accurate(Box::new(AccurateEcn::new(syn, mark)))
+        }
+    }
+
+    /// The mode of a client that made this offer, by the server's SYN-ACK with this mark.
+    fn of_syn_ack(offer: EcnMode, syn_ack: TcpFlags, mark: u8) -> Self {
+        let is_accurate = offer == EcnMode::OfferAccurate;
+        if is_accurate && accepts_accurate(syn_ack) {
+            return Self::Accurate(Box::new(AccurateEcn::new(syn_ack, mark)));
+        }
+        // A host that knows RFC 3168 alone does not know the flag AE.
+        let known = if is_accurate { ACE } else { OFFER };
+        match syn_ack & known == TcpFlags::ECE {
+            true => Self::Classic,
+            false => Self::NotEcn,
+        }
+    }
+}
+
+/// Whether a SYN-ACK with these flags accepts an offer of AccECN (RFC 9768 table 2).
+fn accepts_accurate(syn_ack: TcpFlags) -> bool {
+    let bits = syn_ack & ACE;
+    // A host without ECN; a host that reflects unknown bits; a host that knows RFC 3168 alone.
+    !(bits.is_empty() || bits == ACE || bits == TcpFlags::ECE)
+}
+
 impl Ecn {
     /// The state of a connection that this side begins or answers.
-    pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
-        let on = match mode {
+    pub(crate) fn new(offer: EcnMode, active: bool) -> Self {
+        let wanted = match offer {
             EcnMode::Off => false,
             EcnMode::Accept => !active,
             EcnMode::Offer | EcnMode::OfferAccurate => true,
         };
         Self {
-            on,
-            offers_accurate: mode == EcnMode::OfferAccurate,
+            offer,
+            feedback: match wanted {
+                true => FeedbackMode::Undecided,
+                false => FeedbackMode::NotEcn,
+            },
+            sent_bare_syn: false,
             echo: false,
             answer: EcnAnswer::None,
             answer_at: SeqNum(0),
-            accurate: None,
         }
     }
 
     /// Whether both ends have agreed on it; during the handshake, whether this end wants it.
     pub(crate) const fn is_on(&self) -> bool {
-        self.on
+        !matches!(self.feedback, FeedbackMode::NotEcn)
     }
 
     /// The state of AccECN, if it was agreed on.
     pub(crate) fn accurate(&self) -> Option<&AccurateEcn> {
-        self.accurate.as_deref()
+        match &self.feedback {
+            FeedbackMode::Accurate(accurate) => Some(accurate),
+            _ => None,
+        }
+    }
+
+    fn accurate_mut(&mut self) -> Option<&mut AccurateEcn> {
+        match &mut self.feedback {
+            FeedbackMode::Accurate(accurate) => Some(accurate),
+            _ => None,
+        }
     }
 
     /// Whether a segment with these flags that acknowledges nothing new may report congestion.
     pub(crate) fn may_tell(&self, flags: TcpFlags) -> bool {
-        match &self.accurate {
-            _ if !self.on => false,
-            Some(accurate) => accurate.is_news(flags),
-            None => flags.contains(TcpFlags::ECE),
+        match &self.feedback {
+            FeedbackMode::NotEcn => false,
+            FeedbackMode::Accurate(accurate) => accurate.is_news(flags),
+            FeedbackMode::Undecided | FeedbackMode::Classic => flags.contains(TcpFlags::ECE),
         }
     }
 
     /// An acknowledgement arrived. Its marks are `due` if the window was not reduced for them yet.
     pub(crate) fn on_ack(&mut self, report: &EcnReport) -> MarkCount {
-        if !self.on {
+        if !self.is_on() {
             return MarkCount::default();
         }
         if self.answer == EcnAnswer::Sent && report.ack.after(self.answer_at) {
             self.answer = EcnAnswer::None;
         }
-        let mut count = match &mut self.accurate {
+        let mut count = match self.accurate_mut() {
             Some(accurate) => accurate.on_ack(report),
             None => MarkCount {
                 due: report.flags & (TcpFlags::ECE | TcpFlags::SYN) == TcpFlags::ECE,
@@ -129,7 +191,7 @@ impl Ecn {
             },
         };
         count.due &= self.answer == EcnAnswer::None;
-        if let (true, Some(accurate)) = (count.due, &mut self.accurate) {
+        if let (true, Some(accurate)) = (count.due, self.accurate_mut()) {
             count.due = accurate.on_round_marked();
         }
         count
@@ -137,7 +199,7 @@ impl Ecn {
 
     /// The window was reduced, for any reason.
     pub(crate) fn reduced(&mut self) {
-        if self.on {
+        if self.is_on() {
             self.answer = EcnAnswer::Due;
         }
     }
@@ -145,7 +207,7 @@ impl Ecn {
     /// The retransmission timer expired; `early`: nothing but the handshake was acknowledged yet.
     pub(crate) fn on_timeout(&mut self, early: bool) {
         self.reduced();
-        if let (true, Some(accurate)) = (early, &mut self.accurate) {
+        if let (true, Some(accurate)) = (early, self.accurate_mut()) {
             accurate.leave_option_out();
         }
     }
@@ -153,7 +215,7 @@ impl Ecn {
     /// Whether the next segment has CWR, as a flag or as a bit of ACE. A device that cuts a segment leaves it on the first
     /// piece alone.
     pub(crate) fn has_cwr_next(&self) -> bool {
-        match &self.accurate {
+        match self.accurate() {
             Some(accurate) => accurate.ace().contains(TcpFlags::CWR),
             None => self.answer == EcnAnswer::Due,
         }
@@ -161,94 +223,119 @@ impl Ecn {
 
     /// The bits of the TCP header and of the IP header of new data that begins at `seq`.
     pub(crate) fn on_new_data(&mut self, seq: SeqNum) -> (TcpFlags, u8) {
-        if !self.on {
+        if !self.is_on() {
             return (TcpFlags::empty(), 0);
         }
         let answers = self.answer == EcnAnswer::Due;
         if answers {
             (self.answer, self.answer_at) = (EcnAnswer::Sent, seq);
         }
-        match &self.accurate {
+        // RFC 3168 6.1.1: after a SYN without the bits no data may be ECN-capable. AccECN allows it to a client (RFC
+        // 9768 3.1.4.1).
+        let capable = if self.sent_bare_syn { 0 } else { CAPABLE };
+        match self.accurate() {
             Some(accurate) => (TcpFlags::empty(), accurate.capable()),
-            None if answers => (TcpFlags::CWR, CAPABLE),
-            None => (TcpFlags::empty(), CAPABLE),
+            None if answers => (TcpFlags::CWR, capable),
+            None => (TcpFlags::empty(), capable),
         }
     }
 
-    /// Takes the offer or the answer of the peer's SYN or SYN-ACK, which arrived with these bits of ECN in its IP header.
+    /// Takes the offer or the answer of the peer's first SYN or SYN-ACK, which arrived with these bits of ECN in its IP
+    /// header.
     pub(crate) fn begin(&mut self, syn: TcpFlags, mark: u8) {
-        if !self.on {
-            return;
+        if let FeedbackMode::Undecided = self.feedback {
+            self.feedback = match syn.contains(TcpFlags::ACK) {
+                true => FeedbackMode::of_syn_ack(self.offer, syn, mark),
+                false => FeedbackMode::of_syn(syn, mark),
+            };
         }
+    }
+
+    /// The SYN of the peer arrived once more during the handshake, with these flags and this mark. False if one SYN
+    /// offered AccECN and the other one RFC 3168's form: the peer could not know which of them we received first, so the
+    /// connection must be reset (RFC 9768 3.1.5).
+    #[must_use = "a connection with offers of both forms must be reset"]
+    pub(crate) fn on_syn_again(&mut self, syn: TcpFlags, mark: u8) -> bool {
         let bits = syn & ACE;
-        let (agreed, accurate) = match syn.contains(TcpFlags::ACK) {
-            true if self.offers_accurate => of_answer(bits),
-            true => (syn & OFFER == TcpFlags::ECE, false),
-            // RFC 9768 3.1.3: combinations without a meaning of their own are those of a later variant.
-            false => (!bits.is_empty(), !bits.is_empty() && bits != OFFER),
-        };
-        self.on = agreed;
-        self.accurate = accurate.then(|| Box::new(AccurateEcn::new(syn, mark)));
+        match &mut self.feedback {
+            FeedbackMode::Undecided | FeedbackMode::NotEcn => true,
+            FeedbackMode::Classic => bits.is_empty() || bits == OFFER,
+            FeedbackMode::Accurate(accurate) => {
+                accurate.on_syn_again(bits, mark);
+                bits != OFFER
+            }
+        }
     }
 
-    /// The bits of a segment with these flags and `len` bytes of data; `tries`: how often its SYN was sent before.
-    pub(crate) fn bits_of(&mut self, flags: TcpFlags, len: u32, tries: u8) -> TcpFlags {
-        if !self.on {
-            return TcpFlags::empty();
+    /// The SYN-ACK of the peer arrived once more after the handshake, with these flags and this mark.
+    pub(crate) fn on_syn_ack_again(&mut self, syn_ack: TcpFlags, mark: u8) {
+        if let Some(accurate) = self.accurate_mut() {
+            accurate.on_syn_ack_again(accepts_accurate(syn_ack), mark);
         }
+    }
+
+    /// The peer sent data again that had arrived before.
+    pub(crate) fn on_repeated_data(&mut self) {
+        if let Some(accurate) = self.accurate_mut() {
+            accurate.on_repeated_data();
+        }
+    }
+
+    /// The bits of a segment with these flags. `is_pure`: it has neither data nor SACK blocks; `tries`: how often its SYN
+    /// was sent before.
+    pub(crate) fn bits_of(&mut self, flags: TcpFlags, is_pure: bool, tries: u8) -> TcpFlags {
         let is_syn = flags.contains(TcpFlags::SYN);
-        let offers = is_syn && !flags.contains(TcpFlags::ACK);
-        let tries_max = match (offers, self.offers_accurate) {
-            (true, true) => ACCURATE_TRIES,
-            (true, false) => 0,
-            (false, _) if self.accurate.is_some() => ACCURATE_TRIES,
-            (false, _) => u8::MAX,
-        };
-        if is_syn && tries > tries_max {
-            (self.on, self.accurate) = (false, None);
-            return TcpFlags::empty();
-        }
-        match &mut self.accurate {
-            Some(accurate) if is_syn => accurate.answer(),
-            Some(accurate) => accurate.on_send(len),
-            None if offers && self.offers_accurate => ACE,
-            None if offers => OFFER,
-            None if is_syn || self.echo => TcpFlags::ECE,
-            None => TcpFlags::empty(),
+        match &mut self.feedback {
+            FeedbackMode::Undecided if is_syn => self.offered(tries),
+            FeedbackMode::Undecided | FeedbackMode::NotEcn => TcpFlags::empty(),
+            FeedbackMode::Classic if is_syn || self.echo => TcpFlags::ECE,
+            FeedbackMode::Classic => TcpFlags::empty(),
+            FeedbackMode::Accurate(accurate) if is_syn => accurate.answer(tries),
+            FeedbackMode::Accurate(accurate) => accurate.on_send(is_pure),
         }
     }
 
-    /// The AccECN option of a segment that has `room` bytes for it: a SYN-ACK that was sent `tries` times before, or
-    /// another segment.
-    pub(crate) fn option(&mut self, room: usize, tries: u8) -> Option<AccEcnOption> {
-        self.accurate.as_mut()?.option(room, tries)
+    /// The bits of our SYN, which was sent `tries` times before.
+    fn offered(&mut self, tries: u8) -> TcpFlags {
+        if self.offer == EcnMode::OfferAccurate {
+            self.sent_bare_syn |= tries > ACCURATE_TRIES;
+            return match self.sent_bare_syn {
+                true => TcpFlags::empty(),
+                false => ACE,
+            };
+        }
+        if tries == 0 {
+            return OFFER;
+        }
+        self.feedback = FeedbackMode::NotEcn;
+        TcpFlags::empty()
+    }
+
+    /// The AccECN option of a SYN-ACK that has `room` bytes for it.
+    pub(crate) fn syn_ack_option(&mut self, room: usize) -> Option<AccEcnOption> {
+        self.accurate_mut()?.syn_ack_option(room)
+    }
+
+    /// The AccECN option of another segment that has `room` bytes for it.
+    pub(crate) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
+        self.accurate_mut()?.option(room)
     }
 
     /// New data arrived, marked or not. True if an acknowledgement must report it at once.
     pub(crate) fn on_data(&mut self, ce: bool, cwr: bool) -> bool {
-        if self.accurate.is_some() {
+        let FeedbackMode::Classic = self.feedback else {
             return false;
-        }
+        };
         let before = self.echo;
         // A mark on the very segment that has CWR is a new one.
-        self.echo = self.on && (ce || (self.echo && !cwr));
+        self.echo = ce || (self.echo && !cwr);
         self.echo && !before
     }
 
     /// An acceptable segment arrived, of `packets` packets with `len` bytes of data each and this mark. True if an
     /// acknowledgement must report it at once.
     pub(crate) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
-        (self.accurate.as_mut()).is_some_and(|accurate| accurate.on_packets(mark, packets, len))
-    }
-}
-
-/// Whether a SYN-ACK with these bits agrees to an offer of AccECN: on ECN at all, and on AccECN (RFC 9768 table 2).
-fn of_answer(bits: TcpFlags) -> (bool, bool) {
-    match () {
-        // A host without ECN; a host that reflects unknown bits.
-        () if bits.is_empty() || bits == ACE => (false, false),
-        () if bits == TcpFlags::ECE => (true, false),
-        () => (true, true),
+        (self.accurate_mut()).is_some_and(|accurate| accurate.on_packets(mark, packets, len))
     }
 }
 
@@ -274,7 +361,7 @@ mod tests {
             passive.begin(SYN | theirs, 0);
             assert_eq!(passive.is_on(), on, "{mode:?} {theirs:?}");
             let answer = if on { ECE } else { TcpFlags::empty() };
-            assert_eq!(passive.bits_of(SYN | ACK, 0, 1), answer);
+            assert_eq!(passive.bits_of(SYN | ACK, true, 1), answer);
         }
         for (mode, answer, on) in [
             (EcnMode::Offer, ECE, true),
@@ -283,7 +370,7 @@ mod tests {
             (EcnMode::Accept, ECE, false),
         ] {
             let mut active = Ecn::new(mode, true);
-            let offered = active.bits_of(SYN, 0, 0);
+            let offered = active.bits_of(SYN, true, 0);
             assert_eq!(offered == OFFER, mode == EcnMode::Offer);
             active.begin(SYN | ACK | answer, 0);
             assert_eq!(active.is_on(), on, "{mode:?} {answer:?}");
@@ -296,16 +383,16 @@ mod tests {
         // that ends the echo is lost.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
         ecn.begin(SYN | OFFER, 0);
-        assert_eq!(ecn.bits_of(ACK, 0, 0), TcpFlags::empty());
+        assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
         assert!(ecn.on_data(true, false));
         for _ in 0..3 {
             assert!(!ecn.on_data(false, false));
-            assert_eq!(ecn.bits_of(ACK, 0, 0), ECE);
+            assert_eq!(ecn.bits_of(ACK, true, 0), ECE);
         }
         assert!(!ecn.on_data(true, true));
-        assert_eq!(ecn.bits_of(ACK, 0, 0), ECE);
+        assert_eq!(ecn.bits_of(ACK, true, 0), ECE);
         assert!(!ecn.on_data(false, true));
-        assert_eq!(ecn.bits_of(ACK, 0, 0), TcpFlags::empty());
+        assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
         let mut off = Ecn::new(EcnMode::Off, false);
         assert!(!off.on_data(true, false));
     }

@@ -134,7 +134,7 @@ pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
     };
     if flags.contains(TcpFlags::ACK) && t.conn.ecn.accurate().is_some() {
         let room = TcpOptions::LEN_MAX - options.emitted_len();
-        options.acc_ecn = t.conn.ecn.option(room, t.send.retransmits);
+        options.acc_ecn = t.conn.ecn.syn_ack_option(room);
     }
     options
 }
@@ -155,7 +155,7 @@ pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOp
         // The room that the MSS and the header leave: SACK blocks go before AccECN (RFC 9768 3.2.3.3).
         let room = (t.send.mss as usize).saturating_sub(len as usize + more);
         let room = room.min(TcpOptions::LEN_MAX - taken);
-        options.acc_ecn = t.conn.ecn.option(room, 0);
+        options.acc_ecn = t.conn.ecn.option(room);
     }
     options
 }

@@ -129,7 +129,8 @@ fn map(
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
     let tries = t.send.retransmits;
-    let bits = t.conn.ecn.bits_of(plan.flags, plan.len, tries);
+    let is_pure = plan.len == 0 && !options::has_report(t);
+    let bits = t.conn.ecn.bits_of(plan.flags, is_pure, tries);
     let (window, options) = if syn {
         (syn_window(t), options::of_syn(t, plan.flags, now))
     } else {

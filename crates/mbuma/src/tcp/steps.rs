@@ -13,7 +13,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
-use super::{ack, path_mtu, text, time_wait, urgent};
+use super::{ack, path_mtu, reset, text, time_wait, urgent};
 use super::{listen, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -28,7 +28,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
     let step = match t.conn.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer repeats its SYN, or gives up.
-        State::SynHeld => syn_held(&mut t, seg),
+        State::SynHeld => syn_held(batch, &mut t, seg),
         State::SynSent => syn_sent(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
     };
@@ -52,12 +52,15 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     text::process_fin(batch, t)
 }
 
-/// While the owner decides, only a reset matters: the peer has given up.
-fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
+/// While the owner decides, only a reset matters: the peer has given up. A SYN that came again counts for ECN.
+fn syn_held(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) && seg.seq == t.recv.nxt {
         // Reports to the owner that the peer has given up.
         t.close(Some(SocketError::Reset));
         return Continue(());
+    }
+    if seg.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN && seg.seq == t.recv.irs {
+        check_offer(batch, t, seg)?;
     }
     Break(Verdict::Drop(DropReason::TcpBadListenSegment))
 }
@@ -193,6 +196,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     }
     let old = t.recv.nxt.since(seg.seq);
     note_duplicate(t, seg);
+    t.conn.ecn.on_repeated_data();
     ack_unacceptable(batch, t, seg);
     batch
         .stack
@@ -229,13 +233,19 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
     batch.stack.tcp.counters.resets_in.inc();
+    end_by_reset(t);
+    Break(Verdict::Delivered)
+}
+
+/// Ends a connection that the peer or we have reset. In the place of one that was half open, the connection in TIME-WAIT
+/// comes back.
+fn end_by_reset(t: &mut Tcb) {
     // Half open for a listener. (A connection that an interceptor accepted has an owner, which gets the error.)
     if t.conn.state == State::SynReceived
         && t.conn.accept.is_some()
         && let Some(old) = t.conn.predecessor.take()
     {
-        time_wait::resume(t, &old);
-        return Break(Verdict::Delivered);
+        return time_wait::resume(t, &old);
     }
     let error = match t.conn.state {
         State::SynReceived => Some(SocketError::Refused),
@@ -243,7 +253,6 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     };
     t.close(error);
     t.notify();
-    Break(Verdict::Delivered)
 }
 
 /// Fourth: a SYN on a connection that exists. Our own answer may have been lost; anything else gets a
@@ -259,10 +268,25 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
             seg.seq = t.recv.nxt;
             return Continue(());
         }
+        check_offer(batch, t, seg)?;
         t.send.sent.mark_all_lost();
         return Break(Verdict::Delivered);
     }
+    if seg.has(TcpFlags::ACK) && seg.seq == t.recv.irs && seg.ack == t.send.iss + 1 {
+        t.conn.ecn.on_syn_ack_again(seg.flags, seg.mark);
+    }
     challenge(batch, t);
+    Break(Verdict::Drop(DropReason::TcpBadSyn))
+}
+
+/// The SYN of the peer, once more. If it offers another form of ECN than before, a reset ends the connection. The peer
+/// accepts it before and after our SYN-ACK: its sequence number and its acknowledgement are both exact.
+fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
+    if t.conn.ecn.on_syn_again(seg.flags, seg.mark) {
+        return Continue(());
+    }
+    reset::send(batch, seg.ends, t.send.iss + 1, t.recv.nxt);
+    end_by_reset(t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 

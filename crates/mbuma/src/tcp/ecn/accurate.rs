@@ -26,7 +26,7 @@
 
 use wire::{AccEcnOption, SeqNum, TcpFlags};
 
-use super::{ACE, CAPABLE, CE};
+use super::{ACCURATE_TRIES, ACE, CAPABLE, CE};
 
 /// ECN-capable transport of a sender of another kind (RFC 9331).
 const ECT_1: u8 = 0b01;
@@ -111,15 +111,19 @@ pub(crate) struct AccurateEcn {
     /// Packets and bytes that arrived marked: CE; ECT(0), CE and ECT(1).
     received: u32,
     bytes: [u32; 3],
-    /// The mark of the peer's SYN or SYN-ACK, as a code; and whether the first acknowledgement must report it.
+    /// The mark of the peer's latest SYN or SYN-ACK, as a code; and whether the next acknowledgement must report it.
     syn_code: TcpFlags,
     tells_code: bool,
+    /// `received` has a SYN-ACK that was marked CE.
+    counted_syn_ack: bool,
     /// The last packet was marked CE; and the number of such packets that are not reported yet.
     last_was_ce: bool,
     untold: u32,
     /// Segments that still must carry the option; none if the path drops it.
     options_due: u8,
     sends_options: bool,
+    /// Our SYN-ACK is sent again: it was lost, perhaps because of the option.
+    doubts_options: bool,
     /// Packets of ours that arrived marked CE according to the peer; the last field ACE and the last count of bytes
     /// that reported them.
     delivered_ce: u32,
@@ -143,17 +147,19 @@ impl AccurateEcn {
     /// The state after the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
     pub(super) fn new(syn: TcpFlags, mark: u8) -> Self {
         let is_client = syn.contains(TcpFlags::ACK);
-        let marked = u32::from(is_client && mark == CE);
+        let marked = is_client && mark == CE;
         Self {
-            received: PACKETS_FIRST + marked,
+            received: PACKETS_FIRST + u32::from(marked),
             bytes: [BYTES_FIRST, 0, BYTES_FIRST],
             syn_code: code(mark),
             tells_code: is_client,
+            counted_syn_ack: marked,
             last_was_ce: false,
             untold: 0,
             // The SYN-ACK or the first acknowledgement, and the segment after it (RFC 9768 3.2.3.2.1).
             options_due: 2,
             sends_options: true,
+            doubts_options: false,
             delivered_ce: 0,
             reported: PACKETS_FIRST,
             reported_bytes: 0,
@@ -200,23 +206,55 @@ impl AccurateEcn {
         ace_in(flags) != self.reported
     }
 
-    /// The bits of our SYN-ACK.
-    pub(super) fn answer(&self) -> TcpFlags {
+    /// The SYN of the peer arrived once more, with these bits of ACE and this mark. A server's data must not be ECN-capable
+    /// if one of the SYNs had no bits (RFC 9768 3.1.5): the client may not know that we count.
+    pub(super) fn on_syn_again(&mut self, bits: TcpFlags, mark: u8) {
+        self.syn_code = code(mark);
+        self.is_capable &= !bits.is_empty();
+        self.doubts_options = true;
+    }
+
+    /// The SYN-ACK of the peer arrived once more, which may have lost our acknowledgement: the next one has the code
+    /// again if this SYN-ACK `accepts` our offer. One CE mark of SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
+    pub(super) fn on_syn_ack_again(&mut self, accepts: bool, mark: u8) {
+        self.syn_code = code(mark);
+        self.tells_code |= accepts;
+        if mark == CE && !std::mem::replace(&mut self.counted_syn_ack, true) {
+            self.received = self.received.wrapping_add(1);
+        }
+    }
+
+    /// The bits of our SYN-ACK, which was sent `tries` times before. The path may drop SYN-ACKs for their bits, so a later
+    /// one has none: the client may take us for a host without ECN, but our feedback continues (RFC 9768 3.1.5,
+    /// 3.2.3.2.2).
+    pub(super) fn answer(&mut self, tries: u8) -> TcpFlags {
+        self.doubts_options |= tries > 0;
+        if tries > ACCURATE_TRIES {
+            self.is_capable = false;
+            return TcpFlags::empty();
+        }
         self.syn_code
     }
 
-    /// The bits of another segment.
-    pub(super) fn on_send(&mut self, len: u32) -> TcpFlags {
+    /// The bits of another segment; `is_pure`: it has neither data nor SACK blocks.
+    pub(super) fn on_send(&mut self, is_pure: bool) -> TcpFlags {
         self.untold = 0;
-        match std::mem::take(&mut self.tells_code) && len == 0 {
+        match std::mem::take(&mut self.tells_code) && is_pure {
             true => self.syn_code,
             false => self.ace(),
         }
     }
 
+    /// The option of a SYN-ACK with so much room; a repeated one has none (RFC 9768 3.2.3.2.2).
+    pub(super) fn syn_ack_option(&mut self, room: usize) -> Option<AccEcnOption> {
+        match self.doubts_options {
+            true => None,
+            false => self.option(room),
+        }
+    }
+
     /// The option of a segment with so much room, if it is due.
-    pub(super) fn option(&mut self, room: usize, tries: u8) -> Option<AccEcnOption> {
-        self.sends_options &= tries == 0;
+    pub(super) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
         if !self.sends_options || self.options_due == 0 {
             return None;
         }
@@ -234,6 +272,12 @@ impl AccurateEcn {
     /// A segment seems to have been dropped because of the option.
     pub(super) fn leave_option_out(&mut self) {
         self.sends_options = false;
+    }
+
+    /// The peer sent data again. If a SYN-ACK was lost before, the path seems to drop our segments with the option
+    /// (RFC 9768 3.2.3.2.2).
+    pub(super) fn on_repeated_data(&mut self) {
+        self.sends_options &= !self.doubts_options;
     }
 
     /// Packets arrived. True if an acknowledgement must report their marks at once.
@@ -330,7 +374,8 @@ impl AccurateEcn {
             .any(|mark| mark != 0 && code(mark) == code_in);
         self.is_capable &= !mangled && !code_in.is_empty();
         if code_in.is_empty() {
-            self.reported = 0;
+            // The client is in another mode, or the path clears the field: it reports nothing.
+            (self.reported, self.ignores_marks) = (0, true);
         } else if code_in == code(CE) {
             (self.reported, self.delivered_ce) = (PACKETS_FIRST + 1, 1);
         }

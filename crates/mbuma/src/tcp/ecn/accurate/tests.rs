@@ -20,7 +20,7 @@ fn server(syn: TcpFlags, mark: u8) -> Ecn {
 
 fn client(answer: TcpFlags, mark: u8) -> Ecn {
     let mut ecn = Ecn::new(EcnMode::OfferAccurate, true);
-    assert_eq!(ecn.bits_of(SYN, 0, 0), ACE);
+    assert_eq!(ecn.bits_of(SYN, true, 0), ACE);
     ecn.begin(SYN | ACK | answer, mark);
     ecn
 }
@@ -87,29 +87,134 @@ fn both_ends_agree_on_what_both_understand() {
 fn the_handshake_says_how_it_arrived() {
     // RFC 9768 3.1.1 and 3.2.2.1: breaks if a mark of a SYN or SYN-ACK has another code, or the first acknowledgement with data has it.
     for (mark, number) in [(0, 2), (ECT_1, 3), (CAPABLE, 4), (CE, 6)] {
-        assert_eq!(server(ACE, mark).bits_of(SYN | ACK, 0, 0), bits(number));
+        assert_eq!(server(ACE, mark).bits_of(SYN | ACK, true, 0), bits(number));
         let first = 5 + u32::from(mark == CE);
         let mut ecn = client(bits(2), mark);
-        assert_eq!(ecn.bits_of(ACK, 0, 0), bits(number));
-        assert_eq!(ecn.bits_of(ACK, 0, 0), bits(first));
-        assert_eq!(client(bits(2), mark).bits_of(ACK, 10, 0), bits(first));
+        assert_eq!(ecn.bits_of(ACK, true, 0), bits(number));
+        assert_eq!(ecn.bits_of(ACK, true, 0), bits(first));
+        assert_eq!(client(bits(2), mark).bits_of(ACK, false, 0), bits(first));
     }
 }
 
 #[test]
-fn a_syn_is_offered_twice_and_a_syn_ack_is_repeated_once() {
-    // RFC 9768 3.1.4: breaks if a path that drops the bits keeps a connection out, or one lost SYN ends AccECN.
-    let mut ecn = Ecn::new(EcnMode::OfferAccurate, true);
-    assert_eq!(ecn.bits_of(SYN, 0, 0), ACE);
-    assert_eq!(ecn.bits_of(SYN, 0, 1), ACE);
-    assert_eq!(ecn.bits_of(SYN, 0, 2), NONE);
-    assert!(!ecn.is_on());
+fn an_offer_is_made_twice_and_the_first_syn_ack_decides() {
+    // RFC 9768 3.1.4.1, table 2: breaks if a path that drops the bits keeps a connection out, one lost SYN ends AccECN, or a client
+    // that repeated its SYN without the bits does not take the mode of the answer.
+    for (answer, on, accurate, capable) in [
+        (bits(2), true, true, CAPABLE),
+        (ECE, true, false, 0),
+        (NONE, false, false, 0),
+    ] {
+        let mut ecn = Ecn::new(EcnMode::OfferAccurate, true);
+        let offers = [0, 1, 2, 3].map(|tries| ecn.bits_of(SYN, true, tries));
+        assert_eq!(offers, [ACE, ACE, NONE, NONE]);
+        ecn.begin(SYN | ACK | answer, 0);
+        assert_eq!(
+            (ecn.is_on(), ecn.accurate().is_some()),
+            (on, accurate),
+            "{answer:?}"
+        );
+        assert_eq!(ecn.on_new_data(SeqNum(1)), (NONE, capable));
+        ecn.on_data(true, false);
+        ecn.on_packets(CE, 1, 100);
+        let reports = ecn.bits_of(ACK, false, 0);
+        let due = if accurate { bits(6) } else { answer };
+        assert_eq!(reports, due, "marks that arrive are reported");
+    }
+}
+
+#[test]
+fn a_server_stays_in_its_mode() {
+    // RFC 9768 3.1.5: breaks if a SYN or SYN-ACK without the bits ends the feedback, data is ECN-capable after one, or a SYN-ACK
+    // reports another SYN than the latest.
+    let mut ecn = server(ACE, CAPABLE);
+    assert_eq!(ecn.bits_of(SYN | ACK, true, 0), bits(4));
+    assert!(ecn.on_syn_again(SYN | ACE, CE));
+    assert_eq!(ecn.bits_of(SYN | ACK, true, 0), bits(6));
+    assert_eq!(ecn.on_new_data(SeqNum(1)), (NONE, CAPABLE));
+    let mut bare = server(ACE, CAPABLE);
+    assert!(bare.on_syn_again(SYN, 0));
+    assert_eq!(bare.bits_of(SYN | ACK, true, 0), bits(2));
+    let answers = [1, 2, 3].map(|tries| ecn.bits_of(SYN | ACK, true, tries));
+    assert_eq!(answers, [bits(6), NONE, NONE]);
+    for mut ecn in [ecn, bare] {
+        ecn.on_ack(&report(2, 0, None));
+        assert_eq!(ecn.on_new_data(SeqNum(1)), (NONE, 0));
+        assert!(ecn.on_packets(CE, 1, 100));
+        assert_eq!(ecn.bits_of(ACK, true, 0), bits(6));
+    }
+    let mut without = server(NONE, 0);
+    assert!(without.on_syn_again(SYN | ACE, 0));
+    assert_eq!(without.bits_of(SYN | ACK, true, 0), NONE);
+}
+
+#[test]
+fn offers_of_both_forms_are_refused() {
+    // RFC 9768 3.1.5: breaks if a handshake goes on in which the peer offered AccECN and RFC 3168's form; or one is refused that
+    // only repeats an offer, or falls back to none.
+    let classic = bits(3);
+    for (first, again, agrees) in [
+        (ACE, ACE, true),
+        (ACE, bits(1), true),
+        (ACE, NONE, true),
+        (ACE, classic, false),
+        (classic, classic, true),
+        (classic, NONE, true),
+        (classic, ACE, false),
+        (NONE, classic, true),
+    ] {
+        let mut ecn = server(first, 0);
+        assert_eq!(
+            ecn.on_syn_again(SYN | again, 0),
+            agrees,
+            "{first:?} {again:?}"
+        );
+    }
+}
+
+#[test]
+fn each_syn_ack_is_answered_by_its_code() {
+    // RFC 9768 3.2.2.1 and 3.2.2.2: breaks if the acknowledgement of a repeated SYN-ACK has a counter or the mark of an earlier one,
+    // one with SACK blocks has a code, or more than one marked SYN-ACK counts.
+    let mut ecn = client(bits(2), 0);
+    assert_eq!(ecn.bits_of(ACK, true, 0), bits(2));
+    ecn.on_syn_ack_again(SYN | ACK | bits(2), CAPABLE);
+    assert_eq!(ecn.bits_of(ACK, true, 0), bits(4));
+    assert_eq!(ecn.bits_of(ACK, true, 0), bits(5));
+    ecn.on_syn_ack_again(SYN | ACK | bits(2), CAPABLE);
+    assert_eq!(ecn.bits_of(ACK, false, 0), bits(5));
+    for _ in 0..2 {
+        ecn.on_syn_ack_again(SYN | ACK | bits(2), CE);
+        assert_eq!(ecn.bits_of(ACK, true, 0), bits(6));
+    }
+    assert_eq!(ecn.accurate().unwrap().received_ce(), 1);
+    ecn.on_syn_ack_again(SYN | ACK, CAPABLE);
+    assert_eq!(ecn.bits_of(ACK, true, 0), bits(6), "it accepts no offer");
+}
+
+#[test]
+fn a_lost_syn_ack_leaves_the_option_out_of_the_next_one_alone() {
+    // RFC 9768 3.2.3.2.2: breaks if the path drops each SYN-ACK for its option, if one lost SYN-ACK ends the option, or if it goes on
+    // though a segment with it is lost again.
+    for lost in [false, true] {
+        let mut ecn = server(ACE, 0);
+        ecn.bits_of(SYN | ACK, true, 0);
+        assert!(ecn.syn_ack_option(40).is_some());
+        match lost {
+            true => _ = ecn.bits_of(SYN | ACK, true, 1),
+            false => assert!(ecn.on_syn_again(SYN | ACE, 0)),
+        }
+        assert!(ecn.syn_ack_option(40).is_none(), "the path may drop it");
+        assert!(ecn.option(40).is_some());
+        ecn.on_packets(CAPABLE, 1, 100);
+        assert!(ecn.option(40).is_some());
+        ecn.on_repeated_data();
+        ecn.on_packets(CAPABLE, 1, 100);
+        assert!(ecn.option(40).is_none());
+    }
     let mut ecn = server(ACE, 0);
-    assert_eq!(ecn.bits_of(SYN | ACK, 0, 1), bits(2));
-    assert!(ecn.option(40, 0).is_some());
-    assert!(ecn.option(40, 1).is_none(), "the path may drop it");
-    assert_eq!(ecn.bits_of(SYN | ACK, 0, 2), NONE);
-    assert!(ecn.accurate().is_none());
+    ecn.on_repeated_data();
+    assert!(ecn.option(40).is_some(), "no SYN-ACK was lost");
 }
 
 #[test]
@@ -150,8 +255,8 @@ fn an_acknowledgement_that_was_overtaken_counts_for_nothing() {
 
 #[test]
 fn a_path_that_mangles_the_bits_gets_data_without_them() {
-    // RFC 9768 3.2.2.3, 3.2.2.4 and 3.2.3.2.5: breaks if data stays ECN-capable though marks change on the way, where a mark would
-    // never arrive as one; or feedback ends.
+    // RFC 9768 3.2.2.1, 3.2.2.3, 3.2.2.4 and 3.2.3.2.5: breaks if data stays ECN-capable though marks change on the way, where a mark
+    // would never arrive as one; feedback ends; or a client that sent no code is believed to count.
     for (answer, capable) in [(2, true), (3, false), (4, false), (6, false), (5, true)] {
         let ecn = client(bits(answer), 0);
         assert_eq!(
@@ -172,6 +277,10 @@ fn a_path_that_mangles_the_bits_gets_data_without_them() {
     let (flags, capable) = zeroed.on_new_data(SeqNum(1));
     assert_eq!((flags, capable), (NONE, 0));
     assert_eq!(zeroed.accurate().unwrap().delivered_ce(), 0);
+    let mut without = AccurateEcn::new(SYN | ACE, 0);
+    without.on_ack(&report(0, 0, None));
+    let due = without.on_ack(&report(3, 1, None)).due;
+    assert_eq!((without.is_capable(), due), (false, false), "no code");
     let mut contradicts = counting();
     contradicts.on_ack(&report(5, 2, Some(200)));
     assert!(!contradicts.is_capable());
@@ -210,13 +319,13 @@ fn a_mark_is_told_at_once_and_each_second_one_again() {
     let mut ecn = counting();
     assert!(!ecn.on_packets(CAPABLE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100));
-    assert_eq!(ecn.on_send(0), bits(6));
+    assert_eq!(ecn.on_send(true), bits(6));
     assert!(!ecn.on_packets(CE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100));
-    assert_eq!(ecn.on_send(0), bits(8));
+    assert_eq!(ecn.on_send(true), bits(8));
     assert!(!ecn.on_packets(CAPABLE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100), "after a packet without");
-    assert_eq!(ecn.on_send(0), bits(9));
+    assert_eq!(ecn.on_send(true), bits(9));
     assert!(!ecn.on_packets(CE, 1, 0) && !ecn.on_packets(CE, 1, 0));
     assert!(ecn.on_packets(CE, 1, 0));
     assert_eq!(ecn.received_ce(), 7);
@@ -229,12 +338,12 @@ fn the_option_has_the_counts_that_changed_and_room_decides() {
     // RFC 9768 3.2.3.3: breaks if an option is sent though nothing changed, takes the room of data or SACK, or leaves out a count that
     // changed.
     let mut ecn = counting();
-    let option = |ecn: &mut AccurateEcn| ecn.option(40, 0);
+    let option = |ecn: &mut AccurateEcn| ecn.option(40);
     assert_eq!(option(&mut ecn).unwrap().emitted_len(), 12);
     assert_eq!(option(&mut ecn).unwrap().emitted_len(), 12);
     assert_eq!(option(&mut ecn), None);
     ecn.on_packets(CAPABLE, 1, 100);
-    assert_eq!(ecn.option(4, 0), None);
+    assert_eq!(ecn.option(4), None);
     let ect_0 = option(&mut ecn).unwrap();
     assert_eq!(
         (ect_0.ect0(), ect_0.ce(), ect_0.ect1()),
@@ -271,7 +380,7 @@ fn the_window_shrinks_once_a_round_trip_and_says_no_cwr() {
     assert!(!mark(&mut ecn, 8, 500));
     assert!(mark(&mut ecn, 9, 600));
     assert_eq!(
-        ecn.bits_of(ACK, 0, 0) & (TcpFlags::CWR | ECE),
+        ecn.bits_of(ACK, true, 0) & (TcpFlags::CWR | ECE),
         ECE,
         "the counter"
     );

@@ -6,6 +6,7 @@ use crate::common::*;
 use mbuma::socket::{Incoming, Interceptor, Refusal};
 use mbuma::{IcmpError, IfConfig, State};
 use sim::{Link, Net, PortConfig, Segment, Shape};
+use wire::TcpFlags;
 
 fn beyond(port: u16) -> SocketAddr {
     SocketAddr::new(addr([203, 0, 113, 7]), port)
@@ -238,6 +239,49 @@ fn a_guest_that_gives_up_is_noticed() {
         assert!(incoming.accept().is_err());
         b.run(ms(0));
         b.nothing();
+        drop(interceptor);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_held_syn_that_comes_again_counts_for_ecn() {
+    // RFC 9768 3.1.5: breaks when the late answer has the mark of another SYN than the latest, or offers of AccECN and of RFC 3168's
+    // form are not reset because a program still decides.
+    const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
+    const ECT_0: u8 = 0b10;
+    each_gateway(|mut b, interceptor| {
+        for (port, again, answer) in [
+            (5000, TcpFlags::AE, Some(TcpFlags::AE)),
+            (5001, TcpFlags::empty(), Some(TcpFlags::AE)),
+            (5002, OFFER, None),
+        ] {
+            let hand = Hand {
+                us: beyond(443),
+                ..Hand::from_port(port)
+            };
+            b.say(&hand.segment(SYN | OFFER | TcpFlags::AE));
+            let incoming = interceptor.next().expect("the first SYN is held");
+            b.say(&Segment {
+                ecn: ECT_0,
+                ..hand.segment(SYN | again)
+            });
+            if let Some(code) = answer {
+                let stream = incoming.accept().expect("it is still there");
+                b.run(ms(0));
+                assert_eq!(b.one().flags, SYN | ACK | code);
+                b.say(&Segment {
+                    seq: hand.snd + 1,
+                    ..hand.segment(RST)
+                });
+                drop(stream);
+            } else {
+                let reset = b.one();
+                assert_eq!(reset.flags, RST | ACK);
+                assert_eq!(reset.ack, hand.snd + 1);
+                assert!(incoming.is_gone());
+            }
+        }
         drop(interceptor);
         b.finish();
     });

@@ -45,8 +45,6 @@ const ACCURATE_TRIES: u8 = 1;
 /// The part of it that a connection keeps.
 #[derive(Debug)]
 pub(crate) struct Ecn {
-    /// The form that this end offers.
-    offer: EcnMode,
     feedback: FeedbackMode,
     /// An offer of AccECN was repeated without its bits.
     sent_bare_syn: bool,
@@ -56,19 +54,23 @@ pub(crate) struct Ecn {
     answer: EcnAnswer,
     /// The sequence number of the data that had CWR.
     answer_at: SeqNum,
+    /// The counters of [`FeedbackMode::Accurate`].
+    accurate: Option<Box<AccurateEcn>>,
 }
 
+const _: () = assert!(size_of::<Ecn>() <= 16, "an idle connection has one");
+
 /// How this end reports marks, and reads the reports of the peer (RFC 9768 table 2).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FeedbackMode {
-    /// No SYN or SYN-ACK of the peer has arrived yet, and this end wants ECN.
-    Undecided,
+    /// No SYN or SYN-ACK of the peer has arrived yet. This end accepts ECN or, in this form, offers it.
+    Undecided(EcnMode),
     /// There is no feedback.
     NotEcn,
     /// The flag ECE until the peer confirms it by CWR (RFC 3168).
     Classic,
     /// The counters of AccECN.
-    Accurate(Box<AccurateEcn>),
+    Accurate,
 }
 
 /// Whether we, as the sender, have announced a smaller window.
@@ -90,8 +92,8 @@ pub(crate) const CAPABLE: u8 = 0b10;
 const CE: u8 = 0b11;
 
 impl FeedbackMode {
-    /// The mode of a server, by the client's SYN with this mark.
-    fn of_syn(syn: TcpFlags, mark: u8) -> Self {
+    /// The mode of a server, by the client's SYN.
+    fn of_syn(syn: TcpFlags) -> Self {
         let bits = syn & ACE;
         if bits.is_empty() {
             Self::NotEcn
@@ -99,15 +101,15 @@ impl FeedbackMode {
             Self::Classic
         } else {
             // RFC 9768 3.1.3: combinations without a meaning of their own are those of a later variant.
-            Self::Accurate(Box::new(AccurateEcn::new(syn, mark)))
+            Self::Accurate
         }
     }
 
-    /// The mode of a client that made this offer, by the server's SYN-ACK with this mark.
-    fn of_syn_ack(offer: EcnMode, syn_ack: TcpFlags, mark: u8) -> Self {
+    /// The mode of a client that made this offer, by the server's SYN-ACK.
+    fn of_syn_ack(offer: EcnMode, syn_ack: TcpFlags) -> Self {
         let is_accurate = offer == EcnMode::OfferAccurate;
         if is_accurate && accepts_accurate(syn_ack) {
-            return Self::Accurate(Box::new(AccurateEcn::new(syn_ack, mark)));
+            return Self::Accurate;
         }
         // A host that knows RFC 3168 alone does not know the flag AE.
         let known = if is_accurate { ACE } else { OFFER };
@@ -134,15 +136,15 @@ impl Ecn {
             EcnMode::Offer | EcnMode::OfferAccurate => true,
         };
         Self {
-            offer,
             feedback: match wanted {
-                true => FeedbackMode::Undecided,
+                true => FeedbackMode::Undecided(offer),
                 false => FeedbackMode::NotEcn,
             },
             sent_bare_syn: false,
             echo: false,
             answer: EcnAnswer::None,
             answer_at: SeqNum(0),
+            accurate: None,
         }
     }
 
@@ -153,25 +155,18 @@ impl Ecn {
 
     /// The state of AccECN, if it was agreed on.
     pub(crate) fn accurate(&self) -> Option<&AccurateEcn> {
-        match &self.feedback {
-            FeedbackMode::Accurate(accurate) => Some(accurate),
-            _ => None,
-        }
+        self.accurate.as_deref()
     }
 
     fn accurate_mut(&mut self) -> Option<&mut AccurateEcn> {
-        match &mut self.feedback {
-            FeedbackMode::Accurate(accurate) => Some(accurate),
-            _ => None,
-        }
+        self.accurate.as_deref_mut()
     }
 
     /// Whether a segment with these flags that acknowledges nothing new may report congestion.
     pub(crate) fn may_tell(&self, flags: TcpFlags) -> bool {
-        match &self.feedback {
-            FeedbackMode::NotEcn => false,
-            FeedbackMode::Accurate(accurate) => accurate.is_news(flags),
-            FeedbackMode::Undecided | FeedbackMode::Classic => flags.contains(TcpFlags::ECE),
+        match self.accurate() {
+            Some(accurate) => accurate.is_news(flags),
+            None => self.is_on() && flags.contains(TcpFlags::ECE),
         }
     }
 
@@ -243,11 +238,13 @@ impl Ecn {
     /// Takes the offer or the answer of the peer's first SYN or SYN-ACK, which arrived with these bits of ECN in its IP
     /// header.
     pub(crate) fn begin(&mut self, syn: TcpFlags, mark: u8) {
-        if let FeedbackMode::Undecided = self.feedback {
+        if let FeedbackMode::Undecided(offer) = self.feedback {
             self.feedback = match syn.contains(TcpFlags::ACK) {
-                true => FeedbackMode::of_syn_ack(self.offer, syn, mark),
-                false => FeedbackMode::of_syn(syn, mark),
+                true => FeedbackMode::of_syn_ack(offer, syn),
+                false => FeedbackMode::of_syn(syn),
             };
+            let is_accurate = self.feedback == FeedbackMode::Accurate;
+            self.accurate = is_accurate.then(|| Box::new(AccurateEcn::new(syn, mark)));
         }
     }
 
@@ -257,13 +254,13 @@ impl Ecn {
     #[must_use = "a connection with offers of both forms must be reset"]
     pub(crate) fn on_syn_again(&mut self, syn: TcpFlags, mark: u8) -> bool {
         let bits = syn & ACE;
-        match &mut self.feedback {
-            FeedbackMode::Undecided | FeedbackMode::NotEcn => true,
+        if let Some(accurate) = self.accurate_mut() {
+            accurate.on_syn_again(bits, mark);
+        }
+        match self.feedback {
+            FeedbackMode::Undecided(_) | FeedbackMode::NotEcn => true,
             FeedbackMode::Classic => bits.is_empty() || bits == OFFER,
-            FeedbackMode::Accurate(accurate) => {
-                accurate.on_syn_again(bits, mark);
-                bits != OFFER
-            }
+            FeedbackMode::Accurate => bits != OFFER,
         }
     }
 
@@ -285,19 +282,22 @@ impl Ecn {
     /// was sent before.
     pub(crate) fn bits_of(&mut self, flags: TcpFlags, is_pure: bool, tries: u8) -> TcpFlags {
         let is_syn = flags.contains(TcpFlags::SYN);
-        match &mut self.feedback {
-            FeedbackMode::Undecided if is_syn => self.offered(tries),
-            FeedbackMode::Undecided | FeedbackMode::NotEcn => TcpFlags::empty(),
+        if let Some(accurate) = self.accurate_mut() {
+            return match is_syn {
+                true => accurate.answer(tries),
+                false => accurate.on_send(is_pure),
+            };
+        }
+        match self.feedback {
+            FeedbackMode::Undecided(offer) if is_syn => self.offered(offer, tries),
             FeedbackMode::Classic if is_syn || self.echo => TcpFlags::ECE,
-            FeedbackMode::Classic => TcpFlags::empty(),
-            FeedbackMode::Accurate(accurate) if is_syn => accurate.answer(tries),
-            FeedbackMode::Accurate(accurate) => accurate.on_send(is_pure),
+            _ => TcpFlags::empty(),
         }
     }
 
     /// The bits of our SYN, which was sent `tries` times before.
-    fn offered(&mut self, tries: u8) -> TcpFlags {
-        if self.offer == EcnMode::OfferAccurate {
+    fn offered(&mut self, offer: EcnMode, tries: u8) -> TcpFlags {
+        if offer == EcnMode::OfferAccurate {
             self.sent_bare_syn |= tries > ACCURATE_TRIES;
             return match self.sent_bare_syn {
                 true => TcpFlags::empty(),

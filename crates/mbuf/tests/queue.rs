@@ -91,16 +91,17 @@ fn taking_and_joining_do_not_walk() {
     balanced(|pool| {
         let mut queue = filled(pool, 0..10_000);
         let mut other = Mbufq::new();
-        let start = Instant::now();
-        for _ in 0..100_000 {
-            other.append(&mut queue.take_all());
-            queue = other.take_all();
-        }
-        assert!(
-            start.elapsed() < Duration::from_secs(2),
-            "{:?}",
+        let time = || {
+            let start = Instant::now();
+            for _ in 0..10_000 {
+                other.append(&mut queue.take_all());
+                queue = other.take_all();
+            }
             start.elapsed()
-        );
+        };
+        // Other programs on the CPU make some of them longer, and not all.
+        let best = std::iter::repeat_with(time).take(10).min().unwrap();
+        assert!(best < Duration::from_millis(200), "{best:?}");
         assert_eq!(numbers(queue), (0..10_000).collect::<Vec<_>>());
     });
 }

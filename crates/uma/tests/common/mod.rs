@@ -83,13 +83,32 @@ unsafe impl Send for Item {}
 /// allowed the thread stays where it was, and the test is only milder.
 #[cfg(not(miri))]
 pub fn pin(n: u64) {
-    let cpu = n as usize % kern::cpu::count();
+    let allowed = ALLOWED.get_or_init(allowed_cpus);
+    let cpu = allowed[n as usize % allowed.len()];
     // SAFETY: all zeroes is an empty set of CPUs.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: CPU_SET checks the number against the size of the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
     // SAFETY: `set` is valid and of the size given; 0 is the calling thread.
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+}
+
+/// The CPUs that this process may use: a container may have any of the machine's.
+#[cfg(not(miri))]
+static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+
+/// Those of its first thread, which no test pins.
+#[cfg(not(miri))]
+fn allowed_cpus() -> Vec<usize> {
+    let process = std::process::id().cast_signed();
+    // SAFETY: all zeroes is an empty set of CPUs.
+    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: `set` is valid and of the size given.
+    let failed = unsafe { libc::sched_getaffinity(process, size_of_val(&set), &raw mut set) };
+    assert_eq!(failed, 0, "the CPUs of this process");
+    // SAFETY: the number is within the set.
+    let is_in = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
+    (0..libc::CPU_SETSIZE as usize).filter(is_in).collect()
 }
 
 #[cfg(miri)]

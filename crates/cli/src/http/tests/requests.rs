@@ -105,11 +105,14 @@ fn a_head_that_comes_byte_by_byte_is_searched_once() {
     // Breaks when each byte has all before it searched again: 16 KiB would cost 128 million steps.
     let mut head = b"GET / HTTP/1.1\r\nHost: x\r\nA: ".to_vec();
     head.resize(HEAD_MAX - 4, b'\n');
-    let begun = std::time::Instant::now();
-    for _ in 0..20 {
+    let time = || {
+        let begun = std::time::Instant::now();
         let _ = talk(&head, 1);
-    }
-    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        begun.elapsed()
+    };
+    // Other programs on the CPU make some of them longer, and not all.
+    let best = std::iter::repeat_with(time).take(20).min();
+    assert!(best.is_some_and(|time| time.as_millis() < 250), "{best:?}");
 }
 
 proptest! {

@@ -756,7 +756,10 @@ impl Scratch {
         let dir =
             std::env::temp_dir().join(format!("mbuma-launch-{}-{number}", std::process::id()));
         fs::create_dir_all(&dir).expect("mkdir");
-        fs::copy(MBUMA, dir.join("mbuma")).expect("copy");
+        // Not by this process: one that another test starts meanwhile would have a copy of our descriptor for a while, and a
+        // program that a process has open for writing can't be started (ETXTBSY).
+        let copied = Command::new("cp").arg(MBUMA).arg(&dir).status();
+        assert!(copied.expect("cp").success(), "no copy of {MBUMA}");
         Scratch(dir)
     }
 

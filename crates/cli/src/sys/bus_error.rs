@@ -42,6 +42,3 @@ extern "C" fn say(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc:
     // default action. SAFETY: raise is safe in a handler (signal-safety(7)).
     let _ = unsafe { libc::raise(signal) };
 }
-
-#[cfg(test)]
-mod tests;

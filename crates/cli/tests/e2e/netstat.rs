@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::island::make_tun;
 use crate::common::needs::{an_island, guests, programs, root};
-use crate::common::scratch::noise;
+use crate::common::scratch::{copy_program, noise};
 use crate::common::{
     AS_NOBODY, Ended, MBUMA, Running, Scratch, alone, http, kill, program, wait_until,
 };
@@ -37,7 +37,7 @@ impl Home {
     fn alone() -> Result<Home, String> {
         tmpfs("/mnt")?;
         let mbuma = "/mnt/mbuma".to_owned();
-        fs::copy(MBUMA, &mbuma).map_err(|e| format!("{MBUMA}: {e}"))?;
+        copy_program(MBUMA.as_ref(), mbuma.as_ref());
         tmpfs("/run")?;
         tmpfs("/tmp")?;
         Ok(Home {

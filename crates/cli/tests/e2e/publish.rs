@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::needs::{guests, programs};
 use crate::common::scratch::noise;
-use crate::common::server::{TcpServer, closed_port, connect};
+use crate::common::server::{TcpServer, closed_port, connect, wait_until_closed};
 use crate::common::{Running, Scratch, alone, mbuma, mbuma_python, output_of, program, wait_until};
 
 #[test]
@@ -359,6 +359,7 @@ fn a_port_in_use_is_told_before_command_starts() {
     let ended = Running::start(mbuma(&["--publish", &udp], "true")).finish();
     assert_eq!(ended.code, Some(125), "{ended:#?}");
     drop(taken);
+    wait_until_closed(port);
     for _ in 0..2 {
         output_of(
             &[

@@ -95,9 +95,11 @@ def connect(first):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     s.sendall(first)
     return s
-def moved():
+def figure(name):
     page = urllib.request.urlopen('http://10.0.2.2/metrics').read().decode()
-    return int(re.search(r'connections_moved_total (\\d+)', page)[1])
+    return int(re.search(rf'(?m)^mbuma_{name} (\\d+)', page)[1])
+def moved():
+    return figure('connections_moved_total')
 def bulk(s):
     data = bytes(1 << 20)
     while not done:
@@ -123,6 +125,11 @@ while rounds < 20:
     assert time.monotonic() < deadline, 'none was moved'
 done = True
 stream.join()
+for s in echoes:
+    s.close()
+while figure('connections') > 0:
+    assert time.monotonic() < deadline, 'some do not end'
+    time.sleep(0.01)
 print('OK')
 ";
     let options = [&workers("2")[..], &["--stats=json"]].concat();
@@ -133,7 +140,6 @@ print('OK')
     let stats = Stats::checked(&ended.err);
     assert!(stats.number("connections_moved") > 0);
     assert_eq!(stats.number("connections_out"), 17);
-    assert_eq!(stats.number("connections_active"), 0);
 }
 
 #[test]

@@ -43,9 +43,17 @@ impl Scratch {
 
     /// Copies a program where every user can start it.
     pub(crate) fn copy(&self, name: &str, from: &Path) -> String {
-        fs::copy(from, self.path(name)).expect("the temporary directory can be written");
+        copy_program(from, &self.path(name));
         self.text(name)
     }
+}
+
+/// Copies a program. By another process: one that another test starts meanwhile would have a copy of our descriptor for a
+/// while, and a program that a process has open for writing can't be started (ETXTBSY).
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let done = Command::new("cp").args([from, to]).status();
+    let done = done.is_ok_and(|status| status.success());
+    assert!(done, "cannot copy {} to {}", from.display(), to.display());
 }
 
 impl Drop for Scratch {

@@ -1,5 +1,6 @@
 //! Servers on the host's side, each on a port that the system chose.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use super::PATIENCE;
+use super::{PATIENCE, wait_until};
 
 /// A TCP server that gives each connection a thread.
 pub(crate) struct TcpServer {
@@ -137,10 +138,28 @@ pub(crate) fn closed_port() -> u16 {
         let at = ("127.0.0.1", port);
         TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok()
     };
-    (0..len)
+    let port = (0..len)
         .map(|_| first + (start + GIVEN.fetch_add(1, Ordering::Relaxed)) % len)
         .find(|&port| is_free(port))
-        .expect("a port is free")
+        .expect("a port is free");
+    wait_until_closed(port);
+    port
+}
+
+/// Waits until no process has a socket at this port of 127.0.0.1: one that another test starts has copies of all
+/// descriptors of this process for a while, of those too that are closed here.
+pub(crate) fn wait_until_closed(port: u16) {
+    let addr = format!("0100007F:{port:04X}");
+    let is_at_port = |row: &str| {
+        // The local address is the second field, the state the fourth: 06 is TIME_WAIT, which is no socket.
+        let fields: Vec<_> = row.split_whitespace().take(4).collect();
+        fields.get(1) == Some(&&*addr) && fields.get(3) != Some(&"06")
+    };
+    let is_open = |protocol: &str| {
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
+        table.expect("/proc is there").lines().any(is_at_port)
+    };
+    wait_until("a port to be closed", || !is_open("tcp") && !is_open("udp"));
 }
 
 /// Connects to a port of 127.0.0.1.

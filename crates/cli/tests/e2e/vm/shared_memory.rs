@@ -118,6 +118,20 @@ fn memory_that_is_taken_away_ends_its_network_with_a_word() {
 }
 
 #[test]
+fn a_signal_that_was_sent_is_no_memory_that_was_taken() {
+    // Breaks when `kill -BUS` is reported as a fault of a machine, or the process stays alive after it.
+    let scratch = Scratch::new();
+    let vm = vm(&scratch, &["--vhost-user"]);
+    // A machine is served: the handler is there.
+    let sharing = SharingMachine::connect(&scratch.path("vm.sock"), true);
+    vm.signal_gateway("BUS");
+    let ended = vm.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(!ended.err.contains("it was taken away"), "{ended:#?}");
+    drop(sharing);
+}
+
+#[test]
 #[ignore = "a measurement: alone, and with --nocapture"]
 fn rates_beside_a_stream() {
     // Shows how much a machine sends by memory that it shares, and by a stream, in turns.

@@ -92,9 +92,11 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);
     } else {
-        // A simultaneous open: our SYN is repeated, with an acknowledgement.
+        // A simultaneous open: our SYN is repeated, with an acknowledgement. It covers the peer's SYN alone, and not data or a
+        // FIN beside it: the peer sends these again to the established connection.
         t.conn.state = State::SynReceived;
         t.send.sent.mark_all_lost();
+        return Continue(());
     }
     seg.seq = t.recv.nxt;
     seg.flags -= TcpFlags::SYN;

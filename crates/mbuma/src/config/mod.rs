@@ -142,9 +142,9 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.syncache.rexmtlimit")]
     #[doc(alias = "tcp_synack_retries")]
     pub syn_ack_retransmits_max: u8,
-    /// An ICMP error that may be transient (net or host unreachable) ends an attempt to connect at once. Default
-    /// false: the attempt goes on, and the error is reported when it is given up (RFC 9293 3.9.2.2, MUST-56). A
-    /// gateway that passes the answer on wants true.
+    /// An ICMP error that may be transient (net or host unreachable, time exceeded, parameter problem) ends an attempt to
+    /// connect at once. Default false: the attempt goes on, and the error is reported when it is given up (RFC 9293
+    /// 3.9.2.2, MUST-56). A gateway that passes the answer on wants true.
     pub soft_errors_abort: bool,
     /// How long the stack uses a path MTU that an ICMP error reported. After that it tries the interface's MTU again
     /// (RFC 1191 6.3). Default 10 minutes.

@@ -202,6 +202,12 @@ impl IcmpError {
                 };
             }
             Self::TimeExceeded => return Icmp6Message::TimeExceeded(TimeExceeded::Transit),
+            Self::Parameter => {
+                return Icmp6Message::ParamProblem {
+                    code: 0,
+                    pointer: 0,
+                };
+            }
         })
     }
 
@@ -223,6 +229,7 @@ impl IcmpError {
             }
             Icmp6Message::TimeExceeded(_) => Some(Self::TimeExceeded),
             Icmp6Message::ParamProblem { code: 1, .. } => Some(Self::Protocol),
+            Icmp6Message::ParamProblem { .. } => Some(Self::Parameter),
             _ => None,
         }
     }

@@ -31,6 +31,8 @@ pub enum IcmpError {
     },
     /// Its TTL expired, or its fragments did not all come in time.
     TimeExceeded,
+    /// A field of its header, or an option, is wrong or unknown (RFC 1122 section 3.2.2.5, RFC 4443 section 3.4).
+    Parameter,
 }
 
 impl IcmpError {
@@ -44,6 +46,12 @@ impl IcmpError {
             Self::AdminProhibited => Unreachable::AdminProhibited,
             Self::FragNeeded { mtu } => Unreachable::FragNeeded { mtu },
             Self::TimeExceeded => return IcmpMessage::TimeExceeded(TimeExceeded::Transit),
+            Self::Parameter => {
+                return IcmpMessage::ParamProblem {
+                    code: 0,
+                    pointer: 0,
+                };
+            }
         })
     }
 
@@ -52,6 +60,7 @@ impl IcmpError {
         let why = match message {
             IcmpMessage::DestUnreachable(why) => why,
             IcmpMessage::TimeExceeded(_) => return Some(Self::TimeExceeded),
+            IcmpMessage::ParamProblem { .. } => return Some(Self::Parameter),
             _ => return None,
         };
         Some(match why {

@@ -11,6 +11,7 @@ use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 use crate::icmp::input::Quoted;
+use crate::inet::Ends;
 use crate::ip::{self, Address, Addressed, IcmpError};
 
 /// The fate of a segment.
@@ -79,19 +80,29 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
         IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted, mtu),
-        IcmpError::TimeExceeded => false,
+        // ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
+        IcmpError::Protocol if matches!(quoted.ends, Ends::V6(..)) => soft_error(batch, &mut t),
         IcmpError::Port | IcmpError::Protocol => {
             connecting && abort_connect(&mut t, SocketError::Refused)
         }
-        IcmpError::Net | IcmpError::Host | IcmpError::AdminProhibited | IcmpError::BeyondScope => {
-            t.conn.soft_error = Some(SocketError::Unreachable);
-            let abort = batch.stack.tcp.config.soft_errors_abort;
-            connecting && abort && abort_connect(&mut t, SocketError::Unreachable)
-        }
+        IcmpError::Net
+        | IcmpError::Host
+        | IcmpError::AdminProhibited
+        | IcmpError::BeyondScope
+        | IcmpError::TimeExceeded
+        | IcmpError::Parameter => soft_error(batch, &mut t),
     };
     if due {
         visit::end_later(batch, &pcb, t);
     }
+}
+
+/// An error that may be transient. True if it ends the attempt to connect.
+fn soft_error(batch: &Batch<'_>, t: &mut Tcb) -> bool {
+    t.conn.soft_error = Some(SocketError::Unreachable);
+    let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
+    let abort = batch.stack.tcp.config.soft_errors_abort;
+    connecting && abort && abort_connect(t, SocketError::Unreachable)
 }
 
 /// Ends an attempt to connect. Always true: the connection then leaves the table in its turn.

@@ -211,6 +211,8 @@ fn a_connection_is_refused_by_icmp() {
     // something else believed.
     for (kind, error) in [
         ((3, 1), SocketError::Unreachable),
+        ((11, 0), SocketError::Unreachable),
+        ((12, 0), SocketError::Unreachable),
         ((3, 3), SocketError::Refused),
         ((3, 13), SocketError::Unreachable),
     ] {
@@ -234,15 +236,17 @@ fn a_connection_is_refused_by_icmp() {
 
 #[test]
 fn a_soft_error_does_not_end_an_attempt_to_connect() {
-    // RFC 9293 3.9.2.2, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
-    // of it.
-    for code in [0, 1, 5, 13] {
+    // RFC 9293 3.9.2.2, SHLD-25, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
+    // of it. ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
+    let soft = [(3, 0), (3, 1), (3, 5), (3, 13), (11, 0), (11, 1), (12, 0)];
+    let protocol = Some((3, 2)).filter(|_| is_over_ipv6());
+    for kind in soft.into_iter().chain(protocol) {
         let mut b = Bench::new();
         let stream = b.connect();
         let syn = b.one();
-        b.net.complain(b.peer, &syn, (3, code), [0; 4]);
+        b.net.complain(b.peer, &syn, kind, [0; 4]);
         b.run(ms(0));
-        assert_eq!(stream.state(), State::SynSent, "code {code}");
+        assert_eq!(stream.state(), State::SynSent, "{kind:?}");
         b.run(secs(200));
         assert_eq!(stream.error(), Some(SocketError::Unreachable));
         drop(stream);

@@ -11,6 +11,7 @@ fn told_is_heard() {
         IcmpError::AdminProhibited,
         IcmpError::FragNeeded { mtu: 1400 },
         IcmpError::TimeExceeded,
+        IcmpError::Parameter,
     ];
     for kind in all {
         assert_eq!(IcmpError::from_message(kind.to_message()), Some(kind));

@@ -109,6 +109,9 @@ pub enum Error {
     },
     /// The router is in none of the interface's networks.
     Gateway(Ipv4Addr),
+    /// The device's MTU, in bytes, is too small for IPv4 (RFC 791 section 3.2), or for the interface's IPv6 addresses (RFC 8200
+    /// section 5).
+    Mtu(u16),
     /// The stack was not made by a runtime, so no thread would take in the frames of its devices.
     NoRuntime,
     /// The buffers' address space could not be reserved.
@@ -133,6 +136,10 @@ impl fmt::Display for Error {
             Self::Gateway(addr) => write!(
                 f,
                 "{addr} is in no network of the interface: give the interface an address in the network of its router"
+            ),
+            Self::Mtu(mtu) => write!(
+                f,
+                "an MTU of {mtu} bytes is too small: IPv4 needs 68, and IPv6 needs 1280"
             ),
             Self::NoRuntime => f.write_str(
                 "no thread drives the stack: make it with Runtime::stack, or attach the device and poll it",
@@ -169,7 +176,7 @@ impl std::error::Error for Error {
             Self::Device { source, .. } | Self::Io(source) => Some(source),
             Self::Memory(source) => Some(source),
             Self::Socket(source) => Some(source),
-            Self::Address(_) | Self::Gateway(_) | Self::NoRuntime => None,
+            Self::Address(_) | Self::Gateway(_) | Self::Mtu(_) | Self::NoRuntime => None,
         }
     }
 }

@@ -20,7 +20,7 @@ use kern::giant::Component;
 use kern::prim::{AtomicBool, Mutex, Ordering};
 use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
-use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
+use wire::{Ipv6Header, MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
 use addrs::OwnAddrs;
 use groups::Groups;
@@ -200,7 +200,16 @@ impl IfConfig {
         }
         self
     }
+
+    /// Whether an interface that is configured so can have a device of this MTU.
+    pub(crate) fn takes_mtu(&self, mtu: u16) -> bool {
+        let has_ip6 = !self.addrs6.is_empty() || self.autoconf.is_some();
+        mtu >= if has_ip6 { Ipv6Header::MTU_MIN } else { MTU_MIN }
+    }
 }
+
+/// Bytes of a packet that each link of IPv4 carries whole (RFC 791 section 3.2).
+const MTU_MIN: u16 = 68;
 
 /// An interface's counters.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use wire::wraps_ipv4;
+use wire::{Ipv6Header, wraps_ipv4};
 
 use crate::ether::{autoconf, mld, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
@@ -30,6 +30,8 @@ pub enum AddrError {
     NotFound,
     /// The interface is in too many groups.
     Full,
+    /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
+    SmallMtu,
 }
 
 impl fmt::Display for AddrError {
@@ -40,6 +42,7 @@ impl fmt::Display for AddrError {
             Self::Exists => "the interface has this address already",
             Self::NotFound => "the interface does not have this address",
             Self::Full => "the interface is in too many groups",
+            Self::SmallMtu => "the interface's MTU is below the 1280 bytes that IPv6 needs",
         })
     }
 }
@@ -263,6 +266,9 @@ fn check_v6(ifp: &Ifnet, net: &IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
         || addr.is_loopback() && !ifp.is_loopback();
     if is_bad {
         return Err(AddrError::BadAddress);
+    }
+    if ifp.mtu() < usize::from(Ipv6Header::MTU_MIN) {
+        return Err(AddrError::SmallMtu);
     }
     Ok(())
 }

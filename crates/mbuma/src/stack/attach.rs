@@ -12,6 +12,7 @@ use wire::MacAddr;
 use crate::batch::Batch;
 use crate::device::{Device, Medium};
 use crate::drops::DropReason;
+use crate::error::Error;
 use crate::ether::{arp, autoconf, nd};
 use crate::faults::{StackFault, planted};
 use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
@@ -20,6 +21,9 @@ use crate::stack::Stack;
 
 impl Stack {
     /// Attaches a device. Its connected networks become routes. The index is never used again for another interface.
+    ///
+    /// # Panics
+    /// If the device's MTU is below 68 bytes (RFC 791), or below 1280 and the interface has IPv6 (RFC 8200 section 5).
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
         self.attach_queues(vec![device], config)
     }
@@ -28,9 +32,11 @@ impl Stack {
     /// flow leave through one of them, in order.
     ///
     /// # Panics
-    /// If `devices` is empty.
+    /// If `devices` is empty, or their MTU is too small, as for [`attach`](Self::attach).
     pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, mut config: IfConfig) -> IfIndex {
         assert!(!devices.is_empty(), "a device has at least one queue");
+        let mtu = devices[0].capabilities().mtu;
+        assert!(config.takes_mtu(mtu), "{}", Error::Mtu(mtu));
         if devices.len() > 1 {
             self.0.netisr.need_flows();
         }

@@ -130,7 +130,7 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     /// Makes the interface, and begins to take in its frames.
     ///
     /// # Errors
-    /// [`Error::NoRuntime`]; [`Error::Gateway`]; a descriptor can't be watched. Then there is no interface.
+    /// [`Error::NoRuntime`]; [`Error::Gateway`]; [`Error::Mtu`]; a descriptor can't be watched. Then there is no interface.
     pub fn up(self) -> Result<IfIndex, Error> {
         let driver = self.stack.driver().ok_or(Error::NoRuntime)?;
         if let Some(gateway) = self.gateway
@@ -139,7 +139,15 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
             return Err(Error::Gateway(gateway));
         }
         let stack = self.stack;
-        let (devices, watched) = self.device.into_queues(stack)?.into_iter().unzip();
+        let queues = self.device.into_queues(stack)?;
+        let mtu = queues
+            .first()
+            .map(|(device, _)| device.capabilities().mtu)
+            .filter(|mtu| !self.config.takes_mtu(*mtu));
+        if let Some(mtu) = mtu {
+            return Err(Error::Mtu(mtu));
+        }
+        let (devices, watched) = queues.into_iter().unzip();
         let index = stack.attach_queues(devices, self.config);
         let up = finish(stack, &*driver, index, watched, self.gateway);
         if up.is_err() {

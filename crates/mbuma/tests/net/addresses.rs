@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::common::net::*;
 use crate::ip6::{US6, icmp6_frame, introduce6, nd_frame, parse_icmp6, parse6};
+use mbuma::device::{Capabilities, tunnel};
 use mbuma::socket::BindError;
-use mbuma::{AddrError, DropReason, IfAddr, IfIndex, RouteKind};
+use mbuma::{AddrError, DropReason, Error, IfAddr, IfIndex, RouteKind, Runtime};
 use wire::{
     ALL_ROUTERS, ArpPacket, EtherHeader, EtherType, Icmp6Message, IpProto, Ipv6Fields, MacAddr,
     NeighborMessage, UdpHeader, link_local_of, pseudo_header_v6, solicited_node,
@@ -142,6 +143,41 @@ fn bad_addresses_are_refused() {
         Err(AddrError::NoInterface)
     );
     assert_eq!(stack.remove_address(IfIndex::LOOPBACK, SECOND), Ok(()));
+}
+
+#[test]
+fn a_link_carries_the_smallest_packets_of_ip() {
+    // RFC 791 3.2, RFC 8200 5: breaks if an interface comes up on a device whose MTU is too small for its addresses, or
+    // gets an IPv6 address later, or if one of the smallest MTU is refused.
+    let lab = |mtu, addrs6: &[IfAddr<Ipv6Addr>]| {
+        Lab::new(Setup {
+            caps: Capabilities::plain(mtu),
+            addrs6: addrs6.to_vec(),
+            ..Setup::default()
+        })
+    };
+    let addr6 = IfAddr {
+        addr: US6,
+        prefix_len: 64,
+    };
+    let smallest = lab(68, &[]);
+    let stack = &smallest.stack;
+    assert_eq!(
+        stack.add_address(smallest.iface, US6, 64),
+        Err(AddrError::SmallMtu)
+    );
+    smallest.done();
+    lab(1280, &[addr6]).done();
+    for (mtu, addrs6) in [(67, &[] as &[_]), (1279, &[addr6])] {
+        let refused = std::panic::catch_unwind(|| lab(mtu, addrs6));
+        let why = *refused.err().unwrap().downcast::<String>().unwrap();
+        assert!(why.starts_with(&format!("an MTU of {mtu} bytes")), "{why}");
+    }
+    let runtime = Runtime::new().unwrap();
+    let stack = runtime.stack().build().unwrap();
+    let (device, _end) = tunnel::pair(stack.pool(), 67).unwrap();
+    let refused = stack.add_interface(device).up();
+    assert!(matches!(refused, Err(Error::Mtu(67))), "{refused:?}");
 }
 
 fn udp6(src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> Vec<u8> {

@@ -196,7 +196,10 @@ impl Reordering {
         };
         let wait = rack.rtt.saturating_add(self.window(map.sacked(), p));
         let overtaken = |r: &SentRecord| is_later(rack.sent_at, rack.end, r.sent_at, r.end);
-        let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos();
+        // A clock may be coarser than the round trip. Then the order of what has one time stamp is unknown for a repair, which
+        // is not lost before the clock has advanced.
+        let wait_of = |r: &SentRecord| if r.resent { wait.max(1) } else { wait };
+        let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait_of(r)) <= now.as_nanos();
         // No repair is known to be lost before a round trip has passed: a peer that forges blocks must not begin one reduction after
         // the other.
         let min_rtt = self.min_rtt.get().unwrap_or(0);
@@ -209,7 +212,7 @@ impl Reordering {
             lost
         });
         // By then all overtaken data counts as lost, so one check is enough.
-        let last = Time::from_nanos(rack.sent_at.as_nanos().saturating_add(wait));
+        let last = Time::from_nanos(rack.sent_at.as_nanos().saturating_add(wait.max(1)));
         Losses {
             bytes,
             of_repair: of_repair.get(),

@@ -217,7 +217,7 @@ impl SendState {
         if self.probe.on_ack(a.ack, dsack, plain) == ProbeOutcome::Repaired
             && self.recovery.phase == RecoveryPhase::Open
         {
-            self.congested(Why::Loss, a.now, before.flight_size, false);
+            self.congested(&CongestionEvent::new(Why::Loss, a.now, before.flight_size));
             self.cc.on_recovered(&mut self.window);
         }
     }
@@ -238,7 +238,10 @@ impl SendState {
     fn on_repair_lost(&mut self, now: Time, before: &PriorFlight, outcome: &mut AckOutcome) {
         match self.recovery.phase {
             RecoveryPhase::Fast => {
-                self.congested(Why::Loss, now, before.flight_size, false);
+                self.congested(&CongestionEvent {
+                    continues: true,
+                    ..CongestionEvent::new(Why::Loss, now, before.flight_size)
+                });
                 self.restart_reduction(now, before.outstanding);
             }
             // Slow start ends: what it sent again did not pass.
@@ -250,14 +253,8 @@ impl SendState {
         }
     }
 
-    fn congested(&mut self, why: Why, now: Time, flight: u32, again: bool) {
-        let event = CongestionEvent {
-            why,
-            now,
-            flight,
-            again,
-        };
-        self.cc.on_congestion(&mut self.window, &event);
+    fn congested(&mut self, event: &CongestionEvent) {
+        self.cc.on_congestion(&mut self.window, event);
         if let Some(path) = &mut self.path {
             path.search.on_congestion();
         }
@@ -273,7 +270,7 @@ impl SendState {
         if !self.tells_of_loss(a, sample) {
             if a.marked {
                 outcome.marked = true;
-                self.congested(Why::Ecn, a.now, before.flight_size, false);
+                self.congested(&CongestionEvent::new(Why::Ecn, a.now, before.flight_size));
                 self.begin(RecoveryPhase::Marked, a.now, before.outstanding, true);
                 self.reduce(sample.acked, true);
                 self.sample_own(sample);
@@ -344,7 +341,7 @@ impl SendState {
 
     /// Begins `Fast`; the window is still to be set.
     fn enter(&mut self, now: Time, before: &PriorFlight) {
-        self.congested(Why::Loss, now, before.flight_size, false);
+        self.congested(&CongestionEvent::new(Why::Loss, now, before.flight_size));
         self.begin(RecoveryPhase::Fast, now, before.outstanding, false);
         self.recovery.frto = Frto::Off;
         self.probe.forget();

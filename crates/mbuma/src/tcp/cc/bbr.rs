@@ -107,7 +107,7 @@ pub struct Bbr {
     pacing_rate: u64,
     /// The window before PROBE_RTT or a timeout.
     prior_cwnd: u32,
-    /// The bounds before the last congestion event, until it is undone.
+    /// The bounds before the event that began the last recovery, until it is undone.
     before: Option<FlightBounds>,
     /// Sending begins again after a pause.
     restarts: bool,
@@ -227,9 +227,10 @@ impl Algorithm for Bbr {
     }
 
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
-        if !event.again {
-            self.before = Some(self.bounds);
-            self.prior_cwnd = w.cwnd;
+        if event.continues && self.before.is_some() {
+            self.prior_cwnd = self.prior_cwnd.max(w.cwnd);
+        } else if !event.again {
+            (self.before, self.prior_cwnd) = (Some(self.bounds), w.cwnd);
         }
         match event.why {
             Why::Ecn => self.bounds.note_mark(),

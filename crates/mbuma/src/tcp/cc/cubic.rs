@@ -62,7 +62,7 @@ pub struct Cubic {
 enum Stage {
     /// Before the first congestion event.
     First(HyStart),
-    /// Since then: the values that it replaced.
+    /// Since then: the values that the event which began the last recovery replaced.
     After(Option<Before>),
 }
 
@@ -108,7 +108,9 @@ impl Algorithm for Cubic {
 
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
         if !event.again {
-            self.stage = Stage::After(Some(self.before(w)));
+            if !(event.continues && matches!(self.stage, Stage::After(Some(_)))) {
+                self.stage = Stage::After(Some(self.before(w)));
+            }
             self.reduce(w, event);
         }
         w.cwnd = match event.why {

@@ -167,6 +167,21 @@ pub struct CongestionEvent {
     pub flight: u32,
     /// The timer expired again for data that it had sent again: `ssthresh` must stay (RFC 5681 3.1).
     pub again: bool,
+    /// The recovery from an earlier event has not ended: [`on_undo`](Algorithm::on_undo) restores the state before that one.
+    pub continues: bool,
+}
+
+impl CongestionEvent {
+    /// An event that begins a recovery.
+    pub(crate) fn new(why: Why, now: Time, flight: u32) -> Self {
+        Self {
+            why,
+            now,
+            flight,
+            again: false,
+            continues: false,
+        }
+    }
 }
 
 /// A congestion-control algorithm. Its state is the connection's: an implementation should allocate nothing.

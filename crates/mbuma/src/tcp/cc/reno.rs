@@ -17,7 +17,7 @@ mod tests;
 pub struct Reno {
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     acked: u32,
-    /// `cwnd` and `ssthresh` before the last congestion event, until it is undone.
+    /// `cwnd` and `ssthresh` before the event that began the last recovery, until it is undone.
     before: Option<(u32, u32)>,
 }
 
@@ -45,7 +45,8 @@ impl Algorithm for Reno {
 
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
         if !event.again {
-            self.before = Some((w.cwnd, w.ssthresh));
+            let first = self.before.filter(|_| event.continues);
+            self.before = first.or(Some((w.cwnd, w.ssthresh)));
             self.acked = 0;
             let part = match event.why {
                 // RFC 8511 3.1: a queue that marks is short.

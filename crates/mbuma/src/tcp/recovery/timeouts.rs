@@ -5,7 +5,7 @@
 use kern::Time;
 
 use super::state::Frto;
-use super::{AckOutcome, RecoveryPhase, Why};
+use super::{AckOutcome, CongestionEvent, RecoveryPhase, Why};
 use crate::tcp::pcb::SendState;
 
 impl SendState {
@@ -67,8 +67,13 @@ impl SendState {
         } else {
             self.sent.mark_all_lost();
         }
-        self.congested(Why::Timeout, now, before.flight_size, !first);
-        match fresh || self.recovery.episode.is_none() {
+        let begins = fresh || self.recovery.episode.is_none();
+        self.congested(&CongestionEvent {
+            again: !first,
+            continues: !begins,
+            ..CongestionEvent::new(Why::Timeout, now, before.flight_size)
+        });
+        match begins {
             true => self.begin(RecoveryPhase::Loss, now, before.outstanding, false),
             false => {
                 self.recovery.phase = RecoveryPhase::Loss;

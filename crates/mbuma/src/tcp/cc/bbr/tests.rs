@@ -70,12 +70,7 @@ impl Trip {
                 ..RateSample::default()
             };
             if bad > 0 {
-                let event = CongestionEvent {
-                    why: Why::Loss,
-                    now: self.now,
-                    flight,
-                    again: false,
-                };
+                let event = CongestionEvent::new(Why::Loss, self.now, flight);
                 self.bbr.on_congestion(&mut self.w, &event);
             }
             self.bbr.on_ack(&mut self.w, &sample);
@@ -215,16 +210,16 @@ fn an_event_that_was_none_is_undone_and_a_timeout_leaves_a_segment() {
     let mut trip = Trip::new();
     trip.until(BbrPhase::Cruise, 60);
     let cwnd = trip.w.cwnd;
-    let event = CongestionEvent {
-        why: Why::Timeout,
-        now: trip.now,
-        flight: cwnd,
-        again: false,
-    };
+    let event = CongestionEvent::new(Why::Timeout, trip.now, cwnd);
     trip.bbr.on_congestion(&mut trip.w, &event);
     assert_eq!(trip.w.cwnd, MSS);
     let high = trip.bbr.bounds.flight_high;
     trip.bbr.bounds.flight_high = 10 * MSS;
+    let second = CongestionEvent {
+        continues: true,
+        ..event
+    };
+    trip.bbr.on_congestion(&mut trip.w, &second);
     trip.bbr.on_undo(&mut trip.w, trip.now);
     assert_eq!((trip.w.cwnd, trip.bbr.bounds.flight_high), (cwnd, high));
 }

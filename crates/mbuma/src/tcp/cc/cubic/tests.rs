@@ -69,12 +69,7 @@ impl Flow {
     }
 
     fn event(&self, why: Why) -> CongestionEvent {
-        CongestionEvent {
-            why,
-            now: Time::from_nanos(self.now),
-            flight: self.w.cwnd,
-            again: false,
-        }
+        CongestionEvent::new(why, Time::from_nanos(self.now), self.w.cwnd)
     }
 
     fn congestion(&mut self, why: Why) {
@@ -280,6 +275,27 @@ fn undo_restores_the_epoch() {
     }
 }
 
+/// Breaks when the undo of a recovery in which the window shrank twice restores only the window before its second
+/// reduction (RFC 4015 4), or that of a recovery the window before an earlier one.
+#[test]
+fn undo_restores_the_state_before_the_recovery() {
+    for why in [Why::Loss, Why::Timeout] {
+        let mut flow = Flow::after_loss(100, 50);
+        flow.congestion(Why::Loss);
+        flow.run(500);
+        let (window, before) = (flow.w, flow.cubic.w_max);
+        flow.congestion(Why::Loss);
+        let second = CongestionEvent {
+            continues: true,
+            ..flow.event(why)
+        };
+        flow.cubic.on_congestion(&mut flow.w, &second);
+        assert!(flow.w.ssthresh < window.ssthresh);
+        flow.cubic.on_undo(&mut flow.w, Time::from_nanos(flow.now));
+        assert_eq!((flow.w, flow.cubic.w_max), (window, before));
+    }
+}
+
 /// Breaks when the window after a timeout climbs towards the plateau of before it (RFC 9438 4.8: K is 0).
 #[test]
 fn no_plateau_after_a_timeout() {
@@ -442,10 +458,9 @@ fn apply(cubic: &mut Cubic, w: &mut Window, now: &mut Time, step: &Step) {
             let why = [Why::Loss, Why::Ecn, Why::Timeout][usize::from(why)];
             let (now, again) = (*now, again && why == Why::Timeout);
             let event = CongestionEvent {
-                why,
-                now,
-                flight,
                 again,
+                continues: flight % 2 == 0,
+                ..CongestionEvent::new(why, now, flight)
             };
             cubic.on_congestion(w, &event);
         }
@@ -481,12 +496,7 @@ proptest! {
 fn an_undone_first_event_leaves_the_first_slow_start() {
     // RFC 9406: breaks when slow start goes on without HyStart++ after an event that was none, and fills the queue.
     let (mut cubic, mut w) = (Cubic::default(), Window::new(MSS, 10));
-    let event = CongestionEvent {
-        why: Why::Loss,
-        now: Time::from_secs(1),
-        flight: w.cwnd,
-        again: false,
-    };
+    let event = CongestionEvent::new(Why::Loss, Time::from_secs(1), w.cwnd);
     cubic.on_congestion(&mut w, &event);
     cubic.on_undo(&mut w, Time::from_secs(2));
     assert_eq!(w.ssthresh, u32::MAX);

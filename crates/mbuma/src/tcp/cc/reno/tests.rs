@@ -11,12 +11,7 @@ fn acked(bytes: u32) -> RateSample {
 }
 
 fn event(why: Why, flight: u32) -> CongestionEvent {
-    CongestionEvent {
-        why,
-        now: Time::ZERO,
-        flight,
-        again: false,
-    }
+    CongestionEvent::new(why, Time::ZERO, flight)
 }
 
 /// Breaks when slow start grows by less than what was acknowledged, or congestion avoidance by more than one segment
@@ -66,12 +61,18 @@ fn reductions() {
     assert_eq!(w.ssthresh, 2 * MSS);
 }
 
-/// Breaks when an event that was none leaves the window smaller, or when it can be undone twice.
+/// Breaks when a recovery that was none leaves the window smaller, also one in which it shrank twice, or when it can be
+/// undone twice.
 #[test]
 fn undo() {
     let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
     let before = w;
     reno.on_congestion(&mut w, &event(Why::Loss, 10 * MSS));
+    let second = CongestionEvent {
+        continues: true,
+        ..event(Why::Loss, 10 * MSS)
+    };
+    reno.on_congestion(&mut w, &second);
     reno.on_undo(&mut w, Time::ZERO);
     assert_eq!(w, before);
     w.cwnd = MSS;

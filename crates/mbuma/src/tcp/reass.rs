@@ -118,6 +118,13 @@ impl Reassembly {
         self.0.get_or_insert_default().note_duplicate(start, len);
     }
 
+    /// `len` bytes from `start` on arrive in order: notes the first of them that are here already.
+    pub(crate) fn note_overlap(&mut self, start: SeqNum, len: u32) {
+        if let Some(queue) = &mut self.0 {
+            queue.note_overlap(start, len);
+        }
+    }
+
     /// Whether there is something to report.
     pub(crate) fn has_report(&self) -> bool {
         self.0.as_ref().is_some_and(|q| q.has_report())
@@ -162,6 +169,7 @@ impl GapQueue {
         self.arrivals = self.arrivals.wrapping_add(1);
         let mut start = seq;
         let mut outcome = Inserted::Duplicate;
+        let mut noted = false;
         while !data.is_empty() {
             // The first range that ends after our start: those before it stay as they are.
             let at = self.first_after(start);
@@ -169,7 +177,10 @@ impl GapQueue {
                 Some(range) if !start.before(range.start) => {
                     self.unreported += usize::from(range.touch(self.arrivals));
                     let covered = range.end().since(start).min(data.len() as u32);
-                    self.note_duplicate(start, covered);
+                    // Of several parts that are here the first one counts (RFC 2883 4.2.3).
+                    if !std::mem::replace(&mut noted, true) {
+                        self.note_duplicate(start, covered);
+                    }
                     data.trim_front(covered as usize);
                     start += covered;
                     continue;
@@ -247,6 +258,15 @@ impl GapQueue {
         self.unreported -= usize::from(range.changed);
         range.data.trim_front((next - range.start) as usize);
         Some(range.data)
+    }
+
+    fn note_overlap(&mut self, seq: SeqNum, len: u32) {
+        let end = seq + len;
+        let next = self.ranges.get(self.first_after(seq));
+        if let Some(range) = next.filter(|range| range.start.before(end)) {
+            let start = range.start.max(seq);
+            self.note_duplicate(start, range.end().min(end).since(start));
+        }
     }
 
     fn note_duplicate(&mut self, start: SeqNum, len: u32) {

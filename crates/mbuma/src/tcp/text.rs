@@ -53,6 +53,10 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     if seg.seq == t.recv.nxt {
         let len = data.len() as u32;
         let filled_gap = !t.recv.reass.is_empty();
+        // The duplicate in front of it, if it has one, is noted already.
+        if t.conn.sack_on && seg.start == seg.seq {
+            t.recv.reass.note_overlap(seg.seq, len);
+        }
         in_order(batch, t, data);
         while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
             if planted(StackFault::SkippedByte) {

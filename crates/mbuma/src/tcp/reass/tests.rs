@@ -68,15 +68,14 @@ struct ByteMap {
 }
 
 impl ByteMap {
-    /// Takes bytes `from..from + len`; returns the last run of them that was here before.
+    /// Takes bytes `from..from + len`; returns the first run of them that was here before.
     fn insert(&mut self, from: usize, len: usize) -> Option<SackBlock> {
         self.here.resize(self.here.len().max(from + len), false);
-        let end = (from..from + len).rfind(|&i| self.here[i]).map(|i| i + 1);
-        let duplicate = end.map(|end| {
-            let start = (from..end)
-                .rfind(|&i| !self.here[i])
-                .map_or(from, |i| i + 1);
-            block(start, end)
+        let end = from + len;
+        let start = (from..end).find(|&i| self.here[i]);
+        let duplicate = start.map(|start| {
+            let after = (start..end).find(|&i| !self.here[i]);
+            block(start, after.unwrap_or(end))
         });
         self.here[from..from + len].fill(true);
         self.arrivals.push(from);

@@ -204,7 +204,11 @@ impl IfConfig {
     /// Whether an interface that is configured so can have a device of this MTU.
     pub(crate) fn takes_mtu(&self, mtu: u16) -> bool {
         let has_ip6 = !self.addrs6.is_empty() || self.autoconf.is_some();
-        mtu >= if has_ip6 { Ipv6Header::MTU_MIN } else { MTU_MIN }
+        mtu >= if has_ip6 {
+            Ipv6Header::MTU_MIN
+        } else {
+            MTU_MIN
+        }
     }
 }
 

@@ -199,7 +199,8 @@ impl Reordering {
         // A clock may be coarser than the round trip. Then the order of what has one time stamp is unknown for a repair, which
         // is not lost before the clock has advanced.
         let wait_of = |r: &SentRecord| if r.resent { wait.max(1) } else { wait };
-        let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait_of(r)) <= now.as_nanos();
+        let due =
+            |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait_of(r)) <= now.as_nanos();
         // No repair is known to be lost before a round trip has passed: a peer that forges blocks must not begin one reduction after
         // the other.
         let min_rtt = self.min_rtt.get().unwrap_or(0);

@@ -23,6 +23,7 @@ use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::{Ipv6Header, MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
 use addrs::OwnAddrs;
+use anycast::DelayedAdverts;
 use groups::Groups;
 use host6::Host6;
 use mld::Mld;
@@ -35,6 +36,7 @@ use crate::inet::source::{Standing, select};
 use crate::neighbour::{Neighbours, Tables};
 
 pub(crate) mod addrs;
+pub(crate) mod anycast;
 pub(crate) mod groups;
 pub(crate) mod host6;
 pub(crate) mod mld;
@@ -109,6 +111,14 @@ impl IfAddr<Ipv6Addr> {
             .checked_shr(u32::from(self.prefix_len))
             .unwrap_or(0);
         Ipv6Addr::from_bits(self.addr.to_bits() & !host)
+    }
+
+    /// The anycast address that each router of the network has (RFC 4291 section 2.6.1). Networks of one address or two
+    /// have none (RFC 6164 section 5.1).
+    pub fn subnet_router_anycast(&self) -> Option<Ipv6Addr> {
+        let network = self.network();
+        let exists = self.prefix_len < 127 && !network.is_unspecified() && network != self.addr;
+        exists.then_some(network)
     }
 }
 
@@ -308,6 +318,7 @@ pub(crate) struct Ifnet {
     pub(crate) addrs: OwnAddrs<Ipv4Addr>,
     pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
     pub(crate) groups: Groups,
+    pub(crate) delayed_adverts: DelayedAdverts,
     pub(crate) host6: Option<Host6>,
     /// The reports of its groups, if the interface configures itself.
     pub(crate) mld: Option<Mld>,
@@ -353,6 +364,7 @@ impl Ifnet {
             mld: config.autoconf.map(|_| Mld::new()),
             host6: config.autoconf.map(Host6::new),
             groups: Groups::new(),
+            delayed_adverts: DelayedAdverts::new(),
             accept_any: config.accept_any,
             route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
@@ -468,8 +480,9 @@ impl Ifnet {
         let neighbours = self.neighbours.deadline().into_iter();
         let host = self.host6.as_ref().and_then(Host6::deadline);
         let groups = self.mld.as_ref().and_then(Mld::deadline);
+        let adverts = self.delayed_adverts.deadline();
         let both = neighbours.chain(self.neighbours6.deadline()).chain(host);
-        both.chain(groups).chain(device).min()
+        both.chain(groups).chain(adverts).chain(device).min()
     }
 
     /// When one of its devices is due; never, once the interface is gone.

@@ -366,6 +366,11 @@ impl<A: RouteAddr> Routes<A> {
         self.change(|entries| entries.retain(|e| e.ifp.index != index));
     }
 
+    /// Has senders look their kept routes up again.
+    pub(crate) fn void_kept(&self) {
+        self.change(|_| ());
+    }
+
     fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry<A>>) -> R) -> R {
         let mut entries = self.entries.write();
         let result = f(&mut entries);

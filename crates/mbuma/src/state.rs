@@ -12,6 +12,7 @@ use std::task::Waker;
 use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, order};
 use mbuf::MbufPool;
 use uma::ZoneError;
+use wire::is_link_local6;
 
 use crate::config::Config;
 use crate::drops::Drops;
@@ -150,6 +151,25 @@ impl StackState {
     pub(crate) fn tells_of_router(&self, ifp: &Ifnet) -> bool {
         let sockets = &self.icmp6.sockets;
         self.is_router_on(ifp) || sockets.has(ifp.index, wire::NdpMessage::ROUTER_SOLICIT)
+    }
+
+    /// Whether `addr` is an anycast address of this interface: that of the routers of a network of its, if it is one
+    /// of them (RFC 4291 section 2.6.1).
+    pub(crate) fn has_anycast6(&self, ifp: &Ifnet, addr: Ipv6Addr) -> bool {
+        ifp.addrs6.is_subnet_router(addr) && self.tells_of_router(ifp)
+    }
+
+    /// Whether a packet to `addr` that came in by this interface is for an anycast address of this stack. A router has
+    /// them on all interfaces.
+    pub(crate) fn takes_anycast6(&self, ifp: &Ifnet, addr: Ipv6Addr) -> bool {
+        // The last two bits of such an address are zero, so most packets need no list.
+        let is_possible = addr.to_bits().trailing_zeros() >= 2 && !addr.is_multicast();
+        let is_another = || {
+            let has = |other: &Arc<Ifnet>| self.has_anycast6(other, addr);
+            let is_router = !is_link_local6(addr) && self.is_router_on(ifp);
+            is_router && self.interfaces.read().iter().any(has)
+        };
+        is_possible && (self.has_anycast6(ifp, addr) || is_another())
     }
 
     /// Whether `addr` is an address of this stack.

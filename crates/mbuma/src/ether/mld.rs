@@ -61,6 +61,12 @@ fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<Ipv6Addr> {
     let probed = ifp.host6.as_ref().map(|host| host.tentative());
     let looked_for = own.chain(probed.into_iter().flatten()).map(solicited_node);
     let as_router = batch.stack.is_router_on(ifp).then_some(ALL_ROUTERS);
+    let anycast = ifp.addrs6.list().into_iter();
+    let anycast = anycast.filter_map(|own| own.subnet_router_anycast());
+    let anycast = anycast
+        .filter(|_| batch.stack.tells_of_router(ifp))
+        .map(solicited_node);
+    let looked_for = looked_for.chain(anycast);
     let all = looked_for.chain(ifp.groups.list()).chain(as_router);
     let mut all: Vec<_> = all
         .filter(|group| *group != ALL_NODES && scope6(*group) > Scope6::Interface)

@@ -2,6 +2,7 @@
 //!
 //! Sources: RFC 894 (IP over Ethernet), RFC 826 (ARP), RFC 1122 section 2.
 
+pub(crate) mod anycast;
 pub(crate) mod arp;
 pub(crate) mod autoconf;
 pub(crate) mod input;

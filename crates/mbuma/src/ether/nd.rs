@@ -4,7 +4,7 @@
 //! messages in.
 //!
 //! Invariants: a message is accepted only from the link itself (hop limit 255), and only if all its options are valid.
-//! The stack answers for its own addresses only. Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2
+//! The stack answers for its own addresses only, and [later](super::anycast) for those that other routers may have too. Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2
 //! (resolution), 7.3 (unreachability).
 
 use std::net::Ipv6Addr;
@@ -16,9 +16,9 @@ use wire::{
     NeighborMessage, solicited_node,
 };
 
-use super::autoconf;
 use super::link_message::LinkMessage;
 use super::output;
+use super::{anycast, autoconf};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
@@ -151,27 +151,39 @@ fn solicited(
         }
         return Ok(());
     }
-    if !ifp.owns6(target) {
+    let is_anycast = !ifp.owns6(target);
+    if is_anycast && !batch.stack.has_anycast6(ifp, target) {
         return Err(DropReason::IcmpUnhandled);
     }
     learn(batch, ifp, from.src, source);
+    let to = if probe { ALL_NODES } else { from.src };
+    let mac = source.filter(|_| !probe);
+    if is_anycast {
+        anycast::answer_later(batch, ifp, target, to, mac);
+        return Ok(());
+    }
+    // Without the override flag, the others keep their entry if another station has the address too (RFC 4429
+    // section 3.3).
+    answer(batch, ifp, (target, to), target, !is_optimistic, mac);
+    Ok(())
+}
+
+/// Answers a solicitation for `target`. To all stations, it is the answer to a probe for a duplicate.
+pub(super) fn answer(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    (src, to): (Ipv6Addr, Ipv6Addr),
+    target: Ipv6Addr,
+    overrides: bool,
+    mac: Option<MacAddr>,
+) {
     let flags = AdvertFlags {
         router: batch.stack.tells_of_router(ifp),
-        solicited: !probe,
-        // Without the override flag, the others keep their entry if another station has the address too (RFC 4429
-        // section 3.3).
-        overrides: !is_optimistic,
+        solicited: to != ALL_NODES,
+        overrides,
     };
-    let to = if probe { ALL_NODES } else { from.src };
     let message = NeighborMessage::advert(target, ifp.mac, flags);
-    send(
-        batch,
-        ifp,
-        (target, to),
-        &message,
-        source.filter(|_| !probe),
-    );
-    Ok(())
+    send(batch, ifp, (src, to), &message, mac);
 }
 
 /// A host asks for routers: a router remembers the host's address (RFC 4861 section 6.2.6).

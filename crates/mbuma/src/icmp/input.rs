@@ -61,7 +61,7 @@ fn echo_request(
 ) {
     let ip = &from.ip;
     match ip.scope {
-        DestScope::Broadcast | DestScope::Group => {
+        DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
             return batch.drop(packet, DropReason::IcmpUnhandled);
         }
         DestScope::Local => {

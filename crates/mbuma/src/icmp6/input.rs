@@ -73,7 +73,7 @@ fn parse(packet: &mut Packet, from: &Addressed<'_, Ipv6Addr>) -> Result<Icmp6Hea
     }
 }
 
-/// A ping to us, to a group that we are in, or to a foreign address that a socket here answers for.
+/// A ping to us, to a group that we are in, to an anycast address of ours, or to a foreign address that a socket here answers for.
 fn echo_request(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -83,7 +83,9 @@ fn echo_request(
 ) {
     let src = match from.ip.scope {
         DestScope::Local => Some(from.dst),
-        DestScope::Broadcast | DestScope::Group => from.ip.ifp.source_for6(from.src),
+        DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
+            from.ip.ifp.source_for6(from.src)
+        }
         DestScope::Foreign => return foreign_echo(batch, packet, from, id, seq),
     };
     let Some(src) = src else {

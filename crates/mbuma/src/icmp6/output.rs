@@ -44,7 +44,8 @@ pub(crate) fn tell(
     // If the packet was sent to an address of ours, or to a foreign one for which this stack answers, the error comes
     // from that address.
     let own = batch.stack.routes6.is_local(of.dst) || route.ifp.owns6(of.dst);
-    let for_host = route.ifp.accept_any && is_of_the_host(message) && !of.dst.is_multicast();
+    let to_one = !of.dst.is_multicast() && !batch.stack.has_anycast6(&route.ifp, of.dst);
+    let for_host = route.ifp.accept_any && is_of_the_host(message) && to_one;
     let src = if own || for_host { of.dst } else { route.src };
     let limits = &batch.stack.icmp6;
     if !limits.admit_error(of.src, route.ifp.index, batch.now) {
@@ -103,6 +104,9 @@ fn may_tell(
     }
     let zone = if needs_zone(src) { iface } else { 0 };
     let route = route_to(batch.stack, src, zone)?;
+    if batch.stack.has_anycast6(&route.ifp, src) {
+        return None;
+    }
     Some((Offender { src, dst, zone }, route))
 }
 

@@ -30,8 +30,9 @@ pub(crate) trait LocalAddr: Copy + Eq + Debug {
     /// The whole address, if it fits a word; else 0.
     fn word(self) -> u64;
 
-    /// The network's broadcast address, if it has one.
-    fn broadcast_of(net: &IfAddr<Self>) -> Option<Self>;
+    /// The address of the network that several stations have: IPv4's broadcast address, IPv6's anycast address of the
+    /// network's routers.
+    fn shared_of(net: &IfAddr<Self>) -> Option<Self>;
 }
 
 impl LocalAddr for Ipv4Addr {
@@ -47,7 +48,7 @@ impl LocalAddr for Ipv4Addr {
         u64::from(self.to_bits()) | 1 << 32
     }
 
-    fn broadcast_of(net: &IfAddr) -> Option<Self> {
+    fn shared_of(net: &IfAddr) -> Option<Self> {
         net.broadcast()
     }
 }
@@ -65,8 +66,8 @@ impl LocalAddr for Ipv6Addr {
         0
     }
 
-    fn broadcast_of(_: &IfAddr<Self>) -> Option<Self> {
-        None
+    fn shared_of(net: &IfAddr<Self>) -> Option<Self> {
+        net.subnet_router_anycast()
     }
 }
 
@@ -79,8 +80,8 @@ pub(crate) struct OwnAddrs<A> {
     first: AtomicU64,
     /// The bits of all.
     bits: AtomicU64,
-    /// The bits of their networks' broadcast addresses.
-    broadcast_bits: AtomicU64,
+    /// The bits of their networks' shared addresses.
+    shared_bits: AtomicU64,
 }
 
 impl<A: LocalAddr> OwnAddrs<A> {
@@ -90,7 +91,7 @@ impl<A: LocalAddr> OwnAddrs<A> {
             len: AtomicUsize::new(0),
             first: AtomicU64::new(0),
             bits: AtomicU64::new(0),
-            broadcast_bits: AtomicU64::new(0),
+            shared_bits: AtomicU64::new(0),
         };
         own.change(|all| *all = list);
         own
@@ -148,12 +149,12 @@ impl<A: LocalAddr> OwnAddrs<A> {
         let result = f(&mut all);
         let or = |bits: u64, addr: A| bits | addr.bit();
         let own = all.iter().map(|own| own.addr).fold(0, or);
-        let broadcasts = all.iter().filter_map(A::broadcast_of).fold(0, or);
+        let shared = all.iter().filter_map(A::shared_of).fold(0, or);
         let first = all.first().map_or(0, |own| own.addr.word());
         self.len.store(all.len(), Ordering::Relaxed);
         self.first.store(first, Ordering::Relaxed);
         self.bits.store(own, Ordering::Relaxed);
-        self.broadcast_bits.store(broadcasts, Ordering::Relaxed);
+        self.shared_bits.store(shared, Ordering::Relaxed);
         result
     }
 }
@@ -162,12 +163,26 @@ impl OwnAddrs<Ipv4Addr> {
     /// Whether `addr` is the broadcast address of one of the networks.
     #[inline]
     pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
-        self.broadcast_bits.load(Ordering::Relaxed) & addr.bit() != 0
+        self.shared_bits.load(Ordering::Relaxed) & addr.bit() != 0
             && (self.read().iter()).any(|own| own.broadcast() == Some(addr))
     }
 }
 
 impl OwnAddrs<Ipv6Addr> {
+    /// Whether `addr` is the anycast address of the routers of one of the networks.
+    #[inline]
+    pub(crate) fn is_subnet_router(&self, addr: Ipv6Addr) -> bool {
+        self.shared_bits.load(Ordering::Relaxed) & addr.bit() != 0
+            && (self.read().iter()).any(|own| own.subnet_router_anycast() == Some(addr))
+    }
+
+    /// Whether this group is the solicited-node group of such an address.
+    pub(crate) fn has_solicited_router(&self, group: Ipv6Addr) -> bool {
+        let anycast = |own: &IfAddr<Ipv6Addr>| own.subnet_router_anycast();
+        self.shared_bits.load(Ordering::Relaxed) & group.bit() != 0
+            && (self.read().iter().filter_map(anycast)).any(|addr| solicited_node(addr) == group)
+    }
+
     /// Whether this group is the solicited-node group of one of them: both end in the same 24 bits.
     pub(crate) fn has_solicited(&self, group: Ipv6Addr) -> bool {
         self.bits.load(Ordering::Relaxed) & group.bit() != 0

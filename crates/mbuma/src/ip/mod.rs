@@ -28,6 +28,8 @@ pub(crate) enum DestScope {
     Broadcast,
     /// A group that the stack is in.
     Group,
+    /// An address that several routers have, this stack among them: it is never the source of an answer.
+    Anycast,
     /// An address of another host, for which the interface answers (`accept_any`).
     Foreign,
 }

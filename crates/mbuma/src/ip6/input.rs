@@ -171,6 +171,9 @@ fn admit(
     if ours {
         return Ok(Admitted::Here(DestScope::Local));
     }
+    if batch.stack.takes_anycast6(ifp, dst) {
+        return Ok(Admitted::Here(DestScope::Anycast));
+    }
     if batch.stack.is_router_on(ifp) && arrival == Arrival::Unicast {
         return Ok(Admitted::Forward);
     }
@@ -194,7 +197,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
 }
 
 /// The groups that a station is in: all nodes, all routers if it is one, the solicited-node groups of its addresses
-/// (RFC 4291 section 2.8), and those that programs joined.
+/// (RFC 4291 section 2.8), anycast ones included, and those that programs joined.
 fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
     let probed = || {
@@ -202,7 +205,8 @@ fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
             .as_ref()
             .is_some_and(|host| host.has_solicited(group))
     };
-    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group) || probed()
+    let anycast = || ifp.addrs6.has_solicited_router(group) && batch.stack.tells_of_router(ifp);
+    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group) || probed() || anycast()
 }
 
 /// Hands a datagram to the protocol above.
@@ -223,6 +227,11 @@ fn deliver(
     // A connection has two ends (RFC 9293 section 3.9.2.3).
     if upper.proto == IpProto::TCP && scope == DestScope::Group {
         return batch.drop(packet, DropReason::IpNotForUs);
+    }
+    // Nor can an answer come from an address that other routers have too.
+    if upper.proto == IpProto::TCP && scope == DestScope::Anycast {
+        batch.stack.drops.count(DropReason::IpNotForUs);
+        return protosw::icmp_error(batch, packet, IcmpError::Host);
     }
     let from = Addressed {
         ip: Received {

@@ -92,6 +92,7 @@ pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<R
     let mut route = stack.routes6.lookup(dst)?;
     if !route.local {
         route.src = route.ifp.source_through6(dst, route.next_hop)?;
+        route.local = stack.has_anycast6(&route.ifp, dst);
     }
     Some(route)
 }
@@ -109,7 +110,7 @@ fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Add
     }
     Some(Route {
         src: ifp.source_for6(dst)?,
-        local: ifp.owns6(dst),
+        local: ifp.owns6(dst) || stack.has_anycast6(&ifp, dst),
         ifp,
         next_hop: dst,
         hop: None,

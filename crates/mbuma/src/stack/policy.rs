@@ -10,6 +10,7 @@ use kern::giant::Component;
 use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
 use crate::dispatch::{ALL, run};
+use crate::ether::mld;
 use crate::giant::GiantWaker;
 use crate::netisr::WorkStats;
 use crate::stack::Stack;
@@ -59,10 +60,22 @@ impl Stack {
     }
 
     /// Makes this stack a router, which forwards packets for other hosts, or a host again. Packets that come in on an
-    /// `accept_any` interface are for this stack in any case.
+    /// `accept_any` interface are for this stack in any case. A router of IPv6 is in more groups, and has the anycast
+    /// addresses of its networks' routers (RFC 4291 section 2.6.1): there it answers pings and datagrams, from another
+    /// address, and refuses connections.
     #[doc(alias = "net.inet.ip.forwarding")]
     pub fn set_forwarding(&self, on: bool) {
-        self.0.ip4.forwarding.store(on, Ordering::Relaxed);
+        if self.0.ip4.forwarding.swap(on, Ordering::Relaxed) == on {
+            return;
+        }
+        // Packets to an anycast address have another way from now on.
+        self.0.routes6.void_kept();
+        let interfaces = self.0.interfaces.read().clone();
+        self.0.enter(|batch| {
+            for ifp in &interfaces {
+                mld::groups_changed(batch, ifp);
+            }
+        });
     }
 
     /// Whether this stack is a router now.

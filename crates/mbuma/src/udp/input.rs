@@ -29,7 +29,7 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
         Err(reason) => return batch.drop(packet, reason),
     };
     let whose = match ip.scope {
-        DestScope::Broadcast | DestScope::Group => Whose::Many,
+        DestScope::Broadcast | DestScope::Group | DestScope::Anycast => Whose::Many,
         DestScope::Local => Whose::Ours(ip.ifp.index),
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };

@@ -70,7 +70,7 @@ struct PortMap {
 /// The kind of a datagram's destination address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// A group or a broadcast address.
+    /// A group, a broadcast address, or an anycast address of ours.
     Many,
     /// An address of ours; the datagram came in by this interface.
     Ours(IfIndex),

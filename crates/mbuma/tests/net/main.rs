@@ -16,7 +16,7 @@
 //! | N5: hints from above | [`neighbours6`] | |
 //! | N6, N7, N12, N13: discovery | [`points6`] | |
 //! | N10: redirects | [`autoconf`] | |
-//! | N11: delay of anycast | | not applicable: a stack has no anycast addresses, which nothing else would use |
+//! | N11: delay of anycast | [`anycast`] | |
 //! | A1: before the first probe | [`mld`](self::mld) | |
 //! | A2 to A4: duplicates, optimistic addresses | [`autoconf`] | |
 //! | A5 to A9: learnt addresses, temporary ones | `ifnet/host6/tests.rs`, `ifnet/host6/tests/temporary.rs`, [`autoconf`] | |
@@ -36,6 +36,7 @@
 mod common;
 
 mod addresses;
+mod anycast;
 mod arp;
 mod autoconf;
 mod blocking;

@@ -32,6 +32,7 @@ pub use host6::{Autoconf, TemporaryPolicy};
 
 use crate::device::{Capabilities, Device, Medium};
 use crate::error::Error;
+use crate::inet::policy_table::AddressPolicy;
 use crate::inet::source::{Standing, select};
 use crate::neighbour::{Neighbours, Tables};
 
@@ -319,6 +320,8 @@ pub(crate) struct Ifnet {
     pub(crate) addrs6: OwnAddrs<Ipv6Addr>,
     pub(crate) groups: Groups,
     pub(crate) delayed_adverts: DelayedAdverts,
+    /// The stack's.
+    policy: Arc<AddressPolicy>,
     pub(crate) host6: Option<Host6>,
     /// The reports of its groups, if the interface configures itself.
     pub(crate) mld: Option<Mld>,
@@ -342,6 +345,7 @@ impl Ifnet {
         mac: MacAddr,
         devices: Vec<Arc<dyn Device>>,
         tables: Tables,
+        policy: Arc<AddressPolicy>,
     ) -> Self {
         let (caps, medium) = (devices[0].capabilities(), devices[0].medium());
         let queue = |device| Queue {
@@ -365,6 +369,7 @@ impl Ifnet {
             host6: config.autoconf.map(Host6::new),
             groups: Groups::new(),
             delayed_adverts: DelayedAdverts::new(),
+            policy,
             accept_any: config.accept_any,
             route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
@@ -414,8 +419,16 @@ impl Ifnet {
             deprecated: deprecated.contains(&addr),
             assigned: assigned.iter().any(|net| is_same_prefix(addr, *net, 64)),
         };
-        let own = self.addrs6.read();
-        select(own.iter().map(|own| own.addr), dst, standing)
+        self.policy.with(|table| {
+            let own = self.addrs6.read();
+            select(own.iter().map(|own| own.addr), dst, table, standing)
+        })
+    }
+
+    /// Whether `addr` is one of its own from which no new connection should begin.
+    pub(crate) fn deprecates(&self, addr: IpAddr) -> bool {
+        let deprecated = self.host6.as_ref().map(Host6::deprecated);
+        deprecated.is_some_and(|all| all.iter().any(|own| IpAddr::V6(*own) == addr))
     }
 
     /// Whether `addr` is a broadcast on this interface.

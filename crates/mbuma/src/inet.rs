@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use wire::needs_zone;
 
+pub(crate) mod destination;
+pub(crate) mod policy_table;
 pub(crate) mod source;
 
 /// Bytes of the longest ends, for keyed hashes.
@@ -25,6 +27,12 @@ pub(crate) struct Pair<A> {
 }
 
 impl<A> Pair<A> {
+    /// Both ports in one word, ours first.
+    #[inline]
+    pub(crate) fn ports(&self) -> u32 {
+        u32::from(self.local_port) << 16 | u32::from(self.peer_port)
+    }
+
     /// The same as the peer sees it.
     pub(crate) fn reversed(self) -> Self {
         Self {
@@ -59,8 +67,7 @@ impl Pair<Ipv6Addr> {
         let (local, peer) = hosts.split_at_mut(16);
         local.copy_from_slice(&self.local.octets());
         peer.copy_from_slice(&self.peer.octets());
-        let ports = u32::from(self.local_port) << 16 | u32::from(self.peer_port);
-        let last = u64::from(ports) << 32 | u64::from(zone);
+        let last = u64::from(self.ports()) << 32 | u64::from(zone);
         rest.copy_from_slice(&last.to_be_bytes());
         out
     }

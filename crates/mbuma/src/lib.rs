@@ -166,6 +166,7 @@ pub use error::{Error, Result, SocketError};
 pub use faults::StackFault;
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use ifnet::{Autoconf, IfAddr, IfConfig, IfIndex, IfStats, TemporaryPolicy};
+pub use inet::policy_table::{PolicyError, PolicyRow, PolicyTable};
 pub use ip::IcmpError;
 pub use netisr::WorkStats;
 pub use route::{RouteEntry, RouteError, RouteKind};

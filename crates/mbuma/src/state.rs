@@ -21,6 +21,7 @@ use crate::giant::Components;
 use crate::icmp::IcmpState;
 use crate::icmp6::Icmp6State;
 use crate::ifnet::{IfIndex, Ifnet};
+use crate::inet::policy_table::AddressPolicy;
 use crate::ip4::{Ip4State, loopback};
 use crate::ip6::Ip6State;
 use crate::netisr::Netisr;
@@ -53,6 +54,8 @@ pub(crate) struct StackState {
     pub(crate) forwarded: Counter,
     pub(crate) routes: Routes<Ipv4Addr>,
     pub(crate) routes6: Routes<Ipv6Addr>,
+    /// By which sources and destinations are selected; the interfaces share it.
+    pub(crate) address_policy: Arc<AddressPolicy>,
     pub(crate) netisr: Netisr,
     pub(crate) ip4: Ip4State,
     pub(crate) ip6: Ip6State,
@@ -78,7 +81,8 @@ impl StackState {
         let mut random = config.random.fork();
         let mut flow_keys = config.random.fork();
         let mut label_key = config.random.fork();
-        let lo = loopback::interface();
+        let address_policy = Arc::new(AddressPolicy::new());
+        let lo = loopback::interface(Arc::clone(&address_policy));
         let (routes, routes6) = (Routes::new(), Routes::new());
         routes.add_connected(&lo, &lo.addrs.list());
         routes6.add_connected(&lo, &lo.addrs6.list());
@@ -96,6 +100,7 @@ impl StackState {
             forwarded: Counter::new(),
             routes,
             routes6,
+            address_policy,
             lo,
             // A stream of its own, so that the draws of a stack with one CPU stay the same.
             netisr: Netisr::new(&config, &mut flow_keys),

@@ -1,11 +1,13 @@
 //! Selects the source address of a packet.
 //!
 //! Invariants: a pure choice among the addresses of one interface. Locks: none.
-//! Sources: RFC 6724 sections 2.1 (labels) and 5 (rules).
+//! Sources: RFC 6724 section 5 (rules).
 
 use std::net::Ipv6Addr;
 
-use wire::{is_same_prefix, scope6};
+use wire::scope6;
+
+use super::policy_table::PolicyTable;
 
 /// The properties of an address that the selection needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,10 +24,11 @@ pub(crate) struct Standing {
 pub(crate) fn select(
     own: impl Iterator<Item = Ipv6Addr>,
     dst: Ipv6Addr,
+    table: &PolicyTable,
     standing: impl Fn(Ipv6Addr) -> Standing,
 ) -> Option<Ipv6Addr> {
     own.reduce(|best, next| {
-        if is_better(next, best, dst, &standing) {
+        if is_better(next, best, (dst, table), &standing) {
             next
         } else {
             best
@@ -37,7 +40,7 @@ pub(crate) fn select(
 fn is_better(
     a: Ipv6Addr,
     b: Ipv6Addr,
-    dst: Ipv6Addr,
+    (dst, table): (Ipv6Addr, &PolicyTable),
     standing: impl Fn(Ipv6Addr) -> Standing,
 ) -> bool {
     // Rule 1: the same address.
@@ -64,7 +67,7 @@ fn is_better(
         return of_a.assigned;
     }
     // Rule 6: an address with the label of the destination.
-    let same_label = |addr| label(addr) == label(dst);
+    let same_label = |addr| table.label(addr) == table.label(dst);
     if same_label(a) != same_label(b) {
         return same_label(a);
     }
@@ -77,27 +80,8 @@ fn is_better(
 }
 
 /// Bits of the common prefix: at most 64, because the bits after that do not belong to the network.
-fn common_prefix(a: Ipv6Addr, b: Ipv6Addr) -> u32 {
+pub(super) fn common_prefix(a: Ipv6Addr, b: Ipv6Addr) -> u32 {
     (a.to_bits() ^ b.to_bits()).leading_zeros().min(64)
-}
-
-/// The label of an address: that of the most specific matching row of the default table (RFC 6724 section 2.1).
-fn label(addr: Ipv6Addr) -> u8 {
-    const TABLE: [(Ipv6Addr, u8, u8); 9] = [
-        (Ipv6Addr::LOCALHOST, 128, 0),
-        (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 4),
-        (Ipv6Addr::UNSPECIFIED, 96, 3),
-        (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, 5),
-        (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 2),
-        (Ipv6Addr::new(0x3ffe, 0, 0, 0, 0, 0, 0, 0), 16, 12),
-        (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, 11),
-        (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, 13),
-        (Ipv6Addr::UNSPECIFIED, 0, 1),
-    ];
-    let row = TABLE
-        .iter()
-        .find(|(prefix, len, _)| is_same_prefix(addr, *prefix, *len));
-    row.map_or(1, |(_, _, label)| *label)
 }
 
 #[cfg(test)]

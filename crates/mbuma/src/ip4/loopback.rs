@@ -17,6 +17,7 @@ use crate::device::{Budget, Capabilities, Device};
 use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
+use crate::inet::policy_table::AddressPolicy;
 use crate::neighbour::Tables;
 
 /// Queues an IP packet, of either version, for the interface `iface`, which has its destination address.
@@ -44,7 +45,7 @@ pub(crate) fn enqueue(
 
 /// The loopback interface. Its MTU is the size of the largest packet: a smaller one would gain nothing.
 #[doc(alias = "lo0")]
-pub(crate) fn interface() -> Arc<Ifnet> {
+pub(crate) fn interface(policy: Arc<AddressPolicy>) -> Arc<Ifnet> {
     let config = IfConfig::new("lo0")
         .with_addr(Ipv4Addr::LOCALHOST, 8)
         .with_addr(Ipv6Addr::LOCALHOST, 128);
@@ -54,6 +55,7 @@ pub(crate) fn interface() -> Arc<Ifnet> {
         MacAddr::ZERO,
         vec![Arc::new(Nowhere)],
         Tables::new(0, Duration::ZERO),
+        policy,
     ))
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::IfConfig;
+use crate::inet::policy_table::AddressPolicy;
 use crate::neighbour::Tables;
 use wire::MacAddr;
 
@@ -26,6 +27,7 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
         MacAddr::ZERO,
         vec![device],
         Tables::new(1, Duration::ZERO),
+        Arc::new(AddressPolicy::new()),
     ))
 }
 

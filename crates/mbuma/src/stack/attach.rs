@@ -57,7 +57,8 @@ impl Stack {
         }
         let wanted = config.addrs6.clone();
         let tables = Tables::new(self.0.config.arp_queue_max, reachable);
-        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables));
+        let policy = Arc::clone(&self.0.address_policy);
+        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables, policy));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
         self.0.routes.add_connected(&ifp, &ifp.addrs.list());

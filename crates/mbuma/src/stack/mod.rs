@@ -21,6 +21,7 @@ use uma::ZoneError;
 use crate::config::Config;
 use crate::state::StackState;
 
+mod address_policy;
 mod addresses;
 mod attach;
 pub(crate) mod driver;

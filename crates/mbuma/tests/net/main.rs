@@ -22,7 +22,7 @@
 //! | A5 to A9: learnt addresses, temporary ones | `ifnet/host6/tests.rs`, `ifnet/host6/tests/temporary.rs`, [`autoconf`] | |
 //! | A10, A11: groups | [`points6`] | |
 //! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `wire` | sources of a group |
-//! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, [`points6`], [`autoconf`] | |
+//! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, `inet/policy_table/tests.rs`, [`points6`], [`autoconf`] | |
 //! | S9: zones | [`ip6`] | |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |

@@ -1,6 +1,6 @@
 //! More points of IPv6 for each node, one test each, by its name. [`main`](crate) has the table of all points.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::ip6::{
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
 use mbuma::socket::{RecvError, SendError};
-use mbuma::{DropReason, IcmpError, IfAddr, IfConfig, RouteKind};
+use mbuma::{DropReason, IcmpError, IfAddr, IfConfig, PolicyRow, PolicyTable, RouteKind};
 use wire::{
     ALL_NODES, AdvertFlags, Icmp6Message, IpProto, Ipv6Fields, MacAddr, NeighborMessage,
     Unreachable6, link_local_of, pseudo_header_v6, solicited_node,
@@ -361,5 +361,49 @@ fn s5_the_source_is_an_address_of_the_interface_that_it_leaves_by() {
     lab.stack.detach(second);
     // With the questions for the neighbour that is not there.
     drop(far);
+    lab.done();
+}
+
+#[test]
+fn s6_a_program_can_change_the_policy_table() {
+    // Breaks if the table is fixed (RFC 6724 section 2.1), an interface or a socket does not hear of a change, or the order of
+    // a peer's addresses does not follow it.
+    let [other, far] = [9, 1].map(|n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1));
+    let net = |addr, prefix_len| IfAddr { addr, prefix_len };
+    let lab = Lab::new(Setup {
+        addrs6: vec![net(US6, 64), net(other, 64)],
+        ..Setup::default()
+    });
+    let route = RouteKind::Link(lab.iface);
+    lab.stack.add_route6(net(far, 128), route).unwrap();
+    let source = || {
+        let connect = lab
+            .stack
+            .tcp_connect(at6(Ipv6Addr::UNSPECIFIED, 0), at6(far, 80));
+        let stream = connect.unwrap();
+        stream.abort();
+        stream.local_addr().ip()
+    };
+    let order = || {
+        let mut addrs = [IpAddr::V6(PEER6), IpAddr::V4(FOREIGN), IpAddr::V4(PEER)];
+        lab.stack.sort_destinations(&mut addrs);
+        addrs
+    };
+    assert_eq!(source(), other, "by its label");
+    let no_route = IpAddr::V4(FOREIGN);
+    assert_eq!(order(), [PEER.into(), PEER6.into(), no_route]);
+    let unique = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
+    let changed = [
+        PolicyRow::new(unique, 16, 45, 7),
+        PolicyRow::new(far, 128, 45, 7),
+        PolicyRow::new(other, 128, 1, 9),
+    ];
+    let rows = lab.stack.policy_table().rows().to_vec();
+    let rows = rows.into_iter().chain(changed);
+    lab.stack.set_policy_table(PolicyTable::new(rows).unwrap());
+    assert_eq!(source(), US6);
+    assert_eq!(order(), [PEER6.into(), PEER.into(), no_route]);
+    lab.stack.set_policy_table(PolicyTable::default());
+    assert_eq!(source(), other);
     lab.done();
 }

@@ -10,7 +10,10 @@ fn addr(text: &str) -> Ipv6Addr {
 fn first_is_chosen(dst: &str, own: [&str; 2]) {
     let [best, other] = own.map(addr);
     for order in [[best, other], [other, best]] {
-        let chosen = select(order.into_iter(), addr(dst), |_| Standing::default());
+        let table = PolicyTable::default();
+        let chosen = select(order.into_iter(), addr(dst), &table, |_| {
+            Standing::default()
+        });
         assert_eq!(chosen, Some(best), "to {dst}");
     }
 }
@@ -40,7 +43,8 @@ fn s3_a_deprecated_address_is_worse() {
             ..Standing::default()
         };
         // By its prefix the old one is better.
-        select(own.into_iter(), addr("2001:db8:1::9"), standing)
+        let dst = addr("2001:db8:1::9");
+        select(own.into_iter(), dst, &PolicyTable::default(), standing)
     };
     assert_eq!([choose([old, new]), choose([new, old])], [Some(new); 2]);
     assert_eq!([choose([old, link]), choose([link, old])], [Some(old); 2]);
@@ -62,9 +66,8 @@ fn s8_the_longest_prefix_is_best() {
     // Breaks if a packet comes from another network than that of its destination; or if the bits of hosts count.
     first_is_chosen("2001:db8:1::1", ["2001:db8:1::2", "2001:db8:3::2"]);
     let own = ["2001:db8:1::f000", "2001:db8:1::2"].map(addr);
-    let chosen = select(own.into_iter(), addr("2001:db8:1::1"), |_| {
-        Standing::default()
-    });
+    let (dst, table) = (addr("2001:db8:1::1"), PolicyTable::default());
+    let chosen = select(own.into_iter(), dst, &table, |_| Standing::default());
     assert_eq!(chosen, Some(own[0]));
 }
 
@@ -81,7 +84,8 @@ fn s7_a_temporary_address_is_better_if_the_interface_prefers_those() {
                 favoured: favoured(addr),
                 ..Standing::default()
             };
-            select([stable, temporary].into_iter(), dst, standing)
+            let table = PolicyTable::default();
+            select([stable, temporary].into_iter(), dst, &table, standing)
         };
         // Before rule 8, by which the stable one is better.
         let best = if prefers { temporary } else { stable };

@@ -13,8 +13,9 @@
 //!
 //! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`; only `Incomplete` and
 //! `Probing` have deadlines.
-//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no
-//! packet freed, while it is held.
+//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); in an incomplete entry, the
+//! packets that wait (IFQUEUE), so that those to an absent host lock out no other sender. Nothing is sent, and no packet
+//! freed, while they are held.
 //! Sources: RFC 826, RFC 1122 section 2.3.2.
 
 use std::mem;
@@ -243,12 +244,12 @@ impl<A: Copy + Ord> Neighbours<A> {
 
     /// Finds the Ethernet address for packets to `addr`, for the sender to keep, or keeps the packet until a station
     /// answers. `is_gone` says whether the link is gone. The sender calls it under the table's lock; the thread that
-    /// takes the link away takes that lock later, to empty the table.
+    /// takes the link away takes that lock, to change the table, later, and empties it.
     #[doc(alias = "arpresolve")]
     pub(crate) fn resolve(
         &self,
         now: Time,
-        is_gone: impl FnOnce() -> bool,
+        is_gone: impl Fn() -> bool,
         addr: A,
         packet: Packet,
         hop: &mut Option<Hop>,
@@ -256,6 +257,12 @@ impl<A: Copy + Ord> Neighbours<A> {
         *hop = self.known(now, addr);
         if let Some(hop) = hop {
             return Resolution::Known(hop.mac, packet);
+        }
+        if let Some(NeighbourEntry::Incomplete { waiting, .. }) = self.table.read().get(addr) {
+            return match is_gone() {
+                true => Resolution::Gone(packet),
+                false => self.wait_in(&mut waiting.lock(), packet),
+            };
         }
         self.update(|table| {
             if is_gone() {
@@ -285,15 +292,18 @@ impl<A: Copy + Ord> Neighbours<A> {
                 };
                 Resolution::Probe(mac, packet)
             }
-            NeighbourEntry::Incomplete { waiting, .. } => {
-                let is_full = waiting.len() >= self.queue_max;
-                waiting.enqueue(packet);
-                // The oldest packet is dropped (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
-                match is_full.then(|| waiting.dequeue()).flatten() {
-                    Some(oldest) => Resolution::Full(oldest),
-                    None => Resolution::Waits,
-                }
-            }
+            NeighbourEntry::Incomplete { waiting, .. } => self.wait_in(&mut waiting.lock(), packet),
+        }
+    }
+
+    /// Adds a packet to those that wait for an answer.
+    fn wait_in(&self, waiting: &mut Mbufq, packet: Packet) -> Resolution {
+        let is_full = waiting.len() >= self.queue_max;
+        waiting.enqueue(packet);
+        // The oldest packet is dropped (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
+        match is_full.then(|| waiting.dequeue()).flatten() {
+            Some(oldest) => Resolution::Full(oldest),
+            None => Resolution::Waits,
         }
     }
 

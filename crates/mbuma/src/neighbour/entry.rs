@@ -1,15 +1,18 @@
 //! The state of one neighbour, and its timers.
 //!
-//! Locks: its table's.
+//! Locks: its table's; the packets that wait (IFQUEUE), so that a further packet needs the table only for reading.
 //! Sources: RFC 1122 section 2.3.2.1.
 
 use std::time::Duration;
 
-use kern::Time;
+use kern::prim::Mutex;
+use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
 use crate::faults::{StackFault, planted};
+
+static WAITING: LockClass = LockClass::new("neighbour queue", order::IFQUEUE);
 
 /// Between two requests for one address: RFC 1122 2.3.2.1 allows one a second.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -22,7 +25,7 @@ pub(super) enum NeighbourEntry {
     Incomplete {
         tries: u8,
         next: Time,
-        waiting: Mbufq,
+        waiting: Mutex<Mbufq>,
     },
     Known {
         mac: MacAddr,
@@ -40,10 +43,15 @@ impl NeighbourEntry {
     pub(super) fn first_question(now: Time, packet: Packet) -> Self {
         let mut waiting = Mbufq::new();
         waiting.enqueue(packet);
+        Self::incomplete(1, now + RETRY, waiting)
+    }
+
+    /// One in which packets wait, after this number of questions.
+    pub(super) fn incomplete(tries: u8, next: Time, waiting: Mbufq) -> Self {
         Self::Incomplete {
-            tries: 1,
-            next: now + RETRY,
-            waiting,
+            tries,
+            next,
+            waiting: Mutex::new(&WAITING, waiting),
         }
     }
 
@@ -58,7 +66,7 @@ impl NeighbourEntry {
     /// The packets that wait in it.
     pub(super) fn into_waiting(self) -> Mbufq {
         match self {
-            Self::Incomplete { waiting, .. } => waiting,
+            Self::Incomplete { waiting, .. } => waiting.into_inner(),
             Self::Known { .. } | Self::Probing { .. } => Mbufq::new(),
         }
     }

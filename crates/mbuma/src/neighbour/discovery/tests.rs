@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::neighbour::Timing;
+use crate::neighbour::{Resolution, Timing};
 
 const ADDR: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
 const OLD: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -74,4 +74,38 @@ fn n3_a_solicitation_makes_a_stale_entry_and_no_older() {
     assert_eq!(state(&table), Some((OLD, true)));
     table.solicited_by(NOW, ADDR, NEW);
     assert_eq!(state(&table), Some((NEW, false)));
+}
+
+#[test]
+fn packets_to_an_absent_host_keep_no_sender_waiting() {
+    // Breaks if each packet to a host that does not answer locks the table against all senders.
+    let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
+    let packet = |n: u8| mbuf::Packet::from_slice(&pool, &[n], 0).unwrap();
+    let table = Neighbours::new(2, Timing::discovery(LIFETIME));
+    let send = |n| table.resolve(NOW, || false, ADDR, packet(n), &mut None);
+    assert!(matches!(send(0), Resolution::Ask(_)));
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let sender = table.table.read();
+        scope.spawn(|| {
+            assert!(matches!(send(1), Resolution::Waits));
+            let Resolution::Full(oldest) = send(2) else {
+                panic!("two wait at most");
+            };
+            assert_eq!(oldest.to_vec(), [0]);
+            done.send(()).unwrap();
+        });
+        let waited = is_done.recv_timeout(Duration::from_secs(60));
+        drop(sender);
+        waited.expect("a packet that waits needs no other sender's lock");
+    });
+    let mut waiting = table
+        .flush()
+        .flat_map(|packets| packets.map(|packet| packet.to_vec()));
+    assert_eq!(
+        [waiting.next(), waiting.next()],
+        [Some(vec![1]), Some(vec![2])]
+    );
+    drop(waiting);
+    assert_eq!(pool.live(), mbuf::Live::NONE);
 }

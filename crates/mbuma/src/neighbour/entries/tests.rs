@@ -16,11 +16,7 @@ fn entry(kind: u8, seconds: u64) -> NeighbourEntry {
             tries: 0,
             next: time,
         },
-        _ => NeighbourEntry::Incomplete {
-            tries: 1,
-            next: time,
-            waiting: Mbufq::new(),
-        },
+        _ => NeighbourEntry::incomplete(1, time, Mbufq::new()),
     }
 }
 

@@ -104,11 +104,14 @@ fn echo_request(
         zone: zone(from),
         flow_label: 0,
     };
-    let len = Ipv6Header::LEN + Icmp6Header::LEN + packet.len();
-    if len > usize::from(Ipv6Header::MTU_MIN) {
-        let replies = &batch.stack.icmp6.replies;
-        replies.note(from.src, u32::from(id) << 16 | u32::from(seq));
-    }
+    let len = Icmp6Header::LEN + packet.len();
+    let sent = &batch.stack.ip6.sent_long;
+    sent.note(
+        from.src,
+        IpProto::ICMPV6,
+        u32::from(id) << 16 | u32::from(seq),
+        len,
+    );
     let reply = Icmp6Message::EchoReply { id, seq };
     output::send(batch, reply, packet.into_chain(), &to);
 }
@@ -180,7 +183,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -
     let is_ours = network::is_local(batch.stack, pair.local.into());
     // ICMPv6 has its type and code where other protocols have their ports.
     let is_reply = pair.local_port == u16::from(ECHO_REPLY) << 8;
-    let is_sent = batch.stack.icmp6.replies.has(pair.peer, quoted.seq.0);
+    let sent = &batch.stack.ip6.sent_long;
+    let is_sent = sent.has(pair.peer, IpProto::ICMPV6, quoted.seq.0);
     let is_believed = is_ours && is_reply && is_sent && quoted.total_len > mtu;
     if is_believed {
         network::path_mtu_reported(batch, &quoted.ends, mtu);

@@ -10,7 +10,6 @@ pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod raw;
 pub(crate) mod redirect;
-mod replies;
 
 use std::net::Ipv6Addr;
 
@@ -20,7 +19,6 @@ use crate::config::Config;
 use crate::icmp::limit::KeyedLimits;
 use crate::ifnet::IfIndex;
 use raw::Icmp6Sockets;
-use replies::SentReplies;
 
 /// The fraction of an interface's errors that may go to one host. By default that is 250 a second, 25 of them at once: the
 /// answers to traceroute's 16 probes.
@@ -34,8 +32,6 @@ const INTERFACES: usize = 64;
 pub(crate) struct Icmp6State {
     /// The sockets for messages that the stack does not use.
     pub(crate) sockets: Icmp6Sockets,
-    /// Long answers to pings.
-    replies: SentReplies,
     /// The rate limits of errors, for each host and for each interface.
     by_host: KeyedLimits,
     by_interface: KeyedLimits,
@@ -45,7 +41,6 @@ impl Icmp6State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             sockets: Icmp6Sockets::new(),
-            replies: SentReplies::new(random),
             by_host: KeyedLimits::new(config.icmp_errors_per_s.div_ceil(HOST_PART), HOSTS, random),
             by_interface: KeyedLimits::new(config.icmp_errors_per_s, INTERFACES, random),
         }

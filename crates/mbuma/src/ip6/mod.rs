@@ -23,6 +23,7 @@ use crate::inet::Ends;
 use crate::ip::reassemble::Reassembler;
 use path_mtu::PathMtus;
 use reassemble::Fragment6;
+use sent_long::SentLong;
 
 mod chain;
 mod forward;
@@ -31,6 +32,7 @@ pub(crate) mod input;
 pub(crate) mod output;
 mod path_mtu;
 mod reassemble;
+mod sent_long;
 
 /// How long an incomplete datagram is kept (RFC 8200 section 4.5).
 const REASS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +43,7 @@ pub(crate) struct Ip6State {
     flow_labels: KeyedHash,
     reassembly: Reassembler<Fragment6>,
     pub(crate) path_mtus: PathMtus,
+    pub(crate) sent_long: SentLong,
 }
 
 impl Ip6State {
@@ -48,6 +51,7 @@ impl Ip6State {
         Self {
             flow_labels: KeyedHash::new(random),
             path_mtus: PathMtus::new(),
+            sent_long: SentLong::new(random),
             reassembly: Reassembler::new(config, REASS_TIMEOUT, random),
         }
     }

@@ -146,8 +146,12 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
         if let IcmpError::FragNeeded { mtu } = kind
-            && quoted.total_len > mtu
+            && let Ends::V6(pair, _) = ends
         {
+            let sent = &batch.stack.ip6.sent_long;
+            if quoted.total_len <= mtu || !sent.has(pair.peer, IpProto::UDP, pair.ports()) {
+                return;
+            }
             network::path_mtu_reported(batch, ends, mtu);
         }
         // A full queue drops the error: its owner has others to read.

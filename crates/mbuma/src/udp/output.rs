@@ -41,6 +41,10 @@ pub(crate) fn run(
         batch.stack.drops.count(DropReason::TxNoBufs);
         return Err(DropReason::TxNoBufs);
     };
+    if let Ends::V6(pair, _) = ends {
+        let sent = &batch.stack.ip6.sent_long;
+        sent.note(pair.peer, IpProto::UDP, pair.ports(), packet.len());
+    }
     route(batch, pcb, packet, ends)
 }
 

@@ -1,10 +1,11 @@
 //! Fragments of IPv6, in both directions. Each test is named after the point that it stands for.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
 use crate::ip6::{
-    PEER6, US6, at6, frame6, from_peer6, icmp6, introduce6, lab, parse_icmp6, parse6,
+    PEER6, US6, at6, frame6, from_peer6, icmp6, introduce6, lab, nd_frame, parse_icmp6, parse6,
 };
 use kern::Random;
 use mbuma::{DropReason, UdpSocket};
@@ -418,6 +419,39 @@ fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
     assert_eq!(answer(3).len(), 1);
     lab.give(&too_big(&sent[0], 1400));
     assert_eq!(answer(4).len(), 2);
+    lab.done();
+}
+
+#[test]
+fn p3_a_report_about_a_datagram_is_believed_if_we_sent_it() {
+    // Breaks if any host can make the path to another narrow by naming a bound port (RFC 8201 section 4).
+    let lab = lab();
+    introduce6(&lab);
+    let other = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x101);
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(other, US6, &question));
+    drop(lab.frames());
+    let socket = bound(&lab);
+    let largest = |to, len| {
+        let data = lab.chain(&pattern_bytes(len));
+        socket.send_to(data, at6(to, 9)).unwrap();
+        let frames = lab.frames();
+        let len = frames.iter().map(|frame| frame.len() - 14).max();
+        (len.unwrap(), frames)
+    };
+    let (_, frames) = largest(PEER6, 4000);
+    largest(other, 100);
+    let mut forged = frames[0].clone();
+    forged[14 + 24..14 + 40].copy_from_slice(&other.octets());
+    lab.give(&too_big(&forged, 1300));
+    assert!(socket.take_error().is_none());
+    assert_eq!(largest(other, 4000).0, 1496);
+    // Now there was one.
+    lab.give(&too_big(&forged, 1300));
+    assert!(socket.take_error().is_some());
+    assert_eq!(largest(other, 4000).0, 1296);
+    assert_eq!(largest(PEER6, 4000).0, 1496);
+    drop(socket);
     lab.done();
 }
 

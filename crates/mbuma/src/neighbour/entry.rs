@@ -3,6 +3,7 @@
 //! Locks: its table's; the packets that wait (IFQUEUE), so that a further packet needs the table only for reading.
 //! Sources: RFC 1122 section 2.3.2.1.
 
+use std::mem;
 use std::time::Duration;
 
 use kern::prim::Mutex;
@@ -66,7 +67,7 @@ impl NeighbourEntry {
     /// The packets that wait in it.
     pub(super) fn into_waiting(self) -> Mbufq {
         match self {
-            Self::Incomplete { waiting, .. } => waiting.into_inner(),
+            Self::Incomplete { waiting, .. } => mem::take(&mut *waiting.lock()),
             Self::Known { .. } | Self::Probing { .. } => Mbufq::new(),
         }
     }

@@ -7,6 +7,7 @@
 //! | 10.0.2.3, fd00::3, port 53 | the host's resolvers, of either family, unless names are switched off |
 //! | the same, port 853 | port 853 of these resolvers |
 //! | the same, other ports | the port is closed |
+//! | fd00::, the anycast address of the network's routers | the stack: pings are answered by fd00::2, other ports are closed, connections fail |
 //! | the rest of 10.0.2.0/24 and fd00::/64 | no such host |
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
 //! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |

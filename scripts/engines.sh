@@ -40,6 +40,8 @@ rows() {
     failed=0
     page='wget -q -O - http://10.0.2.2/ | tail -n 1'
     run='podman run --rm --pull=never'
+    # The other side may be long in starting: `attempt` says how long.
+    client="until busybox nc -w 5 127.0.0.1 $PORT </dev/null | grep published; do sleep 0.2; done"
     row 'podman, slirp4netns' podman '</html>' "$run --network slirp4netns mini sh -c '$page'"
     row 'podman, no IPv6, an MTU' podman 'mtu 1500' \
         "$run --network slirp4netns:mtu=1500,enable_ipv6=false mini ip addr show tap0"
@@ -48,7 +50,7 @@ rows() {
     row 'podman, a port by the API' podman published "
         podman run -d --name api --pull=never --network slirp4netns:port_handler=slirp4netns -p 127.0.0.1:$PORT:80 mini \
             sh -c 'while echo published | nc -l -p 80; do :; done' >/dev/null
-        sleep 1; busybox nc -w 5 127.0.0.1 $PORT </dev/null; podman rm -f -t 0 api >/dev/null"
+        $client; podman rm -f -t 0 api >/dev/null"
     row 'podman, the isolation' podman 'Seccomp:	2' "
         podman run -d --name held --pull=never --network slirp4netns mini sleep 60 >/dev/null
         for pid in \$(pgrep -u $(id -u) mbuma-gateway) \$(pgrep mbuma-gateway); do
@@ -58,12 +60,13 @@ rows() {
         printf 'FROM localhost/mini\nRUN ip addr show tap0 && $page\n' >Containerfile
         buildah build --isolation=rootless --runtime=runc --no-cache ."
     row 'rootlesskit' rootlesskit '</html>' \
-        "rootlesskit --net=slirp4netns --copy-up=/etc --disable-host-loopback sh -c 'sleep 0.5; busybox $page'"
+        "rootlesskit --net=slirp4netns --copy-up=/etc --disable-host-loopback \
+            sh -c 'until busybox $page | grep html; do sleep 0.2; done'"
     row 'rootlesskit, isolation and ports by the API' rootlesskit published "
         rootlesskit --net=slirp4netns --copy-up=/etc --cidr=10.9.0.0/24 --mtu=1500 --port-driver=slirp4netns \
             --slirp4netns-sandbox=true --slirp4netns-seccomp=true -p 127.0.0.1:$PORT:80/tcp \
-            sh -c 'echo published | busybox nc -l -p 80' & sleep 2
-        busybox nc -w 5 127.0.0.1 $PORT </dev/null; wait"
+            sh -c 'echo published | busybox nc -l -p 80' &
+        $client; wait"
     if has netavark || [ -x /usr/lib/podman/netavark ]; then
         row 'podman, a bridge' podman '</html>' \
             "podman network create n1 >/dev/null 2>&1; $run --network n1 mini sh -c '$page'"

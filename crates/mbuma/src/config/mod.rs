@@ -187,6 +187,10 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.rfc1323")]
     #[doc(alias = "net.ipv4.tcp_timestamps")]
     pub timestamps: bool,
+    /// Scaled windows are offered, and used where the peer offers them too (RFC 7323 2). Without them no window is larger
+    /// than 65,535 bytes. Default true.
+    #[doc(alias = "net.ipv4.tcp_window_scaling")]
+    pub window_scaling: bool,
     /// Explicit congestion notification (RFC 3168, RFC 9768). Default [`EcnMode::Accept`].
     #[doc(alias = "net.inet.tcp.ecn.enable")]
     #[doc(alias = "net.ipv4.tcp_ecn")]
@@ -241,6 +245,7 @@ impl Default for TcpConfig {
             connections_max: 1 << 18,
             sack: true,
             timestamps: true,
+            window_scaling: true,
             ecn: EcnMode::default(),
             reass_ranges_max: 256,
         }

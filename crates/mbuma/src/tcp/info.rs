@@ -67,6 +67,15 @@ pub struct TcpInfo {
     pub recovery_phase: RecoveryPhase,
     /// Duplicate acknowledgements in a row (RFC 5681 2), counted without SACK.
     pub duplicate_acks: u8,
+    /// Both ends understand selective acknowledgements (RFC 2018); during the handshake, this end does.
+    #[doc(alias = "TCPI_OPT_SACK")]
+    pub sack: bool,
+    /// Segments carry timestamps (RFC 7323 3).
+    #[doc(alias = "TCPI_OPT_TIMESTAMPS")]
+    pub timestamps: bool,
+    /// Windows are scaled (RFC 7323 2); during the handshake, this end offers it.
+    #[doc(alias = "TCPI_OPT_WSCALE")]
+    pub window_scaling: bool,
     /// Both ends support ECN (RFC 3168); during the handshake, this end wants it.
     #[doc(alias = "TCPI_OPT_ECN")]
     pub ecn: bool,
@@ -120,6 +129,9 @@ impl TcpInfo {
             in_recovery: s.recovery.phase().is_repair(),
             recovery_phase: s.recovery.phase(),
             duplicate_acks: s.recovery.dup_acks(),
+            sack: t.conn.sack_on,
+            timestamps: t.conn.ts.on,
+            window_scaling: t.recv.wscale_on,
             ecn: t.conn.ecn.is_on(),
             ecn_accurate: accurate.is_some(),
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),

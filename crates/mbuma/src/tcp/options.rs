@@ -91,7 +91,7 @@ impl SegmentOptions {
 pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
     t.conn.ts.begin(peer.ts, t.recv.nxt, now);
     t.conn.sack_on &= peer.syn.sack_permitted;
-    match peer.syn.window_scale {
+    match peer.syn.window_scale.filter(|_| t.recv.wscale_on) {
         Some(shift) => t.send.wscale = shift,
         None => {
             t.recv.wscale_on = false;

@@ -45,8 +45,11 @@ impl RecvState {
             irs: SeqNum(0),
             nxt: SeqNum(0),
             adv: SeqNum(0),
-            wscale: window_scale(config.recv_buffer.max(config.recv_buffer_max)),
-            wscale_on: true,
+            wscale: match config.window_scaling {
+                true => window_scale(config.recv_buffer.max(config.recv_buffer_max)),
+                false => 0,
+            },
+            wscale_on: config.window_scaling,
             mss,
             last_ack_sent: SeqNum(0),
             fin: None,

@@ -18,7 +18,7 @@ use wire::{
 use crate::icmp6_kind;
 
 /// The number of bytes by which the header of IPv6 is longer.
-const LONGER: u16 = (Ipv6Header::LEN - Ipv4Header::LEN) as u16;
+pub(crate) const LONGER: u16 = (Ipv6Header::LEN - Ipv4Header::LEN) as u16;
 
 /// Bytes before the quoted packet in an error of ICMP, and of ICMPv6.
 const ICMP_LEN: usize = 8;
@@ -65,7 +65,7 @@ impl IpFamily {
     pub(crate) fn mtu(self, mtu: u16) -> u16 {
         match self {
             Self::V4 => mtu,
-            Self::V6 => mtu + LONGER,
+            Self::V6 => mtu.saturating_add(LONGER),
         }
     }
 
@@ -144,7 +144,7 @@ fn error6(fields: Ipv6Fields, error: &[u8; ICMP_LEN], quoted: &[u8]) -> Vec<u8> 
     let mtu = u16::from_be_bytes([c, d]);
     let rest = match (kind, code) {
         (3, 4) if mtu > 0 => {
-            let [c, d] = (mtu + LONGER).to_be_bytes();
+            let [c, d] = mtu.saturating_add(LONGER).to_be_bytes();
             [a, b, c, d]
         }
         _ => [a, b, c, d],

@@ -20,7 +20,8 @@ pub(crate) struct ScriptArgs {
     /// How far a packet may be from its time, in microseconds. Default 4000.
     #[arg(long = "tolerance_usecs", value_name = "US")]
     tolerance: Option<i64>,
-    /// Whose sockets the scripts expect. By default the dialect of the script's text.
+    /// The system whose sockets and defaults the scripts expect: linux or bsd. By default the dialect of the script's text;
+    /// without one, BSD's sockets and the stack's own defaults.
     #[arg(long, value_parser = dialect)]
     dialect: Option<Dialect>,
     /// A name for the scripts' #ifdef; may be given several times. Without any, STANDARD.

@@ -282,3 +282,48 @@ fn an_ipv6_address_of_a_script_is_noted() {
     let wrong = format!("--local_ip=fd::x\n{GOOD}");
     assert!(Script::parse("wrong", &wrong, &BTreeSet::new()).is_err());
 }
+
+#[test]
+fn no_mtu_ends_the_runner() {
+    // Breaks when an MTU that a script gives overflows, or makes the stack's interface impossible: over IPv6 it is 20 bytes
+    // larger.
+    let begin =
+        "+0 connect(3, ..., ...) = -1 EINPROGRESS\n+0 < icmp unreachable frag_needed mtu 65535\n";
+    for mtu in [0, 1, 20, 40, 41, 68, 1279, 1280, 65_534, 65_535] {
+        for version in ["", "--ip_version=ipv4", "--ip_version=ipv6"] {
+            let text = format!(
+                "--mtu={mtu}\n{version}\n0 socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3\n{begin}"
+            );
+            run("mtu", &text);
+            run_over_ipv6("mtu", &text);
+        }
+    }
+}
+
+#[test]
+fn only_freebsd_may_be_later_than_a_timeout_and_announce_more() {
+    // Breaks when the leeways of FreeBSD's dialect hold for other scripts, or for more than they are for.
+    let slow = "\
+0    socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3
++0   connect(3, ..., ...) = -1 EINPROGRESS
++0   > S 0:0(0) <...>
++1   > S 0:0(0) <...>
++2.2 > S 0:0(0) <...>
++.1  < S. 0:0(0) ack 1 win 5000 <mss 1460>
++0   > . 1:1(0) ack 1 win 65535
++.1  < F. 1:1(0) ack 1 win 5000
++0   > . 1:1(0) ack 2 win 65535
+";
+    let of_bsd = |text: &str| run("bsd", &format!("--dialect=bsd\n{text}"));
+    assert!(of_bsd(slow).passed(), "{}", of_bsd(slow));
+    for (right, wrong, says) in [
+        ("+2.2", "+2.5", "another time"),
+        ("+2.2", "+1.9", "another time"),
+        ("ack 2 win 65535", "ack 2 win 65533", "win 65534"),
+    ] {
+        let report = of_bsd(&slow.replace(right, wrong));
+        assert!(report.to_string().contains(says), "{wrong}: {report}");
+    }
+    let report = run("own", slow);
+    assert!(report.to_string().contains("another time"), "{report}");
+}

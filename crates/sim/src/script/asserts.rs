@@ -3,7 +3,7 @@
 //! ```text
 //! block := line* ; line := 'assert' or [',' ...] | 'print' ... | name ['+' | '-' | '*' | '/'] '=' or | 'pass'
 //! or    := and ('or' and)* ; and := not ('and' not)* ; not := 'not' not | comparison
-//! comparison := sum (('==' | '!=' | '<' | '<=' | '>' | '>=') sum)*
+//! comparison := bits (('==' | '!=' | '<' | '<=' | '>' | '>=') bits)* ; bits := sum (('|' | '&') sum)*
 //! sum   := product (('+' | '-') product)* ; product := unary (('*' | '/' | '//' | '%') unary)*
 //! unary := '-' unary | number | name | '(' or ')' | ('abs' | 'min' | 'max' | 'int') '(' or (',' or)* ')'
 //! ```
@@ -194,13 +194,13 @@ impl<'a> Eval<'a> {
 
     /// Comparisons may form a chain, as in `1 <= a < 5`.
     fn comparison(&mut self) -> Evaluated {
-        let mut left = self.sum()?;
+        let mut left = self.bits()?;
         let mut holds = None;
         loop {
             let Some(compare) = self.comparator() else {
                 return Ok(holds.map_or(left, truth));
             };
-            let right = self.sum()?;
+            let right = self.bits()?;
             holds = Some(holds.unwrap_or(true) && compare(&left, &right));
             left = right;
         }
@@ -217,6 +217,19 @@ impl<'a> Eval<'a> {
         ];
         let found = all.into_iter().find(|(sign, _)| self.take(sign));
         found.map(|(_, compare)| compare)
+    }
+
+    /// `&` binds no closer than `|` here: scripts put brackets around a mixture.
+    fn bits(&mut self) -> Evaluated {
+        let mut value = self.sum()?;
+        loop {
+            let is_or = self.take("|");
+            if !is_or && !self.take("&") {
+                return Ok(value);
+            }
+            let (a, b) = (value as i64, self.sum()? as i64);
+            value = if is_or { a | b } else { a & b } as f64;
+        }
     }
 
     fn sum(&mut self) -> Evaluated {
@@ -332,6 +345,20 @@ impl<'a> Eval<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_are_joined_before_they_are_compared() {
+        // Breaks when the flags of tcpi_options can't be put together.
+        let figure = |name: &str| (name == "tcpi_options").then_some(11.0);
+        for block in [
+            "assert tcpi_options == (1 | 2 | 8)",
+            "assert tcpi_options == 1 | 2 | 8",
+            "assert tcpi_options & 4 == 0 and (tcpi_options & 8) != 0",
+        ] {
+            let result = check(block, &figure, &mut Variables::new());
+            assert_eq!(result, Ok(()), "{block}");
+        }
+    }
 
     #[test]
     fn a_variable_lives_on_and_can_be_changed() {

@@ -13,36 +13,49 @@
 //!
 //! A command without an effect is noted in the report, each one once.
 
-use mbuma::TcpConfig;
-
 use super::syntax::Line;
-use super::sysctl::{self, Effect};
+use super::sysctl::{self, Effect, Tunables};
 
-/// Applies the commands in `text` to `tcp`. Returns a note for each of them that has no effect.
-pub(super) fn apply(line: Line, text: &str, tcp: &mut TcpConfig) -> Vec<String> {
-    let notes = commands(text).into_iter().filter_map(|c| run(&c, tcp));
+/// Applies the commands in `text`. Returns a note for each of them that has no effect.
+pub(super) fn apply(line: Line, text: &str, tunables: &mut Tunables) -> Vec<String> {
+    let notes = commands(text).into_iter().filter_map(|c| run(&c, tunables));
     notes.map(|note| format!("line {line}: {note}")).collect()
 }
 
+/// Applies the commands in `text` that come when sockets are there already: those that set defaults of sockets to come.
+pub(super) fn apply_later(line: Line, text: &str, tunables: &mut Tunables) -> Option<String> {
+    let mut all_apply = true;
+    for command in commands(text) {
+        for word in command.iter().skip(1) {
+            if let Some((name, value)) = word.split_once('=') {
+                all_apply &= sysctl::is_of_sockets(name)
+                    && sysctl::set(name, value, tunables) == Effect::Applied;
+            }
+        }
+        all_apply &= command.first().is_some_and(|program| program == "sysctl");
+    }
+    (!all_apply).then(|| format!("line {line}: a command after the start has no effect"))
+}
+
 /// Runs one; the note says what it lacks.
-fn run(command: &[String], tcp: &mut TcpConfig) -> Option<String> {
+fn run(command: &[String], tunables: &mut Tunables) -> Option<String> {
     let (program, args) = command.split_first()?;
     let done = match program.rsplit('/').next().unwrap_or(program) {
-        "sysctl" | "set_sysctls.py" => return set(args, tcp),
+        "sysctl" | "set_sysctls.py" => return set(args, tunables),
         "defaults.sh" => {
-            sysctl::set_linux_defaults(tcp);
+            sysctl::set_linux_defaults(tunables);
             true
         }
-        "tc" => choose_queue(args, tcp),
+        "tc" => choose_queue(args, tunables),
         _ => false,
     };
     (!done).then(|| format!("the command `{}` has no effect", command.join(" ")))
 }
 
 /// Sets `name=value` for each argument.
-fn set(args: &[String], tcp: &mut TcpConfig) -> Option<String> {
+fn set(args: &[String], tunables: &mut Tunables) -> Option<String> {
     let mut has_effect = |arg: &str| match arg.split_once('=') {
-        Some((name, value)) => sysctl::set(name, value, tcp) != Effect::Unknown,
+        Some((name, value)) => sysctl::set(name, value, tunables) != Effect::Unknown,
         None => matches!(arg, "-w" | "-q" | "-n" | "-e"),
     };
     let idle: Vec<&str> = args
@@ -55,12 +68,12 @@ fn set(args: &[String], tcp: &mut TcpConfig) -> Option<String> {
 }
 
 /// Switches pacing as the queue does that a command gives to the device. False for another command or queue.
-fn choose_queue(args: &[String], tcp: &mut TcpConfig) -> bool {
+fn choose_queue(args: &[String], tunables: &mut Tunables) -> bool {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ["qdisc", "add" | "replace", "dev", _, "root", queue] = args.as_slice() else {
         return false;
     };
-    tcp.pacing = match *queue {
+    tunables.tcp.pacing = match *queue {
         "fq" => true,
         "pfifo" | "bfifo" | "pfifo_fast" | "noqueue" => false,
         _ => return false,
@@ -123,9 +136,9 @@ fn arithmetic(text: &str) -> Option<(i64, &str)> {
 mod tests {
     use super::*;
 
-    fn notes(text: &str) -> (Vec<String>, TcpConfig) {
-        let mut tcp = TcpConfig::default();
-        (apply(Line(7), text, &mut tcp), tcp)
+    fn notes(text: &str) -> (Vec<String>, mbuma::TcpConfig) {
+        let mut tunables = Tunables::default();
+        (apply(Line(7), text, &mut tunables), tunables.tcp)
     }
 
     #[test]

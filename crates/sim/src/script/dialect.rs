@@ -65,6 +65,15 @@ impl Dialect {
             ("MSG_EOR", Self::Linux) => 0x80,
             ("MSG_EOR", Self::Bsd) => 0x8,
             ("INADDR_ANY", _) => 0,
+            // RFC 2474: the code point is the upper six bits.
+            ("IPTOS_DSCP_CS0", _) => 0x00,
+            ("IPTOS_DSCP_CS1", _) => 0x20,
+            ("IPTOS_DSCP_CS2", _) => 0x40,
+            ("IPTOS_DSCP_CS3", _) => 0x60,
+            ("IPTOS_DSCP_CS4", _) => 0x80,
+            ("IPTOS_DSCP_CS5", _) => 0xa0,
+            ("IPTOS_DSCP_CS6", _) => 0xc0,
+            ("IPTOS_DSCP_CS7", _) => 0xe0,
             _ => return None,
         })
     }

@@ -40,6 +40,15 @@ pub(super) struct ScriptFlow {
     pub(super) written: u64,
     /// Bytes that the stack sent at least once.
     sent: u64,
+    /// The sequence number behind all that the stack sent, and the last repeated one, with how often.
+    sent_to: Option<u32>,
+    repeated: Option<(u32, u32)>,
+    /// The window scale that the stack offered, and whether the script's SYN has one.
+    scale: u8,
+    peer_scales: bool,
+    /// The right edge that the stack announced last, and whether the segment before announced the same.
+    edge: Option<u32>,
+    holds_edge: bool,
 }
 
 impl ScriptFlow {
@@ -54,6 +63,12 @@ impl ScriptFlow {
             timestamps: Vec::new(),
             written: 0,
             sent: 0,
+            sent_to: None,
+            repeated: None,
+            scale: 0,
+            peer_scales: false,
+            edge: None,
+            holds_edge: false,
         }
     }
 
@@ -87,6 +102,7 @@ impl ScriptFlow {
         if spec.flags & ACK == 0 {
             self.learns = true;
         }
+        self.peer_scales = matches!(&spec.options, OptionsSpec::These(all) if scale(all).is_some());
     }
 
     fn wire_option(&self, option: &mut TcpOption, local: u32) {
@@ -120,6 +136,7 @@ impl ScriptFlow {
             self.local_isn = Some(seen.seq);
             self.timestamps.clear();
             self.sent = 0;
+            (self.sent_to, self.repeated) = (None, None);
         }
         if is_syn && let Some(newer) = self.newer_remote_isn.take() {
             self.remote_isn = Some(newer);
@@ -153,15 +170,60 @@ impl ScriptFlow {
         if len > 0 && offset <= u64::from(u32::MAX >> 1) {
             self.sent = self.sent.max(offset + u64::from(len));
         }
+        self.note_edge(seen);
+        self.count_repeats(seq, len + u32::from(seen.flags & (SYN | FIN) != 0));
         TcpSpec {
             flags: seen.flags,
             seq,
+            any_seq: false,
             len,
             ack: (seen.flags & ACK != 0).then(|| seen.ack.wrapping_sub(remote)),
             win: Some(seen.win),
             urg: (seen.flags & URG != 0).then_some(seen.urg),
             options: OptionsSpec::These(options),
         }
+    }
+
+    fn note_edge(&mut self, seen: &TcpSeen) {
+        let is_syn = seen.flags & SYN != 0;
+        if is_syn {
+            self.scale = scale(&seen.options).unwrap_or(0);
+        }
+        if seen.flags & (ACK | RST) == ACK {
+            let shift = if is_syn { 0 } else { self.shift() };
+            let edge = seen.ack.wrapping_add(u32::from(seen.win) << shift);
+            self.holds_edge = self.edge.replace(edge) == Some(edge);
+        }
+    }
+
+    /// How far the stack's windows are shifted (RFC 7323 2.2: if both ends offered it).
+    fn shift(&self) -> u8 {
+        if self.peer_scales { self.scale } else { 0 }
+    }
+
+    /// Whether the last segment announces the right edge of the one before: then the window scale.
+    pub(super) fn held_edge(&self) -> Option<u8> {
+        self.holds_edge.then(|| self.shift())
+    }
+
+    /// A segment of `len` sequence numbers leaves.
+    fn count_repeats(&mut self, seq: u32, len: u32) {
+        if len == 0 {
+            return;
+        }
+        let end = seq.wrapping_add(len);
+        let is_new = |to: u32| end.wrapping_sub(to).cast_signed() > 0;
+        if self.sent_to.is_none_or(is_new) {
+            (self.sent_to, self.repeated) = (Some(end), None);
+            return;
+        }
+        let before = self.repeated.filter(|(again, _)| *again == seq);
+        self.repeated = Some((seq, before.map_or(1, |(_, times)| times + 1)));
+    }
+
+    /// How often in a row the stack has repeated the segment that it sent last.
+    pub(super) fn repeats(&self) -> u32 {
+        self.repeated.map_or(0, |(_, times)| times)
     }
 
     /// Whether the program wrote more than the stack has sent.
@@ -179,6 +241,7 @@ impl ScriptFlow {
         TcpSpec {
             flags: ACK,
             seq: seq.wrapping_add(self.local_isn.unwrap_or(0)),
+            any_seq: false,
             len: 0,
             ack: Some(self.remote_isn.unwrap_or(0)),
             win: None,
@@ -209,6 +272,14 @@ impl ScriptFlow {
             None => 0,
         }
     }
+}
+
+/// The window scale among the options.
+fn scale(options: &[TcpOption]) -> Option<u8> {
+    options.iter().find_map(|option| match option {
+        TcpOption::WindowScale(shift) => Some(shift.unwrap_or(0).min(14)),
+        _ => None,
+    })
 }
 
 /// Where the data of a segment lies in its stream: the first byte is 0. A SYN takes one number before its data.

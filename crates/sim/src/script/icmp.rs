@@ -3,11 +3,14 @@
 const UNREACHABLE: u8 = 3;
 const TIME_EXCEEDED: u8 = 11;
 
-const KINDS: [(&str, u8); 4] = [
+const PARAMETER_PROBLEM: u8 = 12;
+
+const KINDS: [(&str, u8); 5] = [
     ("unreachable", UNREACHABLE),
     ("source_quench", 4),
+    ("redirect", 5),
     ("time_exceeded", TIME_EXCEEDED),
-    ("parameter_problem", 12),
+    ("parameter_problem", PARAMETER_PROBLEM),
 ];
 
 /// Codes of "unreachable", each at its number.
@@ -32,11 +35,30 @@ const UNREACHABLE_CODES: [&str; 16] = [
 
 const TIME_EXCEEDED_CODES: [&str; 2] = ["ttl_exceeded", "reassembly_exceeded"];
 
-/// The number of a type.
-pub(super) fn kind(name: &str) -> Option<u8> {
-    let found = KINDS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, kind)| *kind)
-}
+/// Names of FreeBSD's dialect, and of ICMPv6, for an error and its code. Those of ICMPv6 stand for the error of ICMP that
+/// [`IpFamily`](crate::family::IpFamily) turns into them (RFC 7915 section 5.2).
+const ALIASES: [(&str, &str, (u8, u8)); 12] = [
+    (
+        "time_exceeded",
+        "ttl_exceeded_in_transit",
+        (TIME_EXCEEDED, 0),
+    ),
+    ("time_exceeded", "frag_reass_exceeded", (TIME_EXCEEDED, 1)),
+    ("parameter_problem", "code_0", (PARAMETER_PROBLEM, 0)),
+    ("parameter_problem", "code_1", (PARAMETER_PROBLEM, 1)),
+    ("parameter_problem", "code_2", (PARAMETER_PROBLEM, 2)),
+    ("unreachable", "no_route", (UNREACHABLE, 0)),
+    ("unreachable", "admin_prohibited", (UNREACHABLE, 13)),
+    ("unreachable", "address_unreachable", (UNREACHABLE, 1)),
+    ("time_exceeded", "exceeded_hop_limit", (TIME_EXCEEDED, 0)),
+    (
+        "time_exceeded",
+        "exceeded_frag_reass_time",
+        (TIME_EXCEEDED, 1),
+    ),
+    ("parameter_problem", "unknown_next_header", (UNREACHABLE, 2)),
+    ("packet_too_big", "", (UNREACHABLE, 4)),
+];
 
 fn codes(kind: u8) -> &'static [&'static str] {
     match kind {
@@ -46,12 +68,22 @@ fn codes(kind: u8) -> &'static [&'static str] {
     }
 }
 
-/// The number of a code of this type.
-pub(super) fn code(kind: u8, name: &str) -> Option<u8> {
-    codes(kind)
-        .iter()
-        .position(|known| *known == name)
-        .map(|i| i as u8)
+/// Type and code of a message by their names; the code's is "" if the script leaves it out.
+pub(super) fn named(kind: &str, code: &str) -> Result<(u8, u8), String> {
+    let alias = ALIASES.iter().find(|(k, c, _)| (*k, *c) == (kind, code));
+    if let Some((.., number)) = alias {
+        return Ok(*number);
+    }
+    let Some((_, number)) = KINDS.iter().find(|(known, _)| *known == kind) else {
+        return Err(format!("{kind}: no such ICMP message"));
+    };
+    if code.is_empty() {
+        return Ok((*number, 0));
+    }
+    let place = codes(*number).iter().position(|known| *known == code);
+    place
+        .map(|place| (*number, place as u8))
+        .ok_or_else(|| format!("{code}: no such code of ICMP {kind}"))
 }
 
 /// As a script writes them.
@@ -61,5 +93,37 @@ pub(super) fn name((kind, code): (u8, u8)) -> String {
     match codes(kind).get(usize::from(code)) {
         Some(code) => format!("icmp {kind_name} {code}"),
         None => format!("icmp {kind_name} {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_dialects_name_the_same_errors() {
+        // Breaks when a script for FreeBSD, or for IPv6, can't name an error, or its name means another one.
+        let same = |a: (&str, &str), b: (&str, &str)| assert_eq!(named(a.0, a.1), named(b.0, b.1));
+        same(
+            ("time_exceeded", "ttl_exceeded"),
+            ("time_exceeded", "ttl_exceeded_in_transit"),
+        );
+        same(
+            ("time_exceeded", "ttl_exceeded"),
+            ("time_exceeded", "exceeded_hop_limit"),
+        );
+        same(
+            ("unreachable", "protocol_unreachable"),
+            ("parameter_problem", "unknown_next_header"),
+        );
+        same(("unreachable", "frag_needed"), ("packet_too_big", ""));
+        same(
+            ("unreachable", "packet_filtered"),
+            ("unreachable", "admin_prohibited"),
+        );
+        same(("parameter_problem", ""), ("parameter_problem", "code_0"));
+        assert_eq!(named("redirect", ""), Ok((5, 0)));
+        assert!(named("unreachable", "ttl_exceeded").is_err());
+        assert!(named("echo", "").is_err());
     }
 }

@@ -39,9 +39,24 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "pacing_rate" => info.pacing_rate.map_or(-1, u64::cast_signed),
         "delivered_ce" => i64::from(info.ecn_delivered_ce),
         "received_ce" => i64::from(info.ecn_received_ce),
+        "options" => agreed_options(&info),
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })
+}
+
+/// The bits of `tcpi_options`, which both systems number alike.
+const OPTIONS: [(&str, i64); 4] = [
+    ("TCPI_OPT_TIMESTAMPS", 1),
+    ("TCPI_OPT_SACK", 2),
+    ("TCPI_OPT_WSCALE", 4),
+    ("TCPI_OPT_ECN", 8),
+];
+
+fn agreed_options(info: &TcpInfo) -> i64 {
+    let agreed = [info.timestamps, info.sack, info.window_scaling, info.ecn];
+    let bits = OPTIONS.iter().zip(agreed);
+    bits.filter(|(_, on)| *on).map(|((_, bit), _)| bit).sum()
 }
 
 /// The number of `tcpi_ca_state` (Linux, `enum tcp_ca_state`): 0 open, 1 disorder, 2 a window that is reduced, 3
@@ -84,16 +99,37 @@ pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
         ("TCP_CA_CWR", _) => 2,
         ("TCP_CA_Recovery", _) => 3,
         ("TCP_CA_Loss", _) => 4,
-        ("TCP_ESTABLISHED" | "TCPS_ESTABLISHED", dialect) => state(State::Established, dialect),
-        ("TCP_SYN_SENT" | "TCPS_SYN_SENT", dialect) => state(State::SynSent, dialect),
-        ("TCP_SYN_RECV" | "TCPS_SYN_RECEIVED", dialect) => state(State::SynReceived, dialect),
-        ("TCP_FIN_WAIT1" | "TCPS_FIN_WAIT_1", dialect) => state(State::FinWait1, dialect),
-        ("TCP_FIN_WAIT2" | "TCPS_FIN_WAIT_2", dialect) => state(State::FinWait2, dialect),
-        ("TCP_TIME_WAIT" | "TCPS_TIME_WAIT", dialect) => state(State::TimeWait, dialect),
-        ("TCP_CLOSE" | "TCPS_CLOSED", dialect) => state(State::Closed, dialect),
-        ("TCP_CLOSE_WAIT" | "TCPS_CLOSE_WAIT", dialect) => state(State::CloseWait, dialect),
-        ("TCP_LAST_ACK" | "TCPS_LAST_ACK", dialect) => state(State::LastAck, dialect),
-        ("TCP_CLOSING" | "TCPS_CLOSING", dialect) => state(State::Closing, dialect),
+        ("TCP_ESTABLISHED" | "TCPS_ESTABLISHED" | "TCPI_ESTABLISHED", dialect) => {
+            state(State::Established, dialect)
+        }
+        ("TCP_SYN_SENT" | "TCPS_SYN_SENT" | "TCPI_SYN_SENT", dialect) => {
+            state(State::SynSent, dialect)
+        }
+        ("TCP_SYN_RECV" | "TCPS_SYN_RECEIVED" | "TCPI_SYN_RECEIVED", dialect) => {
+            state(State::SynReceived, dialect)
+        }
+        ("TCP_FIN_WAIT1" | "TCPS_FIN_WAIT_1" | "TCPI_FIN_WAIT_1", dialect) => {
+            state(State::FinWait1, dialect)
+        }
+        ("TCP_FIN_WAIT2" | "TCPS_FIN_WAIT_2" | "TCPI_FIN_WAIT_2", dialect) => {
+            state(State::FinWait2, dialect)
+        }
+        ("TCP_TIME_WAIT" | "TCPS_TIME_WAIT" | "TCPI_TIME_WAIT", dialect) => {
+            state(State::TimeWait, dialect)
+        }
+        ("TCP_CLOSE" | "TCPS_CLOSED" | "TCPI_CLOSED", dialect) => state(State::Closed, dialect),
+        ("TCP_CLOSE_WAIT" | "TCPS_CLOSE_WAIT" | "TCPI_CLOSE_WAIT", dialect) => {
+            state(State::CloseWait, dialect)
+        }
+        ("TCP_LAST_ACK" | "TCPS_LAST_ACK" | "TCPI_LAST_ACK", dialect) => {
+            state(State::LastAck, dialect)
+        }
+        ("TCP_CLOSING" | "TCPS_CLOSING" | "TCPI_CLOSING", dialect) => {
+            state(State::Closing, dialect)
+        }
+        (name, _) if name.starts_with("TCPI_OPT_") => {
+            OPTIONS.iter().find(|(known, _)| *known == name)?.1
+        }
         ("TCP_INFINITE_SSTHRESH", _) => 0x7fff_ffff,
         _ => return None,
     })

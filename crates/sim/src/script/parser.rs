@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use super::lexer::{Placed, SyntaxError, Token, tokens};
 use super::preprocess::lines_that_count;
-use super::syntax::{Action, Line, Micros, ScriptEvent, Setting, When};
+use super::syntax::{Action, Body, Line, Micros, ScriptEvent, Setting, When};
 
 mod call;
 mod change;
@@ -148,7 +148,12 @@ impl Parser<'_> {
             }
             Token::Sign('<') => {
                 self.at += 1;
-                Action::Inject(self.packet()?)
+                let packet = self.packet()?;
+                if matches!(&packet.body, Body::Tcp(spec) if spec.any_seq) {
+                    let message = "a segment that comes in needs a sequence number";
+                    return Err(SyntaxError::new(line, message));
+                }
+                Action::Inject(packet)
             }
             Token::Sign('>') => {
                 self.at += 1;

@@ -20,6 +20,7 @@ use super::packet::{SeenBody, SeenPacket};
 use super::report::{Failure, ScriptReport, ScriptVerdict};
 use super::settings::Settings;
 use super::syntax::{Action, Line, Micros, ScriptEvent, TcpSpec, When};
+use super::sysctl::Tunables;
 use super::{FROM_STACK, Script, asserts, command, info, show, states, sysctl};
 
 mod call;
@@ -63,6 +64,10 @@ struct SentPacket {
     begins: bool,
     /// The socket has bytes that were never sent when the segment leaves.
     more_waits: bool,
+    /// Retransmissions in a row, this one included.
+    repeats: u32,
+    /// It announces the right edge that was announced before: the window scale.
+    held_edge: Option<u8>,
 }
 
 struct Runner<'a> {
@@ -91,6 +96,8 @@ struct Runner<'a> {
     notes: Vec<String>,
     /// The packet that a connection sent last, for ICMP messages that quote none.
     last_sent: Option<Vec<u8>>,
+    /// How much later than the stack the script expects each retransmission in a row.
+    slop: Micros,
 }
 
 /// Runs the script on a new stack.
@@ -147,23 +154,30 @@ fn first_commands(script: &Script) -> impl Iterator<Item = (Line, &str)> {
 
 impl<'a> Runner<'a> {
     fn new(script: &'a Script, settings: Settings, mut notes: Vec<String>) -> Self {
-        let (addresses, mtu) = (settings.addresses, settings.mtu);
-        let mut tunables = mbuma::TcpConfig::default();
+        let addresses = settings.addresses;
+        let mtu = settings.as_ipv4_mtu(settings.mtu);
+        let mut tunables = Tunables::default();
         let family = settings.family;
         let dialect = settings.dialect.unwrap_or(script.dialect);
         let host = Host::new(addresses.local, addresses.gateway, mtu, family, |config| {
             // Scripts expect a window at once, as kernels send it that leave pacing to a queue of the device.
             config.tcp.pacing = false;
-            if dialect == Dialect::Linux {
-                sysctl::set_linux_defaults(&mut config.tcp);
+            tunables.tcp = config.tcp.clone();
+            match settings.dialect {
+                _ if dialect == Dialect::Linux => sysctl::set_linux_defaults(&mut tunables),
+                // A script that shows no dialect is for this stack.
+                None => {}
+                Some(_) => sysctl::set_freebsd_defaults(&mut tunables),
             }
             for (line, text) in first_commands(script) {
                 if !states::is_assertion(text) {
-                    notes.extend(command::apply(line, text, &mut config.tcp));
+                    notes.extend(command::apply(line, text, &mut tunables));
                 }
             }
-            tunables = config.tcp.clone();
+            config.tcp = tunables.tcp.clone();
+            config.tcp.recv_buffer = tunables.rounded(config.tcp.recv_buffer, settings.mss());
         });
+        let slop = tunables.slop.as_micros() as Micros;
         let sockets = Sockets::new(host.stack().clone(), tunables, &settings, dialect);
         let local = SocketAddrV4::new(addresses.local, settings.bind_port);
         let remote = SocketAddrV4::new(addresses.remote, FIRST_REMOTE_PORT);
@@ -185,6 +199,7 @@ impl<'a> Runner<'a> {
             trace: Vec::new(),
             notes,
             last_sent: None,
+            slop,
             settings,
         }
     }
@@ -308,11 +323,15 @@ impl<'a> Runner<'a> {
                 flow,
                 begins: false,
                 more_waits: false,
+                repeats: 0,
+                held_edge: None,
             };
             if let (SeenBody::Tcp(tcp), Some(flow)) = (&sent.seen.body, flow) {
                 sent.begins = tcp.flags & SYN != 0 && self.flows[flow].begins();
                 sent.segment = Some(self.flows[flow].outgoing(tcp));
                 sent.more_waits = self.flows[flow].has_unsent();
+                sent.repeats = self.flows[flow].repeats();
+                sent.held_edge = self.flows[flow].held_edge();
             }
             let text = show::seen(&sent.seen, sent.segment.as_ref());
             self.trace.push(format!("{} > {text}", self.clock(at)));
@@ -423,9 +442,9 @@ impl<'a> Runner<'a> {
             };
         }
         if !applied {
-            let line = self.line;
-            let text = format!("line {line}: a command after the start has no effect");
-            self.notes.push(text);
+            let tunables = &mut self.sockets.tunables;
+            let note = command::apply_later(self.line, command, tunables);
+            self.notes.extend(note);
         }
         Ok(())
     }

@@ -2,17 +2,20 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use wire::{Ipv4Header, TcpHeader};
+
 use super::dialect::Dialect;
 use super::lexer::SyntaxError;
 use super::syntax::{Addresses, Micros, Setting};
-use crate::family::IpFamily;
+use crate::family::{IpFamily, LONGER};
 
 /// All settings of one run of one script.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How far a packet or the end of a call may be from its time.
     pub tolerance: Micros,
-    /// Whose sockets the script expects; by default the dialect of its text.
+    /// The system whose sockets and defaults the script expects. By default the dialect of its text; without one, BSD's
+    /// sockets and the stack's own defaults.
     pub dialect: Option<Dialect>,
     /// Order and padding of TCP options count.
     pub strict_options: bool,
@@ -21,6 +24,8 @@ pub struct Settings {
     pub(super) bind_port: u16,
     pub(super) connect_port: u16,
     pub(super) mtu: u16,
+    /// The script itself is about IPv6: MTUs are those of IPv6.
+    speaks_ipv6: bool,
     /// Microseconds of a tick of the timestamp clock, if the script checks timestamp values.
     pub(super) timestamp_tick: Option<Micros>,
 }
@@ -40,6 +45,7 @@ impl Default for Settings {
             bind_port: 8080,
             connect_port: 8080,
             mtu: 1500,
+            speaks_ipv6: false,
             timestamp_tick: None,
         }
     }
@@ -47,13 +53,26 @@ impl Default for Settings {
 
 impl Settings {
     /// The same over IPv6, unless the script says that it is about one version: its addresses stand for others, and MTUs
-    /// are 20 bytes larger.
+    /// are 20 bytes larger. They are not if the script itself is about IPv6.
     #[must_use]
     pub fn over_ipv6(self) -> Self {
         Self {
             family: IpFamily::V6,
             ..self
         }
+    }
+
+    /// An MTU of the script as that of an IPv4 packet with the same payload ([`family`](crate::family) makes it larger again).
+    pub(super) fn as_ipv4_mtu(&self, mtu: u16) -> u16 {
+        match self.speaks_ipv6 {
+            true => mtu.saturating_sub(LONGER),
+            false => mtu,
+        }
+    }
+
+    /// The largest segment of the stack's link without options (RFC 6691).
+    pub(super) fn mss(&self) -> usize {
+        usize::from(self.as_ipv4_mtu(self.mtu)).saturating_sub(Ipv4Header::LEN + TcpHeader::LEN)
     }
 
     /// Applies a `--name=value` of a script. `Ok(false)` for a setting without an effect here.
@@ -63,7 +82,10 @@ impl Settings {
             "tolerance_usecs" => self.tolerance = number(setting)?,
             "tolerance_percent" | "verbose" | "debug" | "dry_run" => return Ok(false),
             "ip_version" if value == "ipv4" => self.family = IpFamily::V4,
-            "ip_version" if value == "ipv6" => self.family = IpFamily::V6,
+            "ip_version" if value == "ipv6" => {
+                self.family = IpFamily::V6;
+                self.speaks_ipv6 = true;
+            }
             "ip_version" => return Err(bad(setting, "ipv4 and ipv6 are there")),
             "bind_port" => self.bind_port = number(setting)?,
             "connect_port" => self.connect_port = number(setting)?,
@@ -80,6 +102,10 @@ impl Settings {
                 self.timestamp_tick = (tick > 0).then_some(tick);
             }
             "strict_options" => self.strict_options = true,
+            "dialect" => match Dialect::named(value) {
+                Some(dialect) => self.dialect = Some(dialect),
+                None => return Err(bad(setting, "bsd and linux are there")),
+            },
             _ => return Ok(false),
         }
         Ok(true)

@@ -36,7 +36,11 @@ pub(super) fn flags(flags: u16) -> String {
 impl fmt::Display for TcpSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.seq.wrapping_add(self.len);
-        write!(f, "{} {}:{end}({})", flags(self.flags), self.seq, self.len)?;
+        write!(f, "{} ", flags(self.flags))?;
+        match self.any_seq {
+            true => write!(f, "...({})", self.len)?,
+            false => write!(f, "{}:{end}({})", self.seq, self.len)?,
+        }
         if let Some(ack) = self.ack {
             write!(f, " ack {ack}")?;
         }

@@ -240,6 +240,8 @@ pub(super) struct TcpSpec {
     pub(super) flags: u16,
     /// Sequence number of the first byte.
     pub(super) seq: u32,
+    /// `...`: an expected segment may have any sequence number.
+    pub(super) any_seq: bool,
     /// Bytes of data.
     pub(super) len: u32,
     /// Acknowledgement number.

@@ -24,12 +24,57 @@ const OF_LINUX: [(&str, &str); 9] = [
     ("syncookies", "1"),
 ];
 
-/// Sets what scripts for Linux expect at their start; the device has a queue that does not pace.
-pub(super) fn set_linux_defaults(tcp: &mut TcpConfig) {
-    for (name, value) in OF_LINUX {
-        linux(name, value, tcp);
+/// FreeBSD's values where they differ from the stack's own.
+const OF_FREEBSD: [(&str, &str); 7] = [
+    ("recvspace", "65536"),
+    ("recvbuf_max", "2097152"),
+    ("sendspace", "32768"),
+    ("sendbuf_max", "2097152"),
+    ("msl", "30000"),
+    ("keepinit", "75000"),
+    ("rexmit_slop", "200"),
+];
+
+/// The tunables of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tunables {
+    /// The stack's.
+    pub(super) tcp: TcpConfig,
+    /// TCP_KEEPINIT of a socket that a program makes, if it has one.
+    pub(super) connect_timeout: Option<Duration>,
+    /// FreeBSD adds this time to each retransmission timeout; RFC 6298 does not, and the stack neither. A retransmission
+    /// may come so much earlier than a script expects it.
+    pub(super) slop: Duration,
+    /// The size of a buffer becomes a multiple of the segment size in the handshake, as in FreeBSD.
+    pub(super) rounds_buffers: bool,
+}
+
+impl Tunables {
+    /// The buffer of `size` bytes in a connection with segments of `mss` bytes.
+    pub(super) fn rounded(&self, size: usize, mss: usize) -> usize {
+        match self.rounds_buffers && mss > 0 {
+            true => size.checked_next_multiple_of(mss).unwrap_or(size),
+            false => size,
+        }
     }
-    tcp.pacing = false;
+}
+
+/// Sets what scripts for Linux expect at their start; the device has a queue that does not pace.
+pub(super) fn set_linux_defaults(tunables: &mut Tunables) {
+    for (name, value) in OF_LINUX {
+        linux(name, value, &mut tunables.tcp);
+    }
+    tunables.tcp.pacing = false;
+}
+
+/// Sets what scripts for FreeBSD expect at their start.
+pub(super) fn set_freebsd_defaults(tunables: &mut Tunables) {
+    for (name, value) in OF_FREEBSD {
+        bsd(name, value, tunables);
+    }
+    // Its TCP_MAXRXTSHIFT; an attempt to connect ends by the time.
+    tunables.tcp.syn_retransmits_max = 12;
+    tunables.rounds_buffers = true;
 }
 
 /// The outcome of a sysctl.
@@ -49,14 +94,23 @@ fn ms(value: &str) -> Option<Duration> {
 }
 
 /// Sets one by its name, with dots or as a path below `/proc/sys`.
-pub(super) fn set(name: &str, value: &str, tcp: &mut TcpConfig) -> Effect {
+pub(super) fn set(name: &str, value: &str, tunables: &mut Tunables) -> Effect {
     let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
     match name.split_once("tcp.").or(name.split_once("tcp_")) {
-        Some((prefix, name)) if prefix.ends_with("net.inet.") => bsd(name, value, tcp),
-        Some((prefix, name)) if prefix.ends_with("net.ipv4.") => linux(name, value, tcp),
-        _ => other(&name, value, tcp),
+        Some((prefix, name)) if prefix.ends_with("net.inet.") => bsd(name, value, tunables),
+        Some((prefix, name)) if prefix.ends_with("net.ipv4.") => {
+            linux(name, value, &mut tunables.tcp)
+        }
+        _ => other(&name, value, &mut tunables.tcp),
     }
     .unwrap_or(Effect::Unknown)
+}
+
+/// Whether a sysctl that is set later has an effect on the sockets to come.
+pub(super) fn is_of_sockets(name: &str) -> bool {
+    let of_sockets = ["keepidle", "keepintvl", "keepcnt", "keepinit"];
+    name.strip_prefix("net.inet.tcp.")
+        .is_some_and(|name| of_sockets.contains(&name))
 }
 
 /// Sysctls beside TCP's: the bound of buffers; and some without an effect that a script can see.
@@ -82,8 +136,12 @@ fn algorithm(name: &str) -> Option<CongestionControl> {
 }
 
 /// `net.inet.tcp.*`; `None` for a name or a value without a meaning here.
-fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
+fn bsd(name: &str, value: &str, tunables: &mut Tunables) -> Option<Effect> {
+    let tcp = &mut tunables.tcp;
     match name {
+        "keepinit" => tunables.connect_timeout = Some(ms(value)?),
+        "rexmit_slop" => tunables.slop = ms(value)?,
+        "sendbuf_max" => tcp.send_buffer_max = value.parse().ok()?,
         "recvbuf_max" => tcp.recv_buffer_max = value.parse().ok()?,
         "recvspace" => tcp.recv_buffer = value.parse().ok()?,
         "sendspace" => tcp.send_buffer = value.parse().ok()?,
@@ -97,8 +155,7 @@ fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
         "initcwnd_segments" => tcp.initial_window = value.parse().ok()?,
         "syncache.rexmtlimit" => tcp.syn_ack_retransmits_max = value.parse().ok()?,
         "sack.enable" => tcp.sack = value != "0",
-        // It stands for timestamps and window scaling both; the stack always scales its window.
-        "rfc1323" => tcp.timestamps = value != "0",
+        "rfc1323" => (tcp.timestamps, tcp.window_scaling) = (value != "0", value != "0"),
         "ecn.enable" => {
             tcp.ecn = match value {
                 "0" => EcnMode::Off,
@@ -111,9 +168,11 @@ fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
         "syncookies" => tcp.syn_cookies = value != "0",
         "cc.algorithm" => tcp.congestion = algorithm(value)?,
         "rexmit_initial" => return as_is(value == "1000"),
-        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" => {
+        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" | "rexmit_drop_options" => {
             return as_is(value == "0");
         }
+        // A repeated SYN does not ask for ECN.
+        "ecn.maxretries" => return as_is(value == "0"),
         "icmp_may_rst" | "rfc3042" | "rfc3390" | "rfc3465" => return as_is(value == "1"),
         // The stack has no host cache.
         "hostcache.purgenow" => return Some(Effect::AsIs),
@@ -156,7 +215,8 @@ fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
         }
         "syncookies" => tcp.syn_cookies = value != "0",
         "congestion_control" => tcp.congestion = algorithm(value)?,
-        "window_scaling" | "no_metrics_save" | "slow_start_after_idle" => {
+        "window_scaling" => tcp.window_scaling = value != "0",
+        "no_metrics_save" | "slow_start_after_idle" => {
             return as_is(value == "1");
         }
         "pacing_ss_ratio" => return as_is(value == "200"),
@@ -173,17 +233,23 @@ mod tests {
     #[test]
     fn a_buffer_has_a_default_and_a_largest_size() {
         // Breaks when the third size is left out: the window scale of a SYN comes from it (RFC 7323 2.3).
-        let mut tcp = TcpConfig::default();
+        let mut tunables = Tunables::default();
         let name = "/proc/sys/net/ipv4/tcp_rmem";
-        assert_eq!(set(name, "4096 10000 30000", &mut tcp), Effect::Applied);
-        assert_eq!((tcp.recv_buffer, tcp.recv_buffer_max), (10_000, 30_000));
-        let short = set("net.ipv4.tcp_wmem", "4096 10000", &mut tcp);
+        let effect = set(name, "4096 10000 30000", &mut tunables);
+        assert_eq!(effect, Effect::Applied);
+        let sizes = (tunables.tcp.recv_buffer, tunables.tcp.recv_buffer_max);
+        assert_eq!(sizes, (10_000, 30_000));
+        let short = set("net.ipv4.tcp_wmem", "4096 10000", &mut tunables);
         assert_eq!(short, Effect::Unknown);
     }
 
     #[test]
-    fn all_values_for_linux_are_applied() {
-        // Breaks when a name or a value of the list is none that the stack has.
+    fn all_values_of_both_systems_are_applied() {
+        // Breaks when a name or a value of a list is none that the stack has.
+        for (name, value) in OF_FREEBSD {
+            let effect = bsd(name, value, &mut Tunables::default());
+            assert_eq!(effect, Some(Effect::Applied), "{name}");
+        }
         for (name, value) in OF_LINUX {
             let effect = linux(name, value, &mut TcpConfig::default());
             assert_eq!(effect, Some(Effect::Applied), "{name}");

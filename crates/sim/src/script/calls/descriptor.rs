@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use mbuma::congestion::CongestionControl;
 use mbuma::{SocketError, TcpListener, TcpSocketOptions, TcpStream, UdpSocket};
@@ -69,6 +70,8 @@ pub(in crate::script) struct Descriptor {
     pub(super) options: BTreeMap<String, i64>,
     /// Bytes of the connection's send and receive buffer.
     pub(super) buffers: (usize, usize),
+    /// TCP_KEEPIDLE, if it was not set.
+    pub(super) keepalive_idle: Duration,
     /// TCP_CONGESTION, if it was set.
     pub(super) congestion: Option<CongestionControl>,
     /// SO_LINGER: on, and for how many seconds.
@@ -90,6 +93,7 @@ impl Descriptor {
             bound: None,
             options: BTreeMap::new(),
             buffers: (0, 0),
+            keepalive_idle: Duration::ZERO,
             congestion: None,
             linger: None,
             read: 0,

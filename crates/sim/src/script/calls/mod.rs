@@ -18,11 +18,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use mbuma::{SocketError, Stack, TcpConfig};
+use mbuma::{SocketError, Stack};
 
 use super::dialect::Dialect;
 use super::settings::Settings;
 use super::syntax::{Addresses, Call, Expr};
+use super::sysctl::Tunables;
 use crate::family::IpFamily;
 
 mod args;
@@ -127,8 +128,10 @@ pub(super) struct Sockets {
     addresses: Addresses,
     bind_port: u16,
     connect_port: u16,
-    /// The tunables of the stack: the options that a program did not set.
-    tcp: TcpConfig,
+    /// The tunables: the options that a program did not set.
+    pub(super) tunables: Tunables,
+    /// The largest segment of the stack's own link.
+    mss: usize,
     table: BTreeMap<i64, Descriptor>,
     /// The descriptor of the last connection that was made or accepted.
     current: Option<i64>,
@@ -137,7 +140,12 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn new(stack: Stack, tcp: TcpConfig, settings: &Settings, dialect: Dialect) -> Self {
+    pub(super) fn new(
+        stack: Stack,
+        tunables: Tunables,
+        settings: &Settings,
+        dialect: Dialect,
+    ) -> Self {
         Self {
             stack,
             dialect,
@@ -145,7 +153,8 @@ impl Sockets {
             addresses: settings.addresses,
             bind_port: settings.bind_port,
             connect_port: settings.connect_port,
-            tcp,
+            tunables,
+            mss: settings.mss(),
             table: BTreeMap::new(),
             current: None,
             subject: None,

@@ -5,6 +5,10 @@ use mbuma::State;
 use super::{Attempt, CallOutcome, CallResult, Object, Problem, Sockets, args, errno};
 use crate::script::info;
 use crate::script::syntax::Expr;
+use crate::script::sysctl::Tunables;
+
+/// Bytes of a segment's timestamps, with their padding (RFC 7323 appendix A).
+const TIMESTAMPS_LEN: usize = 12;
 
 fn done(value: i64) -> CallResult {
     Ok(CallOutcome::value(value).into())
@@ -110,6 +114,7 @@ impl Sockets {
         let name = args::name(args.get(2), "an option")?.to_owned();
         let dialect = self.dialect;
         let defaults = self.defaults(&name);
+        let tunables = self.tunables.clone();
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
@@ -135,6 +140,10 @@ impl Sockets {
                 Object::Stream(stream) => OptionValue::Number(i64::from(stream.info().mss)),
                 _ => OptionValue::Number(d.options.get(&name).copied().unwrap_or(536)),
             },
+            "SO_SNDBUF" | "SO_RCVBUF" => {
+                let size = d.options.get(&name).copied().or(defaults).unwrap_or(0);
+                OptionValue::Number(reported_size(&d.object, size, &tunables))
+            }
             name => match d.options.get(name).copied().or(defaults) {
                 Some(n) => OptionValue::Number(n),
                 None => return Problem::unsupported(format!("the socket option {name}")),
@@ -151,7 +160,7 @@ impl Sockets {
 
     /// The value of an option that was not set.
     fn defaults(&self, name: &str) -> Option<i64> {
-        let tcp = &self.tcp;
+        let tcp = &self.tunables.tcp;
         Some(match name {
             "SO_SNDBUF" => tcp.send_buffer as i64,
             "SO_RCVBUF" => tcp.recv_buffer as i64,
@@ -219,6 +228,21 @@ impl Sockets {
         }
         Ok(outcome.into())
     }
+}
+
+/// The size of a buffer as the system reports it.
+fn reported_size(object: &Object, size: i64, tunables: &Tunables) -> i64 {
+    let Object::Stream(stream) = object else {
+        return size;
+    };
+    let info = stream.info();
+    if info.state == State::SynSent {
+        return size;
+    }
+    let each_segment = if info.timestamps { TIMESTAMPS_LEN } else { 0 };
+    let mss = info.mss as usize + each_segment;
+    let bytes = usize::try_from(size).unwrap_or(0);
+    tunables.rounded(bytes, mss).cast_signed() as i64
 }
 
 /// A FIN takes a sequence number, and counts as a byte that is not acknowledged.

@@ -41,7 +41,14 @@ impl Sockets {
         };
         let mut descriptor = Descriptor::new(object);
         descriptor.nonblocking = kinds.contains(&"SOCK_NONBLOCK");
-        descriptor.buffers = (self.tcp.send_buffer, self.tcp.recv_buffer);
+        let tcp = &self.tunables.tcp;
+        let recv_buffer = self.tunables.rounded(tcp.recv_buffer, self.mss);
+        descriptor.buffers = (tcp.send_buffer, recv_buffer);
+        descriptor.keepalive_idle = tcp.keepalive_idle;
+        if let Some(timeout) = self.tunables.connect_timeout {
+            let secs = timeout.as_secs().cast_signed();
+            descriptor.options.insert("TCP_KEEPINIT".into(), secs);
+        }
         done(self.add(returns, descriptor))
     }
 
@@ -136,6 +143,7 @@ impl Sockets {
         let mut child = Descriptor::new(Object::Fresh);
         child.options = d.options.clone();
         child.buffers = d.buffers;
+        child.keepalive_idle = d.keepalive_idle;
         child.congestion = d.congestion;
         // BSD's accept inherits the listener's mode, Linux's does not.
         child.nonblocking = d.nonblocking && dialect == Dialect::Bsd;
@@ -254,8 +262,10 @@ impl Descriptor {
             "TCP_INQ" | "IP_LOCAL_PORT_RANGE" => {}
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" => {
                 let on = self.options.get("SO_KEEPALIVE").is_some_and(|v| *v != 0);
-                let idle = self.options.get("TCP_KEEPIDLE").copied().unwrap_or(7200);
-                let idle = Duration::from_secs(u64::try_from(idle).unwrap_or(0));
+                let asked = self.options.get("TCP_KEEPIDLE").copied();
+                let idle = asked.map_or(self.keepalive_idle, |secs| {
+                    Duration::from_secs(u64::try_from(secs).unwrap_or(0))
+                });
                 stream.set_keepalive(on.then_some(idle));
             }
             name if OF_CONNECTION.contains(&name) => {

@@ -1,8 +1,8 @@
 //! Packets: `[ect0] P. 1:1001(1000) ack 1 win 257 <nop,nop,TS val 1 ecr 2>`.
 //!
 //! ```text
-//! packet  := [ '[' ip | quoted ']' ] [port '>' port] (segment | udp '(' n ')' | icmp) ['{' changes '}']
-//! segment := flags seq ':' end '(' len ')' ['ack' n] ['win' n] ['urg' n] [options]
+//! packet  := [ '[' ip | quoted ']' | '(' ip ')' ] [port '>' port] (segment | udp '(' n ')' | icmp) ['{' changes '}']
+//! segment := flags (seq ':' end | '...') '(' len ')' ['ack' n] ['win' n] ['urg' n] [options]
 //! flags   := letters of F S R P U E W A, '.', a digit for the ACE field, or '-' for none, without blanks between
 //! icmp    := 'icmp' type [code] ['mtu' n]
 //! ```
@@ -26,6 +26,12 @@ impl Parser<'_> {
                 self.ip_info(&mut ip)?;
             }
             self.expect(']')?;
+        }
+        // FreeBSD's dialect.
+        if *self.peek() == Token::Sign('(') {
+            self.at += 1;
+            self.ip_info(&mut ip)?;
+            self.expect(')')?;
         }
         let ports = match (self.peek(), self.peek_at(1)) {
             (Token::Int(_), Token::Sign('>')) => Some(self.ports()?),
@@ -112,10 +118,18 @@ impl Parser<'_> {
 
     fn segment(&mut self) -> Result<TcpSpec, SyntaxError> {
         let flags = self.flags()?;
-        let (seq, len) = self.range()?;
+        let any_seq = *self.peek() == Token::Ellipsis;
+        let (seq, len) = match any_seq {
+            true => {
+                self.at += 1;
+                (0, self.bracketed()? as u32)
+            }
+            false => self.range()?,
+        };
         let mut spec = TcpSpec {
             flags,
             seq,
+            any_seq,
             len,
             ack: None,
             win: None,
@@ -281,29 +295,21 @@ impl Parser<'_> {
     }
 
     fn icmp(&mut self, about: Option<Quoted>) -> Result<IcmpSpec, SyntaxError> {
+        let at = self.line();
         let name = self.word("the type of an ICMP message")?;
-        let Some(kind) = icmp::kind(&name) else {
-            return self.error(format!("{name}: no such ICMP message"));
+        let code = match self.peek().clone() {
+            Token::Word(word) if word != "mtu" => {
+                self.at += 1;
+                word
+            }
+            _ => String::new(),
         };
-        let mut code = 0;
-        if let Token::Word(word) = self.peek().clone()
-            && word != "mtu"
-        {
-            code = match icmp::code(kind, &word) {
-                Some(code) => code,
-                None => return self.error(format!("{word}: no such code of ICMP {name}")),
-            };
-            self.at += 1;
-        }
+        let kind = icmp::named(&name, &code).map_err(|why| SyntaxError::new(at, why))?;
         let mtu = match self.accept_word("mtu") {
             true => Some(self.int("an MTU")?),
             false => None,
         };
-        Ok(IcmpSpec {
-            kind: (kind, code),
-            mtu,
-            about,
-        })
+        Ok(IcmpSpec { kind, mtu, about })
     }
 }
 

@@ -103,7 +103,7 @@ impl Runner<'_> {
             return Err(Stop::Unsupported(self.line, message.into()));
         };
         let src = *remote.ip();
-        let mtu = spec.mtu.unwrap_or(0);
+        let mtu = self.settings.as_ipv4_mtu(spec.mtu.unwrap_or(0));
         Ok(build_icmp(ip, src, *local.ip(), spec.kind, mtu, &quoted))
     }
 }

@@ -94,6 +94,9 @@ impl Script {
         for setting in &settings {
             probe.set(setting)?;
         }
+        if let Some(mtu) = settings.iter().rfind(|setting| setting.name == "mtu") {
+            probe.is_mtu_possible(mtu)?;
+        }
         Ok(Self {
             name: name.into(),
             dialect: Dialect::of(text),

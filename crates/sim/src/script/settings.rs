@@ -70,6 +70,15 @@ impl Settings {
         }
     }
 
+    /// Refuses an MTU that the version of IP does not allow (RFC 791 3.2, RFC 8200 5).
+    pub(super) fn is_mtu_possible(&self, setting: &Setting) -> Result<(), SyntaxError> {
+        match self.speaks_ipv6 {
+            true if self.mtu < 1280 => Err(bad(setting, "IPv6 needs an MTU of 1280 or more")),
+            false if self.mtu < 68 => Err(bad(setting, "IPv4 needs an MTU of 68 or more")),
+            _ => Ok(()),
+        }
+    }
+
     /// The largest segment of the stack's link without options (RFC 6691).
     pub(super) fn mss(&self) -> usize {
         usize::from(self.as_ipv4_mtu(self.mtu)).saturating_sub(Ipv4Header::LEN + TcpHeader::LEN)

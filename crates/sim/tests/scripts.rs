@@ -299,7 +299,9 @@ fn an_mtu_ends_with_an_error_or_works() {
             assert_eq!(parsed.is_err(), too_small, "{mtu} {version}");
             if !too_small {
                 run("mtu", &text);
-                run_over_ipv6("mtu", &text);
+                let report = run_over_ipv6("mtu", &text);
+                let says_why = report.to_string().contains("needs an MTU of 1280");
+                assert_eq!(says_why, version.is_empty() && mtu < 1260, "{report}");
             }
         }
     }

@@ -95,7 +95,8 @@ impl Script {
             probe.set(setting)?;
         }
         if let Some(mtu) = settings.iter().rfind(|setting| setting.name == "mtu") {
-            probe.is_mtu_possible(mtu)?;
+            let small = |why| SyntaxError::new(mtu.line, format!("--mtu: {why}"));
+            probe.is_mtu_possible().map_err(small)?;
         }
         Ok(Self {
             name: name.into(),

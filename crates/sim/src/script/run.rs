@@ -118,6 +118,18 @@ pub(super) fn run(
             Err(error) => notes.push(error.to_string()),
         }
     }
+    if let Err(why) = settings.is_mtu_possible() {
+        return ScriptReport {
+            script: script.name.clone(),
+            verdict: ScriptVerdict::Unsupported {
+                line: 1,
+                message: why.to_owned(),
+            },
+            elapsed_us: 0,
+            notes,
+            trace: Vec::new(),
+        };
+    }
     let mut runner = Runner::new(script, settings, notes);
     if let Some(capture) = capture
         && let Err(error) = runner.host.trace().write_capture(capture)

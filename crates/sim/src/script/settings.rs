@@ -70,11 +70,12 @@ impl Settings {
         }
     }
 
-    /// Refuses an MTU that the version of IP does not allow (RFC 791 3.2, RFC 8200 5).
-    pub(super) fn is_mtu_possible(&self, setting: &Setting) -> Result<(), SyntaxError> {
-        match self.speaks_ipv6 {
-            true if self.mtu < 1280 => Err(bad(setting, "IPv6 needs an MTU of 1280 or more")),
-            false if self.mtu < 68 => Err(bad(setting, "IPv4 needs an MTU of 68 or more")),
+    /// Whether the version of IP allows the MTU (RFC 791 3.2, RFC 8200 5).
+    pub(super) fn is_mtu_possible(&self) -> Result<(), &'static str> {
+        let mtu = self.family.mtu(self.as_ipv4_mtu(self.mtu));
+        match self.family {
+            IpFamily::V4 if mtu < 68 => Err("IPv4 needs an MTU of 68 or more"),
+            IpFamily::V6 if mtu < 1280 => Err("IPv6 needs an MTU of 1280 or more"),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@
 //! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
 //! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
-//! Invariants: nothing is written; only files and directories are read.
+//! Invariants: nothing is written; only files and directories are opened.
 //! Locks: none.
 //! Sources: openat2(2), statfs(2).
 
@@ -70,7 +70,7 @@ pub(crate) enum FoundEntry {
     File(ServedFile),
     /// A directory, open to be read.
     Directory(OwnedFd),
-    /// A device, a FIFO or a socket.
+    /// A device, a FIFO or a socket: it was not opened.
     Other,
 }
 
@@ -88,7 +88,7 @@ impl ServedTree {
             opens_at_once: OPEN_AT_ONCE.contains(&kind),
             root,
         };
-        tree.open_below(b".", OFlags::DIRECTORY)?;
+        tree.open_below(b".", READ | OFlags::DIRECTORY, BELOW)?;
         Ok(tree)
     }
 
@@ -102,10 +102,7 @@ impl ServedTree {
     /// # Errors
     /// Those of openat2(2): EXDEV for a path that leads out of the directory.
     pub(crate) fn find(&self, path: &[u8]) -> io::Result<FoundEntry> {
-        let fd = self.open_below(path, ENTRY)?;
-        let stat = rustix::fs::fstat(&fd)?;
-        let tells_at_once = self.opens_at_once && stat.st_dev == self.device;
-        Ok(entry(fd, &stat, tells_at_once))
+        Ok(self.open_entry(path, BELOW)?)
     }
 
     /// The same without waiting for a disk.
@@ -121,36 +118,73 @@ impl ServedTree {
             return Err(NotInMemory { device });
         }
         let here = BELOW | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
-        match openat2(&self.root, path, ENTRY | READ, Mode::empty(), here) {
+        match self.open_entry(path, here) {
             // EXDEV, or EAGAIN: it leads to another file system, or out of the directory. EINVAL: the kernel can't say what is
             // in memory (before Linux 5.12).
             Err(Errno::AGAIN | Errno::XDEV | Errno::INTR | Errno::INVAL) => Err(NotInMemory {
                 device: number_of_first(path),
             }),
-            Err(e) => Ok(Err(e.into())),
-            Ok(fd) => {
-                let stat = rustix::fs::fstat(&fd).map_err(io::Error::from);
-                Ok(stat.map(|stat| entry(fd, &stat, true)))
-            }
+            found => Ok(found.map_err(io::Error::from)),
         }
     }
 
-    fn open_below(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
-        for _ in 0..ATTEMPTS_MAX {
-            match openat2(&self.root, path, flags | READ, Mode::empty(), BELOW) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                other => return Ok(other?),
+    /// Opens a file or directory to read it. An entry of another type is not opened, because to open a FIFO or a device may
+    /// have an effect: a FIFO's writer continues.
+    fn open_entry(&self, path: &[u8], resolve: ResolveFlags) -> Result<FoundEntry, Errno> {
+        let located = self.open_below(path, LOCATE, resolve)?;
+        match file_type(&rustix::fs::fstat(located)?) {
+            FileType::RegularFile | FileType::Directory => {}
+            _ => return Ok(FoundEntry::Other),
+        }
+        let fd = self.open_below(path, READ, resolve)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        let is_here = resolve.contains(ResolveFlags::NO_XDEV) || stat.st_dev == self.device;
+        // The name may have got another entry in between.
+        Ok(match file_type(&stat) {
+            FileType::RegularFile => {
+                FoundEntry::File(ServedFile::new(fd, &stat, self.opens_at_once && is_here))
+            }
+            FileType::Directory => FoundEntry::Directory(fd),
+            _ => FoundEntry::Other,
+        })
+    }
+
+    /// Opens the entry at `path`; tries again when a directory was renamed meanwhile, unless the caller must not wait.
+    fn open_below(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let attempts = match resolve.contains(ResolveFlags::CACHED) {
+            true => 1,
+            false => ATTEMPTS_MAX,
+        };
+        let mut opened = Err(Errno::AGAIN);
+        for _ in 0..attempts {
+            opened = openat2(&self.root, path, flags, Mode::empty(), resolve);
+            if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
+                break;
             }
         }
-        Err(Errno::AGAIN.into())
+        opened
     }
 }
 
-/// The way of every file and directory: to be read, by a path below the directory.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+/// To read a file or directory. The flags NONBLOCK and NOCTTY matter only if the name got another entry after [`LOCATE`]:
+/// then the open waits for no writer of a FIFO and for no device.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+/// To ask for the type of an entry, without opening what it names.
+const LOCATE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// All paths are below the directory.
 const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
-/// Without waiting for the other end of a FIFO, or for a device.
-const ENTRY: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+
+fn file_type(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
 
 /// A number for the first name of a path: no device has it, since those are smaller.
 fn number_of_first(path: &[u8]) -> u64 {
@@ -158,15 +192,6 @@ fn number_of_first(path: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     first.unwrap_or_default().hash(&mut hasher);
     hasher.finish() | 1 << 63
-}
-
-/// The entry that was opened.
-fn entry(fd: OwnedFd, stat: &Stat, tells_at_once: bool) -> FoundEntry {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => FoundEntry::File(ServedFile::new(fd, stat, tells_at_once)),
-        FileType::Directory => FoundEntry::Directory(fd),
-        _ => FoundEntry::Other,
-    }
 }
 
 impl AsFd for ServedTree {

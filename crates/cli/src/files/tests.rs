@@ -1,6 +1,11 @@
 use std::fs;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{DirectoryNames, FoundEntry, ServedTree};
 
@@ -92,6 +97,39 @@ fn a_way_that_may_wait_for_a_disk_is_not_gone() {
     assert_eq!(
         tree.find_in_memory(b"below/file").err(),
         Some(super::NotInMemory { device })
+    );
+}
+
+#[test]
+fn a_fifo_and_a_socket_are_refused_and_not_opened() {
+    // Breaks when a request for a FIFO lets the FIFO's writer continue, or a request for a device has the device's open begin
+    // its work: an entry must be opened only after its type is known.
+    let place = Place::new("types");
+    let below = place.0.join("served/below");
+    mknodat(CWD, below.join("fifo"), FileType::Fifo, Mode::RUSR, 0).expect("a FIFO");
+    let _socket = UnixListener::bind(below.join("socket")).expect("a short path");
+    let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).expect("a watch");
+    inotify::add_watch(&watch, &below, WatchFlags::OPEN).expect("our directory");
+    let tree = place.tree();
+    for path in [&b"below/fifo"[..], b"below/socket", b"below/file"] {
+        let is_file = path.ends_with(b"file");
+        let is_right = |found| match found {
+            Ok(FoundEntry::File(_)) => is_file,
+            Ok(FoundEntry::Other) => !is_file,
+            _ => false,
+        };
+        assert!(is_right(tree.find(path)));
+        assert!(tree.find_in_memory(path).is_ok_and(is_right) || !tree.opens_at_once);
+    }
+    let mut buffer = [MaybeUninit::uninit(); 1024];
+    let mut events = inotify::Reader::new(&watch, &mut buffer);
+    let mut opened = Vec::new();
+    while let Ok(event) = events.next() {
+        opened.extend(event.file_name().map(|name| name.to_owned()));
+    }
+    assert!(
+        !opened.is_empty() && opened.iter().all(|name| name == c"file"),
+        "{opened:?}"
     );
 }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use mbuf::{Chain, MbufPool};
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::{SendFile, SendFileError, SocketError};
+use mbuma::tls::TlsError;
 
 use super::FileStorage;
 use super::reading::DiskWait;
@@ -42,6 +43,8 @@ pub(super) struct Sending {
     /// The connection ends after it.
     pub(super) last: bool,
     parts: VecDeque<BodyPart>,
+    /// Bytes in buffers that the stream has not taken, before the parts.
+    gathered: Chain,
     source: Source,
     /// The file that is being sent.
     job: Option<SendFile>,
@@ -93,6 +96,7 @@ impl Sending {
             last: plan.last,
             head_len: plan.head_len as u64,
             parts: plan.parts.into(),
+            gathered: Chain::new(),
             source,
             job: None,
             reading: None,
@@ -128,11 +132,11 @@ impl Sending {
         if self.still_reads()? {
             return Ok(SendProgress::Reads);
         }
-        while self.job.is_some() || !self.parts.is_empty() {
+        while !self.is_done() {
             if *budget < SPACE_MIN {
                 return Ok(SendProgress::Part);
             }
-            if self.job.is_none() {
+            if self.job.is_none() && self.gathered.is_empty() {
                 self.job = self.next_file(&storage.cache)?;
                 let copies = self.job.iter().filter(|job| job.is_by_reference());
                 shared.counters.files_from_copies += copies.count() as u64;
@@ -156,6 +160,10 @@ impl Sending {
             *budget = budget.saturating_sub(moved);
         }
         Ok(SendProgress::All)
+    }
+
+    fn is_done(&self) -> bool {
+        self.job.is_none() && self.gathered.is_empty() && self.parts.is_empty()
     }
 
     /// Lets a thread read for the job.
@@ -217,15 +225,23 @@ impl Sending {
                 None => Ok(PushStep::Stopped(SendProgress::Full)),
             };
         }
-        let chain = match self.gather(shared, space.min(max)) {
-            Ok(chain) => chain,
-            Err(Failed::NoBufs) => return Ok(PushStep::Stopped(SendProgress::NoBufs)),
-            Err(e) => return Err(e),
-        };
-        let len = chain.len();
-        let sent = stream.send_chain(chain);
-        sent.map_err(|_| Failed::Connection)?;
-        Ok(PushStep::Bytes(len))
+        if self.gathered.is_empty() {
+            match self.gather(shared, space.min(max)) {
+                Ok(chain) => self.gathered = chain,
+                Err(Failed::NoBufs) => return Ok(PushStep::Stopped(SendProgress::NoBufs)),
+                Err(e) => return Err(e),
+            }
+        }
+        let len = self.gathered.len();
+        let sent = stream.send_chain(&mut self.gathered);
+        let moved = len - self.gathered.len();
+        match sent {
+            Err(TlsError::Socket(SocketError::NoBufs)) if moved == 0 => {
+                Ok(PushStep::Stopped(SendProgress::NoBufs))
+            }
+            Ok(()) | Err(TlsError::Socket(SocketError::NoBufs)) => Ok(PushStep::Bytes(moved)),
+            Err(_) => Err(Failed::Connection),
+        }
     }
 
     /// A lower bound of the bytes in the next parts, up to a packet.
@@ -235,7 +251,7 @@ impl Sending {
             BodyPart::File(range) => usize::try_from(range.len).unwrap_or(SPACE_MIN),
             BodyPart::Names { .. } => SPACE_MIN,
         });
-        parts.fold(0, |all: usize, len| all.saturating_add(len))
+        parts.fold(self.gathered.len(), usize::saturating_add)
     }
 
     /// The next `max` bytes of the response, up to the next file.

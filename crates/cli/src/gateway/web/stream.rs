@@ -42,12 +42,18 @@ impl WebStream {
         }
     }
 
-    /// Moves all of `data` into the send buffer; drops it on failure.
-    pub(super) fn send_chain(&self, data: Chain) -> Result<(), TlsError> {
-        match self {
-            WebStream::Plain(tcp) => tcp.send_chain(data).map_err(|(e, _lost)| e.into()),
-            WebStream::Tls(tls) => tls.send_chain(data).map_err(|(e, _lost)| e),
-        }
+    /// Moves `data` into the send buffer. After an error the bytes that were not taken are left in `data`: TLS may take a
+    /// part before buffers run out.
+    pub(super) fn send_chain(&self, data: &mut Chain) -> Result<(), TlsError> {
+        let all = std::mem::take(data);
+        let sent = match self {
+            WebStream::Plain(tcp) => tcp.send_chain(all).map_err(|(e, left)| (e.into(), left)),
+            WebStream::Tls(tls) => tls.send_chain(all),
+        };
+        sent.map_err(|(e, left)| {
+            *data = left;
+            e
+        })
     }
 
     /// Moves as much of a file into the send buffer as it takes.

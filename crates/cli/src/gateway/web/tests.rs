@@ -3,18 +3,27 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kern::{Clock, Random, Time, VirtualClock};
-use mbuf::Live;
+use mbuf::{Chain, Live, PoolConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::runtime::{LocalTasks, Readiness, WorkerContext, run_round};
+use mbuma::socket::{TlsAbout, TlsStream};
+use mbuma::tls::{
+    AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsError, TlsKeys, TlsRole,
+    TlsVersion,
+};
 use mbuma::{Config, IfConfig, SocketError, Stack, TcpStream};
 
 use super::connection::HEAD_MAX_TIME;
+use super::respond::Source;
+use super::sending::{SendProgress, Sending};
+use super::stream::WebStream;
 use super::*;
 use crate::files::ServedTree;
 use crate::gateway::test_gateway;
+use crate::http::plan::{self, Terms};
 
 /// Connections that the site serves at once.
 const CONNECTIONS: usize = 256;
@@ -63,15 +72,22 @@ impl LocalTasks for SiteTasks {
 impl SiteBench {
     /// A site with one file.
     fn new(name: &str) -> SiteBench {
+        Self::with_pool(name, PoolConfig::default())
+    }
+
+    /// The same; the server's buffers have these limits.
+    fn with_pool(name: &str, pool: PoolConfig) -> SiteBench {
         let dir = std::env::temp_dir().join(format!("mbuma-web-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("the temporary directory can be written");
         fs::write(dir.join("ten"), "0123456789").expect("likewise");
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
-        let stack = |seed| {
+        let stack = |seed, pool| {
             let clock: Arc<dyn Clock> = clock.clone();
-            Stack::new(Config::new(clock, Random::from_seed(seed))).expect("address space")
+            let mut config = Config::new(clock, Random::from_seed(seed));
+            config.pool = pool;
+            Stack::new(config).expect("address space")
         };
-        let (server, clients) = (stack(1), stack(2));
+        let (server, clients) = (stack(1, pool), stack(2, PoolConfig::default()));
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, stack, host) in [(&mut a, &server, 2), (&mut b, &clients, 1)] {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
@@ -98,8 +114,12 @@ impl SiteBench {
     }
 
     fn connect(&self) -> TcpStream {
+        self.connect_to(80)
+    }
+
+    fn connect_to(&self, port: u16) -> TcpStream {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
         self.clients
             .tcp_connect(any, server)
             .expect("a port is free")
@@ -310,4 +330,99 @@ fn a_client_that_stops_reading_a_response_keeps_no_connection() {
     (0..120).for_each(|_| bench.pass(Duration::from_secs(1)));
     assert_eq!(client.error(), Some(SocketError::Reset));
     assert_eq!(unread(&bench).len(), 0);
+}
+
+/// Keys that are not changed.
+struct LastKeys;
+
+impl KeySource for LastKeys {
+    fn next_tx(&mut self) -> Result<DirectionKeys, TlsError> {
+        Err(TlsError::Keys)
+    }
+
+    fn next_rx(&mut self) -> Result<DirectionKeys, TlsError> {
+        Err(TlsError::Keys)
+    }
+}
+
+/// TLS without a handshake, the same key in both directions.
+fn tls(tcp: TcpStream, role: TlsRole) -> TlsStream {
+    let key = || {
+        let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, &[7; 16]).expect("a key of this length");
+        DirectionKeys::new(Box::new(aead), [1; NONCE_LEN], 0)
+    };
+    let keys = TlsKeys {
+        version: TlsVersion::Tls13,
+        role,
+        tx: key(),
+        rx: key(),
+        source: Box::new(LastKeys),
+    };
+    TlsStream::new(tcp, keys, TlsAbout::default())
+}
+
+#[test]
+fn a_response_over_tls_waits_for_buffers_and_keeps_its_bytes() {
+    // Breaks when the connection ends, or bytes are lost or repeated, because no mbuf is free when the response's bytes are cut
+    // into records: for each number of free mbufs.
+    let pool = PoolConfig {
+        mbufs_max: 200,
+        ..PoolConfig::default()
+    };
+    let mut bench = SiteBench::with_pool("buffers", pool);
+    let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 443);
+    let listener = bench.server.shared.stack.tcp_listen(at, 1);
+    let listener = listener.expect("the port is free");
+    let client = bench.connect_to(443);
+    bench.run();
+    let served = listener.accept().expect("a client");
+    let (client, served) = (
+        tls(client, TlsRole::Client),
+        WebStream::Tls(tls(served, TlsRole::Server)),
+    );
+    let body: String = (0..40_000)
+        .map(|n| char::from(b'a' + (n % 23) as u8))
+        .collect();
+    let storage = FileStorage::new(1, 0);
+    let mut waits = 0;
+    for free in 0..16 {
+        let pool = bench.server.shared.stack.pool().clone();
+        let mut held: Vec<_> = std::iter::from_fn(|| Chain::from_slice(&pool, b"x").ok()).collect();
+        held.truncate(held.len() - free);
+        let page = plan::page(
+            "text/plain",
+            body.clone(),
+            &Terms::of_none(SystemTime::now()),
+        );
+        let mut sending = Sending::new((page, Source::Plan));
+        let (mut progress, mut got) = (None, Vec::new());
+        let limit = bench.clock.now() + Duration::from_secs(60);
+        while progress != Some(SendProgress::All) || (got.len() as u64) < sending.sent() {
+            let (info, error) = (client.connection().info(), served.error());
+            let (sent, now) = (sending.sent(), bench.clock.now());
+            assert!(
+                now < limit,
+                "{free} free: {progress:?}, {sent} sent, {error:?}, {info:?}"
+            );
+            if progress != Some(SendProgress::All) {
+                let wake = bench.server.web.accept_wake();
+                let (shared, mut budget) = (&mut bench.server.shared, usize::MAX);
+                let pushed = sending.push(&served, shared, &storage, &wake, &mut budget);
+                progress = Some(pushed.expect("the connection goes on"));
+            }
+            waits += u32::from(progress == Some(SendProgress::NoBufs));
+            // Delayed acknowledgements, and output that waited for an mbuf.
+            bench.pass(Duration::from_millis(200));
+            held.clear();
+            while let Ok(chain) = client.recv_chain(usize::MAX) {
+                got.extend(chain.to_vec());
+            }
+        }
+        let text = String::from_utf8_lossy(&got);
+        assert!(
+            text.starts_with("HTTP/1.1 200") && text.ends_with(&body),
+            "{free} free"
+        );
+    }
+    assert!(waits > 1, "{waits} waits");
 }

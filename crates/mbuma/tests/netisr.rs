@@ -283,7 +283,7 @@ fn fragments_meet_on_one_cpu() {
 
 /// Breaks if packets to ourselves do not go by their own policy, or a connection to ourselves stalls.
 #[test]
-fn to_ourselves() {
+fn packets_to_ourselves_follow_their_own_policy() {
     for policy in Dispatch::ALL {
         let lab = deferred::<2>();
         lab.stack.set_dispatch(Protocol::Loopback, policy);

@@ -277,12 +277,12 @@ fn small_queues_drop_and_count() {
 
 /// Breaks if hybrid dispatch alone, where owners and workers meet, loses or disorders anything.
 #[test]
-fn hybrid_alone() {
+fn hybrid_dispatch_loses_and_reorders_nothing() {
     run(seed(), 100_000, &[Dispatch::Hybrid]);
 }
 
 /// Breaks if a worker sleeps over what was deferred.
 #[test]
-fn deferred_alone() {
+fn deferred_packets_wake_their_worker() {
     run(seed(), 100_000, &[Dispatch::Deferred]);
 }

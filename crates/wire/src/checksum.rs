@@ -4,10 +4,10 @@
 //! Locks: none.
 //! Sources: RFC 1071, RFC 1141, RFC 768 (zero means "none").
 //!
-//! The sum is arithmetic modulo 2^16 - 1, and RFC 1071 section 2 gives three freedoms that this file
-//! lives on. It may be taken in wider words and folded later, since 2^64 is 1 modulo 2^16 - 1. It may
-//! be taken in the machine's byte order and swapped once at the end. And a piece that begins at an odd
-//! offset counts 2^8 times its own sum, which in a 64-bit word with end-around carry is a rotation:
+//! The sum is arithmetic modulo 2^16 - 1, and RFC 1071 section 2 gives three freedoms, which this file uses. It may be
+//! taken in wider words and folded later, since 2^64 is 1 modulo 2^16 - 1. It may be taken in the machine's byte order
+//! and swapped once at the end. And a piece that begins at an odd offset counts 2^8 times its own sum, which in a
+//! 64-bit word with end-around carry is a rotation:
 //!
 //! ```text
 //!   piece 1: 3 bytes      piece 2: 2 bytes         bytes of piece 2 stand in the other half
@@ -44,7 +44,7 @@ impl Checksum {
         Checksum { sum: 0, odd: false }
     }
 
-    /// Adds the next bytes, however many they are.
+    /// Adds the next bytes, of any number.
     #[inline]
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         self.append(sum_words(bytes), bytes.len() & 1 != 0);
@@ -70,8 +70,8 @@ impl Checksum {
         u16::from_be(folded)
     }
 
-    /// The checksum, as the header carries it. Over received bytes that include their checksum, zero
-    /// says that they arrived as they were sent.
+    /// The checksum, as the header carries it. Over received bytes that include their checksum, zero means that they
+    /// are undamaged.
     #[inline]
     pub const fn finish(self) -> u16 {
         !self.partial()
@@ -86,7 +86,7 @@ impl Checksum {
         }
     }
 
-    /// Whether bytes that include their checksum arrived as they were sent.
+    /// Whether bytes that include their checksum are undamaged.
     #[inline]
     pub const fn is_valid(self) -> bool {
         self.finish() == 0
@@ -169,7 +169,7 @@ fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
         .fold(0, |sum, lane| add_carry(sum, fold128(*lane)))
 }
 
-/// Adds with end-around carry: modulo 2^64 - 1, where zero comes only of zeros.
+/// Adds with end-around carry: modulo 2^64 - 1, where only zeros add up to zero.
 #[inline]
 const fn add_carry(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);

@@ -1,4 +1,4 @@
-//! Why bytes from a wire are not the header they claim to be.
+//! The errors of parsing a header.
 //!
 //! Invariants: one small `Copy` value, so that a caller maps it to a counted drop reason without formatting anything.
 //! Locks: none.
@@ -19,7 +19,7 @@ pub enum ParseError {
     BadLength,
     /// The checksum does not match.
     BadChecksum,
-    /// Well formed, but of a kind that this stack does not speak.
+    /// Well formed, but of a kind that this stack does not support.
     Unsupported,
 }
 

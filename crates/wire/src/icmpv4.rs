@@ -144,7 +144,7 @@ pub enum IcmpMessage {
 pub enum Unreachable {
     /// 0: no route to the network.
     NetUnreachable,
-    /// 1: no answer from the host on its own network.
+    /// 1: the host does not answer on its own network.
     HostUnreachable,
     /// 2: the destination does not have this protocol.
     ProtocolUnreachable,

@@ -207,8 +207,8 @@ impl Ipv4Header {
     }
 
     /// Marks an ECN-capable packet with "congestion experienced" (RFC 3168 5), and keeps the checksum right as
-    /// [`decrement_ttl`](Self::decrement_ttl) does. Says whether it is marked now: a packet that is not ECN-capable
-    /// is left as it is.
+    /// [`decrement_ttl`](Self::decrement_ttl) does. Returns whether it is marked now: a packet that is not ECN-capable
+    /// is not changed.
     pub fn mark_ce(&mut self) -> bool {
         let word = |tos: u8| u16::from_be_bytes([self.version_ihl, tos]);
         let (old, marked) = (self.tos, self.tos | 0b11);

@@ -1,4 +1,4 @@
-//! Questions about IPv4 addresses that the standard library does not answer.
+//! Properties of IPv4 addresses that the standard library does not have.
 //!
 //! Invariants: a martian is an address that no honest packet can carry in that place, whatever the interface;
 //! functions that depend on the interface (its own broadcast, its own address) take it as an argument.
@@ -10,8 +10,8 @@ use core::net::Ipv4Addr;
 /// Whether no honest packet from a link can have this source: loopback, a group, class E with the
 /// limited broadcast, or network zero.
 ///
-/// The unspecified address is no martian: a host without an address yet sends from it (DHCP), and
-/// the caller decides where that is welcome.
+/// The unspecified address is no martian: a host without an address yet sends from it (DHCP), and the caller decides
+/// where to accept that.
 #[inline]
 pub const fn is_martian_source(addr: Ipv4Addr) -> bool {
     !addr.is_unspecified() && (is_reserved(addr) || addr.is_multicast())

@@ -124,7 +124,7 @@ impl Ipv6Header {
         self.version_class_flow = U32::new(rest | u32::from(ecn & 0b11) << 20);
     }
 
-    /// Marks that the packet met congestion, if it may be marked (RFC 3168 section 5); says whether it was.
+    /// Marks that the packet met congestion, if it may be marked (RFC 3168 section 5). Returns whether it was.
     pub fn mark_ce(&mut self) -> bool {
         let is_capable = self.class() & 0b11 != 0;
         if is_capable {

@@ -1,4 +1,4 @@
-//! The meaning of an IPv6 address: where it is good, which group listens for it, which sources are impossible.
+//! The meaning of an IPv6 address: its scope, its solicited-node group, impossible sources.
 //!
 //! Invariants: pure functions. Locks: none.
 //! Sources: RFC 4291 (architecture), RFC 4007 (scopes), RFC 2464 section 7 (Ethernet groups), RFC 6890 (special purposes).
@@ -7,12 +7,12 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::MacAddr;
 
-/// How far an address is good.
+/// The scope of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope6 {
     /// Inside of a host, or an interface.
     Interface,
-    /// On one link: with a zone it names an interface, without one nothing.
+    /// On one link: it names an interface only with a zone.
     Link,
     /// Further: a realm, a site, an organization.
     Site,
@@ -20,7 +20,7 @@ pub enum Scope6 {
     Global,
 }
 
-/// How far `addr` is good (RFC 4007 section 4, RFC 6724 section 3.1).
+/// The scope of `addr` (RFC 4007 section 4, RFC 6724 section 3.1).
 pub const fn scope6(addr: Ipv6Addr) -> Scope6 {
     let [first, second, ..] = addr.octets();
     if first == 0xff {
@@ -31,7 +31,7 @@ pub const fn scope6(addr: Ipv6Addr) -> Scope6 {
             _ => Scope6::Global,
         };
     }
-    // The loopback address is good on its link, which is inside of the host (RFC 4291 section 2.5.3).
+    // The loopback address has link-local scope, on a link inside of the host (RFC 4291 section 2.5.3).
     if addr.is_loopback() || is_link_local6(addr) {
         return Scope6::Link;
     }
@@ -47,7 +47,7 @@ pub const fn is_link_local6(addr: Ipv6Addr) -> bool {
     first == 0xfe && second & 0xc0 == 0x80
 }
 
-/// Whether the address needs a zone to say which link is meant.
+/// Whether the address needs a zone, which names its link.
 pub const fn needs_zone(addr: Ipv6Addr) -> bool {
     !addr.is_loopback() && matches!(scope6(addr), Scope6::Link | Scope6::Interface)
 }
@@ -64,8 +64,8 @@ pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// All routers on a link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// Whether no honest packet on a link has this source: a group, the loopback address, an IPv4 address in a wrapping that
-/// never appears on a wire (RFC 4291 section 2.5.3, 2.7; RFC 6890).
+/// Whether no honest packet on a link has this source: a group, the loopback address, an embedded IPv4 address of a
+/// form that never appears on a wire (RFC 4291 section 2.5.3, 2.7; RFC 6890).
 pub const fn is_martian_source6(addr: Ipv6Addr) -> bool {
     addr.is_multicast() || is_martian_destination6(addr)
 }

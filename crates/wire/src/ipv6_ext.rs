@@ -1,7 +1,7 @@
 //! The extension headers between an IPv6 header and the protocol above.
 //!
 //! [`Ipv6ExtHeaders`] walks the chain over contiguous bytes, [`Ipv6Options`] the options inside of a header of options.
-//! Which order, and which number of which, a stack accepts is its own affair.
+//! The stack decides which orders and numbers of headers it accepts.
 //!
 //! Invariants: each step goes at least 8 bytes on, so a walk ends; nothing outside of the bytes is read.
 //! Locks: none.
@@ -138,9 +138,9 @@ pub enum UnknownOption {
     Skip,
     /// Drops the packet.
     Drop,
-    /// Drops it, and tells the sender.
+    /// Drops it, and reports that to the sender.
     Tell,
-    /// Drops it, and tells the sender unless it was sent to many.
+    /// Drops it, and reports that to the sender unless the destination is multicast.
     TellUnlessMulticast,
 }
 
@@ -149,7 +149,7 @@ impl Ipv6Option<'_> {
     pub const PAD1: u8 = 0;
     /// Padding.
     pub const PADN: u8 = 1;
-    /// Routers on the way are to look at the packet (RFC 2711).
+    /// Routers on the path must examine the packet (RFC 2711).
     pub const ROUTER_ALERT: u8 = 5;
     /// The packet is longer than 65,535 bytes (RFC 2675).
     pub const JUMBO: u8 = 0xc2;

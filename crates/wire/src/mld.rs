@@ -27,7 +27,7 @@ pub struct MldQuery {
     pub max_delay_ms: u32,
     /// It is one of version 1.
     pub is_v1: bool,
-    /// How many messages in a row may get lost (QRV); 0: the router does not say.
+    /// The number of successive messages that may get lost (QRV); 0: not given.
     pub robustness: u8,
     /// Seconds between two questions about all groups (QQIC).
     pub interval_s: u32,
@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn m2_a_query_is_read_by_its_version() {
-        // Breaks if the length does not tell the version, or a large time is read as its code (RFC 9777 section 5.1.3).
+        // Breaks if the version is not taken from the length, or a large time is read as its code (RFC 9777 section
+        // 5.1.3).
         let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
         let of = |rest, body: &[u8]| MldQuery::parse(rest, body);
         let v1 = of([0x27, 0x10, 0, 0], &group.octets()).expect("it is whole");

@@ -25,7 +25,7 @@ pub enum NdpMessage<'a> {
         /// The options.
         options: NdpOptions<'a>,
     },
-    /// A router tells of itself.
+    /// A router advertises itself.
     RouterAdvert(RouterAdvert, NdpOptions<'a>),
     /// Asks for the station that has an address.
     NeighborSolicit {
@@ -34,7 +34,7 @@ pub enum NdpMessage<'a> {
         /// The options.
         options: NdpOptions<'a>,
     },
-    /// A station tells which address it has.
+    /// A station advertises its address.
     NeighborAdvert {
         /// It is a router.
         router: bool,
@@ -47,7 +47,7 @@ pub enum NdpMessage<'a> {
         /// The options.
         options: NdpOptions<'a>,
     },
-    /// A router tells of a better first hop.
+    /// A router names a better first hop.
     Redirect {
         /// The better first hop.
         target: Ipv6Addr,
@@ -61,17 +61,17 @@ pub enum NdpMessage<'a> {
 /// A router's description of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterAdvert {
-    /// The hop limit that hosts should send with; 0: it does not say.
+    /// The hop limit for hosts; 0: not given.
     pub hop_limit: u8,
     /// Addresses are to be had by DHCPv6.
     pub managed: bool,
     /// Other configuration is.
     pub other: bool,
-    /// For how long it is a default router, in seconds; 0: it is none.
+    /// Its lifetime as a default router, in seconds; 0: it is none.
     pub lifetime: u16,
-    /// For how long a neighbour counts as reachable, in milliseconds; 0: it does not say.
+    /// The time for which a neighbour counts as reachable, in milliseconds; 0: not given.
     pub reachable_ms: u32,
-    /// Between two solicitations, in milliseconds; 0: it does not say.
+    /// The time between two solicitations, in milliseconds; 0: not given.
     pub retrans_ms: u32,
 }
 
@@ -86,7 +86,7 @@ pub enum NdpOption<'a> {
     Prefix(PrefixInfo),
     /// The link's MTU.
     Mtu(u32),
-    /// Tells a solicitation of ours from another's.
+    /// Distinguishes our solicitations from those of other stations.
     Nonce(&'a [u8]),
     /// Name servers.
     Rdnss {
@@ -111,7 +111,7 @@ pub struct PrefixInfo {
     pub prefix_len: u8,
     /// All its addresses are on the link.
     pub on_link: bool,
-    /// Hosts make addresses of it.
+    /// Hosts make addresses from it.
     pub autonomous: bool,
     /// In seconds; all bits set: for ever.
     pub valid_s: u32,
@@ -224,7 +224,7 @@ impl<'a> NdpOptions<'a> {
         })
     }
 
-    /// The sender's Ethernet address, if it says one.
+    /// The sender's Ethernet address, if given.
     pub fn source(&self) -> Option<MacAddr> {
         self.iter().find_map(|option| match option {
             NdpOption::SourceLinkAddr(mac) => Some(mac),
@@ -232,7 +232,7 @@ impl<'a> NdpOptions<'a> {
         })
     }
 
-    /// The target's Ethernet address, if it says one.
+    /// The target's Ethernet address, if given.
     pub fn target(&self) -> Option<MacAddr> {
         self.iter().find_map(|option| match option {
             NdpOption::TargetLinkAddr(mac) => Some(mac),
@@ -240,7 +240,7 @@ impl<'a> NdpOptions<'a> {
         })
     }
 
-    /// The link's MTU, if it says one.
+    /// The link's MTU, if given.
     pub fn mtu(&self) -> Option<u32> {
         self.iter().find_map(|option| match option {
             NdpOption::Mtu(mtu) => Some(mtu),
@@ -443,7 +443,7 @@ impl NeighborMessage {
         Self { message, body, len }
     }
 
-    /// Says that `target` is at `mac`.
+    /// Advertises that `target` is at `mac`.
     pub fn advert(target: Ipv6Addr, mac: MacAddr, flags: AdvertFlags) -> Self {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         let flags =

@@ -36,9 +36,9 @@ bitflags! {
         const FIN = 0x01;
         /// The sequence number is the initial one.
         const SYN = 0x02;
-        /// The connection is no more.
+        /// The connection is aborted.
         const RST = 0x04;
-        /// Hand the data on without waiting for more.
+        /// Deliver the data without waiting for more.
         const PSH = 0x08;
         /// The acknowledgment number counts.
         const ACK = 0x10;

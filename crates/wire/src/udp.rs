@@ -38,7 +38,7 @@ impl UdpHeader {
     /// Where the checksum lies, for devices that fill it in.
     pub const CHECKSUM_OFFSET: usize = 6;
 
-    /// A header whose checksum is zero, which says "none". `len` counts header and payload.
+    /// A header whose checksum is zero, which means "none". `len` counts header and payload.
     pub const fn new(src_port: u16, dst_port: u16, len: u16) -> UdpHeader {
         UdpHeader {
             src_port: U16::new(src_port),
@@ -102,7 +102,7 @@ impl UdpHeader {
         self.checksum.get()
     }
 
-    /// Whether the sender computed a checksum: zero says it did not (IPv4 only).
+    /// Whether the sender computed a checksum: zero means that it did not (IPv4 only).
     #[inline]
     pub const fn has_checksum(&self) -> bool {
         self.checksum.get() != 0

@@ -28,13 +28,13 @@ const MEASURES: [Measure; 2] = [
     Measure {
         name: "pronouns that hide what acts",
         remedy: "name the thread, CPU, sender or lock holder",
-        per_thousand_max: 0.2,
+        per_thousand_max: 0.1,
         count: pronouns,
     },
     Measure {
         name: "\"what\" clauses in the place of a noun",
         remedy: "begin the sentence with the noun",
-        per_thousand_max: 0.6,
+        per_thousand_max: 0.4,
         count: what_clauses,
     },
 ];

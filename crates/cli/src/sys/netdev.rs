@@ -3,8 +3,9 @@
 //! Invariants: a [`NetdevSocket`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -130,24 +131,18 @@ impl NetdevSocket {
 
     /// Sends everything that has no better route to `gateway`.
     pub(crate) fn add_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
-        let mut route = Rtentry::to(gateway);
-        // SAFETY: SIOCADDRT reads one rtentry, whose layout ours has (asserted below); its one
-        // pointer, the device name, is null, which lets the kernel choose by the gateway.
-        cvt(unsafe {
-            libc::ioctl(
-                self.0.as_raw_fd(),
-                libc::SIOCADDRT as libc::Ioctl,
-                &raw mut route,
-            )
-        })?;
-        Ok(())
+        self.add_route(Rtentry::to(gateway))
     }
 
     /// Sends packets for the one host `to` by the interface itself.
     pub(crate) fn add_host_route(&self, to: Ipv4Addr, name: &str) -> io::Result<()> {
         let name = CString::new(name)?;
-        let mut route = Rtentry::by(to, &name);
-        // SAFETY: SIOCADDRT reads one rtentry; its one pointer is a NUL-terminated name that outlives the call.
+        self.add_route(Rtentry::by(to, &name))
+    }
+
+    fn add_route(&self, mut route: Rtentry<'_>) -> io::Result<()> {
+        // SAFETY: SIOCADDRT reads one rtentry, whose layout ours has (asserted below). Its one pointer, the device's
+        // name, is null, which lets the kernel choose by the gateway, or borrowed from a C string.
         cvt(unsafe {
             libc::ioctl(
                 self.0.as_raw_fd(),
@@ -223,7 +218,7 @@ fn sockaddr(addr: Ipv4Addr) -> libc::sockaddr {
 
 /// `struct rtentry` of linux/route.h, which the libc crate lacks on glibc.
 #[repr(C)]
-struct Rtentry {
+struct Rtentry<'a> {
     pad1: libc::c_ulong,
     dst: libc::sockaddr,
     gateway: libc::sockaddr,
@@ -237,28 +232,30 @@ struct Rtentry {
     mtu: libc::c_ulong,
     window: libc::c_ulong,
     irtt: libc::c_ushort,
+    /// Of `dev`.
+    name: PhantomData<&'a CStr>,
 }
 
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Rtentry>() == 120);
 
-impl Rtentry {
-    /// To one host on the link of the interface `name`, for as long as that is borrowed.
-    fn by(host: Ipv4Addr, name: &CString) -> Rtentry {
-        Rtentry {
+impl<'a> Rtentry<'a> {
+    /// To one host on the link of the interface `name`.
+    fn by(host: Ipv4Addr, name: &'a CStr) -> Self {
+        Self {
             dst: sockaddr(host),
             gateway: sockaddr(Ipv4Addr::UNSPECIFIED),
             genmask: sockaddr(Ipv4Addr::BROADCAST),
             flags: libc::RTF_UP | libc::RTF_HOST,
             dev: name.as_ptr().cast_mut(),
-            ..Rtentry::to(Ipv4Addr::UNSPECIFIED)
+            ..Self::to(Ipv4Addr::UNSPECIFIED)
         }
     }
 
     /// The default route by way of `gateway`.
-    fn to(gateway: Ipv4Addr) -> Rtentry {
+    fn to(gateway: Ipv4Addr) -> Self {
         // SAFETY: integers and pointers, for which zero is a value; between them too.
-        let mut route: Rtentry = unsafe { MaybeUninit::zeroed().assume_init() };
+        let mut route: Self = unsafe { MaybeUninit::zeroed().assume_init() };
         route.dst = sockaddr(Ipv4Addr::UNSPECIFIED);
         route.gateway = sockaddr(gateway);
         route.genmask = sockaddr(Ipv4Addr::UNSPECIFIED);

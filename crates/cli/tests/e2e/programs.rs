@@ -31,7 +31,7 @@ fn until(command: &str) -> String {
 }
 
 #[test]
-fn git_clones() {
+fn git_clones_a_repository_whole() {
     // Breaks when a clone loses bytes, or does not end.
     needs!(guests(), an_island(), ip6(), programs(&["git"]));
     on_an_island!();

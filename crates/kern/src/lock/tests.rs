@@ -15,7 +15,7 @@ static OUTER: LockClass = LockClass::new("outer", order::CONN);
 static INNER: LockClass = LockClass::new("inner", order::ZONE);
 
 #[test]
-fn mutex_excludes() {
+fn a_mutex_excludes_other_threads() {
     // Breaks if two threads are in at once: increments would be lost.
     let total = Mutex::new(&OUTER, 0_u64);
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn arithmetic_saturates() {
+fn arithmetic_on_times_saturates() {
     // Breaks if a deadline made from a huge number wraps round to the past and fires at once.
     assert_eq!(Time::MAX + Duration::from_nanos(1), Time::MAX);
     assert_eq!(Time::from_secs(1) + Duration::MAX, Time::MAX);

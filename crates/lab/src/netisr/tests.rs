@@ -55,7 +55,7 @@ fn every_case_runs_and_its_lines_are_json() {
 }
 
 #[test]
-fn tables_fit() {
+fn tables_fit_a_terminal() {
     // Breaks when a table is wider than a terminal.
     let mut options = short();
     options.common.cases = vec!["udp-rr-epair".to_owned()];

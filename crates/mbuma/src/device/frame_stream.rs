@@ -37,7 +37,7 @@ use mbuf::{MbufPool, Mbufq};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::peer_listener::PeerListener;
-use super::{Budget, Capabilities, Device};
+use super::{Budget, Capabilities, Device, take_counts};
 use crate::drops::DropReason;
 use frame_reader::{FrameReader, NextFrame};
 use send_queue::SendQueue;
@@ -239,14 +239,11 @@ impl Device for FrameStream {
     }
 
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
-        let counts = [
+        take_counts([
             (DropReason::NoBufs, &self.drops.no_bufs),
             (DropReason::BadFrameLength, &self.drops.bad_length),
             (DropReason::DeviceError, &self.drops.unsent),
-        ];
-        let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
-        // Almost always empty, and an empty Vec has no storage.
-        taken.into_iter().filter(|&(_, n)| n > 0).collect()
+        ])
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

@@ -11,6 +11,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::Time;
 use mbuf::Mbufq;
@@ -37,6 +38,13 @@ mod vnet;
 /// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU, since the other
 /// side may leave segments of any kind to us.
 const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
+
+/// Resets a device's counters of drops, for [`Device::take_drops`]. Relaxed: no data depends on the numbers.
+fn take_counts<const N: usize>(counts: [(DropReason, &AtomicU64); N]) -> Vec<(DropReason, u64)> {
+    let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
+    // Almost always empty, and an empty Vec has no storage.
+    taken.into_iter().filter(|&(_, n)| n > 0).collect()
+}
 
 /// The first header of a device's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -34,7 +34,7 @@ use wire::EtherHeader;
 pub use open::OpenTap;
 
 use super::vnet::VnetHeader;
-use super::{Budget, Capabilities, Device, FRAME_MAX, offload};
+use super::{Budget, Capabilities, Device, FRAME_MAX, offload, take_counts};
 use crate::drops::DropReason;
 
 mod open;
@@ -287,13 +287,10 @@ impl Device for Tap {
     }
 
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
-        let counts = [
+        take_counts([
             (DropReason::NoBufs, &self.drops.no_bufs),
             (DropReason::BadVnetHeader, &self.drops.bad_vnet),
-        ];
-        let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
-        // Almost always empty, and an empty Vec has no storage.
-        taken.into_iter().filter(|&(_, n)| n > 0).collect()
+        ])
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

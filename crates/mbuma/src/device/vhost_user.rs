@@ -52,7 +52,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::peer_listener::{LISTENER, PeerListener, has_ended};
-use super::{Budget, Capabilities, Device, offload};
+use super::{Budget, Capabilities, Device, offload, take_counts};
 use crate::drops::DropReason;
 use frame_intake::{FrameIntake, TakenFrame};
 use frame_output::FrameOutput;
@@ -332,17 +332,14 @@ impl Device for VhostUser {
     }
 
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
-        let counts = [
+        take_counts([
             (DropReason::NoBufs, &self.drops.no_bufs),
             (DropReason::BadVnetHeader, &self.drops.bad_vnet),
             (DropReason::BadFrameLength, &self.drops.bad_length),
             (DropReason::BadDescriptors, &self.drops.bad_descriptors),
             (DropReason::BadFrontEndMessage, &self.drops.bad_message),
             (DropReason::DeviceError, &self.drops.unsent),
-        ];
-        let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
-        // Almost always empty, and an empty Vec has no storage.
-        taken.into_iter().filter(|&(_, n)| n > 0).collect()
+        ])
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

@@ -270,7 +270,7 @@ fn closing(mistake: Mistake) {
 }
 
 #[test]
-fn accept_queue() {
+fn an_accept_queue_loses_no_wakeup_and_no_place() {
     // Breaks if a user sleeps while a connection waits, a place is lost, or the backlog does not hold.
     check("accept queue", accepting, Mistake::None);
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overflows() {
+    fn no_amount_of_data_in_a_round_overflows_the_tuner() {
         // Breaks if a whole turn of the sequence space in a round panics or wraps.
         let mut tuner = RecvTuner::new(SeqNum(7), 0, at(0));
         let wanted = tuner.on_round(SeqNum(6), u32::MAX, at(50));

@@ -24,6 +24,31 @@ macro_rules! connected {
                 Ok(data.len())
             }
 
+            /// As [`recv`](Self::recv), waiting for something to come.
+            ///
+            /// # Errors
+            /// As there; `TimedOut` when the time is over.
+            pub fn recv_blocking(
+                &self,
+                buf: &mut [u8],
+                timeout: Option<Duration>,
+            ) -> Result<usize, UnixError> {
+                self.copy_out(buf, Wait::Yes(timeout))
+            }
+
+            /// As [`recv_with`](Self::recv_with), waiting for something to come.
+            ///
+            /// # Errors
+            /// As there; `TimedOut` when the time is over.
+            pub fn recv_with_blocking(
+                &self,
+                max: usize,
+                timeout: Option<Duration>,
+            ) -> Result<Option<ReceivedMessage>, UnixError> {
+                let wait = Wait::Yes(timeout);
+                self.connection().recv(self.unix(), max, wait)
+            }
+
             /// Ready when a receive returns data, the end, or an error; the task is woken then.
             pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
                 self.connection().poll_readable(cx)

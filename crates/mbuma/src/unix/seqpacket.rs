@@ -114,18 +114,6 @@ impl UnixSeqpacket {
         self.copy_out(buf, Wait::No)
     }
 
-    /// As [`UnixSeqpacket::recv`], waiting for something to come.
-    ///
-    /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once, before the records that wait.
-    pub fn recv_blocking(
-        &self,
-        buf: &mut [u8],
-        timeout: Option<Duration>,
-    ) -> Result<usize, UnixError> {
-        self.copy_out(buf, Wait::Yes(timeout))
-    }
-
     /// Takes the next record, cut to `max` bytes, with its rights; `None` at the end.
     ///
     /// # Errors
@@ -133,19 +121,6 @@ impl UnixSeqpacket {
     #[doc(alias = "recvmsg")]
     pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
         self.connection().recv(self.unix(), max, Wait::No)
-    }
-
-    /// As [`UnixSeqpacket::recv_with`], waiting for something to come.
-    ///
-    /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once, before the records that wait.
-    pub fn recv_with_blocking(
-        &self,
-        max: usize,
-        timeout: Option<Duration>,
-    ) -> Result<Option<ReceivedMessage>, UnixError> {
-        let wait = Wait::Yes(timeout);
-        self.connection().recv(self.unix(), max, wait)
     }
 }
 

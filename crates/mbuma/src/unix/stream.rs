@@ -164,18 +164,6 @@ impl UnixStream {
         self.copy_out(buf, Wait::No)
     }
 
-    /// As [`UnixStream::recv`], waiting for something to come.
-    ///
-    /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once; `NoBufs`.
-    pub fn recv_blocking(
-        &self,
-        buf: &mut [u8],
-        timeout: Option<Duration>,
-    ) -> Result<usize, UnixError> {
-        self.copy_out(buf, Wait::Yes(timeout))
-    }
-
     /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. Their rights
     /// are dropped.
     ///
@@ -206,19 +194,6 @@ impl UnixStream {
     #[doc(alias = "recvmsg")]
     pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
         self.connection().recv(self.unix(), max, Wait::No)
-    }
-
-    /// As [`UnixStream::recv_with`], waiting for something to come.
-    ///
-    /// # Errors
-    /// `TimedOut` when the time is over; `Reset`, once; `NoBufs`.
-    pub fn recv_with_blocking(
-        &self,
-        max: usize,
-        timeout: Option<Duration>,
-    ) -> Result<Option<ReceivedMessage>, UnixError> {
-        let wait = Wait::Yes(timeout);
-        self.connection().recv(self.unix(), max, wait)
     }
 }
 

@@ -187,7 +187,7 @@ fn believes_no_nonsense() {
 
 /// Breaks if neighbours are not told where an address is now, or a neighbour that hears it does not believe it.
 #[test]
-fn announcements() {
+fn a_new_address_is_announced_and_announcements_are_believed() {
     let lab = Lab::plain();
     lab.stack.announce(lab.iface);
     let (header, arp) = arp_in(&lab.frame());

@@ -35,7 +35,7 @@ fn drive(lab: &Lab, done: &AtomicBool) {
 /// Breaks if a thread that accepts, connects, reads, or waits for room sleeps on when there is something;
 /// or if one that reads and one that writes take each other's wakeups.
 #[test]
-fn tcp() {
+fn blocked_threads_of_tcp_sockets_are_woken() {
     let lab = Lab::plain();
     let there = at(US, 80);
     let listener = lab.stack.tcp_listen(there, 4).unwrap();
@@ -123,7 +123,7 @@ fn a_refused_connection_wakes() {
 
 /// Breaks if a thread that waits for a datagram sleeps on when there is one.
 #[test]
-fn udp() {
+fn a_thread_that_waits_for_a_datagram_is_woken() {
     let lab = Lab::plain();
     let there = lab.stack.udp_bind(at(US, 7)).unwrap();
     let here = lab.stack.udp_bind(at(US, 9)).unwrap();

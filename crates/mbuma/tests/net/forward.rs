@@ -109,7 +109,7 @@ fn to_far() -> Ipv4Fields<'static> {
 
 /// Breaks if a packet is forwarded by a host, or not by a router, or changes but for its hop.
 #[test]
-fn one_hop() {
+fn a_router_forwards_and_changes_only_the_hop() {
     let router = Router::plain();
     router.lab.stack.set_forwarding(false);
     router.give(&to_far(), &datagram(100));
@@ -169,7 +169,7 @@ fn an_absent_host_is_reported() {
 
 /// Breaks if a sender without a route is not told, or one is told that must not be.
 #[test]
-fn no_way() {
+fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     let router = Router::plain();
     let net = |third| IfAddr {
         addr: Ipv4Addr::new(198, 51, third, 0),
@@ -203,7 +203,7 @@ fn no_way() {
 
 /// Breaks if what must stay on its link leaves it.
 #[test]
-fn what_stays() {
+fn packets_of_one_link_are_not_forwarded() {
     let router = Router::plain();
     let broadcast = Ipv4Addr::new(10, 0, 3, 255);
     let group = Ipv4Addr::new(239, 1, 2, 3);
@@ -231,7 +231,7 @@ fn what_stays() {
 
 /// Breaks if a sender that looks for the path's MTU is not told, or what may be cut is not.
 #[test]
-fn too_large() {
+fn packets_beyond_the_mtu_are_cut_or_reported() {
     let router = Router::plain();
     let whole = datagram(4000);
     let df = Ipv4Fields {
@@ -402,7 +402,7 @@ fn metadata_that_lies() {
 
 /// Breaks if datagrams that a device merged leave as one.
 #[test]
-fn merged_datagrams() {
+fn merged_datagrams_leave_one_by_one() {
     let router = Router::plain();
     let frame = ip_frame(&to_far(), &datagram(3000));
     let mut packet = Packet::from_slice(&router.lab.pool, &frame, 0).unwrap();

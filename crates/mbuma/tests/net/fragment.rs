@@ -100,7 +100,7 @@ fn checksum_is_finished_before_cutting() {
 
 /// Breaks if large pings are not answered whole.
 #[test]
-fn large_ping() {
+fn large_pings_are_answered_whole() {
     let lab = Lab::plain();
     let data = pattern_bytes(20_000);
     let message = icmp(IcmpMessage::EchoRequest { id: 3, seq: 4 }, &data);
@@ -162,7 +162,7 @@ fn overlap_spoils_the_datagram() {
 /// Breaks if fragments that no datagram can have are kept: empty, ragged, past 64 KiB, or beyond
 /// what was the last.
 #[test]
-fn bad_fragments() {
+fn fragments_that_no_datagram_can_have_are_dropped() {
     let lab = Lab::plain();
     let fields = Ipv4Fields {
         id: 1,
@@ -193,7 +193,7 @@ fn bad_fragments() {
 /// Breaks if an incomplete datagram stays for ever, or its sender is not told; or told when it must
 /// not be.
 #[test]
-fn timeout() {
+fn an_incomplete_datagram_ends_and_is_reported_where_allowed() {
     let lab = Lab::plain();
     let (whole, _) = datagram(3000);
     let all = fragments(&whole, 1480, 9);
@@ -216,7 +216,7 @@ fn timeout() {
 
 /// Breaks if a flood of fragments takes memory without limit, or locks honest ones out.
 #[test]
-fn limits() {
+fn a_flood_of_fragments_takes_bounded_memory() {
     let lab = Lab::new(Setup {
         tune: |c| (c.reass_datagrams_max, c.reass_runs_max) = (4, 3),
         ..Setup::default()
@@ -355,7 +355,7 @@ fn memory_of_all_fragments_is_bounded() {
 
 /// Breaks if congestion that one fragment met is forgotten, or a forged mark is believed.
 #[test]
-fn congestion_marks() {
+fn congestion_marks_of_fragments_are_combined() {
     let (whole, _) = datagram(2000);
     let cases = [
         ([0b10, 0b11, 0b10], true),

@@ -9,7 +9,7 @@ use wire::{IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, 
 
 /// Breaks if a ping to us is not answered with its own bytes, from where it was sent to.
 #[test]
-fn answers_pings() {
+fn a_ping_is_answered_with_its_bytes_from_its_address() {
     for len in [0, 1, 56, 1472] {
         let lab = Lab::plain();
         let data = pattern_bytes(len);
@@ -27,7 +27,7 @@ fn answers_pings() {
 
 /// Breaks if a broadcast ping is answered, or a damaged one.
 #[test]
-fn keeps_silent() {
+fn broadcast_and_damaged_pings_get_no_answer() {
     let lab = Lab::plain();
     let everybody = Ipv4Addr::new(10, 0, 2, 255);
     let message = icmp(IcmpMessage::EchoRequest { id: 1, seq: 1 }, b"hello");

@@ -82,7 +82,7 @@ fn with_icmp_checksum(frame: &[u8]) -> Option<Vec<u8>> {
 
 /// Breaks if a frame's payload of any type and length is not accounted for.
 #[test]
-fn every_ethertype() {
+fn payloads_of_every_ethertype_and_length_are_counted() {
     let types = [
         EtherType::IPV4,
         EtherType::ARP,
@@ -108,7 +108,7 @@ fn every_ethertype() {
 
 /// Breaks if the payload of a right IP header is not accounted for, whatever protocol it is.
 #[test]
-fn every_protocol() {
+fn payloads_of_every_ip_protocol_are_counted() {
     for shape in shapes() {
         with_everything(shape, |lab, random| {
             for protocol in [IpProto::ICMP, IpProto::UDP, IpProto::TCP, IpProto(123)] {

@@ -100,7 +100,7 @@ fn nothing_comes_in() {
 
 /// Breaks if a packet from or to a loopback address leaves on a wire.
 #[test]
-fn nothing_leaves() {
+fn no_packet_of_a_loopback_address_leaves_on_a_wire() {
     let lab = Lab::plain();
     lab.stack.add_default_route(lab.iface, PEER);
     let socket = lab.stack.udp_bind(at(LOCALHOST, 9)).unwrap();

@@ -117,7 +117,7 @@ fn a_neighbours_loopback() {
 
 /// Breaks if the list hides a route, or shows what is not there.
 #[test]
-fn listing() {
+fn the_list_of_routes_is_complete_and_true() {
     let lab = Lab::plain();
     let stack = &lab.stack;
     let net = net4([198, 51, 100, 0], 24);
@@ -150,7 +150,7 @@ fn listing() {
 
 /// Breaks if a route is taken that can't work, or one is deleted that belongs to an address.
 #[test]
-fn mistakes() {
+fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     let lab = Lab::plain();
     let stack = &lab.stack;
     let net = net4([198, 51, 100, 0], 24);

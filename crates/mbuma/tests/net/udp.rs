@@ -47,7 +47,7 @@ fn echo_both_ways() {
 
 /// Breaks if a damaged datagram is taken in, or one without a checksum (RFC 768) is not.
 #[test]
-fn checksum() {
+fn damaged_datagrams_are_dropped_and_those_without_checksum_are_not() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     let mut frame = udp_frame(1, at(US, 7), b"odd");
@@ -63,7 +63,7 @@ fn checksum() {
 
 /// Breaks if a UDP length that the packet does not have is believed.
 #[test]
-fn bad_lengths() {
+fn lengths_beyond_the_packet_are_refused() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     for len in [0u16, 7, 12, u16::MAX] {
@@ -84,7 +84,7 @@ fn bad_lengths() {
 
 /// Breaks if two sockets can be meant by one datagram, or a free port is not found.
 #[test]
-fn binding() {
+fn a_port_is_bound_once_and_free_ports_are_found() {
     let lab = Lab::plain();
     let stack = &lab.stack;
     let all = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
@@ -135,7 +135,7 @@ fn sending_is_checked() {
 /// Breaks if a gateway's socket for everything misses datagrams, takes what is for others, or can't
 /// answer as the address that was asked.
 #[test]
-fn any_socket() {
+fn an_intercepting_socket_answers_as_the_asked_address() {
     let lab = Lab::gateway();
     let any = lab.stack.udp_bind_any(lab.iface).unwrap();
     assert_eq!(
@@ -297,7 +297,7 @@ fn small_datagrams_pin_little() {
 
 /// Breaks if two sockets of one stack don't reach each other, or if such packets touch the wire.
 #[test]
-fn to_ourselves() {
+fn datagrams_to_ourselves_touch_no_wire() {
     let lab = Lab::plain();
     let (a, b) = (
         lab.stack.udp_bind(at(US, 1)).unwrap(),
@@ -316,7 +316,7 @@ fn to_ourselves() {
 /// Breaks if a device that finishes checksums gets anything but the pseudo-header's sum, or if the
 /// other end does not trust what never left memory.
 #[test]
-fn checksum_offload() {
+fn an_offloading_device_gets_the_sum_of_the_pseudo_header() {
     let lab = Lab::new(Setup {
         caps: Capabilities::whole(1500),
         ..Setup::default()
@@ -367,7 +367,7 @@ fn merged_datagrams_are_taken_apart() {
 /// Breaks if datagrams to groups that we never joined are taken in, or those to every host are not;
 /// or if TCP listens to either (RFC 1122 4.2.3.10).
 #[test]
-fn groups() {
+fn only_joined_groups_and_broadcasts_are_received() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 5353)).unwrap();
     let (all, mdns) = (Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 251));

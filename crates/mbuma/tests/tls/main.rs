@@ -6,6 +6,9 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kern::{MonotonicClock, Random};
@@ -177,6 +180,44 @@ fn a_servers_flight_is_one_segment() {
         drop((client, server));
         wire.done();
     }
+}
+
+/// A task that must run, at first and when it was woken.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_handshake_wakes_a_waiting_thread_and_a_task() {
+    // Breaks if a thread that waits in its handshake, or a task that is called only after a wakeup, misses a flight.
+    let mut wire = Wire::new();
+    let name = "server.test".try_into().expect("a name");
+    let tcp = wire.client.take().expect("a connection");
+    let client = TlsHandshake::client(tcp, Arc::new(client_config(&[])), name);
+    let client = client.expect("a client");
+    let tcp = wire.server.take().expect("a connection");
+    let mut server = TlsHandshake::server(tcp, Arc::new(server_config())).expect("a server");
+    let woken = Arc::new(Woken(AtomicBool::new(true)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let waiting = thread::spawn(move || client.finish_blocking(Some(Duration::from_secs(20))));
+    let mut is_done = false;
+    until(&wire, || {
+        if !is_done && woken.0.swap(false, Ordering::Acquire) {
+            let step = server.poll_advance(&mut Context::from_waker(&waker));
+            is_done = step.map(|r| r.expect("the server goes on")).is_ready();
+        }
+        is_done && waiting.is_finished()
+    });
+    let client = waiting.join().expect("no panic").expect("a stream");
+    let server = server.finish().expect("keys");
+    client.send(b"hello").expect("room");
+    assert_eq!(receive(&wire, &server, 5), b"hello");
+    drop((client, server));
+    wire.done();
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_connected_socket_has_one_peer() {
 
 /// Breaks if a shutdown ends the wrong direction.
 #[test]
-fn shutdown() {
+fn a_shutdown_ends_its_direction_only() {
     let stack = stack();
     let (left, right) = stack.unix().datagram_pair();
     right.send(b"there").unwrap();
@@ -107,7 +107,7 @@ fn shutdown() {
 
 /// Breaks if a full receiver loses a datagram, or its senders are not told of room.
 #[test]
-fn senders_wait() {
+fn senders_to_a_full_receiver_wait_and_are_woken() {
     let stack = stack_with(|c| c.unix.recv_buffer = 4000);
     let (left, right) = stack.unix().datagram_pair();
     let calls = Arc::new(Count::default());

@@ -248,7 +248,7 @@ proptest! {
 
     /// Breaks if a stream behaves otherwise than the kernel's.
     #[test]
-    fn streams(ops in ops(1)) {
+    fn streams_behave_as_the_kernels(ops in ops(1)) {
         let stack = stack();
         let theirs = play(nonblocking(kernel::UnixStream::pair().unwrap()), &ops);
         let ours = play(stack.unix().pair(), &ops);
@@ -258,7 +258,7 @@ proptest! {
 
     /// Breaks if sequenced packets behave otherwise than the kernel's.
     #[test]
-    fn seqpackets(ops in ops(1)) {
+    fn seqpackets_behave_as_the_kernels(ops in ops(1)) {
         let stack = stack();
         let theirs = play(kernel_seqpackets(), &ops);
         let ours = play(stack.unix().seqpacket_pair(), &ops);
@@ -268,7 +268,7 @@ proptest! {
 
     /// Breaks if connected datagram sockets behave otherwise than the kernel's.
     #[test]
-    fn datagrams(ops in ops(0)) {
+    fn datagrams_behave_as_the_kernels(ops in ops(0)) {
         let stack = stack();
         let (a, b) = kernel::UnixDatagram::pair().unwrap();
         let [a, b] = [a, b].map(|s| {
@@ -283,7 +283,7 @@ proptest! {
 
     /// Breaks if names, listeners and unconnected datagrams behave otherwise than the kernel's.
     #[test]
-    fn named(ops in named_ops()) {
+    fn named_sockets_behave_as_the_kernels(ops in named_ops()) {
         let stack = stack();
         let theirs = play_named(&Kernel::new(), &ops);
         let ours = play_named(&stack.unix(), &ops);

@@ -51,7 +51,7 @@ fn rights_mark_a_boundary() {
 
 /// Breaks if a limit does not hold.
 #[test]
-fn limits() {
+fn the_limits_on_rights_in_flight_hold() {
     let stack = stack_with(|c| c.unix.recv_buffer = 20_000);
     let drops = drops();
     let (left, right) = stack.unix().pair();
@@ -231,7 +231,7 @@ fn a_socket_twice_in_one_queue() {
 
 /// Breaks if a cycle of two or more is not found when its last handle goes, whichever that is.
 #[test]
-fn cycles() {
+fn a_cycle_of_sockets_in_flight_is_collected() {
     for len in 2..6 {
         for last in 0..len {
             let stack = stack();

@@ -89,7 +89,7 @@ fn chains_move_by_reference() {
 
 /// Breaks if a shutdown or close ends the wrong direction, too early, or silently.
 #[test]
-fn ends() {
+fn a_shutdown_or_close_ends_its_direction_after_the_data() {
     let stack = stack();
     let mut buf = [0; 8];
     // Sent bytes are read before the end; the other direction goes on.
@@ -208,7 +208,7 @@ fn a_full_buffer_pushes_back() {
 
 /// Breaks if names can be had twice, stay when their socket goes, or reach the wrong socket.
 #[test]
-fn names() {
+fn a_name_belongs_to_one_socket_for_its_life() {
     let stack = stack();
     let unix = stack.unix();
     assert_eq!(unix.connect(NAME).err(), Some(UnixError::NotFound));
@@ -252,7 +252,7 @@ fn names() {
 
 /// Breaks if a backlog takes too many, loses one, or if a listener's end leaves clients waiting.
 #[test]
-fn backlog() {
+fn a_backlog_holds_its_number_and_ends_with_the_listener() {
     let stack = stack();
     let unix = stack.unix();
     let listener = unix.listen(NAME, 2).unwrap();
@@ -282,7 +282,7 @@ fn backlog() {
 
 /// Breaks if credentials are those of another time or another side than when the connection was made.
 #[test]
-fn credentials() {
+fn credentials_are_those_of_the_moment_of_connecting() {
     let [who, server, client] = [1, 2, 3].map(|n| Credentials {
         pid: n,
         uid: 10 * n,
@@ -305,7 +305,7 @@ fn credentials() {
 
 /// Breaks if a waiting thread is woken too late, without need, or not at all.
 #[test]
-fn wakers() {
+fn a_waiting_thread_is_woken_exactly_when_there_is_something() {
     let stack = stack_with(|c| c.unix.recv_buffer = 8000);
     let (left, right) = stack.unix().pair();
     let (once, kept) = (Arc::new(Count::default()), Arc::new(Count::default()));
@@ -348,7 +348,7 @@ fn wakers() {
 
 /// Breaks if a timeout does not end a wait, or ends it with data there.
 #[test]
-fn timeouts() {
+fn a_timeout_ends_a_wait_without_data() {
     let stack = stack_with(|c| c.unix.recv_buffer = 1000);
     let (left, right) = stack.unix().pair();
     let short = Some(Duration::from_millis(2));

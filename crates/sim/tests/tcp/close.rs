@@ -30,12 +30,7 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
         b.say(&fin);
         assert_eq!(b.one().ack, hand.snd);
         assert_eq!(stream.state(), State::TimeWait);
-        assert!(
-            stream
-                .recv_chain(1)
-                .expect("the end of the stream")
-                .is_empty()
-        );
+        assert_end(&stream);
         drop(stream);
         b.finish();
     });
@@ -52,12 +47,7 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
         b.say(&fin);
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(read(&stream), b"last");
-        assert!(
-            stream
-                .recv_chain(1)
-                .expect("the end of the stream")
-                .is_empty()
-        );
+        assert_end(&stream);
         b.seen();
         stream.send(b"answer").expect("half of it is open");
         b.run(ms(0));
@@ -421,12 +411,7 @@ fn a_fin_fits_into_a_closed_window() {
     b.say(&fin);
     assert_eq!(b.one().ack, hand.snd);
     assert_eq!(read(&stream), bytes(4096));
-    assert!(
-        stream
-            .recv_chain(1)
-            .expect("the end of the stream")
-            .is_empty()
-    );
+    assert_end(&stream);
     drop(stream);
 }
 

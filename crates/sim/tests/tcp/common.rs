@@ -372,6 +372,12 @@ pub fn read(stream: &TcpStream) -> Vec<u8> {
         .unwrap_or_default()
 }
 
+/// Fails unless the peer's FIN is next.
+pub fn assert_end(stream: &TcpStream) {
+    let end = stream.recv_chain(1).expect("the end of the stream");
+    assert!(end.is_empty());
+}
+
 /// `n` bytes that are not all the same.
 pub fn bytes(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i % 251) as u8).collect()

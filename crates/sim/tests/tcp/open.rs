@@ -334,7 +334,7 @@ fn two_stacks_open_to_each_other_at_once() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_syn_to_a_closed_port_gets_a_believable_reset() {
     // RFC 9293 3.5.2: breaks when a closed port is silent, or its reset is not believable.
     each_shape(|mut b| {
         let hand = Hand::from_port(5000);

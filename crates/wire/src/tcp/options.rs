@@ -21,7 +21,7 @@ use crate::emit;
 pub struct TcpOptions {
     /// Largest segment the sender will take (SYN only).
     pub mss: Option<u16>,
-    /// How far the sender shifts its windows (SYN only): at most 14 (RFC 7323 2.3).
+    /// The shift of the sender's windows (SYN only): at most 14 (RFC 7323 2.3).
     pub window_scale: Option<u8>,
     /// The sender understands SACK (SYN only).
     pub sack_permitted: bool,

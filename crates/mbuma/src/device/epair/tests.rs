@@ -221,7 +221,7 @@ fn a_plug_that_is_out_is_void() {
 
 /// Breaks if packets that one end sent before it went are lost, or its absence goes unnoticed.
 #[test]
-fn destroying() {
+fn packets_of_a_dropped_end_arrive_and_its_end_is_noticed() {
     let pool = pool();
     let (a, b) = EpairEnd::pair(EpairConfig::default());
     let (from, to) = (a.plug(), b.plug());

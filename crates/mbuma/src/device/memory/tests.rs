@@ -91,7 +91,7 @@ fn full_queue_leaves_the_rest() {
 
 /// Breaks if packets that one end sent before it went are lost, or its absence goes unnoticed.
 #[test]
-fn closing() {
+fn packets_of_a_dropped_end_arrive_and_its_end_is_noticed() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let (a, b) = Pipe::pair(Capabilities::plain(1500));
     a.transmit(&mut queue(&pool, 1)).unwrap();

@@ -207,7 +207,7 @@ fn short_frames_need_no_cluster() {
 
 /// Breaks if one poll takes in more than its share.
 #[test]
-fn budget() {
+fn one_poll_takes_in_its_budget_at_most() {
     let pool = pool();
     let (tap, kernel) = tap(&pool, OPTIONS);
     for _ in 0..8 {
@@ -241,7 +241,7 @@ fn budget() {
 
 /// Breaks if a full device loses frames or their order.
 #[test]
-fn full() {
+fn a_full_device_keeps_all_frames_in_order() {
     let pool = pool();
     let (tap, kernel) = tap(&pool, OPTIONS);
     let mut tx = Mbufq::new();
@@ -263,7 +263,7 @@ fn full() {
 
 /// Breaks if offloads are promised that the descriptor is not set up for.
 #[test]
-fn capabilities() {
+fn only_offloads_of_the_descriptor_are_offered() {
     let pool = pool();
     let caps = |options| tap(&pool, options).0.capabilities();
     assert_eq!(caps(OPTIONS), Capabilities::whole(1500));

@@ -15,7 +15,7 @@ fn describe(header: VnetHeader, len: usize) -> Result<(u16, bool), BadVnetHeader
 
 /// Breaks if a checksum that the kernel vouches for is verified again, or any other is trusted.
 #[test]
-fn inward() {
+fn only_checksums_that_the_kernel_verified_are_trusted() {
     let csum = VnetHeader {
         flags: NEEDS_CSUM,
         csum_start: 34,
@@ -95,7 +95,7 @@ fn what_was_left_undone_can_be_left_again() {
 
 /// Breaks if a header that contradicts its frame is believed.
 #[test]
-fn malformed() {
+fn headers_that_contradict_their_frames_are_refused() {
     let csum = VnetHeader {
         flags: NEEDS_CSUM,
         csum_start: 34,
@@ -146,7 +146,7 @@ fn malformed() {
 
 /// Breaks if the kernel is told wrongly where a checksum goes or how to cut.
 #[test]
-fn outward() {
+fn the_kernel_gets_the_place_of_the_checksum_and_the_segment_size() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let mut frame = packet(&pool, 5000);
     assert_eq!(VnetHeader::of(&frame), VnetHeader::default());

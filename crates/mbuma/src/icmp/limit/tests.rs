@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Breaks if more go out than the rate and one burst allow, or fewer than the rate.
 #[test]
-fn rate_holds() {
+fn the_limit_allows_its_rate_and_one_burst() {
     for rate in [1, 10, 1000, 1_000_000] {
         let limiter = Limiter::new(rate);
         let step = Duration::from_nanos(1_000_000_000 / u64::from(rate) / 2);

@@ -96,7 +96,7 @@ mod tests {
 
     /// Breaks when a name that the tool offers is not understood, or names another algorithm.
     #[test]
-    fn names() {
+    fn each_algorithm_is_found_by_its_name() {
         for name in CongestionControl::NAMES {
             let choice = name.parse().unwrap();
             assert_eq!(Cc::new(choice).name(), name);

@@ -63,7 +63,7 @@ impl Flow {
 
 /// Breaks when a steady flow of a segment each millisecond is measured at another rate.
 #[test]
-fn steady() {
+fn a_steady_flow_is_measured_at_its_rate() {
     let mut flow = Flow::new(10);
     for ms in 0..10 {
         flow.send(ms, 1, true);
@@ -97,7 +97,7 @@ fn bursts_of_acknowledgements_are_no_rate() {
 
 /// Breaks when a sender that has nothing to send passes for one that the path held back, or for ever for one that has not.
 #[test]
-fn application_limited() {
+fn samples_of_a_sender_without_data_are_marked() {
     let mut flow = Flow::new(10);
     flow.send(0, 2, false);
     flow.send(1, 2, true);
@@ -109,7 +109,7 @@ fn application_limited() {
 
 /// Breaks when a window counts as used that was not, or one that was used in the round trip before is forgotten.
 #[test]
-fn window_use() {
+fn a_window_counts_as_used_only_if_it_was_the_limit() {
     let mut flow = Flow::new(10);
     flow.send(0, 4, false);
     assert!(!flow.ack(10, 4).cwnd_limited);
@@ -135,7 +135,7 @@ fn slow_start_doubles_what_is_used() {
 
 /// Breaks when a round trip is counted twice, or not at all.
 #[test]
-fn rounds() {
+fn each_round_trip_is_counted_once() {
     let mut flow = Flow::new(4);
     flow.send(0, 4, true);
     let starts: Vec<_> = (0..4).map(|n| flow.ack(10 + n, 1).round_start).collect();
@@ -147,7 +147,7 @@ fn rounds() {
 
 /// Breaks when an acknowledgement that comes sooner than any round trip gives a rate (draft 3.3).
 #[test]
-fn too_soon() {
+fn an_acknowledgement_before_any_round_trip_gives_no_rate() {
     let mut flow = Flow::new(4);
     flow.send(0, 1, true);
     assert_eq!(flow.ack(9, 1).delivered, 0);

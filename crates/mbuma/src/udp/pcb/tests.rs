@@ -46,7 +46,7 @@ fn the_closest_socket_is_meant() {
 
 /// Breaks if two sockets get in each other's way, or one that went away stays in it.
 #[test]
-fn conflicts() {
+fn sockets_on_different_addresses_or_ports_do_not_conflict() {
     let table = table();
     let a = bind(&table, SocketAddr::new(A, 1), None).unwrap();
     assert!(bind(&table, SocketAddr::new(A, 1), None).is_none());

@@ -225,7 +225,7 @@ fn an_event_that_was_none_is_undone_and_a_timeout_leaves_a_segment() {
 }
 
 #[test]
-fn nothing_overflows() {
+fn no_sample_of_any_size_overflows_bbr() {
     // Breaks if a sample of absurd size, or of none, panics or leaves no window.
     let (mut bbr, mut w) = (Bbr::default(), Window::new(MSS, 10));
     for n in 0..2000_u64 {

@@ -186,7 +186,7 @@ fn single_round_trips_do_not_count() {
 
 /// Breaks when a second loss below the plateau does not give way (RFC 9438 4.7).
 #[test]
-fn fast_convergence() {
+fn a_second_loss_below_the_plateau_lowers_it() {
     let mut flow = Flow::after_loss(1_000, 50);
     assert_eq!(flow.cubic.w_max, 1_000 * MSS);
     flow.congestion(Why::Loss);
@@ -196,7 +196,7 @@ fn fast_convergence() {
 
 /// Breaks when a mark costs as much as a loss (RFC 8511), or a timeout leaves more than a segment.
 #[test]
-fn reductions() {
+fn a_mark_costs_less_than_a_loss_and_a_timeout_leaves_one_segment() {
     for (why, cwnd, ssthresh) in [
         (Why::Loss, 70, 70),
         (Why::Ecn, 85, 85),
@@ -243,7 +243,7 @@ fn a_window_that_began_anew_grows_from_there() {
 
 /// Breaks when the timer's second expiry for the same data lowers the threshold again, or loses what an undo restores.
 #[test]
-fn repeated_timeout() {
+fn a_second_timeout_for_the_same_data_keeps_the_threshold() {
     let mut flow = Flow::after_loss(100, 50);
     let (window, before) = (flow.w, flow.cubic.w_max);
     flow.congestion(Why::Timeout);
@@ -326,7 +326,7 @@ fn no_plateau_after_slow_start() {
 
 /// Breaks when a smaller MSS leaves the cube where it was: the window must still lead to the same plateau.
 #[test]
-fn smaller_mss() {
+fn a_smaller_mss_leaves_the_plateau_in_place() {
     let mut flow = Flow::after_loss(500, 50);
     flow.w.set_mss(MSS / 2);
     flow.cubic.on_mss(&mut flow.w);
@@ -337,7 +337,7 @@ fn smaller_mss() {
 
 /// Breaks when the cube root is not one.
 #[test]
-fn cube_roots() {
+fn cube_roots_are_exact_enough() {
     for x in [0.0, 1e-9, 0.5, 1.0, 8.0, 1e6, 4.2e9, 1e18] {
         let root = cube_root(x);
         assert!((root * root * root - x).abs() <= 1e-12 * x, "{x} {root}");
@@ -372,7 +372,7 @@ fn average(p: f64, rtt_ms: u64, losses: u32, regular: bool) -> f64 {
 /// 1.22 / sqrt(p) where that is more (near the crossing of the two, the larger of both windows at each time exceeds both
 /// averages). Random losses leave less: they come in groups.
 #[test]
-fn average_window() {
+fn the_average_window_is_that_of_the_rfc() {
     for (p, rtt_ms) in [
         (1e-4, 10),
         (1e-3, 100),

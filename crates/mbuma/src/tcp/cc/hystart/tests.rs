@@ -43,7 +43,7 @@ fn growing_round_trips_end_it() {
 
 /// Breaks when growth below the threshold (an eighth of 50 ms) counts, or one of 16 ms does not on a long path.
 #[test]
-fn thresholds() {
+fn the_threshold_is_an_eighth_of_the_rtt_within_its_bounds() {
     for (before, after, ends) in [
         (50, 56, false),
         (50, 57, true),

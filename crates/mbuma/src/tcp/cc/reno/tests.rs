@@ -17,7 +17,7 @@ fn event(why: Why, flight: u32) -> CongestionEvent {
 /// Breaks when slow start grows by less than what was acknowledged, or congestion avoidance by more than one segment
 /// a window.
 #[test]
-fn growth() {
+fn slow_start_doubles_and_congestion_avoidance_adds_a_segment() {
     let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
     reno.on_ack(&mut w, &acked(4 * MSS));
     assert_eq!(w.cwnd, 14 * MSS);
@@ -45,7 +45,7 @@ fn no_growth_unless_limited() {
 /// Breaks when a loss halves the window instead of the flight, falls below two segments, or when a second timeout for the
 /// same data lowers the threshold again (RFC 5681 3.1).
 #[test]
-fn reductions() {
+fn a_loss_halves_the_flight_and_not_the_window() {
     let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
     reno.on_congestion(&mut w, &event(Why::Loss, 6 * MSS));
     assert_eq!((w.cwnd, w.ssthresh), (3 * MSS, 3 * MSS));
@@ -64,7 +64,7 @@ fn reductions() {
 /// Breaks when a recovery that was none leaves the window smaller, also one in which it shrank twice, or when it can be
 /// undone twice.
 #[test]
-fn undo() {
+fn an_undo_restores_the_window_once() {
     let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
     let before = w;
     reno.on_congestion(&mut w, &event(Why::Loss, 10 * MSS));
@@ -82,7 +82,7 @@ fn undo() {
 
 /// Breaks when a jumbo path's initial window exceeds RFC 6928's bytes.
 #[test]
-fn initial_windows() {
+fn initial_windows_are_those_of_rfc_6928() {
     assert_eq!(Window::new(1460, 10).cwnd, 14_600);
     assert_eq!(Window::new(8960, 10).cwnd, 17_920);
 }

@@ -310,7 +310,7 @@ impl NamespaceEnds {
             return false;
         };
         say(&format!(
-            "{} does not name the network namespace any more (`ip netns del` removes it): mbuma lets go of it",
+            "{} does not name the network namespace any more (`ip netns del` removes it): mbuma stops serving it",
             name.path().display()
         ));
         true

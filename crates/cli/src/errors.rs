@@ -395,7 +395,7 @@ fn exec_hint(command: &str, source: &io::Error) -> String {
             lines(&["COMMAND is empty: a variable that is not set, perhaps"])
         }
         io::ErrorKind::NotFound if fs::metadata(command).is_ok() && command.contains('/') => {
-            lines(&["it is there, but the interpreter or loader that it names is not"])
+            lines(&["it exists, but the interpreter or loader that it names does not"])
         }
         io::ErrorKind::NotFound if command.contains('/') => String::new(),
         io::ErrorKind::NotFound => lines(&["no directory in PATH has it"]),

@@ -156,7 +156,7 @@ pub(crate) fn serve(
     let live = close(first, others, &pool);
     debug_assert_eq!(live, Live::NONE, "buffers that were not given back");
     Ok(Summary {
-        figures: figures.unwrap_or_else(|| unreachable!("the first worker has a services")),
+        figures: figures.unwrap_or_else(|| unreachable!("the first worker has the services")),
         leaked: live.into(),
     })
 }
@@ -197,7 +197,7 @@ fn start_watch<'a>(
     let heartbeats = workers.map(|worker| Arc::clone(worker.shared.context.heartbeat()));
     let started = watch.and_then(|watch| watch.start(heartbeats.collect(), bound));
     started
-        .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
+        .inspect_err(|e| say(&format!("warning: the loop is not watched: {e}")))
         .ok()
 }
 

@@ -254,7 +254,7 @@ counters! {
     opened_active: Count, "Connections that this side began.";
     opened_passive: Count, "Connections that the peer began.";
     established: Count, "Connections that became established.";
-    refused: Count, "Connection attempts that were refused, or that no listener was there for.";
+    refused: Count, "Connection attempts that were refused, or had no listener.";
     closed: Count, "Connections that ended.";
     resets_in: Count, "Connections that a reset from the peer ended.";
     resets_out: Count, "Resets sent.";
@@ -269,18 +269,18 @@ counters! {
     fast_retransmits: Count, "Recoveries that acknowledgements began: losses repaired before a timeout.";
     tail_loss_probes: Count, "Segments sent to learn whether the last ones of a flight were lost (RFC 8985).";
     spurious_recoveries: Count, "Recoveries and timeouts that were undone because nothing had been lost.";
-    black_holes: Count, "Paths that seemed to drop full-sized segments without a word (RFC 8899 4.3).";
+    black_holes: Count, "Paths that seemed to drop full-sized segments without an error (RFC 8899 4.3).";
     mtu_probes: Count, "Segments sent larger than usual, to learn whether the path carries them (RFC 8899).";
     mtu_probes_acked: Count, "Of these, those that arrived.";
-    reneged: Count, "Peers that dropped data which they had said to have (RFC 2018 8).";
+    reneged: Count, "Peers that dropped data which they had reported by SACK (RFC 2018 8).";
     ecn_reductions: Count, "Windows made smaller because a router had marked congestion (RFC 3168).";
     duplicate_acks: Count, "Duplicate acknowledgements received.";
-    out_of_order: Count, "Segments that arrived before their turn.";
-    duplicate_bytes: Bytes, "Bytes that had arrived before.";
+    out_of_order: Count, "Segments that arrived out of order.";
+    duplicate_bytes: Bytes, "Bytes that arrived more than once.";
     zero_window_probes: Count, "Probes of a closed window.";
     keepalive_probes: Count, "Keepalive probes.";
     challenge_acks: Count, "Challenge acknowledgements (RFC 5961).";
     cookies_sent: Count, "SYNs answered with a cookie: half-open connections were at their bound (RFC 4987 3.6).";
     cookies_taken: Count, "Connections made when such a cookie came back.";
-    syns_evicted: Count, "Half-open connections that made room for newer ones: many mean a flood of SYNs (RFC 4987).";
+    syns_evicted: Count, "Half-open connections that were evicted for newer ones: many mean a flood of SYNs (RFC 4987).";
 }

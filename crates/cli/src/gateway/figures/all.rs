@@ -70,7 +70,7 @@ fn packets(figures: &Figures) -> [Sample; 2] {
 
 /// TCP's figures, as the stack declares them.
 fn tcp(stats: &TcpStats) -> Vec<Sample> {
-    let help = "TCP connections of the stack in any state, those that linger included.";
+    let help = "TCP connections of the stack in any state, TIME-WAIT included.";
     let mut all = vec![Sample::single(
         "tcp_connections",
         series("tcp_connections", MetricType::Gauge, Unit::Count, help),
@@ -103,7 +103,7 @@ fn link_frames(link: &LinkFigures) -> Vec<Sample> {
         "link_frames_total",
         MetricType::Counter,
         Unit::Count,
-        "What the impaired link before the guest did to frames.",
+        "Frames on the impaired link before the guest, by their fate.",
     );
     let all = [("sent", link.counts.sent)]
         .into_iter()

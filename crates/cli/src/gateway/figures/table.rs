@@ -54,19 +54,19 @@ figures! {
         "connections_stalled_total" Count "TCP connections reset, whose host read nothing while buffers were short." {
             connections_stalled,
         }
-        "connections_moved_total" Count "Moves of a TCP connection to a worker with much less to do." {
+        "connections_moved_total" Count "Migrations of TCP connections to a worker with much less load." {
             connections_moved,
         }
-        "tcp_payload_bytes_total" Bytes "TCP payload that went through; up is from guest to host." {
+        "tcp_payload_bytes_total" Bytes "TCP payload that was relayed; up is from guest to host." {
             bytes_up ["direction=\"up\""],
             bytes_down ["direction=\"down\""],
         }
         "udp_flows_total" Count "UDP flows that were opened." { flows, }
-        "udp_datagrams_total" Count "UDP datagrams that went through." {
+        "udp_datagrams_total" Count "UDP datagrams that were relayed." {
             datagrams_up ["direction=\"up\""],
             datagrams_down ["direction=\"down\""],
         }
-        "udp_payload_bytes_total" Bytes "UDP payload that went through." {
+        "udp_payload_bytes_total" Bytes "UDP payload that was relayed." {
             datagram_bytes_up ["direction=\"up\""],
             datagram_bytes_down ["direction=\"down\""],
         }
@@ -88,7 +88,7 @@ figures! {
         "file_reads_total" Count "Reads of served files that may wait for a disk, in threads of their own." {
             file_reads,
         }
-        "file_lookups_total" Count "Requests for served files whose way may wait for a disk, in threads." {
+        "file_lookups_total" Count "Requests for served files whose lookup may wait for a disk, in threads." {
             file_lookups,
         }
         "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }
@@ -96,7 +96,7 @@ figures! {
             http_bytes,
         }
         "tls_handshakes_total" Count "TLS handshakes with clients of served files." { tls_handshakes, }
-        "tls_handshakes_failed_total" Count "TLS handshakes that failed, or took too long, or made room for others." {
+        "tls_handshakes_failed_total" Count "TLS handshakes that failed, took too long, or were ended for newer ones." {
             tls_handshakes_failed,
         }
         "log_lines_lost_total" Count "Lines of the access log that could not be written." { log_lines_lost, }

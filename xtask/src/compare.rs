@@ -49,7 +49,7 @@ pub(crate) fn run(args: &[String]) -> bool {
         return false;
     };
     let after = Tree::here();
-    // Both run, though the first may have failed.
+    // Both run, even if the first fails.
     let hashes = !is_wanted("hashes") || same_hashes(&before, &after);
     let instructions = !is_wanted("instructions") || few_instructions(&before, &after);
     hashes && instructions
@@ -138,7 +138,7 @@ fn few_instructions(before: &Tree, after: &Tree) -> bool {
     let (Some(old), Some(new)) = (build(before), build(after)) else {
         return false;
     };
-    // All are shown, though one is worse.
+    // All are printed, even if one is worse.
     let worse = LOADS.iter().filter(|&&(load, n)| {
         if !has_load(&old, load) {
             println!("{load:9} is not in the example of the tree before");

@@ -1,4 +1,4 @@
-//! The one door: `cargo xtask ci` checks everything that a change must pass.
+//! `cargo xtask ci` runs all checks that a change must pass.
 
 mod compare;
 mod counts;

@@ -7,10 +7,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What all packages are built and tested with, beside their defaults: one build serves every step.
+/// The features with which all packages are built and tested, beside their defaults, so that one build serves every
+/// step.
 pub(crate) const WITH: [&str; 3] = ["--workspace", "--features", "mbuma/tokio,mbuma-sim/tls"];
 
-/// Builds all tests, and tells the programs; `None` if the build fails.
+/// Builds all tests. Returns their programs, or `None` if the build fails.
 pub(crate) fn build() -> Option<Vec<Program>> {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
@@ -69,7 +70,7 @@ impl Program {
         command
     }
 
-    /// The same, giving way to programs whose tests wait for real processes.
+    /// The same, at a lower priority than programs whose tests wait for real processes.
     pub(crate) fn command_beside(&self) -> Command {
         let mut command = Command::new("nice");
         command

@@ -1,9 +1,9 @@
-//! Test programs; those that drive real processes in real time run beside all others, which give way to them.
+//! Test programs; those that drive real processes in real time run beside all others, which have a lower priority.
 //!
-//! Tests wait for threads, sockets and processes of the kernel, and a machine that runs nothing for a minute can fail
-//! one. So a test that fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its first
-//! failure above: it is a defect of the test or of the product, and must be treated as one. A test that fails in each
-//! run fails both times; a case that `proptest` found is kept in its file and tried again.
+//! Tests wait for threads, sockets and processes of the kernel, so one may fail on a machine that stands still for a
+//! minute. So a test that fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its
+//! first failure above: it is a defect of the test or of the product, and must be treated as one. A test that fails in
+//! each run fails both times; a case that `proptest` found is kept in its file and tried again.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write, stderr, stdout};
@@ -63,7 +63,7 @@ pub(crate) fn run_package(package: &str, names: &[&str], vars: Vars<'_>) -> bool
         .all(|program| run_twice(program, program.command(), Shown::AtItsEnd, vars))
 }
 
-/// Programs that run beside: all of them, and examples in documentation.
+/// Programs that run beside those: all others, and examples in documentation.
 fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
     let mut failed: Vec<_> = programs
         .iter()
@@ -80,11 +80,11 @@ fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
     failed
 }
 
-/// When a program's output is printed.
+/// The time at which a program's output is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     AsItComes,
-    /// Without that of others between.
+    /// At its end, without output of other programs in between.
     AtItsEnd,
 }
 
@@ -128,7 +128,7 @@ fn run_and_keep(
 
 fn print_at_once(name: &str, output: &Output) -> (bool, String) {
     let mut out = stdout().lock();
-    // If nothing takes the output, the tests go on and the exit code tells.
+    // If the output is closed, the tests continue, and the exit code has the result.
     let _ = writeln!(out, "-- {name}");
     let _ = out.write_all(&output.stdout);
     let _ = out.write_all(&output.stderr);
@@ -154,7 +154,7 @@ fn print_and_keep(from: impl Read, mut to: impl Write) -> String {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        // If nothing takes the output, the tests go on and the exit code tells.
+        // If the output is closed, the tests continue, and the exit code has the result.
         let _ = to.write_all(&line);
         kept.append(&mut line);
     }

@@ -17,7 +17,7 @@ pub(crate) struct Step {
     run: fn() -> bool,
 }
 
-/// The last steps are two rows, one beside the other: each has long builds on one CPU.
+/// The last steps are in two lanes that run at the same time, because each has long builds on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
     One,
@@ -82,7 +82,7 @@ pub(crate) fn run(steps: &[Step]) -> ExitCode {
         let one = first_failure(Some(Lane::One));
         [one, other.join().expect("a step does not panic")]
     });
-    // The other lane may have said much since.
+    // The other lane may have printed much since.
     let failed: Vec<_> = failures.into_iter().flatten().map(|s| s.name).collect();
     if failed.is_empty() {
         return ExitCode::SUCCESS;
@@ -92,7 +92,7 @@ pub(crate) fn run(steps: &[Step]) -> ExitCode {
 }
 
 impl Step {
-    /// Runs it, and says how that went.
+    /// Runs it, and prints the result.
     fn run(&self) -> bool {
         println!("== {}", self.name);
         let start = Instant::now();
@@ -120,7 +120,7 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
     }
 }
 
-/// Each crate is a package that a registry takes: names, versions and files. It builds none of them.
+/// Checks that a registry would accept each crate as a package: names, versions and files. It builds none of them.
 fn package() -> bool {
     cargo(
         "package -q --workspace --exclude mbuma-lab --exclude xtask --no-verify --allow-dirty",
@@ -186,13 +186,13 @@ fn schemes() -> bool {
     under("shuttle", &["-p mbuma-lab --lib -- epair::schedules"])
 }
 
-/// Models by a checker, in a directory of its own: the flag rebuilds everything.
+/// Models by a checker, in a directory of its own, because the flag rebuilds everything.
 fn under(checker: &str, tests: &[&str]) -> bool {
     let dir = target_dir().join(checker);
     let vars = [
         ("RUSTFLAGS", &*format!("--cfg {checker}")),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-        // Orders need speed, not the last of it.
+        // Random orders need an optimised build, but not the slowest one.
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
@@ -201,8 +201,7 @@ fn under(checker: &str, tests: &[&str]) -> bool {
         .all(|test| cargo(&format!("test -q --release {test}"), &vars))
 }
 
-/// The allocator again: its caches under locks, as where sections do not work; and with the checks
-/// that cost.
+/// The allocator again: with its caches under locks, as on systems without sections; and with the expensive checks.
 fn uma() -> bool {
     retest::run_package("uma", &[], &[("UMA_PERCPU", "locked")])
         && cargo("test -q -p mbuma-uma --features invariants", &[])
@@ -221,8 +220,8 @@ fn storm() -> bool {
     )
 }
 
-/// Invariants where they cost: in release builds they are checked with the feature, and without it their
-/// conditions are not evaluated. The tests know which of the two they are to see.
+/// Invariants where they cost: in release builds they are checked with the feature, and without it their conditions are
+/// not evaluated. The tests know in which of the two builds they run.
 fn invariants() -> bool {
     let dir = target_dir().join("invariants");
     let vars = [
@@ -255,7 +254,8 @@ fn asan() -> bool {
 
 /// Container engines with the tool in the place of slirp4netns; names the parts that it skips.
 fn engines() -> bool {
-    // Its debug build is there since the tests. Alone, it would be built anew, with fewer features of its dependencies.
+    // The tests have made its debug build. Built alone, it would be built again, with fewer features of its
+    // dependencies.
     programs::build().is_some() && run_command(&mut Command::new("scripts/engines.sh"))
 }
 

@@ -1,5 +1,6 @@
-//! Checks beyond lints: crates use only those above them, `unsafe` stays where ARCHITECTURE allows it, texts hold no
-//! leftovers, state the figures that the code has and link to files that are there, and the tool links no more packages than it should.
+//! Checks beyond lints: crates use only those above them, `unsafe` stays where ARCHITECTURE allows it, texts have no
+//! leftovers, state the figures of the code and link to existing files, and the number of packages that the tool links
+//! has a bound.
 
 mod fields;
 mod figures;
@@ -37,7 +38,7 @@ const TEXTS: [&str; 4] = [
     "CONTRIBUTING.md",
 ];
 
-/// Words that a finished file does not contain, assembled so that this file does not either.
+/// Words that a finished file must not contain, assembled so that this file does not contain them.
 const LEFTOVERS: [&str; 4] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),

@@ -1,5 +1,5 @@
-//! Whether a condition of `#[cfg(..)]` holds in the tool as users build it: no test, no schedule checker, and the features that
-//! the tool turns on. Of machines and systems every variant counts.
+//! Whether a condition of `#[cfg(..)]` holds in the tool as users build it: no test, no schedule checker, and the
+//! features that the tool turns on. All variants for machines and systems count.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The largest set of source files of a crate, each of which uses each other one, directly or by others.
 //!
-//! A file uses another one if a path in its code leads there: from the crate's root, or by `super`. A module's own parents and
-//! children are left out, because a module names its parts and they share its names.
+//! A file uses another one if its code has a path into that: from the crate's root, or by `super`. A module's own
+//! parents and children are left out, because a module names its parts and the parts use its names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

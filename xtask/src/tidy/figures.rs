@@ -1,7 +1,7 @@
-//! Figures that a text states about the code: each must equal the constant that the code has.
+//! Figures that a text states about the code: each must equal the constant in the code.
 //!
-//! A text states one as a link whose fragment is the constant: `[4,096](crates/uma/src/line.rs#PAGE)`. A reader gets to the
-//! constant by it, and this check compares the two. Constants are products and shifts of plain numbers.
+//! A text states one as a link whose fragment is the constant: `[4,096](crates/uma/src/line.rs#PAGE)`. A reader finds
+//! the constant by it, and this check compares the two. Constants are products and shifts of plain numbers.
 
 use std::fs;
 

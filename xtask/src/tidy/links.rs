@@ -1,4 +1,4 @@
-//! Files that a text links to: each must be there.
+//! Files to which a text links: each must exist.
 
 use std::fs;
 use std::path::Path;

@@ -19,7 +19,7 @@ const LAYERED: [&str; 4] = ["kern", "uma", "mbuf", "mbuma"];
 /// Modules that are plain lists: their purpose is that lower layers use them though they name higher ones.
 const LISTS: [(&str, &str); 2] = [("mbuma", "protosw"), ("mbuma", "state")];
 
-/// Imports that point up, still. Entries go, none comes.
+/// Imports that still point up. Entries may only be removed.
 const UPWARD: [(&str, &str, &str, &str); 1] = [(
     "mbuma",
     "config",

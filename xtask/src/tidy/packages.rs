@@ -1,5 +1,5 @@
-//! How many packages of others the tool links: each is built before a first command runs, and each is trusted. And that the tool
-//! is built without features that are for other programs.
+//! Bounds the number of external packages that the tool links, because each is built before a first command runs, and
+//! each is trusted. Checks that the tool is built without features that are for other programs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -9,11 +9,11 @@ use std::process::Command;
 use crate::compare::output;
 
 /// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency:
-/// landlock and seccompiler, with what they derive from, shut the process that parses packets off; httpdate, mime_guess (with
-/// mime and unicase) and percent-encoding are the parts of HTTP that are lists and corner cases; rustls (with webpki, pki-types,
-/// subtle, zeroize, untrusted and once_cell) shakes hands for `serve --tls`, aws-lc-rs (with aws-lc-sys) has its ciphers, and
-/// rcgen (with yasna and time, which is five) makes its certificate; simple-dns reads questions about names of a network's
-/// guests; vm-memory maps memory that a virtual machine shares.
+/// landlock and seccompiler, with what they derive from, isolate the process that parses packets; httpdate, mime_guess
+/// (with mime and unicase) and percent-encoding are the parts of HTTP that are lists and corner cases; rustls (with
+/// webpki, pki-types, subtle, zeroize, untrusted and once_cell) does the handshakes for `serve --tls`, aws-lc-rs (with
+/// aws-lc-sys) has its ciphers, and rcgen (with yasna and time, which is five) makes its certificate; simple-dns reads
+/// questions about names of a network's guests; vm-memory maps memory that a virtual machine shares.
 const EXTERNAL_MAX: usize = 74;
 
 /// Counts the packages of the tool, and complains if there are too many.

@@ -282,5 +282,5 @@ counters! {
     challenge_acks: Count, "Challenge acknowledgements (RFC 5961).";
     cookies_sent: Count, "SYNs answered with a cookie: half-open connections were at their bound (RFC 4987 3.6).";
     cookies_taken: Count, "Connections made when such a cookie came back.";
-    syns_evicted: Count, "Half-open connections that were evicted for newer ones: many mean a flood of SYNs (RFC 4987).";
+    syns_evicted: Count, "Half-open connections evicted for newer ones: many mean a flood of SYNs (RFC 4987).";
 }

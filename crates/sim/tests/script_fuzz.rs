@@ -90,6 +90,23 @@ fn changed(seed: &str, changes: &[(usize, usize)]) -> String {
     words.join(" ")
 }
 
+#[test]
+fn a_packet_that_is_too_long_for_ip_ends_the_script_with_an_error() {
+    // Breaks when the runner panics, or takes memory of a length that only a mistaken script names.
+    for packet in [
+        "< . 1:65536(65535) ack 1 win 9",
+        "< udp (65530)",
+        "< [1:65536(65535)] icmp unreachable host_unreachable",
+        "< [udp (65530)] icmp unreachable host_unreachable",
+    ] {
+        let text = format!("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 {packet}\n");
+        let script = Script::parse("long", &text, &BTreeSet::new());
+        let script = script.unwrap_or_else(|error| panic!("{packet}: {error}"));
+        let report = script.run(&Settings::default()).to_string();
+        assert!(report.contains("at most 65535 bytes"), "{packet}: {report}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

@@ -136,8 +136,28 @@ fn icmp(payload: &[u8]) -> Result<SeenBody, String> {
     }
 }
 
-/// An IP packet around `payload`.
-fn ip(spec: IpSpec, proto: IpProto, src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
+/// So many zeros, unless they are more than a packet holds.
+pub(super) fn zeros(len: usize) -> Result<Vec<u8>, String> {
+    check_len(len)?;
+    Ok(vec![0; len])
+}
+
+fn check_len(len: usize) -> Result<(), String> {
+    match len > usize::from(u16::MAX) {
+        true => Err(format!("an IP packet has at most 65535 bytes, not {len}")),
+        false => Ok(()),
+    }
+}
+
+/// An IP packet around `payload`, or why there is none so long.
+fn ip(
+    spec: IpSpec,
+    proto: IpProto,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    payload: &[u8],
+) -> Result<Vec<u8>, String> {
+    check_len(Ipv4Header::LEN + payload.len())?;
     let ecn = spec.ecn.map_or(0, super::syntax::EcnField::bits);
     let fields = Ipv4Fields {
         payload_len: u16::try_from(payload.len()).unwrap_or(u16::MAX),
@@ -151,7 +171,7 @@ fn ip(spec: IpSpec, proto: IpProto, src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]
     let mut packet = vec![0; fields.header_len()];
     fields.emit(&mut packet);
     packet.extend_from_slice(payload);
-    packet
+    Ok(packet)
 }
 
 /// The packet of a segment whose numbers are the wire's.
@@ -161,7 +181,7 @@ pub(super) fn build_tcp(
     dst: SocketAddrV4,
     segment: &TcpSpec,
     data: &[u8],
-) -> Vec<u8> {
+) -> Result<Vec<u8>, String> {
     let fields = TcpFields {
         src_port: src.port(),
         dst_port: dst.port(),
@@ -194,7 +214,7 @@ pub(super) fn build_udp(
     src: SocketAddrV4,
     dst: SocketAddrV4,
     data: &[u8],
-) -> Vec<u8> {
+) -> Result<Vec<u8>, String> {
     let len = u16::try_from(UdpHeader::LEN + data.len()).unwrap_or(u16::MAX);
     let mut header = UdpHeader::new(src.port(), dst.port(), len);
     let mut bytes = vec![0; UdpHeader::LEN];
@@ -216,7 +236,7 @@ pub(super) fn build_icmp(
     kind: (u8, u8),
     mtu: u16,
     original: &[u8],
-) -> Vec<u8> {
+) -> Result<Vec<u8>, String> {
     let quoted = original.len().min(Ipv4Header::LEN + 8);
     let [high, low] = mtu.to_be_bytes();
     let mut bytes = vec![kind.0, kind.1, 0, 0, 0, 0, high, low];

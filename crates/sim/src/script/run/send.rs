@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use super::{Runner, Stop};
 use crate::family::IpFamily;
 use crate::script::flow::{ACK, SYN, ScriptFlow, stream_offset};
-use crate::script::packet::{build_icmp, build_tcp, build_udp};
+use crate::script::packet::{build_icmp, build_tcp, build_udp, zeros};
 use crate::script::syntax::{Body, IcmpSpec, IpSpec, PacketChange, PacketSpec, Quoted, TcpSpec};
 use crate::script::{FROM_SCRIPT, FROM_STACK};
 
@@ -18,9 +18,10 @@ impl Runner<'_> {
         let (src, dst) = (flow.remote, flow.local);
         let bytes = match &packet.body {
             Body::Tcp(spec) => self.segment(packet.ip, spec),
-            Body::Udp(len) => build_udp(packet.ip, src, dst, &vec![0; *len]),
-            Body::Icmp(spec) => self.icmp(packet.ip, spec)?,
+            Body::Udp(len) => zeros(*len).and_then(|data| build_udp(packet.ip, src, dst, &data)),
+            Body::Icmp(spec) => self.icmp(packet.ip, spec),
         };
+        let bytes = bytes.map_err(|message| Stop::Unsupported(self.line, message))?;
         let bytes = self.changed(packet, bytes)?;
         self.host.inject(&bytes);
         let now = self.host.now();
@@ -73,8 +74,8 @@ impl Runner<'_> {
         }
     }
 
-    fn segment(&mut self, ip: IpSpec, spec: &TcpSpec) -> Vec<u8> {
-        let mut data = vec![0; spec.len as usize];
+    fn segment(&mut self, ip: IpSpec, spec: &TcpSpec) -> Result<Vec<u8>, String> {
+        let mut data = zeros(spec.len as usize)?;
         FROM_SCRIPT.fill(stream_offset(spec.flags, spec.seq), &mut data);
         let flow = &mut self.flows[self.current];
         let live = flow.incoming(spec);
@@ -82,28 +83,28 @@ impl Runner<'_> {
     }
 
     /// An ICMP error from the router about a packet of the stack: the packet that the script names, or the last one.
-    fn icmp(&mut self, ip: IpSpec, spec: &IcmpSpec) -> Result<Vec<u8>, Stop> {
+    fn icmp(&mut self, ip: IpSpec, spec: &IcmpSpec) -> Result<Vec<u8>, String> {
         let flow = &self.flows[self.current];
         let (local, remote) = (flow.local, flow.remote);
         let quoted = match spec.about {
             Some(Quoted::Tcp { seq, len }) => {
                 let live = flow.sent_by_stack(seq);
-                let mut data = vec![0; len as usize];
+                let mut data = zeros(len as usize)?;
                 FROM_STACK.fill(stream_offset(0, seq), &mut data);
-                Some(build_tcp(IpSpec::default(), local, remote, &live, &data))
+                Some(build_tcp(IpSpec::default(), local, remote, &live, &data)?)
             }
             Some(Quoted::Udp(len)) => {
-                let data = vec![0; len];
-                Some(build_udp(IpSpec::default(), local, remote, &data))
+                let data = zeros(len)?;
+                Some(build_udp(IpSpec::default(), local, remote, &data)?)
             }
             None => self.last_sent.clone(),
         };
         let Some(quoted) = quoted else {
             let message = "this ICMP message needs a packet to quote: the stack has sent none";
-            return Err(Stop::Unsupported(self.line, message.into()));
+            return Err(message.into());
         };
         let src = *remote.ip();
         let mtu = self.settings.as_ipv4_mtu(spec.mtu.unwrap_or(0));
-        Ok(build_icmp(ip, src, *local.ip(), spec.kind, mtu, &quoted))
+        build_icmp(ip, src, *local.ip(), spec.kind, mtu, &quoted)
     }
 }

@@ -100,7 +100,7 @@ fn find(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The reports in the order of the files: each of some threads takes the next file.
+/// The reports in the order of the files. Several threads each take the next file.
 fn run_all(files: &[PathBuf], args: &ScriptArgs) -> Vec<Result<ScriptReport, String>> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.unwrap_or(cpus).clamp(1, files.len().max(1));

@@ -105,7 +105,7 @@ impl<'a> Eval<'a> {
         AssertError::Unknown(self.rest.trim().to_owned())
     }
 
-    /// The new value of the variable `name`, from the sign behind it on.
+    /// The new value of the variable `name`; the text goes on with the sign of the assignment.
     fn assigned(&mut self, name: &str, text: &str) -> Evaluated {
         let unknown = || AssertError::Unknown(text.to_owned());
         if name.is_empty() {
@@ -219,7 +219,7 @@ impl<'a> Eval<'a> {
         found.map(|(_, compare)| compare)
     }
 
-    /// `&` binds no closer than `|` here: scripts put brackets around a mixture.
+    /// `&` and `|` have the same precedence here, because scripts put brackets around a mixture.
     fn bits(&mut self) -> Evaluated {
         let mut value = self.sum()?;
         loop {

@@ -37,7 +37,7 @@ pub(super) fn apply_later(line: Line, text: &str, tunables: &mut Tunables) -> Op
     (!all_apply).then(|| format!("line {line}: a command after the start has no effect"))
 }
 
-/// Runs one; the note says what it lacks.
+/// Runs a command. Returns a note if it has no effect.
 fn run(command: &[String], tunables: &mut Tunables) -> Option<String> {
     let (program, args) = command.split_first()?;
     let done = match program.rsplit('/').next().unwrap_or(program) {
@@ -67,7 +67,8 @@ fn set(args: &[String], tunables: &mut Tunables) -> Option<String> {
     (!idle.is_empty()).then(|| format!("{} {verb} no effect", idle.join(", ")))
 }
 
-/// Switches pacing as the queue does that a command gives to the device. False for another command or queue.
+/// Switches pacing on or off, as the queue requires that the command gives to the device. False for another command or
+/// queue.
 fn choose_queue(args: &[String], tunables: &mut Tunables) -> bool {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ["qdisc", "add" | "replace", "dev", _, "root", queue] = args.as_slice() else {

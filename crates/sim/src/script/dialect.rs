@@ -26,7 +26,7 @@ impl Dialect {
         }
     }
 
-    /// By its name.
+    /// The dialect with this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "bsd" | "freebsd" => Some(Self::Bsd),

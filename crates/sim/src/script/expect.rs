@@ -21,8 +21,8 @@ pub(super) enum Meeting {
 pub(super) struct Leeway {
     /// The number of a SYN that begins a connection: the script chooses it.
     pub(super) number: bool,
-    /// A missing PSH of a segment with data. Linux sets it on each large segment that it cuts into those of the wire;
-    /// RFC 9293 3.9.1.2 (MUST-61) asks for it only where no more data waits.
+    /// A missing PSH of a segment with data. Linux sets it on each large segment that the device then cuts; RFC 9293
+    /// 3.9.1.2 (MUST-61) requires it only if no more data waits.
     pub(super) push: bool,
     /// Order and padding of options (RFC 9293 3.2).
     pub(super) order: bool,
@@ -86,7 +86,7 @@ fn ip(want: IpSpec, got: &SeenPacket) -> Vec<String> {
     wrong
 }
 
-/// The missing bytes of an expected segment may come in further segments: PSH and FIN are the last one's.
+/// The missing bytes of an expected segment may come in further segments; then only the last one has PSH and FIN.
 fn part(want: &TcpSpec, got: &TcpSpec) -> Option<TcpSpec> {
     const LAST: u16 = super::flow::PSH | super::flow::FIN;
     let begins = want.seq == got.seq && (1..want.len).contains(&got.len);
@@ -141,7 +141,7 @@ fn options(want: &TcpSpec, got: &TcpSpec, leeway: Leeway) -> Option<String> {
     let (OptionsSpec::These(want), OptionsSpec::These(got)) = (&want.options, &got.options) else {
         return None;
     };
-    // The value of a timestamp is the runner's to check: it knows the clock.
+    // The runner checks the values of timestamps, because it knows the clock.
     let want: Vec<TcpOption> = want.iter().map(without_value).collect();
     (!agree(&want, got, !leeway.order)).then(|| "the options differ".to_owned())
 }

@@ -40,7 +40,7 @@ pub(super) struct ScriptFlow {
     pub(super) written: u64,
     /// Bytes that the stack sent at least once.
     sent: u64,
-    /// The sequence number behind all that the stack sent, and the last repeated one, with how often.
+    /// The sequence number behind all segments that the stack sent; the segment that it repeated last, and how often.
     sent_to: Option<u32>,
     repeated: Option<(u32, u32)>,
     /// The window scale that the stack offered, and whether the script's SYN has one.
@@ -118,7 +118,8 @@ impl ScriptFlow {
         }
     }
 
-    /// The wire's timestamp for the script's: as it was sent, or as far from the first one as the script says.
+    /// The wire's timestamp for the script's: the one that the stack sent, or, if it sent none with this value, one
+    /// that is as far from the first as in the script.
     fn wire_timestamp(&self, script: u32) -> u32 {
         let known = self.timestamps.iter().rev().find(|(s, _)| *s == script);
         match (known, self.timestamps.first()) {
@@ -201,12 +202,12 @@ impl ScriptFlow {
         if self.peer_scales { self.scale } else { 0 }
     }
 
-    /// Whether the last segment announces the right edge of the one before: then the window scale.
+    /// The window scale, if the last segment announces the same right edge as the one before.
     pub(super) fn held_edge(&self) -> Option<u8> {
         self.holds_edge.then(|| self.shift())
     }
 
-    /// A segment of `len` sequence numbers leaves.
+    /// Notes whether the segment that the stack sends, of `len` sequence numbers, repeats an earlier one.
     fn count_repeats(&mut self, seq: u32, len: u32) {
         if len == 0 {
             return;
@@ -262,7 +263,7 @@ impl ScriptFlow {
         self.timestamps.push((script, wire));
     }
 
-    /// How far the script's timestamp is from where the first one puts it, in ticks.
+    /// The difference in ticks between the script's timestamp and the one that the first timestamp makes expected.
     pub(super) fn timestamp_error(&self, script: u32, wire: u32) -> i32 {
         match self.timestamps.first() {
             Some((s, w)) => script

@@ -38,7 +38,7 @@ const OF_TCP: [(&str, usize, usize); 7] = [
 const IPV4_CHECKSUM: usize = 10;
 
 impl HeaderField {
-    /// By the names of the header and of the field.
+    /// The field with this name in the header with this name.
     pub(super) fn named(header: &str, field: &str) -> Option<Self> {
         let (all, of_tcp) = match header {
             "ipv4" => (OF_IPV4.as_slice(), false),

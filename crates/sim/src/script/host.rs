@@ -74,7 +74,7 @@ impl Host {
         self.zero + Duration::from_micros(micros.max(0).cast_unsigned())
     }
 
-    /// Lets one more instant happen that is due until `until`. False if no event is due.
+    /// Runs the events of the next instant, if it is not after `until`. False if no event is due.
     pub(super) fn step(&mut self, until: Micros) -> bool {
         let until = self.at(until);
         let mut turns = 0;
@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// A packet comes in.
+    /// Gives the stack a packet.
     pub(super) fn inject(&mut self, packet: &[u8]) {
         self.net
             .say_packet(self.peer, &self.family.incoming(packet));

@@ -86,7 +86,7 @@ pub(super) fn named(kind: &str, code: &str) -> Result<(u8, u8), String> {
         .ok_or_else(|| format!("{code}: no such code of ICMP {kind}"))
 }
 
-/// As a script writes them.
+/// Type and code as a script writes them.
 pub(super) fn name((kind, code): (u8, u8)) -> String {
     let found = KINDS.iter().find(|(_, k)| *k == kind);
     let kind_name = found.map_or_else(|| format!("type {kind}"), |(name, _)| (*name).to_owned());

@@ -11,7 +11,7 @@ use super::syntax::Line;
 /// An error in a script's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Where.
+    /// The line of the error.
     pub line: Line,
     /// The error.
     pub message: String,
@@ -57,7 +57,7 @@ pub(super) enum Token {
     Ellipsis,
     /// Any other sign.
     Sign(char),
-    /// The text is over.
+    /// The end of the text.
     End,
 }
 

@@ -136,7 +136,7 @@ fn icmp(payload: &[u8]) -> Result<SeenBody, String> {
     }
 }
 
-/// So many zeros, unless they are more than a packet holds.
+/// `len` zeros; an error if that is more than a packet holds.
 pub(super) fn zeros(len: usize) -> Result<Vec<u8>, String> {
     check_len(len)?;
     Ok(vec![0; len])
@@ -149,7 +149,7 @@ fn check_len(len: usize) -> Result<(), String> {
     }
 }
 
-/// An IP packet around `payload`, or why there is none so long.
+/// An IP packet around `payload`; an error if it would be too long.
 fn ip(
     spec: IpSpec,
     proto: IpProto,

@@ -178,7 +178,7 @@ impl Parser<'_> {
         matches!(self.peek_at(1), Token::Word(word) if word == "encap")
     }
 
-    /// Goes over all that is left of the line.
+    /// Skips the rest of the line.
     fn skip_line(&mut self) {
         let line = self.line();
         while *self.peek() != Token::End && self.line() == line {

@@ -51,10 +51,10 @@ pub(super) fn lines_that_count(
     }
 }
 
-/// A part of a script that may be longer than a line: how it ends.
+/// The text that ends a block, which may be longer than a line.
 type BlockEnd = &'static str;
 
-/// How the block ends that is open behind the line, if one is: `open` was so before it.
+/// The end of the block that is still open after the line, if there is one; `open` is the same before the line.
 fn block_behind(line: &str, mut open: Option<BlockEnd>) -> Option<BlockEnd> {
     let mut rest = line;
     while let Some(c) = rest.chars().next() {

@@ -172,12 +172,12 @@ impl<'a> Runner<'a> {
         let family = settings.family;
         let dialect = settings.dialect.unwrap_or(script.dialect);
         let host = Host::new(addresses.local, addresses.gateway, mtu, family, |config| {
-            // Scripts expect a window at once, as kernels send it that leave pacing to a queue of the device.
+            // Scripts expect a whole window at once: kernels leave pacing to a queue of the device.
             config.tcp.pacing = false;
             tunables.tcp = config.tcp.clone();
             match settings.dialect {
                 _ if dialect == Dialect::Linux => sysctl::set_linux_defaults(&mut tunables),
-                // A script that shows no dialect is for this stack.
+                // A script that shows no dialect expects this stack's defaults.
                 None => {}
                 Some(_) => sysctl::set_freebsd_defaults(&mut tunables),
             }
@@ -275,7 +275,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// An event after an expectation that was met too late for it.
+    /// Checks the time of an event: an expectation before it may have been met too late.
     fn is_on_time(&self, event: &ScriptEvent, at: Micros) -> Result<(), Stop> {
         let now = self.host.now();
         if now <= at + self.settings.tolerance {

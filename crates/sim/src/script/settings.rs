@@ -99,7 +99,7 @@ impl Settings {
             "ip_version" => return Err(bad(setting, "ipv4 and ipv6 are there")),
             "bind_port" => self.bind_port = number(setting)?,
             "connect_port" => self.connect_port = number(setting)?,
-            // An address that stands for another has no use for an IPv6 one.
+            // The runner makes its IPv6 addresses from the IPv4 ones, so these have no effect.
             "local_ip" | "remote_ip" | "gateway_ip" if value.parse::<Ipv6Addr>().is_ok() => {
                 return Ok(false);
             }

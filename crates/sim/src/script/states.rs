@@ -35,7 +35,7 @@ pub(super) fn check(
     Ok((good, list))
 }
 
-/// A line for each socket. `packetdrill` stands where a program still holds the socket.
+/// A line for each socket. The owner is `packetdrill` if the program still holds the socket.
 fn list(stack: &Stack, sockets: &Sockets) -> Vec<String> {
     let (listeners, held) = sockets.held();
     let mut lines: Vec<String> = (0..listeners)
@@ -52,7 +52,7 @@ fn list(stack: &Stack, sockets: &Sockets) -> Vec<String> {
     lines
 }
 
-/// Filters the lines; says whether one is left.
+/// Filters the lines; returns whether one is left.
 fn grep(args: &[&str], lines: &mut Vec<String>) -> Result<bool, String> {
     let (mut invert, mut count) = (false, false);
     let mut pattern = None;

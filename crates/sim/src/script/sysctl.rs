@@ -42,8 +42,8 @@ pub(super) struct Tunables {
     pub(super) tcp: TcpConfig,
     /// TCP_KEEPINIT of a socket that a program makes, if it has one.
     pub(super) connect_timeout: Option<Duration>,
-    /// FreeBSD adds this time to each retransmission timeout; RFC 6298 does not, and the stack neither. A retransmission
-    /// may come so much earlier than a script expects it.
+    /// FreeBSD adds this time to each retransmission timeout; RFC 6298 does not, and the stack neither. So a
+    /// retransmission may come this much earlier than a script expects it.
     pub(super) slop: Duration,
     /// The size of a buffer becomes a multiple of the segment size in the handshake, as in FreeBSD.
     pub(super) rounds_buffers: bool,
@@ -72,7 +72,7 @@ pub(super) fn set_freebsd_defaults(tunables: &mut Tunables) {
     for (name, value) in OF_FREEBSD {
         bsd(name, value, tunables);
     }
-    // Its TCP_MAXRXTSHIFT; an attempt to connect ends by the time.
+    // FreeBSD's TCP_MAXRXTSHIFT; its attempts to connect end by their timeout.
     tunables.tcp.syn_retransmits_max = 12;
     tunables.rounds_buffers = true;
 }
@@ -82,9 +82,9 @@ pub(super) fn set_freebsd_defaults(tunables: &mut Tunables) {
 pub(super) enum Effect {
     /// The stack has this tunable.
     Applied,
-    /// The stack behaves so anyhow.
+    /// The stack always behaves so.
     AsIs,
-    /// It does not.
+    /// The stack has neither the tunable nor that behaviour.
     Unknown,
 }
 
@@ -206,9 +206,9 @@ fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
         "ecn" => {
             tcp.ecn = match value {
                 "0" => EcnMode::Off,
-                "1" => EcnMode::Offer,
+                // 4 offers RFC 3168's form and accepts AccECN too, as Offer does.
+                "1" | "4" => EcnMode::Offer,
                 "2" => EcnMode::Accept,
-                // 4 offers RFC 3168's and takes either, which Offer does.
                 "3" => EcnMode::OfferAccurate,
                 _ => return None,
             }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn all_values_of_both_systems_are_applied() {
-        // Breaks when a name or a value of a list is none that the stack has.
+        // Breaks when the stack has no tunable for a name of the list, or refuses its value; or lacks a mode of `tcp_ecn`.
         for (name, value) in OF_FREEBSD {
             let effect = bsd(name, value, &mut Tunables::default());
             assert_eq!(effect, Some(Effect::Applied), "{name}");
@@ -253,6 +253,10 @@ mod tests {
         for (name, value) in OF_LINUX {
             let effect = linux(name, value, &mut TcpConfig::default());
             assert_eq!(effect, Some(Effect::Applied), "{name}");
+        }
+        for mode in ["0", "1", "2", "3", "4"] {
+            let effect = linux("ecn", mode, &mut TcpConfig::default());
+            assert_eq!(effect, Some(Effect::Applied), "ecn {mode}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `connect`: from which port, and how far it is.
+//! The call `connect`: the choice of the local port, and the progress of the connection.
 
 use std::net::SocketAddrV4;
 use std::ops::RangeInclusive;
@@ -94,7 +94,7 @@ impl Descriptor {
         }
     }
 
-    /// `connect` on a connection: how far it is.
+    /// `connect` on a socket that connects already: reports the progress.
     fn connecting(&mut self, again: bool) -> Attempt {
         let Object::Stream(stream) = &self.object else {
             return CallOutcome::fails("EINVAL").into();
@@ -119,8 +119,8 @@ impl Descriptor {
     }
 }
 
-/// Connects from `local`, or from the first free one of `ports` if it has none; also returns the port, 0 for one that
-/// the stack chose.
+/// Connects from `local`; if its port is 0, from the first free one of `ports`. Also returns the port, which is 0 if
+/// the stack chose it.
 fn connect_from(
     local: SocketAddrV4,
     ports: Option<RangeInclusive<u16>>,
@@ -138,7 +138,7 @@ fn connect_from(
     Err(SocketError::AddrInUse)
 }
 
-/// Linux says that an address is not available if the pair of ends is in use (connect(2)).
+/// Linux reports EADDRNOTAVAIL if the pair of ends is in use (connect(2)).
 fn connect_errno(error: SocketError, dialect: Dialect) -> &'static str {
     match (error, dialect) {
         (SocketError::AddrInUse, Dialect::Linux) => "EADDRNOTAVAIL",

@@ -1,7 +1,7 @@
 //! Calls that move data.
 //!
 //! The bytes that a program writes, and the payload of a script's segments, are a function of their place in the
-//! stream. So a read that returns wrong bytes is found although a script only says how many there are.
+//! stream. So the runner finds a read that returns wrong bytes, although a script states only their number.
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll, Waker};
@@ -44,7 +44,7 @@ impl Request {
                 "MSG_OOB" => self.urgent = true,
                 "MSG_MORE" => self.more = true,
                 "MSG_EOR" => self.record_end = true,
-                // No signal is sent anyhow.
+                // The runner never sends the program a signal.
                 "MSG_NOSIGNAL" => {}
                 other => return Problem::unsupported(format!("the flag {other}")),
             }
@@ -94,7 +94,7 @@ impl Sockets {
         Ok(request)
     }
 
-    /// The other end that a script does not name.
+    /// The address of the other end, for a call that names none.
     fn peer(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.addresses.remote, self.connect_port)
     }
@@ -228,7 +228,7 @@ impl Descriptor {
         }
         let n = match request.peek {
             true => stream.peek(&mut buf)?,
-            // SO_RCVLOWAT is for calls that wait.
+            // Only a call that waits observes SO_RCVLOWAT.
             false if waits => {
                 let cx = &mut Context::from_waker(Waker::noop());
                 match stream.poll_read(cx, &mut buf) {
@@ -236,7 +236,7 @@ impl Descriptor {
                     Poll::Pending => return Err(SocketError::WouldBlock),
                 }
             }
-            // A call may have to be repeated where urgent data ends; scripts count bytes of one call.
+            // One attempt only: a read ends before urgent data, and scripts count the bytes of one call.
             false => stream.recv(&mut buf)?,
         };
         let mut outcome = CallOutcome::value(n as i64);
@@ -278,7 +278,7 @@ impl Descriptor {
         })
     }
 
-    /// Writes as much as goes in. A blocking call writes all of it, in as many attempts as that takes.
+    /// Writes as many bytes as the send buffer takes. A blocking call writes all bytes, in several attempts if needed.
     fn transmit_stream(
         &mut self,
         request: &Request,
@@ -292,7 +292,7 @@ impl Descriptor {
         FROM_STACK.fill(self.written, &mut data);
         let connecting = matches!(stream.state(), State::SynSent | State::SynReceived);
         let sent = match (connecting, request.urgent) {
-            // Linux's sockets wait for the connection, BSD's say that there is none.
+            // On Linux the call waits for the connection, on BSD it fails.
             (true, _) if dialect == Dialect::Linux => Err(SocketError::WouldBlock),
             (true, _) => return CallOutcome::fails("ENOTCONN").into(),
             (false, true) => stream.send_urgent(&data),
@@ -326,7 +326,7 @@ pub(super) fn available(stream: &TcpStream) -> usize {
     stream.info().recv_queue
 }
 
-/// Whether more may come.
+/// Whether more data may come.
 fn is_open(stream: &TcpStream) -> bool {
     matches!(
         stream.state(),

@@ -20,7 +20,7 @@ pub(in crate::script) enum Object {
     Listener(ListenSocket),
     /// A connection.
     Stream(TcpStream),
-    /// A UDP socket, and where it is connected to.
+    /// A UDP socket, and the address to which it is connected.
     Datagrams(UdpSocket, Option<SocketAddrV4>),
     /// A set of descriptors to wait for.
     Epoll(BTreeMap<i64, Interest>),
@@ -29,7 +29,7 @@ pub(in crate::script) enum Object {
 /// A listener.
 pub(in crate::script) struct ListenSocket {
     listener: TcpListener,
-    /// Taken out of the queue to see whether there is one.
+    /// The connections that a poll took out of the queue.
     ready: VecDeque<TcpStream>,
 }
 
@@ -47,7 +47,7 @@ impl ListenSocket {
             .or_else(|| self.listener.accept().ok())
     }
 
-    /// What the connections to come inherit.
+    /// Sets the options that later connections inherit.
     pub(super) fn set_options(&self, options: &TcpSocketOptions) {
         self.listener.set_options(options);
     }
@@ -79,9 +79,9 @@ pub(in crate::script) struct Descriptor {
     /// Bytes that were read, and written.
     pub(super) read: u64,
     pub(super) written: u64,
-    /// The connection's error was reported, as is done once.
+    /// A call has reported the connection's error, which calls report once.
     pub(super) error_was_told: bool,
-    /// The handshake's end was reported.
+    /// A call has reported the end of the handshake.
     pub(super) is_connected: bool,
 }
 

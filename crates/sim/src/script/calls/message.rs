@@ -23,7 +23,7 @@ impl Descriptor {
     }
 }
 
-/// The bytes that TCP_CM_INQ tells of; the end of the stream counts as one (Linux, `tcp_inq_hint`).
+/// The unread bytes that TCP_CM_INQ reports; the end of the stream counts as one (Linux, `tcp_inq_hint`).
 fn unread(stream: &TcpStream) -> i64 {
     let has_ended = !matches!(
         stream.state(),
@@ -40,7 +40,8 @@ fn unread(stream: &TcpStream) -> i64 {
     }
 }
 
-/// Compares the script's message with one that was `cut` or not, and that has a TCP_CM_INQ or none.
+/// Compares the script's message with the received one: `cut` if it was truncated, `unread` the value of its
+/// TCP_CM_INQ, if it has one.
 pub(super) fn differences(
     message: Option<&Expr>,
     cut: bool,

@@ -3,7 +3,7 @@
 //! ```text
 //!   mod        one attempt of a call: its outcome, or that it blocks
 //!   args       arguments as values
-//!   descriptor what a number stands for
+//!   descriptor the object behind a number
 //!   setup      socket, bind, listen, accept, shutdown, close
 //!   connect    connect
 //!   data       everything that moves data

@@ -194,7 +194,8 @@ impl Sockets {
         }
     }
 
-    /// How many bytes wait, in either direction; whether the next byte is where urgent data ends.
+    /// The number of bytes that wait, in either direction; or whether the reader is at the urgent byte. FIONBIO sets
+    /// the mode.
     pub(super) fn ioctl(&mut self, args: &[Expr]) -> CallResult {
         let operation = args::name(args.get(1), "an operation")?.to_owned();
         let Some(d) = self.descriptor(args.first())? else {
@@ -257,7 +258,7 @@ enum OptionValue {
 }
 
 impl OptionValue {
-    /// The error, if there is one.
+    /// The message about a difference, if there is one.
     fn difference(&self, name: &str, want: &Expr) -> Option<String> {
         let same = match (self, want) {
             (_, Expr::Any) => true,

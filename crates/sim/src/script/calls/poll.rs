@@ -187,7 +187,7 @@ impl Sockets {
             if interest.events & EDGE != 0 {
                 let fresh = if received > interest.received { IN } else { 0 };
                 tell = now & (!interest.told | fresh);
-                // Another edge brings along all that is ready.
+                // One edge makes epoll report all ready events.
                 tell = if tell != 0 { now } else { 0 };
             }
             (interest.told, interest.received) = (now, received);

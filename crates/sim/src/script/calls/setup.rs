@@ -52,7 +52,8 @@ impl Sockets {
         done(self.add(returns, descriptor))
     }
 
-    /// IPv4's also stands for IPv6's, where a script runs over that.
+    /// Whether sockets of the domain have the version of IP that the script runs over. AF_INET fits both versions,
+    /// because a script for IPv4 may also run over IPv6.
     fn is_of_family(&self, domain: &str) -> bool {
         match domain {
             "AF_INET" | "PF_INET" => true,
@@ -173,7 +174,7 @@ impl Sockets {
         }
     }
 
-    /// Closes it; a connection with SO_LINGER of 0 s ends with a reset.
+    /// Closes the descriptor; a connection with SO_LINGER of 0 s ends with a reset.
     pub(super) fn close(&mut self, args: &[Expr]) -> CallResult {
         let fd = args::int(args.first(), "a descriptor")?;
         let Some(d) = self.table.remove(&fd) else {
@@ -192,7 +193,7 @@ impl Sockets {
 }
 
 impl Descriptor {
-    /// The socket is this connection from now on, with the options that were set before.
+    /// Makes the socket this connection, and applies the options that were set before.
     pub(super) fn begin(&mut self, stream: TcpStream) {
         self.object = Object::Stream(stream);
         let set = self.options.clone();
@@ -209,14 +210,14 @@ impl Descriptor {
         }
     }
 
-    /// Hands what was set on to the connections of a listener.
+    /// Passes the options that were set to a listener, whose connections inherit them.
     fn apply_to_listener(&self) {
         if let (Object::Listener(listener), Some(asked)) = (&self.object, self.asked()) {
             listener.set_options(&asked);
         }
     }
 
-    /// The options that were asked of the connection, if any were.
+    /// The options of the connection, if the program has set any.
     pub(super) fn asked(&self) -> Option<TcpSocketOptions> {
         let get = |name: &str| self.options.get(name).copied();
         let positive = |name: &str| {

@@ -16,7 +16,7 @@ pub(super) struct Blocked {
 
 impl Runner<'_> {
     pub(super) fn call(&mut self, call: &Call, until: Option<Micros>) -> Result<(), Stop> {
-        // A call that closes the socket takes the count along.
+        // Count before the call: if the call closes the socket, the count is lost.
         self.count_written();
         let mut progress = Progress::default();
         self.note(&call.to_string());
@@ -69,7 +69,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Attempts the calls that block, and sees that they end when they must.
+    /// Attempts the calls that block, and checks that each ends when it must.
     pub(super) fn try_blocked(&mut self) -> Result<(), Stop> {
         let now = self.host.now();
         for mut blocked in std::mem::take(&mut self.blocked) {

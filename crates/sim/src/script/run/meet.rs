@@ -93,8 +93,8 @@ impl Runner<'_> {
         }
     }
 
-    /// By how much less than FreeBSD the stack may announce, in the units of the window field: less than a segment, where
-    /// it holds its right edge.
+    /// How much less than FreeBSD the stack may announce, in the units of the window field: less than a segment, if it
+    /// holds its right edge.
     fn held_window(&self, sent: &SentPacket) -> u16 {
         match sent.held_edge {
             Some(shift) if self.sockets.tunables.rounds_buffers => {

@@ -1,8 +1,8 @@
 //! `mbuma run` and `mbuma attach` as a user meets them: the built program, real namespaces, real signals.
 //!
-//! What a machine does not allow is skipped aloud, and counted in the file that MBUMA_SKIPS names.
-//! Tests that need another /dev/net/tun than the machine's make one in a mount namespace of their own,
-//! so that nothing of the machine changes.
+//! A test of a feature that the machine lacks reports that and is skipped; the file that MBUMA_SKIPS names counts it.
+//! Tests that need another /dev/net/tun than the machine's make one in a mount namespace of their own, so that nothing
+//! of the machine changes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -84,7 +84,7 @@ fn mistakes_in_the_options_exit_2() {
 
 #[test]
 fn attach_says_what_is_wrong_with_a_descriptor() {
-    // Breaks when the reason given is another one, or a file that never ends is taken for one that did.
+    // Breaks when the message gives another reason, or a descriptor without an end counts as ended.
     for (redirected, said) in [
         ("--ready-fd 1", "0, 1 and 2"),
         ("--ready-fd 77", "without an open descriptor"),
@@ -99,8 +99,8 @@ fn attach_says_what_is_wrong_with_a_descriptor() {
 
 #[test]
 fn attach_leaves_its_own_network_alone() {
-    // Breaks when mbuma takes the default route of the host, or of whatever it was started in: its own packets would
-    // come back to it.
+    // Breaks when mbuma replaces the default route of the namespace in which it was started: its own packets would come
+    // back to it.
     needs!(root(), namespaces(), tun(), program("unshare"));
     for target in ["$$", "/proc/self/ns/net"] {
         let script = format!("{MBUMA} attach {target}; echo $?; cat /proc/net/dev");
@@ -115,7 +115,7 @@ fn attach_leaves_its_own_network_alone() {
 
 #[test]
 fn help_shows_examples() {
-    // Breaks when --help stops being worth reading.
+    // Breaks when --help lacks an example.
     for verb in ["run", "attach"] {
         let out = finish(spawn(Command::new(MBUMA).args([verb, "--help"])));
         let text = String::from_utf8_lossy(&out.stdout);
@@ -244,7 +244,7 @@ fn a_closed_or_missing_tun_says_what_to_do() {
 
 #[test]
 fn forbidden_namespaces_are_told_with_the_setting() {
-    // Breaks when the reason why no namespace can be made is left to guess.
+    // Breaks when the message does not name the setting that forbids namespaces.
     needs!(namespaces(), program("unshare"));
     let script = format!("echo 0 > /proc/sys/user/max_user_namespaces; exec {MBUMA} run -- true");
     let out = finish(spawn(
@@ -259,7 +259,7 @@ fn forbidden_namespaces_are_told_with_the_setting() {
 
 #[test]
 fn signals_go_on_to_command() {
-    // Breaks when a supervisor cannot end or tell COMMAND what it tells mbuma.
+    // Breaks when a signal of a supervisor to mbuma does not reach COMMAND.
     needs!(namespaces(), tun(), program("kill"));
     let script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = spawn(Command::new(MBUMA).args(["run", "--", "sh", "-c", script]));
@@ -338,7 +338,7 @@ fn a_shells_job_stops_and_goes_on_as_one() {
     let mut child = spawn(&mut script);
     let mut keys = child.stdin.take().expect("a pipe");
     let mut typed = |text: &str| keys.write_all(text.as_bytes()).expect("write");
-    // What is typed while a program changes hands with the shell may be lost: each step waits for the hands.
+    // Input may be lost while the terminal changes its foreground process group, so each step waits for that change.
     wait_for_word(&mut child, "prompt");
     typed(&format!("{MBUMA} run -- sh -c \"$GO\"\n"));
     let seen = wait_for_word(&mut child, "ready ");
@@ -361,12 +361,12 @@ fn a_shells_job_stops_and_goes_on_as_one() {
 
 #[test]
 fn nothing_stays_behind() {
-    // Breaks when a daemon of COMMAND's outlives it, politely or stubbornly, without a network.
+    // Breaks when a daemon that COMMAND started outlives it without a network, whether it obeys SIGTERM or ignores it.
     needs!(namespaces(), tun(), program("setsid"));
     let scratch = Scratch::new();
     let (stubborn, polite) = (scratch.path("stubborn"), scratch.path("polite"));
-    // The polite one has a fifth of a second, of which a busy machine leaves it little: it has but to
-    // wake up, and to write into a pipe.
+    // The one that obeys SIGTERM has a fifth of a second, and less on a busy machine: it only has to wake up and write
+    // into a pipe.
     let script = format!(
         "exec 3>&1 >/dev/null 2>&1
          setsid sh -c 'trap \"\" TERM; echo $$ > {stubborn}; while :; do sleep 0.1; done' 3>&- &
@@ -393,7 +393,7 @@ fn nothing_stays_behind() {
 
 #[test]
 fn children_of_before_are_spared() {
-    // Breaks when mbuma, exec'ed by a shell, ends what the shell had in the background.
+    // Breaks when mbuma, executed by `exec` in a shell, ends the shell's background processes.
     needs!(namespaces(), tun());
     let script = format!(
         "sleep 60 >/dev/null 2>&1 & echo $!; exec {MBUMA} run -- sh -c 'sleep 9 >/dev/null 2>&1 &'"
@@ -450,7 +450,7 @@ fn commands_streams_are_commands_alone() {
     let fed = format!("echo in | {MBUMA} run -- cat");
     let out = finish(spawn(Command::new("sh").args(["-c", &fed])));
     assert_eq!(stdout(&out), "in\n");
-    // COMMAND ends when its output has; if mbuma held it open, neither would.
+    // COMMAND ends when its output is closed; if mbuma held it open, neither would end.
     let scratch = Scratch::new();
     let closed = scratch.path("closed");
     let closed = closed.display();
@@ -536,7 +536,7 @@ fn attach_serves_a_process_until_it_ends() {
 
 #[test]
 fn attach_ends_with_its_exit_fd_and_takes_the_interface_along() {
-    // Breaks when an engine that went away leaves mbuma, or mbuma leaves its interface.
+    // Breaks when mbuma stays when its engine has gone, or leaves its interface behind.
     needs!(
         root(),
         namespaces(),
@@ -822,7 +822,7 @@ fn tun() -> Result<(), String> {
     opened.map(|_| ()).map_err(|e| format!("/dev/net/tun: {e}"))
 }
 
-/// Ctrl-C reaches what the tests start: a shell's background job has it ignored, and so have its children.
+/// Ctrl-C reaches the programs that the tests start: a shell's background job ignores it, and so do its children.
 fn keys() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

@@ -22,7 +22,7 @@ fn set(turn: usize) {
     assert_eq!(set, 0);
 }
 
-/// Puts itself off to the last of the turns that POSIX promises: Rust's destructors ran in those before.
+/// Sets the key again, to run in the last of the rounds that POSIX promises: Rust's destructors ran in earlier ones.
 extern "C" fn at_end(turn: *mut c_void) {
     let turn = turn.addr();
     if turn < 4 {

@@ -18,7 +18,7 @@ fn clap_accepts_the_definition() {
 
 #[test]
 fn examples_and_exit_codes_are_not_wrapped() {
-    // Breaks when clap wraps a line behind the options: an example could not be copied any more.
+    // Breaks when clap wraps a line of the text after the options: users could not copy an example any more.
     let mut commands = vec![Args::command()];
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());
@@ -53,7 +53,7 @@ fn publish_reads_every_form() {
 
 #[test]
 fn publish_refuses_what_it_could_only_guess() {
-    // Breaks when nonsense is taken for a port, an address or a protocol.
+    // Breaks when the parser accepts as a port, address or protocol a word that is none.
     for text in [
         "",
         "80",
@@ -142,7 +142,7 @@ fn digits_are_a_process() {
 
 #[test]
 fn help_and_version_are_answered_everywhere() {
-    // Breaks if `mbuma help` or `mbuma run --version` is taken for a mistake.
+    // Breaks if `mbuma help` or `mbuma run --version` is an error.
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     for (words, answer) in [
         ("mbuma help", DisplayHelp),

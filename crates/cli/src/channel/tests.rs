@@ -1,4 +1,4 @@
-//! Tests of the conversation between mbuma and its child.
+//! Tests of the messages between mbuma and its child.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +44,7 @@ fn a_descriptor_arrives_as_the_same_file() {
 
 #[test]
 fn a_lost_peer_is_the_end_and_not_a_signal() {
-    // Breaks when mbuma would die of SIGPIPE, or wait for ever, after its child was killed.
+    // Breaks when SIGPIPE ends mbuma, or mbuma waits for ever, after its child was killed.
     let (a, b) = Channel::pair().expect("a pair");
     b.send(&ChannelMessage::Mapped, None).expect("send");
     // A process that another test starts may have a copy of the descriptor for a while.

@@ -1,4 +1,4 @@
-//! Tests of finding one's descendants.
+//! Tests of the search for the descendants of a process.
 
 use super::*;
 
@@ -13,7 +13,8 @@ fn a_name_cannot_pose_as_columns() {
 
 #[test]
 fn below_finds_the_subtree_and_spares_what_was_there() {
-    // Breaks when a grandchild survives COMMAND, a stranger's process is ended, or a child is asked before its parent.
+    // Breaks when a grandchild survives COMMAND, another program's process is ended, or a child gets SIGTERM before its
+    // parent.
     let pairs = [
         (2, 1),
         (3, 1),
@@ -29,7 +30,7 @@ fn below_finds_the_subtree_and_spares_what_was_there() {
         .map(|(pid, parent)| (Pid(pid), Pid(parent)))
         .collect();
     let found = below(Pid(3), &[Pid(20)], &parents);
-    // Parents first: one whose child gets SIGTERM first ends without a SIGTERM of its own.
+    // Parents first: if a child gets SIGTERM first, its parent may end before it gets its own SIGTERM.
     assert_eq!(found, [Pid(10), Pid(11), Pid(12)]);
     assert!(below(Pid(12), &[], &parents).is_empty());
 }

@@ -28,7 +28,7 @@ fn each_error_has_the_documented_exit_code() {
 
 #[test]
 fn a_message_says_what_to_do() {
-    // Breaks when a failure that a user can mend is told without the remedy.
+    // Breaks when the message of a failure that a user can mend does not name the remedy.
     assert!(failure(SetupStep::OpenTun, libc::ENOENT).contains("modprobe tun"));
     assert!(failure(SetupStep::OpenTun, libc::EPERM).contains("--device /dev/net/tun"));
     assert!(failure(SetupStep::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
@@ -50,7 +50,7 @@ fn a_message_says_what_to_do() {
 
 #[test]
 fn a_setting_is_blamed_only_when_it_forbids() {
-    // Breaks when a healthy value is called wrong, or a forbidding one passes.
+    // Breaks when a message blames a setting that permits the operation, or does not name one that forbids it.
     assert!(forbids("0", "1") && !forbids("1", "1"));
     assert!(forbids("1", "0") && !forbids("0", "0"));
     assert!(forbids("0", "15000") && !forbids("96365", "15000"));
@@ -58,7 +58,7 @@ fn a_setting_is_blamed_only_when_it_forbids() {
 
 #[test]
 fn root_is_not_told_to_become_root() {
-    // Breaks when the remedy for a failure is what its reader did already.
+    // Breaks when the message to root says that root is needed.
     let is_root = crate::sys::process::ids().0 == 0;
     for (step, errno) in [
         (SetupStep::OpenTun, libc::ENOENT),

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{DirectoryNames, FoundEntry, ServedTree};
 
-/// A directory with a served one inside, which goes away.
+/// A directory with a served one inside; its drop removes it.
 struct Place(PathBuf);
 
 impl Place {
@@ -71,13 +71,14 @@ fn nothing_outside_of_the_directory_is_opened() {
 
 #[test]
 fn a_way_that_may_wait_for_a_disk_is_not_gone() {
-    // Breaks when a worker opens files where it may wait, or a look in memory gives other answers than one that waits.
+    // Breaks when a worker opens a file although it may have to wait for a disk, or a lookup in memory gives another
+    // result than one that waits.
     let place = Place::new("memory");
     let mut tree = place.tree();
     tree.find(b"below/file").expect("it is there");
     let kinds = [&b"below/file"[..], b"below", b"none", b"below/file/x"].map(|path| {
         let waiting = tree.find(path).map_err(|e| e.kind());
-        // A file system that can't say so may be below the temporary directory.
+        // The file system of the temporary directory may be unable to say so.
         if let Ok(found) = tree.find_in_memory(path) {
             let found = found.map_err(|e| e.kind());
             assert_eq!(
@@ -102,8 +103,8 @@ fn a_way_that_may_wait_for_a_disk_is_not_gone() {
 
 #[test]
 fn a_fifo_and_a_socket_are_refused_and_not_opened() {
-    // Breaks when a request for a FIFO lets the FIFO's writer continue, or a request for a device has the device's open begin
-    // its work: an entry must be opened only after its type is known.
+    // Breaks when a request for a FIFO lets the FIFO's writer continue, or a request for a device starts the device: an
+    // entry must be opened only after its type is known.
     let place = Place::new("types");
     let below = place.0.join("served/below");
     mknodat(CWD, below.join("fifo"), FileType::Fifo, Mode::RUSR, 0).expect("a FIFO");

@@ -13,7 +13,8 @@ fn all_but_root() -> Isolation {
 
 #[test]
 fn one_of_two_layers_over_files_is_enough() {
-    // Breaks when each start in a container that forbids namespaces complains, or one without any layer does not.
+    // Breaks when each start in a container that forbids namespaces prints a warning, or a start without any layer
+    // prints none.
     let mut isolation = all_but_root();
     assert_eq!(isolation.lack(), None);
     isolation.landlock = Layer::Failed("unknown".to_owned());
@@ -26,7 +27,7 @@ fn one_of_two_layers_over_files_is_enough() {
 
 #[test]
 fn netstat_tells_each_layer() {
-    // Breaks when a layer that is missing reads as if it were there.
+    // Breaks when netstat shows a missing layer as present.
     let text = all_but_root().to_string();
     assert_eq!(
         text,

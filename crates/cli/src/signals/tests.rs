@@ -26,7 +26,7 @@ fn a_key_reaches_command_once() {
 
 #[test]
 fn mbumas_own_business_is_not_forwarded() {
-    // Breaks when COMMAND hears that mbuma's children changed.
+    // Breaks when COMMAND gets the signal that a child of mbuma changed its state.
     assert!(!info(libc::SIGCHLD, false).is_for_command(recipient(true)));
     assert!(!info(libc::SIGCHLD, true).is_for_command(recipient(false)));
     // Nor the request to print mbuma's locks.
@@ -35,8 +35,8 @@ fn mbumas_own_business_is_not_forwarded() {
 
 #[test]
 fn a_session_leader_passes_the_hang_up_on() {
-    // Breaks when a closed terminal ends neither mbuma nor COMMAND because the kernel tells the session's leader alone; or
-    // when the leader passes keys on, which both get.
+    // Breaks when a closed terminal ends neither mbuma nor COMMAND, because the kernel signals only the session's
+    // leader; or when the leader forwards the signals of keys, which both get from the kernel.
     let leader = Recipient {
         shares_group: true,
         leads_session: true,

@@ -8,7 +8,7 @@ use super::*;
 
 const ADDR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 
-/// A file that goes with the test.
+/// A file that the end of the test removes.
 struct PemFile(PathBuf);
 
 impl PemFile {
@@ -25,8 +25,8 @@ impl Drop for PemFile {
     }
 }
 
-/// In PEM (RFC 7468). Not by base64(1): a test that starts a process gives it copies of all descriptors, and other tests of
-/// this program drop sockets whose end they see then.
+/// In PEM (RFC 7468). Not by base64(1): a started process gets copies of all descriptors, and other tests of this
+/// program expect that a socket ends when they drop it.
 fn pem(der: &[u8], kind: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let quad = |three: &[u8]| {
@@ -61,7 +61,7 @@ fn refused(certificate: &str, key: &str) -> String {
 
 #[test]
 fn the_first_suites_are_those_that_seal_fastest() {
-    // Breaks when rustls' order changes, and each server seals a sixth less.
+    // Breaks when rustls changes the order of its suites, and each server seals a sixth less.
     let tls = ServerTls::of(&TlsIdentity::SelfSigned, ADDR, &[]).expect("a certificate");
     let suites = &tls.config.crypto_provider().cipher_suites;
     let names: Vec<_> = suites.iter().map(|s| format!("{:?}", s.suite())).collect();
@@ -89,7 +89,8 @@ fn each_certificate_is_new_and_its_fingerprint_tells_it() {
 
 #[test]
 fn files_that_are_of_no_use_are_named_and_not_shown() {
-    // Breaks when a mistake shows bytes of a key, or comes up at a client's first connection.
+    // Breaks when an error message shows bytes of a key, or a useless file is only found at a client's first
+    // connection.
     let key = KeyPair::generate().expect("a key");
     let other = KeyPair::generate().expect("a key");
     assert_ne!(key.der_bytes(), other.der_bytes());
@@ -164,8 +165,8 @@ fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
 
 #[test]
 fn a_client_trusts_what_its_file_has_and_asks_for_what_its_client_got() {
-    // Breaks when a file without certificates is taken for one that trusts none or all, or a protocol is asked for that the
-    // relay's client did not get.
+    // Breaks when a file without certificates is accepted, or the relay requests a protocol from the server that its
+    // client did not get.
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
     let made = params.self_signed(&key).expect("a certificate");

@@ -13,7 +13,7 @@ use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
 use crate::common::{MBUMA, Running, Scratch, Stats, http, program, wait_until};
 
-/// A shell that becomes `mbuma attach`, so that its descriptors are what the script says.
+/// A shell that becomes `mbuma attach`, so that the script chooses its descriptors.
 fn attach(arguments: &str) -> Running {
     let mut command = program("sh");
     command.args(["-c", &format!("exec {MBUMA} attach {arguments}")]);
@@ -60,7 +60,8 @@ fn a_named_namespace_gets_a_network() {
 
 #[test]
 fn a_port_of_a_named_namespace_is_published() {
-    // Breaks when a container's server cannot be reached, be it on its 127.0.0.1 alone, or its port stays taken.
+    // Breaks when a client cannot reach a container's server, also one on 127.0.0.1 alone, or the port stays in use
+    // after the end.
     needs!(
         guests(),
         root(),
@@ -87,7 +88,8 @@ fn a_port_of_a_named_namespace_is_published() {
 
 #[test]
 fn a_signal_ends_it_at_once() {
-    // Breaks when an engine that stops a busy container's network has to wait for the container's bytes.
+    // Breaks when an engine that stops the network of a busy container must wait until the container's bytes are
+    // delivered.
     needs!(guests(), root(), an_island(), programs(&["nc"]));
     on_an_island!();
     ip("netns add blue");
@@ -112,7 +114,7 @@ fn a_signal_ends_it_at_once() {
         let begun = Instant::now();
         attached.signal(signal);
         let ended = attached.finish();
-        // It would wait five seconds for bytes that are not read.
+        // Without the signal it would wait five seconds for bytes that the server does not read.
         assert!(begun.elapsed() < Duration::from_secs(4), "{ended:#?}");
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         Stats::checked(&ended.err);
@@ -143,7 +145,7 @@ fn a_deleted_name_ends_it() {
     ip("netns add blue");
     let mut attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
     attached.wait_for_end_of_output();
-    // It looks once a second.
+    // mbuma checks once a second.
     std::thread::sleep(Duration::from_millis(1200));
     assert!(!attached.has_ended(), "{}", attached.complaints());
     ip("netns del blue");

@@ -119,8 +119,8 @@ fn iperf3(streams: u32, direction: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Counts what each of 64 downloads brings in three seconds, after two to settle. Prints the downloads that brought
-/// nothing in some second, and Jain's fairness index in percent.
+/// Counts the bytes of each of 64 downloads during three seconds, after two seconds to settle. Prints the number of
+/// downloads without a byte in some second, and Jain's fairness index in percent.
 const DOWNLOADS: &str = "
 import select, socket, sys, time
 N, buf = 64, bytearray(1 << 18)
@@ -148,7 +148,7 @@ total = [sum(got) for got in zip(*by_second)]
 print(sum(0 in got for got in zip(*by_second)), 100 * sum(total) ** 2 // (N * sum(n * n for n in total)))
 ";
 
-/// Readings at most until one is fair.
+/// The most readings until one is fair.
 const READINGS_MAX: usize = 6;
 
 #[test]

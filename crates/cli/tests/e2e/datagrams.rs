@@ -21,11 +21,11 @@ fn names_are_resolved_over_udp_and_tcp() {
     assert_eq!((out.trim(), server.connections()), (ANSWER, 0));
     let out = output_of(&[], &format!("{dig} +tcp @10.0.2.3 host.example A"));
     assert_eq!((out.trim(), server.connections()), (ANSWER, 1));
-    // Too much for a datagram, so dig asks again over TCP.
+    // Too long for a datagram, so dig asks again over TCP.
     let out = output_of(&[], &format!("{dig} @10.0.2.3 many.example A"));
     assert_eq!(out.lines().count(), usize::from(MANY.1), "{out}");
     assert_eq!(server.connections(), 2);
-    // As programs do it: by the resolv.conf in there, through the C library.
+    // As programs do: through the C library, with the guest's resolv.conf.
     let out = output_of(&[], "getent ahostsv4 host.example");
     assert!(out.starts_with(ANSWER), "{out}");
 }
@@ -69,8 +69,8 @@ print(int((time.monotonic() - begin) * 1000))
 #[test]
 fn a_question_that_is_repeated_goes_to_the_next_server() {
     // Breaks when a repeated question goes to the silent server again, so that the guest waits for 3 s, or when each
-    // repetition begins the wait anew; or when a question that is repeated at once, as by a program that asks twice, moves
-    // on before the server could answer.
+    // repetition begins the wait anew; or when a question that is repeated at once, as by a program that asks twice,
+    // goes to the next server before the first one could answer.
     needs!(guests(), an_island(), programs(&["python3"]));
     on_an_island!();
     let silent = std::net::UdpSocket::bind("127.0.0.2:53").expect("an island's port");
@@ -116,7 +116,7 @@ fn datagrams_of_every_length_come_back() {
 
 #[test]
 fn datagrams_of_many_flows_are_not_mixed_up() {
-    // Breaks when a reply comes back to another port, or from another, than it was sent between.
+    // Breaks when a reply has other ports than its question.
     needs!(guests(), programs(&["python3"]));
     let ports = [udp_echo(), udp_echo()].map(|port| port.to_string());
     let source = "
@@ -175,7 +175,7 @@ pub(super) fn outcomes(out: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_datagram_to_nobody_is_told_so() {
-    // Breaks when a client waits in vain where ICMP would tell it at once.
+    // Breaks when a client waits although an ICMP error would end its wait at once.
     needs!(guests(), an_island(), programs(&["python3"]));
     on_an_island!();
     shell("ip route add unreachable 203.0.113.0/28");
@@ -189,7 +189,7 @@ fn a_datagram_to_nobody_is_told_so() {
     let args = wants.map(|(at, _)| at);
     let out = output_of_python(&["--host-loopback"], DATAGRAM_ERRORS, &args);
     assert_eq!(outcomes(&out), wants);
-    // Not asked to, mbuma keeps the host's loopback to the host.
+    // Without the option the guest can't reach the host's loopback.
     let port = format!("10.0.2.2:{}", udp_echo());
     let out = output_of_python(&[], DATAGRAM_ERRORS, &[&port]);
     assert_eq!(out, format!("{port} ECONNREFUSED\n"));
@@ -212,8 +212,8 @@ print(socket.inet_ntoa(extra[0][2][20:24]))
 
 #[test]
 fn a_traced_host_answers_itself() {
-    // Breaks when the gateway says in its own name that a port of another host is closed: `mtr -u` and traceroute never
-    // find the end of the way.
+    // Breaks when the error about a closed port of another host comes from the gateway's address: `mtr -u` and
+    // traceroute never find the end of the path.
     needs!(guests(), an_island(), root(), programs(&["python3"]));
     on_an_island!();
     make_neighbour();
@@ -241,7 +241,8 @@ fn pings_are_answered_by_whom_they_are_for() {
     needs!(guests(), an_island(), root(), programs(&["ping"]));
     on_an_island!();
     make_neighbour();
-    // Once by a raw socket, as root may; once by a ping socket, as all users may where the system lets them.
+    // Once by a raw socket, which root may open; once by a ping socket, which all users may open if the system permits
+    // it.
     for group_range in ["1 0", "0 2147483647"] {
         fs::write("/proc/sys/net/ipv4/ping_group_range", group_range).expect("the island's own");
         let out = output_of(&[], "ping -n -c 2 -i 0.2 -W 5 198.51.100.2");
@@ -260,8 +261,8 @@ fn pings_are_answered_by_whom_they_are_for() {
 
 #[test]
 fn a_burst_of_new_flows_loses_no_datagram() {
-    // Breaks if the gateway's queue for flows that it does not know yet holds fewer datagrams than a program opens sockets
-    // at once.
+    // Breaks if the gateway's queue for datagrams of new flows is shorter than the number of sockets that a program
+    // opens at once.
     needs!(guests(), programs(&["python3"]));
     let source = "
 import select, socket, sys
@@ -285,7 +286,7 @@ while answered < len(sockets) and (ready := poll.poll(3000)):
         answered += 1
 print('answered', answered)
 ";
-    // An echo with room for all of them: the gateway hands them over faster than it answers.
+    // An echo server whose buffer holds all datagrams: the gateway sends them faster than the server answers.
     let echo = "
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -302,7 +303,7 @@ for _ in range(900):
     let options = ["--host-loopback", "--workers", "2"];
     let mut running = Running::start(mbuma_python(&options, source, &[&port]));
     running.wait_for("ready");
-    // All of them wait in the TAP when the gateway comes back.
+    // All datagrams wait in the TAP when the gateway continues.
     running.signal_gateway("STOP");
     running.say("");
     running.wait_for("sent");

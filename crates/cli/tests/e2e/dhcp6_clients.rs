@@ -35,8 +35,8 @@ fn place(routers: bool) -> Place {
 
 #[test]
 fn a_kernel_configures_itself_by_router_advertisements() {
-    // Breaks when a guest's kernel that asks for routers gets no address, route or MTU, or forgets its router because an
-    // advertisement of a neighbour says that it is none; or when mbuma ends without saying that the router is gone.
+    // Breaks when a guest's kernel that solicits routers gets no address, route or MTU, or forgets its router because a
+    // neighbour advertisement lacks the router flag; or when mbuma ends without an advertisement that ends the router.
     needs!(guests(), root(), an_island(), programs(&["ping"]));
     on_an_island!();
     let place = place(true);
@@ -66,7 +66,7 @@ fn a_kernel_configures_itself_by_router_advertisements() {
 
 #[test]
 fn dhclient_gets_its_address_of_ipv6() {
-    // Breaks when ISC's client is not answered, or told something else than `run` configures.
+    // Breaks when ISC's client gets no answer, or other values than `run` configures.
     needs!(
         guests(),
         root(),
@@ -74,7 +74,7 @@ fn dhclient_gets_its_address_of_ipv6() {
         programs(&["dhclient", "ping"])
     );
     on_an_island!();
-    // The address is no network: a router's advertisement leads to the gateway.
+    // The address has no prefix: the route to the gateway comes from a router advertisement.
     let place = place(true);
     wait_until("a default route", || {
         place.run("ip -6 route").contains("default via fe80::2")
@@ -123,7 +123,7 @@ DHCPv6Client=always
 
 #[test]
 fn systemd_networkd_configures_ipv6() {
-    // Breaks when networkd drops an advertisement or a lease because it lacks what it wants.
+    // Breaks when networkd drops an advertisement or a lease because an option that it requires is missing.
     needs!(
         guests(),
         root(),

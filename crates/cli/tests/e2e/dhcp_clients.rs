@@ -46,7 +46,7 @@ impl Place {
         Place { attached, scratch }
     }
 
-    /// Runs a client there to its end, and gives what it said.
+    /// Runs a client there to its end, and returns its output.
     pub(super) fn run(&self, line: &str) -> String {
         let mut client: Command = program("ip");
         client.args(["netns", "exec", "blue", "sh", "-c", line]);
@@ -76,7 +76,7 @@ const LEASE: &str = "LEASE 10.0.2.100 255.255.255.0 10.0.2.2 10.0.2.3 4000";
 
 #[test]
 fn udhcpc_gets_its_lease() {
-    // Breaks when busybox's client is not answered, or told something else than `run` configures.
+    // Breaks when busybox's client gets no answer, or other values than `run` configures.
     needs!(guests(), root(), an_island(), programs(&["udhcpc", "ping"]));
     on_an_island!();
     let place = Place::new();
@@ -94,7 +94,7 @@ fn udhcpc_gets_its_lease() {
 
 #[test]
 fn dhclient_gets_its_lease() {
-    // Breaks when ISC's client is not answered, or told something else than `run` configures.
+    // Breaks when ISC's client gets no answer, or other values than `run` configures.
     needs!(
         guests(),
         root(),
@@ -121,7 +121,7 @@ fn dhclient_gets_its_lease() {
 
 #[test]
 fn dhcpcd_gets_its_lease() {
-    // Breaks when dhcpcd, which asks whether its address is taken, is not answered, or is told that it is.
+    // Breaks when dhcpcd, which probes whether its address is in use, gets no lease, or an answer to its probe.
     needs!(guests(), root(), an_island(), programs(&["dhcpcd", "ping"]));
     on_an_island!();
     // It asks for the address that it had here last.
@@ -168,7 +168,7 @@ pub(super) fn start_networkd(config: &str) -> Running {
 
 #[test]
 fn systemd_networkd_gets_its_lease() {
-    // Breaks when networkd, which drops a reply that lacks what it wants, takes none.
+    // Breaks when networkd takes no reply, because an option that it requires is missing.
     needs!(
         guests(),
         root(),
@@ -258,8 +258,8 @@ fn start_network_manager() -> [Running; 2] {
 
 #[test]
 fn network_manager_gets_its_lease() {
-    // Breaks when NetworkManager, which drops a reply that lacks what it wants, takes no lease, or no address from the router's
-    // advertisement.
+    // Breaks when NetworkManager takes no lease, because an option that it requires is missing, or no address from the
+    // router advertisement.
     needs!(
         guests(),
         root(),

@@ -1,5 +1,5 @@
-//! How it ends when something is killed in the middle: with a clear error on each side, and nothing left
-//! running. Each test is on an island, where it sees every process that is left.
+//! The end when a process is killed in the middle of a transfer: each side gets a clear error, and no process is left.
+//! Each test is on an island, where it sees every process that is left.
 
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ fn mbuma_is_killed() {
 
 #[test]
 fn the_interface_is_deleted() {
-    // Breaks when mbuma spins on a TAP that is gone, or leaves COMMAND without a network or a word.
+    // Breaks when mbuma spins on a TAP that is gone, or leaves COMMAND without a network and without a message.
     needs!(guests(), an_island(), programs(&["curl", "ip"]));
     on_an_island!();
     let server = Endless::start();
@@ -154,11 +154,11 @@ fn a_signal_ends_the_wait_for_what_command_left() {
     let (over, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let server = TcpServer::start(move |stream| {
-        // Reads nothing, so that the bytes stay where they are.
+        // The server reads nothing, so that the bytes stay in mbuma.
         let _ = wait.lock().expect("one connection").recv();
         drop(stream);
     });
-    // What the guest's kernel holds goes on towards the server after the end of its writer.
+    // The guest's kernel goes on sending its bytes after the writer has ended.
     let script = format!(
         "echo pid $$; head -c 20000000 /dev/zero | timeout 1 nc -N 10.0.2.2 {}; exit 6",
         server.port()
@@ -198,7 +198,7 @@ fn is_busy(pid: u32) -> bool {
 
 #[test]
 fn grandchildren_of_command_end_with_it() {
-    // Breaks when what COMMAND started in the background, with connections open, goes on after it.
+    // Breaks when background processes of COMMAND with open connections go on after COMMAND's end.
     needs!(guests(), an_island(), programs(&["curl"]));
     on_an_island!();
     let server = Endless::start();

@@ -22,7 +22,7 @@ fn start(line: &str) -> Running {
     Running::start(command)
 }
 
-/// What a script prints in the network namespace `blue`.
+/// The output of a script in the network namespace `blue`.
 fn in_blue(script: &str) -> String {
     let mut command = program("ip");
     command.args(["netns", "exec", "blue", "sh", "-ec", script]);
@@ -97,7 +97,7 @@ fn a_tap_that_is_there_is_served_and_left_as_it_is() {
              curl -sS http://10.9.0.2/ | tail -n 1; curl -sS http://10.9.0.2:{}/",
             server.port()
         ));
-        // Without a word about it, slirp4netns leaves the host's loopback open.
+        // Unless an option forbids it, a guest of slirp4netns reaches the host's loopback.
         assert_eq!(out, "</html>\npage");
         running.signal("TERM");
         assert_eq!(running.finish().code, Some(0));
@@ -152,7 +152,8 @@ fn a_users_engine_gets_a_network_too() {
 
 #[test]
 fn connections_come_from_the_outbound_address() {
-    // Breaks when a user of two networks or a VPN is seen under the wrong address, or the isolation forbids to bind.
+    // Breaks when connections of a host with two networks or a VPN come from the wrong address, or the isolation
+    // forbids to bind.
     needs!(guests(), root(), an_island(), programs(&["python3"]));
     on_an_island!();
     make_neighbour();

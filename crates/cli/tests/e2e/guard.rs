@@ -1,6 +1,5 @@
-//! Nothing that COMMAND started lives on: not when mbuma is killed without a warning, not when COMMAND ends
-//! by itself, not when it is the guard between them that is killed. Each test is on an island, where it
-//! sees every process that is left.
+//! No process that COMMAND started outlives mbuma: neither when mbuma is killed, nor when COMMAND ends by itself, nor
+//! when the guard between them is killed. Each test is on an island, where it sees every process that is left.
 
 use std::path::Path;
 use std::thread;
@@ -12,13 +11,13 @@ use crate::common::{
     AS_NOBODY, MBUMA, PATIENCE, Running, Scratch, kill, mbuma, program, wait_until,
 };
 
-/// How long anything may live on, children that have to be killed one generation after the other included: it takes
-/// far less than a second, but the machine may be busy. By themselves they would last a minute.
+/// The longest time that a process may live on; children are killed one generation after the other. It takes far less
+/// than a second, but the machine may be busy. If they are not killed, they live for a minute.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// Children of all kinds: in a session of its own; orphaned, and in another session; deaf to SIGTERM;
-/// stopped; with children; five generations deep; a daemon that starts what is killed again; and one
-/// that is never the same process for long. Says when all are there.
+/// Children of all kinds: in a session of its own; orphaned, and in another session; deaf to SIGTERM; stopped; with
+/// children; five generations deep; a daemon that restarts killed processes; and one that changes its process id all
+/// the time. Prints a line when all are there.
 const FAMILY: &str = r#"
 sleeps='while :; do sleep 0.05; done'
 setsid sh -c "$sleeps" &
@@ -59,7 +58,7 @@ fn nothing_is_left(at_most: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < at_most {
         if processes().is_empty() {
-            // One that starts others while it ends may have been between two of them.
+            // A process that starts others while it ends may have had no child at that moment.
             thread::sleep(Duration::from_millis(20));
             if processes().is_empty() {
                 return;
@@ -147,7 +146,7 @@ fn commands_end_leaves_nothing() {
 
 #[test]
 fn a_killed_guard_ends_command_and_leaves_nothing() {
-    // Breaks when mbuma waits for ever for a word of a guard that is gone.
+    // Breaks when mbuma waits for ever for a message of a guard that is gone.
     needs!(guests(), an_island(), programs(&["setsid"]));
     on_an_island!();
     let scratch = Scratch::new();
@@ -169,7 +168,7 @@ fn a_stopped_guard_does_not_keep_the_rest() {
     kill("STOP", &guard);
     running.say("go");
     running.signal("KILL");
-    // The guard cannot act on that before it goes on.
+    // The stopped guard can only act when it continues.
     thread::sleep(Duration::from_millis(50));
     kill("CONT", &guard);
     nothing_is_left(AT_MOST);
@@ -178,7 +177,7 @@ fn a_stopped_guard_does_not_keep_the_rest() {
 
 #[test]
 fn mbuma_is_killed_at_any_moment() {
-    // Breaks when there is a moment, while a guest is set up or taken down, at which no process would end it.
+    // Breaks when there is a moment of a guest's start or end at which a killed mbuma leaves processes.
     needs!(guests(), an_island(), programs(&["setsid"]));
     on_an_island!();
     for step in 0..60 {
@@ -186,7 +185,7 @@ fn mbuma_is_killed_at_any_moment() {
         let running = Running::start(mbuma(&[], script));
         thread::sleep(Duration::from_micros(step * 700));
         running.signal("KILL");
-        // How soon the kernel lets go of one namespace while it makes another is its own affair.
+        // The kernel frees a namespace at a time of its own choice while it makes another.
         nothing_is_left(PATIENCE);
         running.finish();
     }

@@ -81,7 +81,7 @@ print('page', s.recv(100).split(b'\\r\\n')[0].decode())
 
 #[test]
 fn no_setting_of_the_tap_ends_mbuma() {
-    // Breaks when an error of a read or a write that the guest's root brings about, as EFAULT by TUNSETOFFLOAD, is taken
+    // Breaks when mbuma takes an error of a read or a write that the guest's root causes, as EFAULT by TUNSETOFFLOAD,
     // for the end of the TAP.
     needs!(guests(), root(), programs(&["python3", "ip"]));
     for workers in ["1", "2"] {

@@ -77,7 +77,7 @@ fn ipv6_works_from_the_first_command_on() {
 
 #[test]
 fn each_version_of_ip_can_be_had_alone() {
-    // Breaks when -4 leaves a guest with addresses that lead nowhere, or -6 with a name server that it cannot reach.
+    // Breaks when -4 leaves a guest with IPv6 addresses, or -6 with a name server that it can't reach.
     needs!(
         guests(),
         an_island(),
@@ -107,7 +107,7 @@ fn each_version_of_ip_can_be_had_alone() {
         out.contains("nameserver fd12:3456::3") && out.contains(ANSWER),
         "{out}"
     );
-    // Other hosts of both networks. Breaks if one moves in the guest alone, and not in the stack.
+    // Other addresses of both networks. Breaks if an option changes the guest's address but not the stack's.
     let placed = ["10.0.2.15", "fd00::15"].map(|addr| ["--address", addr]);
     let gateways = ["10.0.2.1", "fd00::1"].map(|addr| ["--gateway", addr]);
     let ping = "ip -o addr show dev tap0; ping -nc1 -W9 10.0.2.1 && ping -nc1 -W9 fd00::1";
@@ -180,8 +180,8 @@ print('same' if got == sent else 'different', s.getsockname()[0])
 
 #[test]
 fn refusals_over_ipv6_are_those_of_the_host() {
-    // Breaks when a guest waits in vain, or is told something else than the host was; or when the host's loopback, the
-    // metadata of a cloud or an IPv4 address in IPv6's clothes is within reach.
+    // Breaks when a guest waits for an error that the host got at once, or gets another error; or when it reaches the
+    // host's loopback, a cloud's metadata service or an IPv4 address embedded in an IPv6 address.
     needs!(guests(), an_island(), ip6(), programs(&["python3"]));
     on_an_island!();
     shell(
@@ -224,7 +224,8 @@ fn a_host_without_ipv6_costs_its_guest_no_waiting() {
 
 #[test]
 fn datagrams_over_ipv6_come_back() {
-    // Breaks when the end of a datagram over IPv6 is lost, or its answer comes from another address than was asked.
+    // Breaks when the end of a datagram over IPv6 is lost, or its answer comes from another address than it was sent
+    // to.
     needs!(guests(), an_island(), ip6(), programs(&["python3"]));
     on_an_island!();
     let echo = UdpSocket::bind("[::1]:0").expect("a free port");
@@ -307,7 +308,7 @@ print(socket.create_connection((sys.argv[1], 7), 20).recv(100).decode())
     let seen = |options: &[&str], at: &str| output_of_python(options, source, &[at]);
     let chosen = ["--outbound-addr", "2001:db8:1::9"];
     assert_eq!(seen(&chosen, "2001:db8:1::2").trim(), "2001:db8:1::9");
-    // The route leads to other0, behind which there is nothing; the interface that is named leads to the host.
+    // The route leads to other0, behind which there is no host; the named interface leads to the host.
     shell("ip -6 route add 2001:db8:7::/64 dev near0 metric 4096");
     let by = ["--interface", "near0"];
     let from: std::net::Ipv6Addr = seen(&by, "2001:db8:7::2")
@@ -319,7 +320,8 @@ print(socket.create_connection((sys.argv[1], 7), 20).recv(100).decode())
 
 #[test]
 fn traceroute_finds_the_gateway_and_the_end_of_the_way() {
-    // Breaks when the gateway is not seen on the way, or answers in the place of the host at its end, by UDP, ICMP or TCP.
+    // Breaks when traceroute does not show the gateway, or the gateway answers in the place of the destination, by UDP,
+    // ICMP or TCP.
     needs!(
         guests(),
         root(),

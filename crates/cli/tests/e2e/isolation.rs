@@ -1,4 +1,4 @@
-//! What is left to the process that reads what the guest sends.
+//! The rights that are left to the process that reads the guest's packets.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::common::island::{ip, make_tun, shell};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, program, wait_until};
 
-/// Has a debug build try what an exploit would, in the process that reads packets.
+/// Makes a debug build try the steps of an exploit, in the process that reads packets.
 const EXPLOIT: &str = "MBUMA_TEST_EXPLOIT";
 
 /// The values of one row of each thread's status.
@@ -25,7 +25,7 @@ fn holds_nothing(pid: u32) {
     hold_nothing(pid);
 }
 
-/// Every thread of the process holds nothing, and no name leads anywhere.
+/// No thread of the process has a right, and it can open no file.
 fn hold_nothing(pid: u32) {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     for task in tasks.flatten() {
@@ -87,7 +87,7 @@ fn got_nothing(running: &Running) {
         .filter(|line| line.contains("exploit: "))
         .collect();
     assert!(attempts.len() > 2 * 14, "in two threads: {said}");
-    // Where a directory is served openat2 exists, and finds nothing.
+    // If a directory is served, openat2 is allowed, but finds no file outside.
     let refused = |line: &&str| {
         line.contains("not permitted")
             || line.contains("over")
@@ -148,7 +148,8 @@ fn serving_files_gives_no_other_right() {
 
 #[test]
 fn run_holds_nothing_as_root_and_as_a_user() {
-    // Breaks when code that a packet took over keeps a right, a file or a call that it has no use for.
+    // Breaks when code that an attacker took over by a packet keeps a right, a file or a call that serving does not
+    // need.
     needs!(
         guests(),
         root(),
@@ -206,7 +207,7 @@ fn attached(before: &[&str], copy: &str, target: &str) {
     let arguments = [&["attach", target][..], &WORKERS].concat();
     let running = mbuma(before, copy, &arguments);
     wait_until("all threads", || threads(running.gateway()) >= 3);
-    // By the time that all of them are there, the process has given everything up.
+    // When all threads are there, the process has given all rights up.
     holds_nothing(running.gateway());
     others_keep_little(running.id());
     got_nothing(&running);
@@ -216,7 +217,8 @@ fn attached(before: &[&str], copy: &str, target: &str) {
 
 #[test]
 fn vm_serve_and_relay_hold_nothing_as_root_and_as_a_user() {
-    // Breaks when one of the verbs that read packets leaves a right, a file or a call to code that one of them took over.
+    // Breaks when under one of the verbs that read packets, code that an attacker took over keeps a right, a file or a
+    // call.
     needs!(
         guests(),
         root(),
@@ -309,7 +311,7 @@ fn no_sandbox_says_so() {
 
 #[test]
 fn files_and_other_processes_are_out_of_reach_without_the_list_of_calls() {
-    // Breaks when the other layers lean on the list: a mistake in it would then give everything away.
+    // Breaks when the other layers depend on the list of calls: a mistake in it would then give access to everything.
     needs!(guests(), root(), an_island(), programs(&["setpriv"]));
     on_an_island!();
     needs!(make_tun("666"));

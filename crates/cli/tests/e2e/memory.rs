@@ -1,4 +1,4 @@
-//! What the tool's memory does around a spike of connections.
+//! The tool's memory during and after a spike of connections.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::common::{MBUMA, Running, alone, mbuma_python, number, program};
 
 /// Connections of the spike.
 const DOWNLOADS: &str = "512";
-/// How soon memory must be back. It takes some 4 s on an idle machine.
+/// The time within which memory must be given back. On an idle machine it takes some 4 s.
 const BACK_WITHIN: Duration = Duration::from_secs(25);
 
-/// Reads from as many connections at once as it is told, each time that it is told a number, and closes them.
+/// For each number that it reads, opens that many connections at once, reads from them, and closes them.
 const SPIKE: &str = "
 import select, socket, sys, time
 def spike(n):
@@ -71,7 +71,7 @@ fn settled(pid: u32) -> u64 {
     least
 }
 
-/// What giving memory back has done, as `mbuma netstat -z` says it.
+/// The figures of reclaiming in `mbuma netstat -z`.
 fn reclaimed(pid: u32) -> Value {
     let mut netstat = program(MBUMA);
     netstat.args(["netstat", "-z", "--json", &pid.to_string()]);
@@ -88,7 +88,7 @@ fn memory_goes_back_after_a_spike_of_downloads() {
     let server = Endless::start();
     let port = server.port().to_string();
     let mut guest = Running::start(mbuma_python(&["--host-loopback"], SPIKE, &[&port]));
-    // The code that serves connections is read in by the first of them, and stays.
+    // The first connections bring the code that serves them into memory, where it stays.
     spike(&mut guest, "8");
     let start = settled(guest.gateway());
     let peak = spike(&mut guest, DOWNLOADS);

@@ -47,7 +47,8 @@ fn a_guest_has_the_names_that_are_asked_for_and_the_host_keeps_its_own() {
 
 #[test]
 fn another_name_server_is_asked() {
-    // Breaks when --dns is taken for the guest's resolv.conf, whose address the guest cannot reach, or is ignored.
+    // Breaks when the address of --dns goes into the guest's resolv.conf, although the guest can't reach it, or the
+    // option is ignored.
     needs!(guests(), root(), an_island(), programs(&["dig"]));
     on_an_island!();
     // The host's own refuses.
@@ -76,8 +77,8 @@ fn another_name_server_is_asked() {
 
 #[test]
 fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
-    // Breaks when the kernel takes a mount away with the file below it: the guest's programs would ask the host's resolvers, which
-    // they can't reach, and know no added host.
+    // Breaks when the guest loses a mount when the host replaces the file below it: its programs would ask the host's
+    // resolvers, which they can't reach, and find no added host.
     let used = ["setpriv", "getent"];
     needs!(guests(), root(), an_island(), programs(&used));
     on_an_island!();
@@ -140,7 +141,7 @@ fn the_port_of_encrypted_questions_leads_to_the_same_resolvers() {
         ended.out.ends_with(&format!("\n{ANSWER}\n{ANSWER}\n")),
         "{ended:?}"
     );
-    // The second one speaks it. The bytes are its and the guest's alone: without encryption here.
+    // The second one speaks it. mbuma only passes the bytes on, so this test does without encryption.
     let server = NameServer::start_at("127.0.0.9:853");
     let tcp = format!("for at in 10.0.2.3 fd00::3; do {dig} +short -p 853 +tcp @$at; done");
     let answers = format!("{ANSWER}\n{ANSWER}\n");
@@ -162,7 +163,7 @@ fn have_own_etc() {
     );
 }
 
-/// The process that reads what the guest sends has no watch of the host's files, from which it would learn their names.
+/// The process that reads the guest's packets has no watch on the host's files, from which it would learn their names.
 fn holds_no_watch(gateway: u32) {
     let fds = std::fs::read_dir(format!("/proc/{gateway}/fd")).expect("it runs");
     for fd in fds {

@@ -1,5 +1,5 @@
-//! `mbuma netstat` against running mbumas: as root, as an ordinary user, with several, with none, with what
-//! killed ones left behind, and with one that hangs.
+//! `mbuma netstat` and running instances: as root, as an ordinary user, with several, with none, with the files of
+//! killed ones, and with one that hangs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -71,7 +71,7 @@ impl Home {
         Running::start(command).finish()
     }
 
-    /// What netstat says about this very one: root sees those of other tests too.
+    /// The output of netstat about this instance: root sees those of other tests too.
     fn ask(&self, whom: &Running, args: &[&str]) -> String {
         let pid = whom.id().to_string();
         self.netstat(&[&[&*pid], args].concat()).good()
@@ -173,7 +173,8 @@ fn ended_well(home: &Home, running: Running) {
 
 #[test]
 fn the_one_that_is_meant_is_found() {
-    // Breaks when one needs a number, several need none, or none goes unsaid.
+    // Breaks when netstat wants a number although there is one instance, wants none although there are several, or does
+    // not report that there is none.
     needs!(guests(), root(), an_island());
     on_an_island!();
     let home = Home::alone().expect("the island is ours to change");
@@ -242,7 +243,7 @@ fn without_a_place_for_sockets_it_runs() {
     needs!(guests(), root(), an_island());
     on_an_island!();
     let home = Home::alone().expect("the island is ours to change");
-    // A file where the directory should be, in both places.
+    // In both places a file has the name of the directory.
     home.scratch.write("mbuma", b"");
     fs::write("/tmp/mbuma-0", "").expect("the island's own");
     let mut command = home.mbuma(&["run"]);
@@ -297,7 +298,7 @@ fn an_ordinary_user_sees_their_own_and_root_everybodys() {
 
 #[test]
 fn root_asks_one_in_a_users_namespace() {
-    // Breaks when an mbuma that a user started in a user namespace takes root, which has no number there, for a stranger.
+    // Breaks when an mbuma in a user namespace refuses root, whose user id is not mapped there.
     needs!(
         guests(),
         root(),
@@ -340,7 +341,7 @@ fn an_attached_one_is_asked_as_well() {
 
 #[test]
 fn the_signal_shows_locks_and_is_not_commands() {
-    // Breaks when the locks cannot be seen without the loop, or COMMAND gets, or loses, a signal by it.
+    // Breaks when the locks can only be shown by the event loop, or COMMAND gets or loses a signal.
     needs!(guests(), programs(&["bash"]));
     let home = Home::new();
     let script = "trap 'echo usr1' USR1; trap 'echo mine' RTMIN+1
@@ -361,7 +362,7 @@ fn the_signal_shows_locks_and_is_not_commands() {
 
 #[test]
 fn a_loop_that_hangs_is_told_of() {
-    // Breaks when netstat waits for ever, or nothing is to be learnt of an mbuma that hangs.
+    // Breaks when netstat waits for ever for an mbuma that hangs, or gets no information about it.
     needs!(guests(), programs(&["mkfifo", "curl"]));
     let _alone = alone();
     let home = Home::new();
@@ -429,7 +430,7 @@ fn tmpfs(dir: &str) -> Result<(), String> {
     }
 }
 
-/// A named pipe, and an end of it that makes opening the other one no wait.
+/// A named pipe, and an open end, so that opening the other end does not wait.
 fn fifo(home: &Home) -> (String, File) {
     let path = home.scratch.text("capture");
     let made = program("mkfifo").arg(&path).status();

@@ -220,8 +220,8 @@ fn killed_guests_leave_nothing_behind() {
 
 #[test]
 fn a_network_has_one_set_of_options_and_can_be_removed() {
-    // Breaks when a later guest's other options are silently ignored, two guests have one name, or a network in use goes
-    // without being forced.
+    // Breaks when different options of a later guest are silently ignored, two guests have one name, or a network in
+    // use is removed without `--force`.
     needs!(guests());
     let network = name("options");
     let mut first = resident(

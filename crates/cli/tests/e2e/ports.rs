@@ -10,7 +10,8 @@ use crate::common::needs::{guests, programs};
 use crate::common::server::{closed_port, connect};
 use crate::common::{MBUMA, Running, Scratch, mbuma_python, program, wait_until};
 
-/// Answers each client of port 7 with what it says, in capitals: TCP at the guest's loopback alone, UDP everywhere.
+/// Answers each client of port 7 with the client's bytes in capitals: TCP on the guest's loopback only, UDP on all
+/// addresses.
 const SERVER: &str = "
 import socket, threading
 u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -74,8 +75,8 @@ fn udp_answer(port: u16) -> Option<String> {
 
 #[test]
 fn ports_come_and_go_while_a_guest_is_served() {
-    // Breaks when an engine that publishes by the API socket, or a user who forgot --publish, cannot; or when a port that
-    // was removed stays open, or its number leads to another port.
+    // Breaks when an engine can't publish by the API socket, or a user by `mbuma publish`; or when a removed port stays
+    // open, or its id leads to another port.
     needs!(guests(), programs(&["python3"]));
     let scratch = Scratch::new();
     let (api, home) = (scratch.path("api"), scratch.text(""));

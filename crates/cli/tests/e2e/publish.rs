@@ -69,7 +69,7 @@ fn iperf3_serves_in_the_guest() {
 
 #[test]
 fn half_closed_connections_into_the_guest_go_on() {
-    // Breaks when the end that a client of the host sent cuts off the guest's answer.
+    // Breaks when the end of file of a client on the host cuts the guest's answer off.
     needs!(guests(), programs(&["python3"]));
     let source = "
 import socket
@@ -140,7 +140,8 @@ fn a_server_on_the_guests_loopback_is_reached() {
 
 #[test]
 fn a_published_port_that_nobody_serves_is_reset() {
-    // Breaks when a client of the host waits in vain, or is told that all is well; or when nothing says why it was reset.
+    // Breaks when a client on the host waits for ever, or its connection stays open; or when no message gives the
+    // reason of the reset.
     needs!(guests());
     let port = closed_port();
     let mut running = Running::start(mbuma(
@@ -148,7 +149,7 @@ fn a_published_port_that_nobody_serves_is_reset() {
         "echo up; read line",
     ));
     running.wait_for("up");
-    // A quick enough reset is there before the client has looked whether it is connected.
+    // The reset may come before the client has checked whether it is connected.
     let read = connect(port).and_then(|mut stream| stream.read(&mut [0]));
     assert_eq!(read.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
     // One line says which port, and where no server was; more clients do not make more lines.
@@ -283,7 +284,8 @@ while True:
     running.finish().good();
 }
 
-/// Opens a flow to the host's server and says so; answers whatever comes to port 7; then prints what comes to the flow.
+/// Opens a flow to the host's server and prints a line; answers all datagrams to port 7; then prints the datagram that
+/// comes by the flow.
 const FLOW_AND_SERVER: &str = "
 import select, socket, sys
 own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -302,8 +304,8 @@ while True:
 
 #[test]
 fn a_flood_of_clients_leaves_the_guests_own_flows() {
-    // Breaks when clients of a published port, six thousand of them here, throw out the flows that the guest opened: the
-    // answer of the guest's server then comes to a port that is closed.
+    // Breaks when clients of a published port, here six thousand, evict the flows that the guest opened: the answer of
+    // the server then comes to a closed port.
     needs!(guests(), programs(&["python3"]));
     let server = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let wait = Some(Duration::from_secs(10));

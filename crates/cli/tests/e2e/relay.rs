@@ -85,8 +85,8 @@ server.serve_forever()
 
 #[test]
 fn a_relay_speaks_tls_to_a_server_that_it_believes() {
-    // Breaks when the relay believes any certificate, tells a client of a protocol that the server has not, or loses bytes
-    // between two connections with TLS.
+    // Breaks when the relay accepts any certificate, offers a client a protocol that the server does not speak, or
+    // loses bytes between two connections with TLS.
     needs!(
         guests(),
         root(),
@@ -206,7 +206,7 @@ fn clients_of_one_namespace_reach_a_server_in_another() {
 
 #[test]
 fn it_ends_with_its_namespace_and_takes_no_mistakes() {
-    // Breaks when a namespace that was removed is held for ever, or a side without an address is taken.
+    // Breaks when the relay keeps a removed namespace alive for ever, or accepts a side without an address.
     needs!(guests(), root(), an_island(), programs(&["nc"]));
     on_an_island!();
     ip("netns add blue");

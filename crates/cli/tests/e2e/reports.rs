@@ -1,5 +1,5 @@
-//! What mbuma says of itself: the status page, the figures, the capture; and that it says and does
-//! nothing unasked.
+//! The reports of mbuma: the status page, the figures, the capture; and that it prints and does nothing without a
+//! request.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::common::{
 
 #[test]
 fn the_status_page_is_served_from_inside() {
-    // Breaks when the first command of the README does.
+    // Breaks when the first command of the README does not work.
     needs!(guests(), programs(&["curl"]));
     for options in [&[][..], &["--host-loopback"]] {
         let page = output_of(options, "curl -sSi http://10.0.2.2/");
@@ -29,7 +29,7 @@ fn the_status_page_is_served_from_inside() {
 
 #[test]
 fn the_status_page_keeps_to_http() {
-    // Breaks when a program that speaks HTTP well, or badly, gets something else in return.
+    // Breaks when a valid or invalid HTTP request gets another answer than the standard requires.
     needs!(guests(), programs(&["curl", "nc"]));
     let status = "-o /dev/null -w '%{http_code} %{num_connects}\\n'";
     let script = format!(
@@ -40,7 +40,7 @@ fn the_status_page_keeps_to_http() {
     );
     let out = output_of(&[], &script);
     let lines: Vec<_> = out.lines().map(str::trim).collect();
-    // The second and third of the first three go over the first one's connection.
+    // The first three requests share one connection.
     assert_eq!(
         lines[..5],
         ["200 1", "404 0", "200 0", "200 1", "405 1"],
@@ -172,7 +172,7 @@ fn tshark(path: &str, filter: &str) -> usize {
         "-e",
         "frame.number",
     ]);
-    // It has things to say about running as root.
+    // tshark prints warnings if it runs as root.
     let ended = Running::start(command).finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.out.lines().count()
@@ -186,7 +186,7 @@ fn a_trace_of_connections_is_lines_of_json() {
     let path = scratch.text("trace.ndjson");
     let server = http::serve(noise(4_000_000, 9));
     let script = format!("curl -sS -o /dev/null http://10.0.2.2:{}/", server.port());
-    // More than a second, which is ten looks.
+    // More than a second, in which the trace has ten lines of a connection.
     let link = "rate=20mbit,delay=10ms";
     output_of(
         &["--host-loopback", "--impair", link, "--tcp-trace", &path],
@@ -214,7 +214,7 @@ fn a_trace_of_connections_is_lines_of_json() {
 
 #[test]
 fn a_capture_that_cannot_be_written_is_told() {
-    // Breaks when a long run turns out to have captured nothing.
+    // Breaks when a long run ends before the user learns that it captured nothing.
     needs!(guests());
     let options = ["--pcap", "/nowhere/out.pcapng"];
     let ended = Running::start(mbuma(&options, "echo started")).finish();
@@ -232,7 +232,7 @@ fn a_capture_does_not_mix_with_the_commands_output() {
 
 #[test]
 fn a_fifo_that_nobody_reads_is_not_waited_for() {
-    // Breaks when an mbuma that waits for a reader can be ended by no signal but KILL.
+    // Breaks when mbuma waits for a reader of the pipe, so that only SIGKILL ends it.
     needs!(guests(), programs(&["mkfifo"]));
     let scratch = Scratch::new();
     let fifo = scratch.text("fifo");
@@ -245,15 +245,15 @@ fn a_fifo_that_nobody_reads_is_not_waited_for() {
 
 #[test]
 fn a_capture_that_grows_too_large_ends_alone() {
-    // Breaks when a capture that cannot go on takes COMMAND's network, or COMMAND, with it; or ends without a word; or
-    // COMMAND is left with a signal ignored that it had not.
+    // Breaks when a capture that can't go on ends COMMAND or its network, or ends without a message; or COMMAND ignores
+    // a signal that it did not ignore before.
     needs!(guests(), programs(&["curl"]));
     let scratch = Scratch::new();
     let (path, own) = (scratch.text("out.pcapng"), scratch.text("own"));
     let fetch = "curl -sS -o /dev/null http://10.0.2.2/";
     let script =
         format!("{fetch} && {fetch} && {fetch} && echo fetched; head -c 100000 /dev/zero >{own}");
-    // The parent of the tests may ignore it.
+    // The parent process of the tests may ignore the signal.
     let mut limited = program("env");
     limited.args(["--default-signal=XFSZ", "sh"]);
     limited.args(["-c", "ulimit -f 8 && exec \"$@\"", "sh", MBUMA, "run"]);
@@ -275,7 +275,7 @@ fn a_capture_that_grows_too_large_ends_alone() {
 
 #[test]
 fn the_status_page_answers_beside_many_who_ask_slowly() {
-    // Breaks when a guest's program that opens connections and says nothing shuts the page for the others.
+    // Breaks when a guest's program that opens connections and sends no request shuts others out from the page.
     needs!(guests(), programs(&["python3", "curl"]));
     let script = "python3 -c '
 import socket, subprocess
@@ -289,7 +289,7 @@ subprocess.run([\"curl\", \"-sS\", \"-o\", \"/dev/null\", \"-w\", \"%{http_code}
 
 #[test]
 fn an_idle_guest_costs_nothing() {
-    // Breaks when something wakes up again and again with nothing to do.
+    // Breaks when a thread wakes up again and again without work.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let server = crate::common::server::TcpServer::start(|mut stream| {
@@ -309,7 +309,7 @@ sys.stdin.readline()
         &[&port],
     ));
     running.wait_for("connected");
-    // What connecting leaves to do is done in far less.
+    // The work that a connection leaves behind takes far less time.
     thread::sleep(Duration::from_millis(300));
     let before = ticks(running.gateway());
     thread::sleep(Duration::from_secs(2));

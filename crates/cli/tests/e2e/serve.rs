@@ -24,7 +24,7 @@ fn site() -> Scratch {
     scratch.write("site/.hidden", b"hidden\n");
     scratch.write("site/with index/index.html", b"<p>index</p>\n");
     scratch.write("site/names/a & b.txt", b"a and b\n");
-    // A file that was changed a moment ago has a weak tag.
+    // A file that was changed a moment before has a weak entity tag, so set an old time.
     let ten = fs::File::options()
         .append(true)
         .open(dir.join("ten"))
@@ -43,7 +43,7 @@ const URL: &str = "http://10.0.2.2/files";
 
 #[test]
 fn files_are_served() {
-    // Breaks when the example of the README does, or a byte of a file is lost, doubled or moved.
+    // Breaks when the example of the README does not work, or a byte of a file is lost, doubled or moved.
     needs!(guests(), programs(&["curl", "sha256sum"]));
     let scratch = site();
     let big = noise(48 << 20, 11);
@@ -71,7 +71,7 @@ fn files_are_served() {
 
 #[test]
 fn answers_keep_to_http() {
-    // Breaks when a client of good will, or of none, gets something else than the standard says.
+    // Breaks when a valid or invalid request gets another answer than the standard requires.
     needs!(guests(), programs(&["curl", "nc"]));
     let scratch = site();
     let locked = scratch.write("site/locked", b"x");
@@ -96,7 +96,7 @@ fn answers_keep_to_http() {
     );
     let out = visit(&scratch, &script);
     let lines: Vec<_> = out.lines().map(str::trim).collect();
-    // The answers in words have their words' length.
+    // An answer with a text has the length of the text.
     let expected = [
         "200 1 10",
         "200 0 0",
@@ -267,7 +267,8 @@ print(b'Content-Length: 100' in t.recv(1000))
 
 #[test]
 fn a_file_that_shrinks_ends_its_connection() {
-    // Breaks when the missing bytes are made up, the client takes the part for the whole, or others suffer.
+    // Breaks when the response has made-up bytes, the client takes the part for the whole file, or other clients are
+    // affected.
     needs!(guests(), programs(&["python3"]));
     let scratch = site();
     let path = scratch.write("site/shrinks", &noise(64 << 20, 5));
@@ -275,7 +276,7 @@ fn a_file_that_shrinks_ends_its_connection() {
     assert_eq!(out, "reset\nTrue\nTrue\n");
 }
 
-/// Connections that send their head slowly, that read nothing, or that read a byte a second; then a client of good will.
+/// Connections that send their head slowly, that read nothing, or that read a byte a second; then an ordinary client.
 const ATTACKS: &str = "
 import resource, socket, time, sys
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -381,7 +382,7 @@ fn an_interface_of_the_host_serves() {
     shell("test ! -e /sys/class/net/srv0");
     let server = serving(&[&[&*dir], &place[..]].concat());
     shell("test \"$(curl -s -o /dev/null -w '%{http_code}' http://192.0.2.2/.mbuma/)\" = 404");
-    // No port of the host leads to it. Breaks if one is opened of which every client is refused.
+    // The server has no port on the host. Breaks if it opens one whose clients are all refused.
     for verb in [&["add", "18080:80"][..], &["list"]] {
         let mut command = program(MBUMA);
         command.arg("publish").args(verb);

@@ -107,10 +107,10 @@ fn a_file_system_that_does_not_answer_keeps_no_other_client_waiting() {
         command.args(["-sS", "-o", &copy(n), "http://192.0.2.2/slow/file"]);
         Running::start(command)
     };
-    // More than there are threads for one file system.
+    // More requests than there are reader threads for one file system.
     let fetches: Vec<_> = (0..6).map(fetch).collect();
     slow.wait_for("asked");
-    // More than may look for files of one.
+    // More requests than threads that may look for files of one file system.
     let late = |n: usize| {
         let mut command = program("curl");
         let url = format!("http://192.0.2.2/slow/late{n}");
@@ -154,7 +154,7 @@ fn from_copies(base: &str) -> u64 {
 
 #[test]
 fn a_copy_is_used_as_long_as_the_file_is_the_same() {
-    // Breaks when a client gets a state of a file that is over, or two halves of two states, or a file that it may not read.
+    // Breaks when a client gets a former state of a file, halves of two states, or a file that the server may not read.
     needs!(guests(), root(), an_island(), programs(&["curl", "cmp"]));
     on_an_island!();
     let scratch = Scratch::new();

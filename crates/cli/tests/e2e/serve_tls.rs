@@ -1,4 +1,4 @@
-//! `mbuma serve --tls`: clients of TLS of others, and clients of none.
+//! `mbuma serve --tls` and clients of other TLS libraries, and clients without TLS.
 
 use std::fs;
 
@@ -70,8 +70,8 @@ assert get(b'/big') == open(sys.argv[1], 'rb').read()
 
 #[test]
 fn clients_of_tls_get_every_byte() {
-    // Breaks when the example of the README does, a byte is lost, doubled or moved under TLS, or the printed fingerprint is not
-    // that of the certificate.
+    // Breaks when the example of the README does not work, a byte is lost, doubled or moved under TLS, or the printed
+    // fingerprint is not that of the certificate.
     needs!(
         guests(),
         root(),
@@ -143,7 +143,7 @@ fn every_suite_serves_with_either_kind_of_key() {
     }
 }
 
-/// A client of OpenSSL's that changes its key and asks for another one, before and amid a response.
+/// A client with OpenSSL that changes its key and requests a new key of the server, before and during a response.
 const KEY_UPDATE: &str = "
 import subprocess, sys
 client = subprocess.Popen(['openssl', 's_client', '-connect', '192.0.2.2:443', '-tls1_3', '-msg'],
@@ -187,7 +187,7 @@ fn keys_change_as_often_as_the_client_asks() {
     ended(server);
 }
 
-/// Clients that break TLS, or leave in the middle; then one of good will.
+/// Clients that break the rules of TLS, or leave in the middle; then an ordinary one.
 const HOSTILE: &str = "
 import os, random, socket, ssl, struct
 context = ssl._create_unverified_context()

@@ -1,5 +1,5 @@
-//! What TCP connections of a guest come to: accepted or refused as the host's side is, ended as the
-//! other side ended them.
+//! The outcome of a guest's TCP connections: accepted or refused as the host's connections, and ended as the other side
+//! ended them.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -21,8 +21,8 @@ use crate::common::{
 /// Prints, for each address:port among its arguments, the error of connecting and the milliseconds.
 /// The first argument is the seconds that it waits at most.
 ///
-/// It asks for the peer too, because Linux (since 5.9) queues an ICMP error of a connection that is under
-/// way, and wakes the waiting thread, just before it sets the socket's error: a read in between finds none.
+/// It also reads the peer's address, because Linux (since 5.9) queues an ICMP error of a connection in progress, and
+/// wakes the waiting thread, just before it sets the socket's error: a read in between finds no error.
 const CONNECT: &str = "
 import errno, socket, sys, time
 def connect(s, at):
@@ -61,11 +61,11 @@ fn outcome(line: &str) -> (&str, u64) {
 
 #[test]
 fn a_closed_port_is_refused_in_50_ms() {
-    // Breaks when a refusal is an accepted connection that dies, a silence, or a detour over a timer.
+    // Breaks when a refused connection is first accepted, gets no answer, or an answer only after a timer.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let at = format!("10.0.2.2:{}", closed_port());
-    // The machine may have something else to do at any of them, and mbuma a timer at all of them.
+    // A busy machine may delay any of the attempts; a timer of mbuma would delay all of them.
     let args = [&["9"][..], &[&*at; 10]].concat();
     let out = output_of_python(&["--host-loopback"], CONNECT, &args);
     let outcomes: Vec<_> = out.lines().map(outcome).collect();
@@ -92,10 +92,10 @@ fn loopback_is_out_of_reach_unless_asked_for() {
 
 #[test]
 fn unreachable_is_told_as_the_host_was_told() {
-    // Breaks when a guest waits for minutes where its host knows at once that there is no way.
+    // Breaks when a guest waits for minutes although the host gets the error at once.
     needs!(guests(), an_island(), programs(&["python3"]));
     on_an_island!();
-    // No default route here: what has no route of its own has none.
+    // There is no default route here, so most addresses have no route.
     shell(
         "ip route add unreachable 203.0.113.0/28
          ip route add prohibit 203.0.113.16/28",
@@ -103,7 +103,7 @@ fn unreachable_is_told_as_the_host_was_told() {
     let wants = [
         ("192.0.2.1:80", "ENETUNREACH"),
         ("203.0.113.1:80", "EHOSTUNREACH"),
-        // What the kernel makes of "communication administratively prohibited".
+        // The kernel's errno for "communication administratively prohibited".
         ("203.0.113.17:80", "EHOSTUNREACH"),
         ("169.254.169.254:80", "EHOSTUNREACH"),
         ("10.0.2.3:80", "ECONNREFUSED"),
@@ -122,13 +122,13 @@ fn unreachable_is_told_as_the_host_was_told() {
 
 #[test]
 fn silence_stays_silence_and_a_neighbour_answers() {
-    // Breaks when a guest's connection is accepted, or refused, before the other side said anything.
+    // Breaks when a guest's connection is accepted or refused before the other side answered.
     needs!(guests(), an_island(), root(), programs(&["python3"]));
     on_an_island!();
     make_neighbour();
     let server = TcpServer::start_at("198.51.100.1:0", |_| ());
     let near = format!("198.51.100.1:{}", server.port());
-    // The last is on the guest's own network, and no host has it.
+    // The last address is in the guest's own network, and no host has it.
     let ats = [
         "1",
         "198.51.100.99:80",
@@ -168,7 +168,7 @@ static FROM_HOST: [u8; 700_000] = [b'h'; 700_000];
 
 #[test]
 fn either_side_may_end_first() {
-    // Breaks when the end of one direction takes the other along, or does not pass.
+    // Breaks when the end of one direction also ends the other, or does not reach the other side.
     needs!(guests(), programs(&["python3"]));
     for who in ["first", "last"] {
         let (server, told) = TcpServer::telling(move |mut stream| {
@@ -209,7 +209,7 @@ fn netcat_ends_with_its_input() {
 
 #[test]
 fn a_guests_reset_reaches_the_host() {
-    // Breaks when a crashed client looks to the host like one that finished.
+    // Breaks when a server on the host can't tell a crashed client from one that ended its stream.
     needs!(guests(), programs(&["python3"]));
     let (server, told) = TcpServer::telling(|mut stream| {
         stream.read_exact(&mut [0]).expect("the guest's byte");
@@ -230,7 +230,7 @@ s.close()
 
 #[test]
 fn a_hosts_reset_reaches_the_guest() {
-    // Breaks when a crashed server looks to the guest like one that said all it had to say.
+    // Breaks when a guest can't tell a crashed server from one that ended its stream.
     needs!(guests(), programs(&["python3"]));
     let server = TcpServer::start(|stream| {
         // Closed with something unread, it is reset (RFC 2525, 2.17).
@@ -309,7 +309,7 @@ fn no_descriptor_stays_behind() {
     // Only root may look at the descriptors of the isolated process.
     needs!(guests(), root(), programs(&["python3"]));
     let server = TcpServer::start(|mut stream: TcpStream| {
-        // The guest's byte, an answer, and the guest's end: its reset is as good.
+        // A byte of the guest, an answer, and the guest's end of file or reset.
         let _ = stream.read_exact(&mut [0]);
         let _ = stream.write_all(b"!");
         let _ = stream.read(&mut [0]);
@@ -328,8 +328,8 @@ fn no_descriptor_stays_behind() {
     running.finish().good();
 }
 
-/// Four processes of [`HELD_EACH`] connections each, held until all have theirs; then one more. Prints
-/// how many of all there were, and that the last was.
+/// Four processes hold [`HELD_EACH`] connections each until all have theirs; then one more connects. Prints the number
+/// of connections, and that the last one was made.
 const HOLD: &str = "
 import os, socket, sys, time
 def connect():
@@ -408,7 +408,8 @@ sys.stdin.readline()
 
 #[test]
 fn a_guest_that_does_not_read_stops_the_host() {
-    // Breaks when mbuma's memory takes what the guest does not, or does not go on when it does.
+    // Breaks when mbuma buffers the bytes that the guest does not read without bound, or does not go on when the guest
+    // reads.
     needs!(guests(), programs(&["python3"]));
     let server = Endless::start();
     let port = server.port().to_string();
@@ -444,8 +445,8 @@ fn resident_kb(pid: u32) -> u64 {
 #[test]
 #[ignore = "their servers fill the kernel's TCP memory, so it is to run alone: by hand"]
 fn a_thousand_downloads_that_nobody_reads_leave_room_for_others() {
-    // Breaks when those take all buffers: nothing that comes from the guest could be taken in any more, not even
-    // what would free them.
+    // Breaks when their data take all buffers: then mbuma can receive no packet of the guest, not even the
+    // acknowledgements that would free buffers.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let server = Endless::start();
@@ -522,7 +523,7 @@ for _ in range(4000):
 fields = [l.split() for l in open('/proc/net/dev') if 'tap0' in l][0]
 print('dropped', fields[12])
 ";
-    // The caller has no right to more than net.core.wmem_max, so that each packet needs room in the socket's buffer.
+    // The caller's send buffer is at most net.core.wmem_max, and each packet needs room in it.
     let mut running = Running::start(mbuma_python(&["--workers", "1"], source, &[]));
     running.wait_for("ready");
     // The stack reads nothing meanwhile.

@@ -1,5 +1,5 @@
-//! Everything once as an ordinary user, on an island whose /dev/net/tun admits one: the machine's own
-//! stays as it is.
+//! Each feature once as an ordinary user, on an island whose /dev/net/tun that user may open: the machine's own device
+//! is not changed.
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -94,7 +94,7 @@ fn names_and_pings(user: &User) {
 
     let out = user.output_of(&[], "ping -n -c 1 -W 5 10.0.2.2");
     assert!(out.contains("1 received"), "{out}");
-    // Whether a user may ping other hosts is the system's to say, and the guest is told which.
+    // The system decides whether a user may ping other hosts, and the guest gets the same error.
     let ping = "ping -n -c 1 -W 5 198.51.100.2";
     let allow = |range: &str| std::fs::write("/proc/sys/net/ipv4/ping_group_range", range);
     allow("0 2147483647").expect("the island's own");
@@ -106,7 +106,7 @@ fn names_and_pings(user: &User) {
     assert!(out.contains("Packet filtered"), "{out}");
 }
 
-/// Servers of the guest, on a port that only root has elsewhere.
+/// Servers of the guest, on a port that only root may bind on the host.
 fn published(user: &User) {
     let source = "
 import socket

@@ -123,7 +123,7 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
     let netstat = netstat.expect("it was built");
     assert!(netstat.status.success(), "{netstat:?}");
     drop((accepted, listener, client));
-    // Before the machine: what is sent to one that is gone is dropped on its way out.
+    // Before the machine ends: packets to a machine that has ended are dropped.
     let stats = Stats::checked(&end(vm));
     machine.end();
     assert!(stats.number("dhcp_replies") >= 2);
@@ -135,7 +135,7 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
 
 #[test]
 fn a_machine_that_asks_for_routers_hears_of_one() {
-    // Breaks when a machine's question for routers gets no answer, or one for another station.
+    // Breaks when a machine's router solicitation gets no answer, or one for another station.
     let scratch = Scratch::new();
     let vm = vm(&scratch, &["--mtu", "9000"]);
     let advert = Wire::with_lease(&scratch.path("vm.sock"))
@@ -167,7 +167,8 @@ fn a_machine_that_starts_again_finds_its_network() {
 
 #[test]
 fn a_hostile_machine_harms_itself_alone() {
-    // Breaks when lengths and bytes that no honest machine sends stop the gateway, or make it grow without bound.
+    // Breaks when lengths and bytes that no correct machine sends stop the gateway, or let its memory grow without
+    // bound.
     let scratch = Scratch::new();
     let vm = vm(&scratch, &[]);
     let path = scratch.path("vm.sock");

@@ -1,5 +1,5 @@
-//! Several workers, each with a queue of the TAP: the same as with one, whichever of them a connection is
-//! served by, to the last byte after the guest's end.
+//! Several workers, each with a queue of the TAP: results are the same as with one, whichever worker serves a
+//! connection, to the last byte after the guest's end.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -72,11 +72,11 @@ threads = [threading.Thread(target=send) for _ in range(8)]
 
 #[test]
 fn those_beside_a_bulk_stream_go_to_a_worker_with_less_to_do() {
-    // Breaks when a connection that began beside one which became bulk waits for it from then on, or when bytes
-    // are lost, or it is never woken, on its way to another worker.
+    // Breaks when a connection waits behind another one that has become bulk, or when bytes or a wakeup are lost on its
+    // way to another worker.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
-    // The first byte says what a client wants: all back, or all away.
+    // The first byte selects the service: echo, or discard.
     let server = TcpServer::start(|mut stream| {
         let mut first = [0];
         let mut to = stream.try_clone().expect("a descriptor");
@@ -198,7 +198,7 @@ os._exit(0)
 
 #[test]
 fn nothing_to_deliver_is_no_reason_to_wait() {
-    // Breaks when the end of an idle guest costs each time the wait for its last words.
+    // Breaks when the end of an idle guest always takes the wait for its last bytes.
     needs!(guests());
     let begun = std::time::Instant::now();
     (0..8).for_each(|_| drop(output_of(&workers("4"), "true")));
@@ -208,8 +208,8 @@ fn nothing_to_deliver_is_no_reason_to_wait() {
 
 #[test]
 fn many_busy_leftovers_are_not_served_for_ever() {
-    // Breaks when the end waits for a moment in which no worker has anything to do, and what COMMAND left running
-    // sees to it that there is none.
+    // Breaks when the end waits until no worker has work, although processes that COMMAND left running always make
+    // some.
     needs!(guests(), programs(&["curl"]));
     let _alone = alone();
     let server = http::Endless::start();
@@ -225,7 +225,8 @@ fn many_busy_leftovers_are_not_served_for_ever() {
 
 #[test]
 fn a_published_port_and_datagrams_beside_other_workers() {
-    // Breaks when packets for what only the first worker serves come in by another's queue, and the first is not woken.
+    // Breaks when packets that only the first worker may serve come by another worker's queue, and the first is not
+    // woken.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let port = server::closed_port().to_string();
@@ -282,7 +283,7 @@ fn no_thread_is_left_and_a_signal_ends_all() {
         let workers = names.flatten().filter(|name| name.starts_with("mbuma"));
         workers.count()
     };
-    // One more only looks on; until it has given itself a name, it has the first one's.
+    // The watch is one more thread; until it sets its name, it has the first worker's.
     wait_until("four workers", || workers() == 4);
     guest.signal("TERM");
     let ended = guest.finish();

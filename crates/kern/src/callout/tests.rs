@@ -31,7 +31,7 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Schedules at this distance from now, forward or back.
+    /// Schedules a timer at this distance from now, in the future or the past.
     Schedule { ahead: bool, by: u64 },
     /// Cancels one of the timers made so far, alive or not.
     Cancel(prop::sample::Index),
@@ -169,7 +169,7 @@ proptest! {
 
 #[test]
 fn equal_deadlines_fire_in_order_of_scheduling() {
-    // Breaks if cascading turns lists round: a seed would no longer replay.
+    // Breaks if cascading reverses lists: a seed would no longer replay.
     let mut wheel = Callout::new(Time::ZERO);
     let far = Time::from_secs(10_000);
     for token in 0..100 {
@@ -202,7 +202,7 @@ fn fires_within_one_tick_and_never_early() {
 
 #[test]
 fn a_deadline_that_passed_fires_at_the_next_advance() {
-    // Breaks if it is put into a slot that comes round again only much later.
+    // Breaks if the timer goes into a slot that the wheel reaches only much later.
     let mut wheel = Callout::new(Time::ZERO);
     wheel.advance(Time::from_secs(100), &mut Vec::new());
     wheel.schedule(Time::from_secs(1), "late");
@@ -215,8 +215,8 @@ fn a_deadline_that_passed_fires_at_the_next_advance() {
 
 #[test]
 fn an_old_id_does_not_cancel_a_new_timer() {
-    // Breaks if places are used again without a new generation: a connection's dead id would stop
-    // another connection's retransmission.
+    // Breaks if places are reused without a new generation: an ended connection's id would cancel another connection's
+    // retransmission.
     let mut wheel = Callout::new(Time::ZERO);
     let old = wheel.schedule(Time::from_secs(1), "old");
     assert_eq!(wheel.cancel(old), Some("old"));

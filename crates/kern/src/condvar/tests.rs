@@ -82,7 +82,7 @@ fn notify_all_wakes_all_sleepers() {
 #[cfg(debug_assertions)]
 #[should_panic(expected = "a sleep while outer (rank 400) at ")]
 fn a_sleep_over_another_lock_is_reported() {
-    // Breaks if only the lock that the sleep gives up is looked at.
+    // Breaks if the check only covers the lock that the sleep releases.
     static OUTER: LockClass = LockClass::new("outer", order::CONN);
     let (outer, inner) = (Mutex::new(&OUTER, ()), Mutex::new(&CLASS, ()));
     let _outer = outer.lock();

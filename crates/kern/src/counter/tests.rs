@@ -4,8 +4,8 @@ use std::thread;
 
 #[test]
 fn no_event_is_lost_between_threads() {
-    // Breaks if counting becomes a load and a store that another CPU, or an interruption, gets
-    // between: threads are many times more than CPUs, so they move.
+    // Breaks if counting becomes a load and a store, between which another CPU or an interruption may count. There are
+    // many more threads than CPUs, so they migrate.
     static EVENTS: Counter = Counter::new();
     let threads = if cfg!(miri) { 2 } else { 16 };
     let each = if cfg!(miri) { 50 } else { 200_000 };
@@ -29,7 +29,7 @@ fn no_event_is_lost_between_threads() {
 
 #[test]
 fn a_counter_begins_at_zero_in_reused_memory() {
-    // Breaks if a column is given back with numbers in it, or to two.
+    // Breaks if a column is reused with old counts in it, or given to two counters.
     for round in 1..50 {
         let counters: Vec<Counter> = (0..20).map(|_| Counter::new()).collect();
         for (i, counter) in counters.iter().enumerate() {

@@ -43,8 +43,7 @@ fn giant_is_taken_as_the_table_says() {
 
 #[test]
 fn a_thread_may_take_giant_again() {
-    // Breaks if a callback that enters the stack it was called from hangs, or lets others in when
-    // it leaves.
+    // Breaks if a callback that enters the stack from which it was called hangs, or releases Giant when it leaves.
     let giant = Giant::new(true);
     let outer = giant.enter();
     let inner = giant.enter();
@@ -105,8 +104,8 @@ fn drop_for_sleep_panics_if_an_outer_guard_ends() {
 
 #[test]
 fn an_outward_call_runs_under_giant_only_if_not_mp_safe() {
-    // Breaks if an MP-safe device, which may lead into another stack, is called with this one's Giant held;
-    // or one that is not MP-safe without.
+    // Breaks if the stack calls an MP-safe device, which may lead into another stack, with Giant held; or one that is
+    // not MP-safe without Giant.
     for over_all in [false, true] {
         let giant = Giant::new(over_all);
         let device = Component::new("device", true);
@@ -141,7 +140,7 @@ fn two_giants_do_not_nest() {
 
 #[test]
 fn components_list_which_need_giant() {
-    // Breaks if one can't see which device keeps the stack on one processor.
+    // Breaks if a user can't see which device keeps the stack on one processor.
     let giant = Giant::new(false);
     let (old, new) = (Component::new("old", false), Component::new("new", true));
     for _ in 0..3 {

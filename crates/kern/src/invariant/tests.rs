@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::ENABLED;
 
-/// A structure whose check can be seen happening.
+/// A structure that counts its checks.
 struct Structure {
     whole: bool,
     looked_at: Cell<u32>,
@@ -57,7 +57,8 @@ fn debug_builds_and_the_feature_enable_checks() {
 
 #[test]
 fn a_destructor_that_meets_it_again_does_not_end_the_process() {
-    // Breaks when a broken structure panics again in a destructor that the first panic runs: the process would be aborted.
+    // Breaks when a broken structure panics again in a destructor that runs because of the first panic: that aborts the
+    // process.
     struct Checked<'a>(&'a Structure);
     impl Drop for Checked<'_> {
         fn drop(&mut self) {

@@ -58,7 +58,7 @@ fn rwlock_lets_readers_share_and_writers_not() {
 
 #[test]
 fn a_panic_elsewhere_does_not_spread() {
-    // Breaks if poisoning shows: one failed worker would take every other one with it.
+    // Breaks if locks are poisoned: one failed worker would end all others.
     let mutex = Arc::new(Mutex::new(&OUTER, 1));
     let lock = Arc::new(RwLock::new(&INNER, 1));
     let (mutex2, lock2) = (Arc::clone(&mutex), Arc::clone(&lock));
@@ -135,8 +135,8 @@ fn each_wait_is_counted_and_no_sleeper_is_forgotten() {
     assert_eq!((class.holders, class.waiters), (0, 0));
 }
 
-/// A word whose owner, while a thread sleeps on it, releases it and takes it again at once. With real threads that is
-/// chance; this is the worst case, each time.
+/// A word whose owner, while a thread sleeps on it, releases it and takes it again at once. With real threads this
+/// happens by chance; here the worst case happens each time.
 #[derive(Default)]
 struct Contested {
     word: AtomicU32,
@@ -393,7 +393,7 @@ fn a_read_mostly_lock_lets_readers_share_and_writers_not() {
 
 #[test]
 fn a_read_mostly_lock_that_comes_later_begins_without_readers() {
-    // Breaks if a lock gives its slots back with a reader counted in them: a write would wait for ever.
+    // Breaks if a lock frees its slots with a reader counted in them: a writer of the next lock would wait for ever.
     for _ in 0..100 {
         let lock = RmLock::new(&OUTER, 0);
         core::mem::forget(lock.read());

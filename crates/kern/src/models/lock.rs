@@ -1,7 +1,7 @@
 //! Models of the locks' protocols: loom walks through every interleaving of two or three threads, within a bound of
 //! preemptions, and every value that the orderings allow. The code under test is `mutex_word.rs`, `rwlock_word.rs`,
 //! `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers are loom's. A lost wakeup ends in a
-//! deadlock, which loom reports. The planted bugs show that the models would see.
+//! deadlock, which loom reports. The planted bugs show that the models find mistakes.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuma-kern --lib -- models`
 
@@ -27,7 +27,7 @@ trait Bug: Send + Sync + 'static {
     const PATIENCE: u32 = u32::MAX;
     /// The comparison of the word and the queueing of the sleeper are two steps.
     const SLEEPS_BLINDLY: bool = false;
-    /// A woken thread takes the lock without saying that others may sleep.
+    /// A woken thread takes the lock without the mark that other threads may sleep.
     const FORGETS_WAITERS: bool = false;
     /// A release is relaxed: it does not publish earlier writes.
     const RELAXED: bool = false;
@@ -41,11 +41,11 @@ trait Bug: Send + Sync + 'static {
     const WAKES_NO_WRITER: bool = false;
 }
 
-/// None: as it is.
+/// The word without a mistake.
 struct Right;
 impl Bug for Right {}
 
-/// As it is, but a sleeper that is overtaken once has the lock handed to it.
+/// The word without a mistake, but a sleeper that was overtaken once gets the lock handed over.
 struct Impatient;
 impl Bug for Impatient {
     const PATIENCE: u32 = 1;
@@ -145,7 +145,7 @@ impl<B: Bug> LockWord for Model<B> {
     }
 
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        // Only where a bug needs it: a look more is a step more to interleave.
+        // Only for the bug that needs it: each load is one more step to interleave.
         let before = match B::KEEPS_PHASE || B::STANDS_STILL {
             true => self.value.load(Relaxed),
             false => 0,
@@ -239,7 +239,7 @@ struct Guarded<B> {
     value: UnsafeCell<u32>,
 }
 
-// SAFETY: the value is under the mutex; that this is so is what the models are about.
+// SAFETY: the value is under the mutex; the models check that this holds.
 unsafe impl<B: Bug> Sync for Guarded<B> {}
 // SAFETY: as above.
 unsafe impl<B: Bug> Send for Guarded<B> {}

@@ -43,7 +43,7 @@ fn the_system_gives_different_streams() {
 
 #[test]
 fn below_gives_every_value_under_the_bound_only() {
-    // Breaks if the range is off by one or the values lean to one side.
+    // Breaks if the range is off by one or the distribution is skewed.
     let mut random = Random::from_seed(3);
     let mut seen = [0_u32; 6];
     for _ in 0..60_000 {
@@ -94,7 +94,7 @@ fn keyed_hash_is_siphash_2_4() {
 
 #[test]
 fn map_order_replays_with_the_seed() {
-    // Breaks if a map takes randomness from the air, and a run no longer replays.
+    // Breaks if a map takes randomness from the system, so that a run no longer replays.
     let order = |seed| {
         let mut map = HashMap::with_hasher(SeededState::new(&mut Random::from_seed(seed)));
         map.extend((0..100_u32).map(|i| (i, ())));

@@ -32,7 +32,7 @@ fn a_requested_method_is_used_only_if_it_works() {
 
 #[test]
 fn the_method_does_not_change_in_a_process() {
-    // Breaks if two zones of one process could disagree on how per-CPU data is worked on.
+    // Breaks if two zones of one process use different methods for per-CPU data.
     assert_eq!(choose(), choose());
     assert_eq!(area_offset(), area_offset());
     if let PercpuMethod::Rseq { offset } = choose() {

@@ -1,4 +1,4 @@
-// Under loom these would run outside a model; tests/models/taskqueue.rs is for that.
+// Not under loom, where these would run outside of a model; the models are in tests/models/taskqueue.rs.
 #![cfg(not(loom))]
 
 use std::sync::OnceLock;
@@ -57,7 +57,7 @@ fn enqueue_wakes_only_at_an_empty_queue() {
 
 #[test]
 fn a_budget_leaves_the_rest_and_says_so() {
-    // Breaks if a run overstays, or leaves tasks that no wakeup announces.
+    // Breaks if a run exceeds its budget, or leaves tasks without a wakeup.
     let (queue, _) = counting_queue();
     let tasks: Vec<_> = (0..5).map(|_| counting_task()).collect();
     for (task, _) in &tasks {
@@ -163,7 +163,7 @@ fn a_task_that_panics_can_run_again() {
 
 #[test]
 fn tasks_and_wakeups_run_without_the_queue_lock() {
-    // Breaks if a callback that looks at the queue hangs.
+    // Breaks if a callback that takes the queue's lock hangs.
     let queue: Arc<OnceLock<Taskqueue>> = Arc::default();
     let (for_wakeup, for_task) = (Arc::clone(&queue), Arc::clone(&queue));
     let is_empty = |queue: &OnceLock<Taskqueue>| queue.get().expect("set below").is_empty();

@@ -14,7 +14,7 @@ fn my_token() -> u32 {
 
 #[test]
 fn threads_that_live_have_different_tokens() {
-    // Breaks if a record is given away while its thread still has it.
+    // Breaks if a record is given to another thread while its thread still uses it.
     let (mine, barrier) = (my_token(), std::sync::Barrier::new(4));
     let mut tokens = std::thread::scope(|scope| {
         let others = [(); 4].map(|()| {
@@ -35,7 +35,7 @@ fn threads_that_live_have_different_tokens() {
 
 #[test]
 fn records_are_used_again() {
-    // Breaks if every thread that ever was leaves a record: a server's list would only grow.
+    // Breaks if every thread leaves a record: the list of a server would grow for ever.
     let before = records().len();
     for _ in 0..50 {
         std::thread::spawn(my_token).join().expect("no panic");

@@ -9,7 +9,7 @@ static ROUTE: LockClass = LockClass::new("route", order::ROUTE);
 static ZONE: LockClass = LockClass::new("zone", order::ZONE);
 static OTHER_ZONE: LockClass = LockClass::new("other zone", order::ZONE);
 
-/// The complaint that `test` caused; empty where this build has no WITNESS or there was none.
+/// The report that `test` caused; empty if there was none or this build has no WITNESS.
 fn complaint(test: impl FnOnce()) -> String {
     let result = catch_unwind(AssertUnwindSafe(test));
     assert_eq!(held(), 0, "a report must leave the list empty");
@@ -21,7 +21,7 @@ fn complaint(test: impl FnOnce()) -> String {
     }
 }
 
-/// Checks that `test` is complained of in these words, if this build complains at all.
+/// Checks that WITNESS reports `test` in these words, if this build has WITNESS.
 #[track_caller]
 fn assert_complaint(words: &[&str], test: impl FnOnce()) {
     if !ENABLED {
@@ -35,7 +35,7 @@ fn assert_complaint(words: &[&str], test: impl FnOnce()) {
 
 #[test]
 fn locks_in_declared_order_are_not_reported() {
-    // Breaks if a lawful nesting is complained of, or if the list forgets or keeps too much.
+    // Breaks if WITNESS reports a permitted nesting, or if the list of held locks forgets one or keeps a released one.
     let (conn, route, zone) = (
         Mutex::new(&CONN, ()),
         RwLock::new(&ROUTE, ()),
@@ -135,7 +135,7 @@ fn the_same_lock_twice_is_caught_before_it_hangs() {
 
 #[test]
 fn a_try_may_go_against_the_order_but_is_recorded() {
-    // Breaks if a try, which cannot hang, is complained of; or if a lock taken by one is forgotten.
+    // Breaks if WITNESS reports a try, which can't hang; or if it forgets a lock that a try took.
     let (conn, route, zone) = (
         Mutex::new(&CONN, ()),
         RwLock::new(&ROUTE, ()),
@@ -173,7 +173,7 @@ fn a_callback_with_a_lock_held_is_reported() {
 
 #[test]
 fn each_thread_has_its_own_list() {
-    // Breaks if a lock held by one thread stands in the way of another.
+    // Breaks if WITNESS reports one thread because of another thread's lock.
     let (conn, zone) = (Mutex::new(&CONN, ()), Mutex::new(&ZONE, ()));
     let _zone = zone.lock();
     std::thread::scope(|scope| {
@@ -211,7 +211,7 @@ fn an_order_learnt_binds_other_threads() {
     if !ENABLED {
         return;
     }
-    // All of it, because the report is the purpose.
+    // The whole text, because the report is the subject of this test.
     let (file, after) = (file!(), |line: u32| line + 1);
     let expected = format!(
         "witness: lock order reversal: alpha at {file}:{}:32, while holding beta at {file}:{reversed}:30\n  \

@@ -1,4 +1,4 @@
-// Under a checker these would run outside of a model; tests/models/work_queue.rs is for that.
+// Not under a checker, where these would run outside of a model; the models are in tests/models/work_queue.rs.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn a_full_queue_leaves_the_rest() {
 
 #[test]
 fn a_former_receiver_takes_no_items() {
-    // Breaks if a former receiver can take, or end the present one.
+    // Breaks if a former receiver can take items, or end the present receiver.
     let (queue, old, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     let (new, left) = queue.open();
@@ -173,7 +173,8 @@ fn there_is_room_for_items_that_are_put_back() {
 
 #[test]
 fn an_owner_is_alone_and_leaves_nothing_untold() {
-    // Breaks if two threads own a queue, or an owner that took no item leaves those put since without a handler.
+    // Breaks if two threads own a queue, or an owner that took no item leaves without a handler the items that were put
+    // since.
     let (queue, busy) = fixed();
     assert!(queue.acquire() && !queue.acquire());
     assert!(!queue.is_idle() && !queue.has_more() && queue.begin().is_none());

@@ -4,14 +4,14 @@ use super::*;
 
 use WorkState::{Away, Closed, Idle, More, Running, Scheduled};
 
-/// The state with what it stands for: whether work waits, whether the receiver was woken and has not begun since, and how
-/// many threads handle work.
+/// The state, and the facts that it stands for: whether work waits, whether the receiver was woken and has not begun
+/// since, and how many threads handle work.
 type Whole = (WorkState, bool, bool, u8);
 
 /// A transition function, right or with a mistake.
 type Transition = fn(WorkState, WorkEvent) -> (WorkState, WorkAction);
 
-/// The effect of an event on all of it, if it can happen: a thread that is no owner neither asks again nor ends.
+/// The effect of an event on state and facts, if it can happen: only an owner asks again or ends.
 fn after(
     (state, waits, told, owners): Whole,
     event: WorkEvent,
@@ -33,7 +33,7 @@ fn after(
         Next | End if owners == 0 => None,
         Next if owns => Some((next, false, told, owners)),
         Next | End => Some((next, waits, woken, owners - 1)),
-        // Receivers are the models' matter: here there is one, from begin to end.
+        // The models cover changing receivers: here there is one from begin to end.
         WorkEvent::NewWaker | WorkEvent::Open | WorkEvent::Leave | WorkEvent::Close => None,
     }
 }
@@ -78,14 +78,14 @@ fn key((state, waits, told, owners): Whole) -> (u8, bool, bool, u8) {
 
 #[test]
 fn no_order_of_events_breaks_a_claim() {
-    // Breaks if a row of the table lets work wait unseen, or two threads handle it.
+    // Breaks if after some row of the table, work waits without a handler, or two threads handle it.
     let states = check(WorkState::on).expect("the table is right");
     assert!(states >= 4, "{states} states were reached");
 }
 
 #[test]
 fn each_row_of_the_table_is_needed() {
-    // Breaks if the check is blind to a row: then a change of that row would not be found.
+    // Breaks if the check would not find a change of some row.
     let mistakes: [(&str, Transition); 7] = [
         ("a put does not wake", |s, e| match (e, s) {
             (WorkEvent::Put, Idle) => (Scheduled, WorkAction::Nothing),
@@ -141,7 +141,7 @@ fn receivers_come_and_go_and_closed_is_for_ever() {
 
 #[test]
 fn a_number_is_its_state() {
-    // Breaks if a state is read as another one than was written.
+    // Breaks if a number is decoded as another state than it was encoded from.
     for state in [Idle, Scheduled, Running, More, Away, Closed] {
         assert_eq!(WorkState::from_u8(state as u8), state);
     }

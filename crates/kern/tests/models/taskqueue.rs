@@ -1,4 +1,4 @@
-//! Models of the taskqueue's protocol. The planted bugs show that they would see.
+//! Models of the taskqueue's protocol. The planted bugs show that they find mistakes.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ fn no_work_is_lost<Q: Queue>() {
 
 fn every(name: &str, scenario: fn()) {
     let model = Model::new(name);
-    // Few enough that no preemption need be left out.
+    //                 // The steps are few enough that no preemption need be left out.
     #[cfg(loom)]
     let model = model.any_switches();
     model.check(scenario);
@@ -245,7 +245,7 @@ fn model_finds_a_forgotten_mark() {
 /// Two runners share the queue while a task is enqueued again: one of them at a time runs it.
 #[test]
 fn two_runners_never_run_one_task_at_once() {
-    // Breaks if a task that goes again is pushed before its run is over.
+    // Breaks if a task that must run again is pushed before its run is over.
     every("taskqueue, two runners", || {
         let inside = Arc::new(AtomicBool::new(false));
         let runs = Arc::new(AtomicUsize::new(0));

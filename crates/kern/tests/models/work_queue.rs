@@ -43,9 +43,9 @@ trait Queue: Send + Sync + 'static {
     fn new() -> Self;
     /// Queues and wakes. Returns the number if there was no receiver.
     fn put(&self, number: u32) -> u32;
-    /// The sum of what waited, or that there was nothing and the receiver sleeps (or is none).
+    /// The sum of the items that waited. None if there was none, and the receiver sleeps or is a former one.
     fn take(&self, receiver: Self::Receiver) -> Option<u32>;
-    /// Opens, and says what was left.
+    /// Opens the queue for a new receiver. Returns it, and the sum of the items that were left.
     fn open(&self) -> (Self::Receiver, u32);
     fn set_waker(&self, receiver: Self::Receiver, waker: Waker);
     fn leave(&self, receiver: Self::Receiver) -> u32;
@@ -100,7 +100,7 @@ impl Queue for WorkQueue<Numbers> {
     }
 }
 
-/// The same with a receiver that looks again at once.
+/// The same with a receiver that checks again at once.
 struct Resting(WorkQueue<Numbers>);
 
 impl Queue for Resting {
@@ -268,11 +268,11 @@ impl<const BUG: u8> Queue for Planted<BUG> {
     }
 }
 
-/// A receiver's task: its wakeup, and what it took.
+/// A receiver's task: its wakeup, and the sum of the items that it took.
 struct Task<Q: Queue, const BUG: u8> {
     queue: Arc<Q>,
     woken: Arc<Woken>,
-    /// Its interface is in the stack's list; a poll looks there first.
+    /// Its interface is in the stack's list, where a poll checks first.
     attached: AtomicBool,
     /// Only one thread runs it at a time, as a taskqueue does.
     sum: Mutex<u32>,
@@ -413,13 +413,13 @@ fn destroying<Q: Queue, const BUG: u8>() {
     assert_eq!(seen, all(1), "a packet was lost or doubled");
 }
 
-/// A queue for a fixed receiver, with what its packets' handlers do.
+/// A queue for a fixed receiver, with the state that its packets' handlers change.
 struct Owned {
     queue: WorkQueue<Numbers>,
     busy: Arc<AtomicUsize>,
     kicked: AtomicBool,
     inside: AtomicBool,
-    /// Written by the owner alone, without an order of its own: the queue's must do.
+    /// Only the owner writes it, without an ordering of its own: the queue must order these writes.
     sum: AtomicU32,
 }
 
@@ -507,14 +507,14 @@ fn owning<const MISTAKE: bool>() {
 
 #[test]
 fn owners_of_a_queue_are_alone_and_lose_nothing() {
-    // Breaks if an order exists in which two threads own a queue, or a packet waits that no thread knows of.
+    // Breaks if an order exists in which two threads own a queue, or a packet waits for which no thread comes.
     Model::new("owners of a queue").check(owning::<false>);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_packet_that_is_handled_beside_the_owner() {
-    // Breaks if the scenario is blind to two handlers at once: they meet, or one's sum is lost.
+    // Breaks if the scenario does not find two handlers at once, by their meeting or by a lost sum.
     Model::new("beside the owner, not found").check(owning::<true>);
 }
 
@@ -540,7 +540,7 @@ fn interface_destroyed_against_input() {
 
 #[test]
 fn take_and_release_loses_no_wakeup() {
-    // Breaks if a receiver that looks again at once, and does not come back, is not woken for what comes then.
+    // Breaks if a receiver that checks again at once, and does not come back, is not woken for later packets.
     Model::new("epair queue, resting").check(traffic::<Resting, SLEEPS_AFTER_A_TAKE>);
     Model::new("interface moved, resting").check(moving::<Resting, SLEEPS_AFTER_A_TAKE>);
     Model::new("interface destroyed, resting").check(destroying::<Resting, SLEEPS_AFTER_A_TAKE>);
@@ -548,7 +548,7 @@ fn take_and_release_loses_no_wakeup() {
 
 #[test]
 fn the_copy_is_right_without_a_mistake() {
-    // Breaks if what the mistakes are planted in is wrong itself.
+    // Breaks if the code in which the mistakes are planted is wrong without them.
     Model::new("epair queue, the copy").check(traffic::<Planted<NONE>, NONE>);
     Model::new("interface moved, the copy").check(moving::<Planted<NONE>, NONE>);
     Model::new("interface destroyed, the copy").check(destroying::<Planted<NONE>, NONE>);
@@ -565,7 +565,7 @@ fn finds_a_receiver_that_sleeps_after_an_unlocked_check() {
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_running_receiver_that_does_not_take_again() {
-    // Breaks if the scenario is blind to what came while the receiver was busy.
+    // Breaks if the scenario does not find packets that came while the receiver was busy.
     Model::new("sleeps after a take, not found").check(traffic::<Real, SLEEPS_AFTER_A_TAKE>);
 }
 
@@ -589,7 +589,7 @@ fn finds_a_take_by_the_receiver_before() {
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_an_open_that_wakes_no_receiver() {
-    // Breaks if the scenario is blind to what came between opening and the waker.
+    // Breaks if the scenario does not find packets that came between `open` and `set_waker`.
     Model::new("opens silently, not found").check(moving::<Planted<OPENS_SILENTLY>, NONE>);
 }
 

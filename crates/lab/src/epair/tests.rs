@@ -1,4 +1,4 @@
-//! Tests of the comparison: that every hand-off is one, and that the output can be parsed.
+//! Tests of the comparison: every hand-off delivers all packets, and the output can be parsed.
 
 use super::*;
 use crate::Comparison;

@@ -115,7 +115,7 @@ fn wrong_names_and_numbers_are_refused() {
 
 #[test]
 fn pictures_are_drawn() {
-    // Breaks if two cases draw over each other's picture.
+    // Breaks if two cases write the same picture file.
     let dir = std::env::temp_dir().join(format!("mbuma-extpgs-{}", std::process::id()));
     output(&Options {
         plot: Some(dir.clone()),

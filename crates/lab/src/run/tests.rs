@@ -62,7 +62,7 @@ fn bytes_outside_of_the_period_do_not_count() {
     let span = Span::of(Duration::from_secs(10));
     let at = |seconds| span.counts(Duration::from_secs_f64(seconds));
     assert!(!at(0.0) && !at(1.9) && at(2.1) && at(9.9) && !at(10.1));
-    // The other end sends at once and hangs up, all of it before anything counts.
+    // The other end sends all bytes at once and closes, before the measured period begins.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let addr = listener.local_addr().expect("bound");
     let sender = thread::spawn(move || {
@@ -77,7 +77,7 @@ fn bytes_outside_of_the_period_do_not_count() {
 
 #[test]
 fn an_unexpected_answer_is_a_failure() {
-    // Breaks when a tool that closes early, or answers in the place of the host, is fast.
+    // Breaks when a tool that closes early, or answers in the place of the host, gets a good figure.
     for said in ["", "HTTP/1.1 502 Bad Gateway\r\n\r\n"] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();

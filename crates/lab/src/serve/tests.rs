@@ -1,4 +1,4 @@
-//! The figures are those that the clients give.
+//! The figures are computed from the clients' output.
 
 use super::case::{CASES, Case};
 use super::client::{of_s_time, of_wrk};
@@ -32,7 +32,7 @@ fn handshakes_are_those_that_were_made() {
 
 #[test]
 fn each_case_has_a_name_of_its_own() {
-    // Breaks when a question finds another case.
+    // Breaks when two cases have the same name.
     for case in CASES {
         assert_eq!(Case::find(case.name), Some(case));
     }

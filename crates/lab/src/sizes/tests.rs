@@ -161,7 +161,7 @@ fn long_packets_are_chained() {
 
 #[test]
 fn pinned_memory_equals_the_zones_allocations() {
-    // Breaks when a packet says that it pins more or less than was popped for it.
+    // Breaks when the pinned memory that a packet reports differs from the memory that its allocations took.
     for len in [
         0,
         1,

@@ -130,7 +130,7 @@ fn ports_of_the_loopback_are_lists_or_found_by_looking() {
 
 #[test]
 fn what_is_not_there_yet_is_refused() {
-    // Breaks when an option is taken and nothing comes of it.
+    // Breaks when mbuma accepts an option that has no effect.
     for line in [
         "--config-net -T 127.0.0.1/80 -t none -u none 1",
         "--config-net -t auto -t 80 1",
@@ -145,7 +145,7 @@ fn what_is_not_there_yet_is_refused() {
 
 #[test]
 fn addresses_of_ipv6_are_the_hosts_or_those_that_are_given() {
-    // Breaks when a guest of pasta's gets a gateway that is not on its link, or IPv6 that the host has not.
+    // Breaks when a guest of pasta gets a gateway that is not on its link, or IPv6 although the host has none.
     let network = |line: &str, host: Option<&DefaultRoute6>| {
         args(&format!("--config-net {line} 1")).network(None, host)
     };

@@ -3,7 +3,7 @@ use clap::Parser;
 use super::*;
 use crate::args::{Args, Verb};
 
-/// What a line of an engine becomes.
+/// The arguments of `attach` that an engine's command line becomes.
 fn parsed(line: &str) -> AttachArgs {
     let args = Args::try_parse_from(["mbuma", "slirp4netns"].into_iter().chain(line.split(' ')));
     let Verb::Slirp4netns(args) = args.expect("an engine's line").verb else {
@@ -77,7 +77,7 @@ fn help_has_the_words_that_engines_look_for() {
 
 #[test]
 fn a_path_is_no_process() {
-    // Breaks when a mistake of the caller's serves another namespace.
+    // Breaks when a path is read as a process id, so that mbuma serves another namespace.
     let args = Args::try_parse_from(["mbuma", "slirp4netns", "/run/netns/a"]).expect("parses");
     let Verb::Slirp4netns(args) = args.verb else {
         panic!("another verb")

@@ -9,7 +9,7 @@ use crate::http::coding::Coding;
 /// The time of each first request.
 const BEGIN: Time = Time::from_secs(1000);
 
-/// A directory that is served, and goes with the test.
+/// A served directory, which the end of the test removes.
 struct CachePlace {
     path: PathBuf,
     tree: ServedTree,
@@ -17,7 +17,7 @@ struct CachePlace {
 }
 
 impl CachePlace {
-    /// With a cache of so many files and bytes.
+    /// With a cache of `files` files and `bytes` bytes.
     fn new(name: &str, files: usize, bytes: u64) -> CachePlace {
         let path = std::env::temp_dir().join(format!("mbuma-cache-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).expect("the temporary directory can be written");
@@ -28,15 +28,16 @@ impl CachePlace {
         }
     }
 
-    /// Makes a file of `len` bytes. To this cache no change is too fresh.
+    /// Makes a file of `len` bytes. This cache accepts a file however recent its last change is.
     fn write(&self, name: &str, len: usize) {
         fs::write(self.path.join(name), vec![len as u8; len]).expect("our directory");
     }
 
-    /// The file of a request in a new round, `after` the beginning, which finds all in memory. None if there is no file.
+    /// The file that a request finds in a new round, `after` the beginning, with all directories in memory. None if
+    /// there is no file.
     fn find(&self, name: &str, after: Duration) -> Option<ServedFile> {
         let round = self.cache.round(BEGIN + after);
-        // A file system that can't tell what is in memory may be below the temporary directory.
+        // The file system of the temporary directory may be unable to say what is in memory.
         let found = match self
             .cache
             .find_in_memory(&self.tree, name.as_bytes(), round)
@@ -86,7 +87,7 @@ impl Drop for CachePlace {
 
 #[test]
 fn a_file_is_opened_once_and_its_changes_are_seen_in_the_next_round() {
-    // Breaks when each request opens its file, or one gets a state of a file that is over.
+    // Breaks when each request opens its file, or a request gets a former state of a file.
     let place = CachePlace::new("once", 16, 0);
     let path = place.path.join("file");
     place.write("file", 10);
@@ -151,8 +152,8 @@ fn another_way_to_a_file_is_taken_when_the_old_one_has_been_valid() {
 
 #[test]
 fn files_are_as_many_as_they_may_be_and_idle_ones_go() {
-    // Breaks when a client that asks for each file of a large directory takes all descriptors, or drives out a file that is
-    // asked for all the time, or a removed file keeps its place on the disk.
+    // Breaks when a client that requests each file of a large directory takes all descriptors, or evicts a file that is
+    // requested all the time, or a removed file keeps its place on the disk.
     let place = CachePlace::new("many", 8, 0);
     for n in 0..50 {
         place.write(&n.to_string(), 10);
@@ -181,7 +182,8 @@ fn files_are_as_many_as_they_may_be_and_idle_ones_go() {
 
 #[test]
 fn bytes_are_as_many_as_they_may_be() {
-    // Breaks when bytes are read before there is room for them, or what goes is not what was not used.
+    // Breaks when bytes are read before there is room for them, or the cache evicts another file than the least
+    // recently used one.
     let place = CachePlace::new("bound", 16, 256 << 10);
     let names: Vec<_> = (0..8).map(|n| n.to_string()).collect();
     for name in &names {
@@ -199,7 +201,7 @@ fn bytes_are_as_many_as_they_may_be() {
 
 #[test]
 fn bytes_count_until_the_last_page_is_let_go() {
-    // Breaks when clients that take nothing keep more memory than the bound in bytes of files that others have replaced.
+    // Breaks when clients that take nothing keep bytes of replaced files in memory beyond the bound.
     let place = CachePlace::new("lent", 16, 256 << 10);
     let mut lent = Vec::new();
     for n in 0..6 {
@@ -225,7 +227,7 @@ fn bytes_count_until_the_last_page_is_let_go() {
 
 #[test]
 fn a_file_that_changes_while_it_is_read_has_no_bytes() {
-    // Breaks when a client gets half of each of two states.
+    // Breaks when a client gets halves of two states of the file.
     let place = CachePlace::new("changes", 16, 1 << 20);
     place.write("file", 48 << 10);
     let file = place.file("file");
@@ -245,8 +247,8 @@ fn a_file_that_changes_while_it_is_read_has_no_bytes() {
 
 #[test]
 fn bytes_are_kept_of_files_that_are_asked_for_again() {
-    // Breaks when each file of a large directory that is read once drives others out, or a file that may still change without
-    // another time is kept.
+    // Breaks when files that are each read once evict others, or the cache keeps a file that may still change without a
+    // new modification time.
     let place = CachePlace::new("again", 16, 1 << 20);
     place.write("fresh", 32 << 10);
     let fresh = place.file("fresh");
@@ -292,8 +294,8 @@ fn bytes_are_kept_of_files_that_are_asked_for_again() {
 
 #[test]
 fn a_compressed_file_is_looked_for_again_after_a_second() {
-    // Breaks when each request looks for compressed files that are not there, when one that comes is never seen, or when what
-    // was seen for one coding holds for another.
+    // Breaks when each request looks for compressed files that do not exist, a compressed file that is made later is
+    // never found, or the result for one coding is used for another.
     let place = CachePlace::new("alone", 16, 1 << 20);
     place.write("file", 10);
     let file = place.file("file");
@@ -308,7 +310,7 @@ fn a_compressed_file_is_looked_for_again_after_a_second() {
 
 #[test]
 fn no_bytes_and_too_many_are_not_kept() {
-    // Breaks when one file takes the place of all others, or a cache of no bytes has some.
+    // Breaks when one file takes the room of all others, or a cache with a bound of 0 bytes has some.
     let place = CachePlace::new("size", 16, 256 << 10);
     let fits = [0, 1, 64 << 10, (64 << 10) + 1].map(|len| place.cache.0.fits(len));
     assert_eq!(fits, [false, true, true, false]);

@@ -10,13 +10,14 @@ fn pair() -> (Asker, UnixStream) {
     (Asker::new(ours), theirs)
 }
 
-/// Takes the rest, and the end: a process that another test starts may have a copy of the other descriptor for a while.
+/// Reads the rest and the end. The end may come late: a process that another test starts may have a copy of the other
+/// descriptor for a while.
 fn take_rest(mut stream: UnixStream, into: &mut Vec<u8>) {
     stream.set_nonblocking(false).expect("ours");
     stream.read_to_end(into).expect("an end");
 }
 
-/// Takes what there is; true if that was the end.
+/// Reads the bytes that are there; true at the end.
 fn take(stream: &mut UnixStream, into: &mut Vec<u8>) -> bool {
     let read = stream.read_to_end(into);
     read.is_ok() || read.is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock)
@@ -68,7 +69,7 @@ fn one_who_reads_slowly_is_not_waited_for() {
 
 #[test]
 fn nonsense_is_refused_and_silence_ends() {
-    // Breaks when what is no request keeps a place, or is read on for ever.
+    // Breaks when a client that sends no request keeps its place, or the gateway reads from it for ever.
     let (mut asker, mut theirs) = pair();
     theirs.write_all(&[b'a'; 4 * REQUEST_MAX]).expect("room");
     let next = asker.turn(|_| panic!("that was no request"));

@@ -39,7 +39,8 @@ fn an_answer_ends_the_wait_and_its_timer() {
 
 #[test]
 fn a_ping_to_a_mapped_address_is_answered_by_the_host_behind_it() {
-    // Breaks when the answer of the host's own address is taken for a stranger's, because the guest asked for another one.
+    // Breaks when the gateway ignores the answer of the host's own address because the guest pinged the address that
+    // stands for it.
     let (mut shared, index) = test_gateway::start();
     let socket = shared.stack.icmp_echo_any(index).expect("the only one");
     let mut pings = Pings::new(&shared, socket);
@@ -56,7 +57,7 @@ fn a_ping_to_a_mapped_address_is_answered_by_the_host_behind_it() {
     };
     let seq = pings.pending.free_seq().expect("room");
     let sent_to = match pings.send(&mut shared, &echo, seq) {
-        // This user may not ping: the policy is left to be asked.
+        // This user may not ping, so the test only asks the policy.
         Err(_) => shared.policy.decide_host(mapped).expect("a mapped address"),
         Ok(sent_to) => sent_to,
     };

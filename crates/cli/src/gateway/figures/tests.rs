@@ -12,7 +12,7 @@ use crate::args::PublishRange;
 use crate::gateway::test_gateway;
 use crate::ports::PortSpec;
 
-/// So many packets of 100 bytes.
+/// The counts of `packets` packets of 100 bytes.
 fn sizes(packets: usize) -> SizeCounts {
     let sizes = SizeHistogram::new();
     (0..packets).for_each(|_| sizes.record(100));

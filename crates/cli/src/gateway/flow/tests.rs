@@ -26,7 +26,7 @@ fn question(asked: Option<Time>) -> Outlet {
 
 #[test]
 fn flows_end_when_they_should() {
-    // Breaks when a name server's silence is waited for as long as a game's, or descriptors pile up.
+    // Breaks when a flow to a silent name server lives as long as that of a game, or descriptors pile up.
     let (start, later) = (Time::from_secs(100), Time::from_secs(101));
     let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let flow = Flow::new(ENDS, Outlet::Own(own.into()), start);

@@ -52,7 +52,7 @@ fn outlet(group: usize, n: u32) -> Outlet {
     }
 }
 
-/// Adds a flow as the gateway does: the number of the one that made room.
+/// Adds a flow as the gateway does; returns the number of the flow that was evicted for it.
 fn add(table: &mut FlowTable, group: usize, n: u32) -> Option<u32> {
     let outlet = outlet(group, n);
     let ends = ends(group, n);
@@ -66,7 +66,7 @@ fn add(table: &mut FlowTable, group: usize, n: u32) -> Option<u32> {
 
 #[test]
 fn a_flood_to_a_port_costs_only_its_own_clients() {
-    // Breaks when clients of a published port throw out the guest's flows, its questions, or another port's clients.
+    // Breaks when clients of a published port evict the guest's flows, its questions, or another port's clients.
     let mut table = FlowTable::new();
     table.add_port();
     table.add_port();
@@ -102,7 +102,7 @@ fn a_scan_over_one_version_of_ip_costs_the_other_nothing() {
 
 #[test]
 fn many_ports_leave_each_its_clients() {
-    // Breaks when the share of a port becomes none.
+    // Breaks when the share of a port rounds down to 0.
     let mut table = FlowTable::new();
     (0..100).for_each(|_| table.add_port());
     let made_room = (0..1000).filter(|n| add(&mut table, 50, *n).is_some());
@@ -111,7 +111,8 @@ fn many_ports_leave_each_its_clients() {
 
 #[test]
 fn it_does_what_lists_by_age_would() {
-    // Breaks when a flow is in the wrong place by age, in none, or is found after it went. The model is a list a group.
+    // Breaks when a flow has the wrong place in the order by age, or none, or is found after its removal. The model has
+    // one list for each group.
     for seed in 0..20 {
         let mut random = Random::from_seed(seed);
         let mut table = FlowTable::new();
@@ -161,8 +162,8 @@ fn it_does_what_lists_by_age_would() {
 
 #[test]
 fn quotas_fit_descriptors() {
-    // Breaks when the flows that hold a descriptor each, with questions, are more than the common limits on open files
-    // leave room for beside connections.
+    // Breaks when flows and questions, which hold a descriptor each, leave too few descriptors for connections under
+    // the usual limits.
     assert_eq!(2 * OWN_MAX + QUESTIONS_MAX, 9216);
     let mut table = FlowTable::new();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");

@@ -28,7 +28,7 @@ fn question(name: &str, kind: TYPE) -> Vec<u8> {
     packet.build_bytes_vec().expect("a message")
 }
 
-/// The answers' data, or the error; nothing if a resolver is to be asked.
+/// The data of the answers, or the error; None if the question must go to a resolver.
 fn asked(names: &LocalNames, name: &str, kind: TYPE) -> Option<Result<Vec<String>, RCODE>> {
     let answer = names.answer_to(&question(name, kind))?;
     let packet = Packet::parse(&answer).expect("a message");
@@ -48,7 +48,8 @@ fn asked(names: &LocalNames, name: &str, kind: TYPE) -> Option<Result<Vec<String
 
 #[test]
 fn guests_find_each_other_by_name() {
-    // Breaks if a guest's name leads elsewhere, asks a resolver, or another name is answered here.
+    // Breaks if a guest's name has a wrong answer, its question goes to a resolver, or the gateway answers for another
+    // name.
     let mut names = names();
     let found = |text: &str| Some(Ok(vec![text.to_owned()]));
     assert_eq!(asked(&names, "web", TYPE::A), found("10.0.2.100"));
@@ -83,7 +84,7 @@ fn guests_find_each_other_by_name() {
 
 #[test]
 fn questions_to_others_and_garbage_go_on() {
-    // Breaks if a question to another server is answered here, or bytes that are no question cost more than a look.
+    // Breaks if the gateway itself answers a question to another server, or bytes that are no question.
     let names = names();
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).expect("address space");
     let other = SocketAddr::from(([192, 0, 2, 1], 53));
@@ -148,7 +149,7 @@ proptest::proptest! {
         ),
         asks_web: bool,
     ) {
-        // Breaks if a message of any bytes does, in its question or in an extra of any type.
+        // Breaks if any bytes make the code panic, in the question or in an additional record of any type.
         let mut message = question("web", TYPE::A);
         if !asks_web {
             message.truncate(12);

@@ -17,7 +17,7 @@ fn pair() -> (TcpStream, Host) {
     (program, Host::accepted(ours).expect("a socket"))
 }
 
-/// Gives it turns, as its events come.
+/// Gives the connection a turn for each event.
 fn until_done(shared: &mut Shared, connection: &mut OutwardConnection) {
     let mut events = PollEvents::new();
     while connection.turn(shared, Time::ZERO) != Turn::Done {
@@ -64,7 +64,7 @@ fn bytes_and_ends_pass_both_ways() {
 
 #[test]
 fn a_reset_of_one_end_is_passed_on() {
-    // Breaks if a program waits for ever for one that is gone.
+    // Breaks if a program waits for ever for a program that is gone.
     let (mut shared, _) = test_gateway::start();
     let ((guest, ours), (mut host, theirs)) = (pair(), pair());
     let slot = ClientQuota::new(8).slot().expect("a place");

@@ -27,8 +27,8 @@ fn echo(pool: &MbufPool, len: usize) -> Echo {
 
 #[test]
 fn a_number_that_still_waits_is_passed_over() {
-    // Breaks when a flood of answered pings brings the numbers round to a ping without an answer, which then has its place
-    // taken, and the new ping the old one's timer.
+    // Breaks when after a flood of answered pings the sequence numbers wrap, and a new ping takes the place and the
+    // timer of one that still waits.
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
     let mut pings = PendingPings::default();
     let silent = pings.free_seq().expect("room");

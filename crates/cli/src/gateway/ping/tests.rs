@@ -18,7 +18,7 @@ fn icmp(message: IcmpMessage, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn only_answers_to_our_pings_count() {
-    // Breaks when the answer to another program's ping is handed to the guest.
+    // Breaks when the guest gets the answer to another program's ping.
     let reply = icmp(IcmpMessage::EchoReply { id: 7, seq: 9 }, b"payload");
     let expected = Answer {
         from: PEER,
@@ -37,7 +37,7 @@ fn only_answers_to_our_pings_count() {
 
 #[test]
 fn short_packets_are_nobodys() {
-    // Breaks when a packet cut anywhere takes the gateway down.
+    // Breaks when a packet that is truncated anywhere makes the gateway panic.
     let icmp = icmp(IcmpMessage::EchoReply { id: 7, seq: 9 }, b"");
     let fields = Ipv4Fields {
         payload_len: icmp.len() as u16,

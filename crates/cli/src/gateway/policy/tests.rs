@@ -20,7 +20,7 @@ fn asked(text: &str) -> SocketAddr {
 
 #[test]
 fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
-    // Breaks when a guest reaches what listens on the host's 127.0.0.1 without --host-loopback.
+    // Breaks when a guest without --host-loopback reaches servers on the host's 127.0.0.1.
     let gateway = asked("10.0.2.2:5432");
     assert_eq!(policy(false).decide(gateway), Err(Denial::PortClosed));
     let there = Destination::Host("127.0.0.1:5432".parse().expect("an address"));
@@ -152,8 +152,8 @@ fn errors_of_the_host_keep_their_meaning() {
 
 #[test]
 fn names_can_be_switched_off_and_sources_chosen() {
-    // Breaks when `--disable-dns` still tells the host's names, or a connection to the host itself gets a source that cannot
-    // reach it.
+    // Breaks when the gateway answers questions in spite of `--disable-dns`, or a connection to the host itself gets a
+    // source that cannot reach it.
     let v4 = Ipv4Addr::new(192, 0, 2, 7);
     let v6 = "2001:db8::7".parse().ok();
     let interface = InterfaceName::new("eth0").ok();

@@ -1,4 +1,4 @@
-//! Tests of what is said about figures.
+//! Tests of the reports about figures.
 
 use mbuf::{MbufPool, Packet, PoolConfig, SizeHistogram};
 use mbuma::{DropReason, GiantStats, IfStats};
@@ -82,7 +82,7 @@ fn every_counter_is_shown() {
 
 #[test]
 fn zones_and_locks_are_json() {
-    // Breaks when what lower layers write by hand is no JSON, which would be an empty section.
+    // Breaks when lower layers write malformed JSON, which would be an empty section.
     let pool = stack().pool;
     assert!(pool.zones().all(|zone| parsed(&zone.to_json()).is_object()));
     assert!(parsed(&pool.to_json()).is_object());
@@ -101,7 +101,7 @@ fn tables_have_a_row_each() {
     assert!(text.contains("tap0") && text.contains("1500"), "{text}");
 }
 
-/// What an mbuma would say of a pool after some ticks.
+/// The report of a pool after some ticks.
 fn zones(pool: &MbufPool) -> ZoneReport {
     let reclaim = ReclaimFigures {
         ticks: 7,

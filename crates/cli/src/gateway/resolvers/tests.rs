@@ -15,7 +15,7 @@ fn three() -> (Resolvers, [SocketAddr; 3]) {
 
 #[test]
 fn a_server_that_failed_is_asked_again_after_a_while() {
-    // RFC 9520 3.2: breaks if a server that was down once is never asked again, or is asked at once.
+    // RFC 9520 3.2: breaks if a server that failed is never asked again, or is asked again at once.
     let (mut resolvers, [first, second, third]) = three();
     resolvers.refused(first, START);
     assert_eq!(resolvers.first(START), Some(second));
@@ -53,7 +53,7 @@ fn one_slow_name_does_not_move_all_others() {
 
 #[test]
 fn if_all_are_down_the_one_that_failed_first_is_asked() {
-    // Breaks if a host whose servers all failed once gets no names any more.
+    // Breaks if once all servers have failed, the gateway asks none of them any more.
     let (mut resolvers, [first, second, third]) = three();
     for (n, addr) in [third, first, second].into_iter().enumerate() {
         resolvers.refused(addr, START + Duration::from_millis(n as u64));
@@ -73,8 +73,8 @@ fn no_resolver_is_no_panic() {
 
 #[test]
 fn another_list_reaches_each_worker_with_what_is_known() {
-    // Breaks if a worker goes on asking the servers of a network that the host has left, or forgets that one that stays is
-    // down.
+    // Breaks if a worker goes on asking the servers of a network that the host has left, or forgets that a server in
+    // both lists is down.
     let (mut resolvers, [first, second, third]) = three();
     let mut other_worker = resolvers.clone();
     other_worker.refused(second, START);
@@ -91,7 +91,8 @@ fn another_list_reaches_each_worker_with_what_is_known() {
 
 #[test]
 fn a_server_with_port_853_closed_is_still_asked_at_port_53() {
-    // Breaks if a guest that tries encryption first loses the server that answers it without, or if a new list reaches one port.
+    // Breaks if a closed port 853 also stops plain questions to the server, or a new list reaches only one of the two
+    // ports.
     let (mut resolvers, [first, second, _]) = three();
     let mut encrypted = resolvers.encrypted();
     let [first_tls, second_tls] = [first, second].map(|addr| (addr.ip(), 853).into());

@@ -32,8 +32,8 @@ fn with_options<R>(terms: &AdvertTerms, look: impl FnOnce(RouterAdvert, NdpOptio
 
 #[test]
 fn r6_an_advertisement_tells_what_the_guest_is_configured_with() {
-    // Breaks if the prefix has bits of a host, a lifetime is shorter than the pause between advertisements, or an option
-    // is missing or void.
+    // Breaks if the prefix has host bits, a lifetime is shorter than the interval between advertisements, or an option
+    // is missing or empty.
     with_options(&terms(), |advert, options| {
         assert_eq!((advert.lifetime, advert.hop_limit), (1800, 64));
         let prefix = PrefixInfo {
@@ -66,7 +66,8 @@ fn r6_an_advertisement_tells_what_the_guest_is_configured_with() {
 
 #[test]
 fn r6_an_advertisement_without_room_for_names_has_the_rest() {
-    // Breaks if long lists of domains cost a guest its address, or no name server is told where there is none.
+    // Breaks if long lists of domains crowd the prefix out of the advertisement, or the advertisement has an option
+    // without name servers.
     let long = AdvertTerms {
         search: vec!["x".repeat(60); 40],
         ..terms()
@@ -82,7 +83,8 @@ fn r6_an_advertisement_without_room_for_names_has_the_rest() {
 
 #[test]
 fn r8_a_question_that_breaks_the_rules_has_no_answer() {
-    // Breaks if a station without an address may say where it is, or one with an address may not.
+    // Breaks if the router accepts a link-layer address from a station without an IP address, or refuses one from a
+    // station that has one.
     let mac = MacAddr([2, 0, 0, 0, 0, 9]);
     let asks = |src: Ipv6Addr, body: &[u8]| {
         let (shared, _) = crate::gateway::test_gateway::start();

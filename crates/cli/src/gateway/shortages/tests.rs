@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn each_shortage_is_told_once() {
-    // Breaks when a zone that is full goes unsaid, is told of at each tick, or is confused with another.
+    // Breaks when a full zone is not reported, is reported at each tick, or under the name of another.
     let config = PoolConfig {
         mbufs_max: 1000,
         cluster_bytes_max: 1 << 20,

@@ -2,7 +2,7 @@ use super::{KINDS, SourceKind, Table, Token};
 
 #[test]
 fn a_stale_token_finds_nothing() {
-    // Breaks when a late event for a closed connection reaches the one that took its place.
+    // Breaks when a late event for a closed connection reaches the connection that took its place.
     let mut table = Table::new(SourceKind::Connection);
     let expected = table.next_token();
     let old = table.insert("old");
@@ -19,7 +19,7 @@ fn a_stale_token_finds_nothing() {
 
 #[test]
 fn tokens_survive_the_kernel() {
-    // Breaks when a token's parts overlap, so that an event is given to the wrong kind of thing.
+    // Breaks when the parts of a token overlap, so that an event goes to an entry of the wrong kind.
     for kind in KINDS {
         let token = Token::new(kind, super::GENERATION_MAX, u32::MAX);
         let back = Token::from_number(token.into());
@@ -44,7 +44,7 @@ fn draining_takes_everything_once() {
 
 #[test]
 fn an_empty_table_gives_its_memory_back() {
-    // Breaks when a spike's places stay for ever, or when a late event finds what came after the spike.
+    // Breaks when the places of a spike stay for ever, or a late event finds an entry that was added after the spike.
     let mut table = Table::new(SourceKind::Connection);
     let spike: Vec<_> = (0..1000).map(|n| table.insert(n)).collect();
     assert!(spike.iter().all(|&token| table.remove(token).is_some()));

@@ -9,7 +9,7 @@ const TEMPLATES: [&str; 3] = [
 
 #[test]
 fn no_template_has_a_gap() {
-    // Breaks when a template names a figure that there is not, or leaves a brace.
+    // Breaks when a template names a figure that does not exist, or leaves a brace in the text.
     let figures = figures();
     let filler = Filler::new(&figures);
     for template in TEMPLATES {

@@ -6,8 +6,8 @@ use super::GuestFlows;
 
 #[test]
 fn a_flow_takes_its_timer_along() {
-    // Breaks when the timer of a flow that made room stays for its minute: a flood from outside leaves as many as it has
-    // datagrams.
+    // Breaks when the timer of an evicted flow stays for its minute: a flood from outside then leaves a timer for each
+    // of its datagrams.
     let (mut shared, index) = test_gateway::start();
     let socket = shared.stack.udp_bind_any(index).expect("the only one");
     let mut flows = GuestFlows::new(&shared, socket);

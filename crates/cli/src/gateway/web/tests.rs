@@ -40,7 +40,7 @@ struct SiteBench {
 struct SiteTasks {
     shared: Shared,
     web: Web,
-    /// Turns so far.
+    /// The number of turns so far.
     turns: u64,
 }
 
@@ -125,7 +125,7 @@ impl SiteBench {
             .expect("a port is free")
     }
 
-    /// Rounds of the loop, until none has anything to do.
+    /// Runs rounds of the loop until no task has work.
     fn run(&mut self) {
         loop {
             self.clients.poll();
@@ -144,8 +144,8 @@ impl SiteBench {
         self.run();
     }
 
-    /// The answer to a request on this connection, before any time has passed for the site. A thread may have to look for the
-    /// file.
+    /// The answer to a request on this connection, while no time passes for the site. A reader thread may have to find
+    /// the file.
     fn ask(&mut self, client: &TcpStream) -> String {
         let request = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n";
         assert_eq!(client.send(request), Ok(request.len()));
@@ -162,7 +162,7 @@ impl SiteBench {
         }
     }
 
-    /// Whether a client that comes now gets the file.
+    /// Whether a new client gets the file.
     fn serves(&mut self) -> bool {
         let client = self.connect();
         self.run();
@@ -205,8 +205,8 @@ fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
 
 #[test]
 fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
-    // Breaks when clients that never end their requests (Slowloris) take memory for each that came, keep a place for longer than
-    // a request may take, or keep others from being served.
+    // Breaks when clients that never end their requests (Slowloris) take memory without bound, keep a place for longer
+    // than a request may take, or keep others from being served.
     let mut bench = SiteBench::new("slow");
     assert!(bench.serves());
     let before = bench.used();
@@ -228,15 +228,15 @@ fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
     assert_eq!(bench.server.web.len(), CONNECTIONS);
     let used = bench.used() - before;
     assert!(used < CONNECTIONS * 4096, "{used} bytes");
-    // The others got a reset each.
+    // Each of the others got a reset.
     let open = slow.iter().filter(|client| client.error().is_none());
     assert_eq!(open.count(), CONNECTIONS);
-    // A byte now and then is no progress.
+    // A byte from time to time does not count as progress.
     let patience = bench.clock.now() + HEAD_MAX_TIME;
     while bench.clock.now() < patience {
         bench.pass(Duration::from_secs(1));
         for client in &slow {
-            // Those that were ended take none.
+            // Ended connections take no memory.
             let _ = client.send(b"x");
         }
         bench.run();
@@ -248,7 +248,7 @@ fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
         let n = client.recv(&mut answer).unwrap_or(0);
         answer[..n].starts_with(b"HTTP/1.1 408")
     });
-    // One place was needed for another client.
+    // One connection was ended for another client.
     assert_eq!(told.count(), CONNECTIONS - 1);
     drop(slow);
     // Time for all that waits: connections that linger, and those in TIME-WAIT.
@@ -261,7 +261,7 @@ fn ten_thousand_slow_clients_take_bounded_memory_and_shut_none_out() {
 
 #[test]
 fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
-    // Breaks when a client gets the state of a file that an earlier round of the loop saw.
+    // Breaks when a client gets a state of the file that was over before its request.
     let mut bench = SiteBench::new("replaced");
     assert!(bench.serves() && bench.serves() && bench.serves());
     fs::write(bench.dir.join("new"), "another one").expect("our directory");
@@ -275,7 +275,7 @@ fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
 
 #[test]
 fn requests_of_one_round_are_answered_each_with_its_own_part() {
-    // Breaks when requests that share a read get bytes of others, or lose their heads.
+    // Breaks when requests that share a read get each other's bytes, or responses without heads.
     let mut bench = SiteBench::new("together");
     assert!(bench.serves());
     let clients: Vec<_> = (0..8).map(|_| bench.connect()).collect();

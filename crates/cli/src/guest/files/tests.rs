@@ -1,4 +1,4 @@
-//! Tests of what the guest finds in its files.
+//! Tests of the content of the guest's files.
 
 use super::*;
 

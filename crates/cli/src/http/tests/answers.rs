@@ -99,7 +99,7 @@ fn a_plan_keeps_its_promise() {
 
 #[test]
 fn conditions_are_evaluated_in_their_order() {
-    // Breaks when a client gets a file that it has, or 304 for one that it has not (RFC 9110 13.2.2).
+    // Breaks when a client gets a file that it already has, or 304 for a file that it does not have (RFC 9110 13.2.2).
     let etag = field(&ask(""), "ETag").expect("a tag");
     let date = field(&ask(""), "Last-Modified").expect("a date");
     let code = |fields: String| ask(&fields).status.code();
@@ -136,7 +136,7 @@ fn conditions_are_evaluated_in_their_order() {
 
 #[test]
 fn a_file_that_may_change_again_has_a_weak_tag() {
-    // Breaks when parts of two states of a file are joined: both changes had one time.
+    // Breaks when a client joins parts of two states of a file: both changes have the same time.
     let fresh = ask_for("", at(THEN + 100), None);
     let etag = field(&fresh, "ETag").expect("a tag");
     assert!(etag.starts_with("W/"), "{etag}");
@@ -168,7 +168,7 @@ fn a_compressed_file_is_another_representation() {
 
 #[test]
 fn any_file_time_is_written() {
-    // Breaks when a file from before 1970, or from after 9999, ends the server.
+    // Breaks when a file with a time before 1970 or after 9999 makes the server panic.
     for seconds in [0, 253_402_300_799, 253_402_300_800, i64::MAX as u64 / 2] {
         let _ = ask_for(
             "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
@@ -195,7 +195,7 @@ fn a_listing_ends_as_its_client_understands() {
 
 #[test]
 fn a_log_entry_is_one_line() {
-    // Breaks when a client writes lines of its own into the log, or a log reader can't part the fields.
+    // Breaks when a client can write lines of its own into the log, or a log reader can't separate the fields.
     let head = "GET /a\"b HTTP/1.1\r\nHost: x\r\nUser-Agent: a\\\x1b\"b\r\n\r\n";
     let line = request::parse(head.as_bytes()).map(|r| LoggedRequest::of(&r));
     // httparse refuses bytes that are no URL or text; all others are escaped.

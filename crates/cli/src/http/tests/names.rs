@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn a_name_comes_back_from_its_url(name in prop::collection::vec(1u8.., 1..40)) {
-        // Breaks when a listing links to something else than the name.
+        // Breaks when a link of a listing leads to another file than the name that it shows.
         let odd = name.contains(&b'/') || name.starts_with(b".");
         prop_assume!(!odd);
         let url = format!("/{}", crate::http::target::escaped(&name));
@@ -125,7 +125,7 @@ fn ranges_are_those_of_the_standard() {
 
 #[test]
 fn codings_are_those_the_client_takes() {
-    // Breaks when a client gets a coding that it refuses, or none though it takes one (RFC 9110 12.5.3).
+    // Breaks when a client gets a coding that it refuses, or none although it accepts one (RFC 9110 12.5.3).
     use Coding::{Brotli, Gzip, Zstd};
     let accepted = |field: &str| coding::accepted(Some(field.as_bytes()));
     assert_eq!(accepted("gzip, deflate, br, zstd"), [Zstd, Brotli, Gzip]);

@@ -1,4 +1,4 @@
-//! Heads of requests, whole and in pieces; and bytes that are none.
+//! Heads of requests, whole and in pieces; and bytes that are no head.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,8 @@ use crate::http::status::HttpStatus;
 
 const GET: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// The paths of all requests, and why the last was refused, if it was; bytes come `step` at a time.
+/// The paths of all requests, and the status with which the last was refused, if it was. The parser gets `step` bytes
+/// at a time.
 fn talk(bytes: &[u8], step: usize) -> (Vec<String>, Option<HttpStatus>) {
     let mut conversation = Conversation::default();
     let mut paths = Vec::new();
@@ -41,7 +42,8 @@ fn status_of(head: &str) -> Option<HttpStatus> {
 
 #[test]
 fn requests_follow_one_another() {
-    // Breaks when a pipelined request is lost, or an empty line before one is taken for its end (RFC 9112 2.2).
+    // Breaks when a pipelined request is lost, or the parser takes an empty line before a request for its end (RFC 9112
+    // 2.2).
     let all = [GET, b"\r\n", GET, b"HEAD http://x/c HTTP/1.1\nhost: x\n\n"].concat();
     for step in [1, 2, 3, 7, all.len()] {
         let (paths, refused) = talk(&all, step);
@@ -64,7 +66,7 @@ fn requests_follow_one_another() {
 
 #[test]
 fn what_is_no_request_is_refused() {
-    // Breaks when a request is answered that should not be, or one without a known end is followed by another.
+    // Breaks when the parser accepts an invalid request, or reads another request after one whose end is unknown.
     use HttpStatus as S;
     assert_eq!(
         status_of("GET / HTTP/1.1\r\n\r\n"),
@@ -102,7 +104,7 @@ fn what_is_no_request_is_refused() {
 
 #[test]
 fn a_head_that_comes_byte_by_byte_is_searched_once() {
-    // Breaks when each byte has all before it searched again: 16 KiB would cost 128 million steps.
+    // Breaks when the parser searches all bytes again at each byte: 16 KiB would cost 128 million steps.
     let mut head = b"GET / HTTP/1.1\r\nHost: x\r\nA: ".to_vec();
     head.resize(HEAD_MAX - 4, b'\n');
     let time = || {
@@ -110,7 +112,7 @@ fn a_head_that_comes_byte_by_byte_is_searched_once() {
         let _ = talk(&head, 1);
         begun.elapsed()
     };
-    // Other programs on the CPU make some of them longer, and not all.
+    // Other programs on the CPU make some of the runs longer, but not all.
     let best = std::iter::repeat_with(time).take(20).min();
     assert!(best.is_some_and(|time| time.as_millis() < 250), "{best:?}");
 }
@@ -118,7 +120,7 @@ fn a_head_that_comes_byte_by_byte_is_searched_once() {
 proptest! {
     #[test]
     fn any_bytes_are_answered_or_waited_for(bytes in vec(any::<u8>(), 0..400), step in 1usize..40) {
-        // Breaks when a client's bytes panic, or their cuts change what they mean.
+        // Breaks when some bytes make the parser panic, or the result depends on the pieces in which they come.
         prop_assert_eq!(talk(&bytes, step), talk(&bytes, 400));
     }
 

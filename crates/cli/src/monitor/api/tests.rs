@@ -103,7 +103,7 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
 
 #[test]
 fn what_is_no_request_is_an_error_and_ends() {
-    // Breaks when a client that says nonsense, or never ends, keeps a place or memory.
+    // Breaks when a client that sends no valid request, or never ends it, keeps its place or memory.
     let mut bench = Bench::new();
     for wrong in [
         "x".to_owned(),

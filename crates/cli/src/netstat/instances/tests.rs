@@ -1,4 +1,4 @@
-//! Tests of the directory that sockets are in.
+//! Tests of the directory of the control sockets.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,7 +73,8 @@ fn a_start_removes_what_others_left() {
 
 #[test]
 fn a_name_that_is_taken_stays_whose_it_is() {
-    // Breaks when two with one number, in containers that share a directory, take it from each other.
+    // Breaks when two instances with the same process id, in containers that share a directory, take the name from each
+    // other.
     let scratch = Scratch::new();
     let place = scratch.place();
     let (listener, path) = open_in(&place, uid(), SocketKind::Control).expect("a place");
@@ -135,7 +136,7 @@ fn a_place_that_others_can_change_is_not_used() {
 
 #[test]
 fn names_in_tmp_are_told_apart() {
-    // Breaks when root's netstat looks into what is not mbuma's.
+    // Breaks when root's netstat opens directories that are not mbuma's.
     assert!(is_ours_by_name(Path::new("/tmp/mbuma-1000")));
     for name in ["/tmp/mbuma-", "/tmp/mbuma-e2e-1", "/tmp/mbuma", "/tmp/x-1"] {
         assert!(!is_ours_by_name(Path::new(name)), "{name}");

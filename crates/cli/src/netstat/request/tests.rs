@@ -18,7 +18,7 @@ fn every_request_is_read_as_it_was_written() {
 
 #[test]
 fn a_request_may_come_in_pieces() {
-    // Breaks when half a line is answered, or takes a gateway for a whole one.
+    // Breaks when the gateway answers half a line, or takes it for a whole one.
     let line = b"netstat/1 text mbufs zones\n";
     for n in 0..line.len() {
         assert_eq!(Request::parse(&line[..n]), Ok(None), "{n}");
@@ -28,7 +28,7 @@ fn a_request_may_come_in_pieces() {
 
 #[test]
 fn a_section_is_said_once() {
-    // Breaks when one line makes a gateway say the same thirty times.
+    // Breaks when one line makes the gateway send the same section thirty times.
     let parsed = Request::parse(b"netstat/1 json zones zones zones locks zones\n");
     let sections = vec![Section::Zones, Section::Locks];
     let json = true;
@@ -37,7 +37,7 @@ fn a_section_is_said_once() {
 
 #[test]
 fn what_is_no_request_is_refused() {
-    // Breaks when nonsense is answered, waited for without end, or ends the gateway.
+    // Breaks when the gateway answers an invalid request, waits for its end for ever, or ends.
     let long = [b'a'; REQUEST_MAX];
     for (bytes, refusal) in [
         (&b"\n"[..], RequestError::Language),
@@ -59,7 +59,7 @@ fn what_is_no_request_is_refused() {
 
 #[test]
 fn a_cut_answer_is_no_answer() {
-    // Breaks when what an mbuma that ended had not said yet goes unnoticed.
+    // Breaks when netstat does not notice that an mbuma ended before its answer was complete.
     let whole = answer("two\nlines\n");
     assert_eq!(read_answer(&whole), Some(Ok("two\nlines\n")));
     for n in 0..whole.len() {

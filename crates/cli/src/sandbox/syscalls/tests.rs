@@ -69,7 +69,7 @@ const AARCH64: [(&str, c_long); 63] = [
 
 fn everything() -> Uses<'static> {
     let stdin = std::io::stdin();
-    // Leaked: the descriptor is the program's to its end.
+    // Leaked: the program keeps the descriptor until its end.
     let served = std::os::fd::AsFd::as_fd(Box::leak(Box::new(stdin)));
     Uses {
         served: Some(served),
@@ -80,8 +80,8 @@ fn everything() -> Uses<'static> {
 
 #[test]
 fn the_list_names_calls_that_aarch64_has() {
-    // Breaks if a call that only older architectures have (open, poll, epoll_wait) is allowed, and its form of today is not:
-    // on aarch64 the list would not compile, or serving would fail there.
+    // Breaks if the list has a call of older architectures (open, poll, epoll_wait) and not the call that replaced it:
+    // on aarch64 the list would not compile, or serving would fail.
     let listed = FREE.iter().chain(SERVING).chain(RUNTIME);
     let listed = listed.chain(SHARED_MEMORY);
     for call in listed {

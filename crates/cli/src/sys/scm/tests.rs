@@ -19,7 +19,7 @@ fn number_in(fd: OwnedFd) -> usize {
 
 #[test]
 fn many_descriptors_arrive_in_order() {
-    // Breaks when a queue of the TAP goes missing on its way to mbuma, or two change places.
+    // Breaks when a queue of the TAP is lost on its way to mbuma, or two queues are exchanged.
     for count in [0, 1, 2, 3, FDS_MAX] {
         let (a, b) = pair().expect("a pair");
         let files: Vec<_> = (0..count).map(numbered).collect();
@@ -35,7 +35,7 @@ fn many_descriptors_arrive_in_order() {
 
 #[test]
 fn too_many_are_an_error_and_nothing_is_sent() {
-    // Breaks when descriptors past the room are dropped in silence.
+    // Breaks when descriptors for which the message has no room are dropped without an error.
     let (a, b) = pair().expect("a pair");
     let fds = vec![a.as_fd(); FDS_MAX + 1];
     let error = send(a.as_fd(), b"x", &fds).expect_err("no room");

@@ -14,12 +14,12 @@ const HEAD_LEN_MAX: usize = 16 << 10;
 pub(crate) struct Request {
     /// GET, PUT and so on.
     pub(crate) method: String,
-    /// What its body will have.
+    /// The length of its body.
     pub(crate) len: usize,
     expects_continue: bool,
 }
 
-/// Reads a request's head, byte by byte: nothing of the body is taken.
+/// Reads a request's head, byte by byte, so that the body stays in the socket.
 pub(crate) fn read_request(stream: &mut TcpStream) -> io::Result<Request> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -58,12 +58,12 @@ pub(crate) fn respond(stream: &mut TcpStream, status: &str, body: &[u8]) -> io::
 /// A server that gives `body` to every GET.
 pub(crate) fn serve(body: Vec<u8>) -> TcpServer {
     TcpServer::start(move |mut stream| {
-        // A client that goes away in the middle is the test's to judge.
+        // If a client goes away in the middle, the test decides whether that is an error.
         let _ = read_request(&mut stream).and_then(|_| respond(&mut stream, "200 OK", &body));
     })
 }
 
-/// Reads a request's body, and gives it on in pieces.
+/// Reads a request's body, and passes it on in pieces.
 pub(crate) fn read_body(
     stream: &mut TcpStream,
     request: &Request,
@@ -114,7 +114,7 @@ impl Endless {
         self.server.port()
     }
 
-    /// How many bytes of bodies it got rid of.
+    /// The number of bytes of bodies that it has sent.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }

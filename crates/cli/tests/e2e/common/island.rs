@@ -1,8 +1,7 @@
 //! An island: a test in network, mount and process namespaces of its own.
 //!
-//! The test program starts itself again there, for this one test. So the host's side, servers of the
-//! test included, is what the test makes of it; nothing of the machine changes; and every process
-//! that is left at the end can be seen.
+//! The test program starts itself again there, for this one test. So the test configures the host's side, its servers
+//! included; nothing of the machine changes; and the test can see every process that is left at the end.
 
 use std::env;
 use std::fs;
@@ -14,7 +13,7 @@ use super::{PATIENCE, Running, program};
 /// Set for the test program that runs on an island.
 const MARK: &str = "MBUMA_E2E_ISLAND";
 
-/// What follows in the test happens in namespaces of its own.
+/// Runs the rest of the test in namespaces of its own.
 macro_rules! on_an_island {
     () => {
         if !$crate::common::island::is_here() {
@@ -24,7 +23,7 @@ macro_rules! on_an_island {
     };
 }
 
-/// The start of a command line that goes on in new namespaces, which end with it.
+/// The start of a command line that runs in new namespaces, which end with it.
 pub(crate) fn unshare() -> Command {
     let mut command = program("unshare");
     command.args(["-n", "-m", "-p", "-f", "--kill-child", "--mount-proc"]);
@@ -46,16 +45,16 @@ pub(crate) fn visit(test: &str) {
         .arg(env::current_exe().expect("this program is a file"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(MARK, "1");
-    // A hang is better found there, where there is more to say about it.
+    // The inner test finds a hang first, because its message says more.
     let ended = Running::start(command).with_patience(PATIENCE * 3).finish();
     let passed = ended.code == Some(0) && ended.out.contains("1 passed");
     assert!(passed, "on the island:\n{}{}", ended.out, ended.err);
-    // A skip, if there was one, is for the reader of this program's output.
+    // The output may report a skip, so print it.
     let skips = ended.out.lines().filter(|line| line.contains("skipped:"));
     skips.for_each(|line| println!("{line}"));
 }
 
-/// Makes the island fit to live on.
+/// Prepares the namespaces: loopback, and a /run of their own.
 pub(crate) fn arrive() {
     ip("link set lo up");
     // `ip netns` keeps its names in /run, which is the machine's.

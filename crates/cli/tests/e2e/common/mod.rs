@@ -1,9 +1,9 @@
-//! What the end-to-end tests share: the program under test, programs beside it, servers on the host,
-//! and namespaces to be alone in.
+//! The shared code of the end-to-end tests: the program under test, programs beside it, servers on the host, and
+//! separate namespaces.
 //!
-//! A test begins with what it needs of the machine (`needs!`), which skips it aloud where that is
-//! missing. One that changes routes, resolvers or devices, or that looks at every process there is,
-//! continues `on_an_island!`: in network, mount and process namespaces of its own.
+//! A test begins with its requirements on the machine (`needs!`); if one is missing, the test reports that and is
+//! skipped. A test that changes routes, resolvers or devices, or that looks at all processes, continues
+//! `on_an_island!`: in network, mount and process namespaces of its own.
 
 #[macro_use]
 pub(crate) mod needs;
@@ -27,10 +27,10 @@ pub(crate) use stats::Stats;
 
 pub(crate) use crate::MBUMA;
 
-/// Longer than anything takes here that does not hang, on a slow machine with other work.
+/// Longer than any step that does not hang takes on a slow, busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Before a command: makes it an ordinary user's, one that every system has.
+/// Goes before a command: runs it as an ordinary user that every system has.
 pub(crate) const AS_NOBODY: [&str; 6] = [
     "setpriv",
     "--reuid",
@@ -59,7 +59,7 @@ pub(crate) fn mbuma_python(options: &[&str], source: &str, args: &[&str]) -> Com
     command
 }
 
-/// A program of the system: those in a developer's home come last, since another user lacks them.
+/// A program of the system: directories in a developer's home come last in PATH, because another user can't read them.
 pub(crate) fn program(name: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
@@ -72,12 +72,12 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
-/// Runs mbuma with a script to the end, which has to be a good one, and gives what it printed.
+/// Runs mbuma with a script, which must succeed, and returns its output.
 pub(crate) fn output_of(options: &[&str], script: &str) -> String {
     Running::start(mbuma(options, script)).finish().good()
 }
 
-/// Runs mbuma with a Python program to the end, which has to be a good one, and gives what it printed.
+/// Runs mbuma with a Python program, which must succeed, and returns its output.
 pub(crate) fn output_of_python(options: &[&str], source: &str, args: &[&str]) -> String {
     Running::start(mbuma_python(options, source, args))
         .finish()
@@ -93,7 +93,7 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Lets heavy tests of one program go one after the other.
+/// Serialises the heavy tests of one program.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static HEAVY: Mutex<()> = Mutex::new(());
     HEAVY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,7 +109,7 @@ pub(crate) fn kill(signal: &str, whom: &str) {
     assert!(sent.status.success(), "{script}: {sent:?}");
 }
 
-/// A line of digits, out of what a program said.
+/// The number on the line of digits in a program's output.
 pub(crate) fn number(text: &str) -> u64 {
     let text = text.trim();
     text.parse()

@@ -35,7 +35,7 @@ impl NameServer {
     pub(crate) fn start_at(at: &str) -> NameServer {
         let socket = UdpSocket::bind(at).unwrap_or_else(|e| panic!("{at}: {e}"));
         let tcp = TcpServer::start_at(at, |mut stream| {
-            // A client that goes away in the middle is the test's to judge.
+            // If a client goes away in the middle, the test decides whether that is an error.
             let _ = answer_stream(&mut stream);
         });
         let udp_questions = Arc::new(AtomicUsize::new(0));
@@ -95,7 +95,7 @@ fn answer(message: &[u8], transport: Transport) -> Option<Vec<u8>> {
         (true, false) => 1,
     };
     let mut reply = message.get(..2)?.to_vec();
-    // A response, recursion desired and available; or a hint to ask again over TCP.
+    // A response, recursion desired and available; or a truncated one, so that the client asks again over TCP.
     reply.extend([if truncated { 0x83 } else { 0x81 }, 0x80, 0, 1]);
     reply.extend(answers.to_be_bytes());
     reply.extend([0; 4]);

@@ -1,11 +1,11 @@
-//! What a test needs of the machine, and how it says that something is missing.
+//! The requirements of a test on the machine, and its report if one is missing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 
 use super::{island, program};
 
-/// Ends the test, saying why, unless everything it needs is there.
+/// Ends the test with a message unless all its requirements are met.
 macro_rules! needs {
     ($($condition:expr),+ $(,)?) => {
         $(if let Err(reason) = $condition {
@@ -38,7 +38,7 @@ pub(crate) fn skipped(test: &str, reason: &str) {
         .expect("MBUMA_SKIPS can be appended to");
 }
 
-/// What every guest needs: namespaces and a TAP device.
+/// The requirements of every guest: namespaces and a TAP device.
 pub(crate) fn guests() -> Result<(), String> {
     namespaces()?;
     device("/dev/net/tun")
@@ -49,7 +49,7 @@ pub(crate) fn fuse() -> Result<(), String> {
     device("/dev/fuse")
 }
 
-/// User and network namespaces can be made, as another program finds.
+/// User and network namespaces can be made: unshare(1) can.
 pub(crate) fn namespaces() -> Result<(), String> {
     let made = program("unshare").args(["-Urn", "true"]).output();
     match made {

@@ -33,12 +33,12 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i32>,
     /// What it printed.
     pub(crate) out: String,
-    /// What it complained of.
+    /// Its standard error.
     pub(crate) err: String,
 }
 
 impl Ended {
-    /// What it printed, if it ended well and had nothing to complain of.
+    /// Its output. Panics unless it succeeded and its standard error is empty.
     pub(crate) fn good(self) -> String {
         assert!(self.code == Some(0) && self.err.is_empty(), "{self:#?}");
         self.out
@@ -66,7 +66,7 @@ impl Running {
         }
     }
 
-    /// Lets it take longer to its end than other programs may.
+    /// Permits it to take longer than other programs.
     pub(crate) fn with_patience(mut self, patience: Duration) -> Running {
         self.patience = patience;
         self
@@ -100,19 +100,19 @@ impl Running {
         }
     }
 
-    /// Gives it a line to read.
+    /// Writes a line to its standard input.
     pub(crate) fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its input is open");
         writeln!(stdin, "{line}").unwrap_or_else(|e| panic!("{}: {e}", self.line));
     }
 
-    /// Waits until it has complained in these words.
+    /// Waits until its standard error has these words.
     pub(crate) fn wait_for_complaint(&self, words: &str) {
         let found = self.err.wait(|text, _| text.contains(words).then_some(()));
         found.unwrap_or_else(|| panic!("{} never said {words:?}: {}", self.line, self.err.text()));
     }
 
-    /// What it has complained of so far.
+    /// Its standard error so far.
     pub(crate) fn complaints(&self) -> String {
         self.err.text()
     }
@@ -139,12 +139,12 @@ impl Running {
         })
     }
 
-    /// Waits until it has closed its output, and gives what it had printed.
+    /// Waits until it has closed its output, and returns the output.
     pub(crate) fn wait_for_end_of_output(&self) -> String {
         self.out.whole(&self.line)
     }
 
-    /// Sends it alone a signal, by name.
+    /// Sends it, and not its group, a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         super::kill(name, &self.id().to_string());
     }
@@ -195,8 +195,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Its children outlive it only in a test that fails. Once it is reaped, and they are gone,
-        // the number may be another group's: then there is no process that this may reach.
+        // Its children outlive it only in a test that fails. Once it is reaped and they are gone, another group may
+        // have the number: then no signal may be sent.
         if self.reaped && !thread::panicking() {
             return;
         }
@@ -241,7 +241,7 @@ impl Output {
         String::from_utf8_lossy(&self.lock().0).into_owned()
     }
 
-    /// Waits until `found` finds something in the text, which is told whether more may come.
+    /// Waits until `found` returns a value for the text; its second argument says whether more text may come.
     fn wait<T>(&self, found: impl Fn(&str, bool) -> Option<T>) -> Option<T> {
         let begun = Instant::now();
         let mut guard = self.lock();

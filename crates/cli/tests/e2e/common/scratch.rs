@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that goes away, and that every user can reach.
+/// A directory that every user can reach; its drop removes it.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -14,7 +14,7 @@ impl Scratch {
     pub(crate) fn new() -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Process numbers start over on every island, so they tell nothing apart.
+        // Process ids start over in each process namespace, so they are not unique.
         let who = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let who = who
             .to_string_lossy()
@@ -48,8 +48,8 @@ impl Scratch {
     }
 }
 
-/// Copies a program. By another process: one that another test starts meanwhile would have a copy of our descriptor for a
-/// while, and a program that a process has open for writing can't be started (ETXTBSY).
+/// Copies a program, by cp(1): a process that another test starts meanwhile would have a copy of a descriptor of ours
+/// for a while, and a program that a process has open for writing can't be started (ETXTBSY).
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     let done = Command::new("cp").args([from, to]).status();
     let done = done.is_ok_and(|status| status.success());

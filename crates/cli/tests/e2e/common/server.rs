@@ -50,7 +50,7 @@ impl TcpServer {
         server
     }
 
-    /// A server whose connections each give a value, and where these come out.
+    /// A server whose connections each give a value, and the receiver of these values.
     pub(crate) fn telling<T: Send + 'static>(
         serve: impl Fn(TcpStream) -> T + Send + Sync + 'static,
     ) -> (TcpServer, Receiver<T>) {
@@ -76,12 +76,12 @@ impl TcpServer {
 impl Drop for TcpServer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Release);
-        // Wakes it, to see that it is over.
+        // Wakes the accepting thread, which then sees the end.
         let _ = TcpStream::connect(self.addr);
     }
 }
 
-/// A connection on which no read or write lasts for ever.
+/// A connection whose reads and writes have a timeout.
 pub(crate) fn patient(stream: TcpStream) -> TcpStream {
     stream
         .set_read_timeout(Some(PATIENCE))
@@ -92,7 +92,7 @@ pub(crate) fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// What a server told about its next connection.
+/// The value of a server's next connection.
 pub(crate) fn next<T>(told: &Receiver<T>) -> T {
     told.recv_timeout(PATIENCE)
         .expect("a connection comes, and ends")
@@ -115,7 +115,7 @@ pub(crate) fn udp_echo() -> u16 {
                 Ok((len, from)) => {
                     let _ = socket.send_to(&bytes[..len], from);
                 }
-                // What an earlier reply met; the socket is as good as before.
+                // The error belongs to an earlier reply; the socket still works.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
                 Err(_) => return,
             }

@@ -1,13 +1,13 @@
-//! What `--stats=json` says at the end, and whether it can be.
+//! The figures of `--stats=json` at the end, and checks of their sums.
 
 use serde_json::Value;
 
-/// The figures, which have to be the only thing that mbuma said.
+/// The figures, which must be the whole standard error of mbuma.
 pub(crate) struct Stats(Value);
 
 impl Stats {
-    /// Reads them, and checks what has to hold of every run: no buffer stays behind, and every
-    /// packet that came in was delivered or dropped for a reason.
+    /// Reads them, and checks the rules of every run: no buffer stays behind, and every packet that came in was
+    /// delivered or dropped for a reason.
     pub(crate) fn checked(said: &str) -> Stats {
         let value = serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
         let stats = Stats(value);

@@ -31,11 +31,11 @@ const HEADERS: usize = EtherHeader::LEN + Ipv4Header::LEN + UdpHeader::LEN;
 /// The machine's end of the socket.
 pub(super) struct Wire {
     stream: UnixStream,
-    /// Of its questions. Replies to those of another machine may still come.
+    /// The transaction id of its questions. Replies to those of another machine may still come.
     xid: u32,
 }
 
-/// What DHCP gave.
+/// The values of the lease.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) addr: Ipv4Addr,
@@ -228,7 +228,7 @@ fn read<T>(reply: &[u8], look: impl FnOnce(&Dhcp4Header, wire::Dhcp4Options<'_>)
     look(header, options)
 }
 
-/// The machine reads raw frames: their sums are whole.
+/// The machine reads raw frames, so their checksums must be complete.
 fn check_sums(frame: &[u8]) {
     let packet = &frame[EtherHeader::LEN..];
     let ip = Ipv4Header::parse(packet).expect("IPv4");

@@ -1,4 +1,4 @@
-//! A real kernel: QEMU without hardware help boots a kernel of the system's with busybox as all its programs.
+//! A real kernel: QEMU without KVM boots a kernel of the system, with busybox as its only program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
 use crate::common::{Running, Scratch, alone, program};
 
-/// A machine without hardware help boots for long, beside other tests longer.
+/// A machine without KVM boots slowly, and more slowly beside other tests.
 const BOOT: Duration = Duration::from_secs(300);
 /// Bytes of the long page.
 const LONG: usize = 500_000;

@@ -1,4 +1,4 @@
-//! `mbuma vm --vhost-user`: machines whose front-end is a crate of others', and whose driver a test's.
+//! `mbuma vm --vhost-user`: machines whose front-end is the crate `vhost`, and whose driver is the test's.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -104,7 +104,7 @@ fn a_machine_that_starts_again_at_once_is_taken_in() {
 
 #[test]
 fn memory_that_is_taken_away_ends_its_network_with_a_word() {
-    // Breaks when a front-end that shortens the memory it shared ends mbuma in silence, or does not end it.
+    // Breaks when a front-end that truncates the memory it shared ends mbuma without a message, or does not end it.
     let scratch = Scratch::new();
     let vm = vm(&scratch, &["--vhost-user"]);
     let mut sharing = SharingMachine::connect(&scratch.path("vm.sock"), true);

@@ -1,4 +1,5 @@
-//! A virtual machine's side of vhost-user: the front-end of a crate of others', and a driver that is a device of a stack.
+//! A virtual machine's side of vhost-user: the front-end of the crate `vhost`, and a driver that is a device of a
+//! stack.
 
 use std::fmt;
 use std::fs::File;
@@ -189,7 +190,7 @@ impl VirtioDriver {
     }
 }
 
-/// What the device is to finish of a frame.
+/// The offloads of a frame that the device must finish.
 fn undone(meta: &PktHdr) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     let field: u8 = match meta.csum {

@@ -31,7 +31,7 @@ fn a_job_survives_the_command_line() {
 
 #[test]
 fn a_child_that_fails_says_why() {
-    // Breaks when a crashed design counts as a design that gave all memory back.
+    // Breaks when a design that crashed counts as one that gave all memory back.
     let command = ["sh", "-c", "echo why >&2; exit 1"].map(OsString::from);
     assert_eq!(
         job().ask::<Vec<u8>>(&command),

@@ -97,8 +97,8 @@ fn the_two_modes_do_not_mix() {
 
 #[test]
 fn a_disturbed_reading_is_taken_again() {
-    // Breaks when a figure that another program spoiled is kept although a clean one could be had, or when a machine
-    // that is always disturbed is waited for for ever.
+    // Breaks when a figure that another program disturbed is kept although a clean one is possible, or when the harness
+    // waits for ever on a machine that is always disturbed.
     for (spoiled, disturbed, ns) in [(2, 0, 1000.0), (100, 1, 2000.0)] {
         let mut runs = 0;
         let run: Run<'_> = Box::new(move |ops| {

@@ -79,7 +79,7 @@ fn noise_does_not_end_the_warm_up() {
 
 #[test]
 fn a_contestant_that_fails_is_not_read_again() {
-    // Breaks when a peer that is not there is started over and over.
+    // Breaks when a peer that is not installed is started again and again.
     let mut reads = 0;
     let found = lengthen(LENGTH_LEAST, |_| {
         reads += 1;

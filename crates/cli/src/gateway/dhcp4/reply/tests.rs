@@ -34,7 +34,7 @@ fn new_client() -> Dhcp4Header {
     Dhcp4Header::request(7, MAC)
 }
 
-/// The kind of the reply, the address in it, and where it goes.
+/// The kind of the reply, the address in it, and its destination.
 fn outcome(question: &[u8]) -> Option<(Option<Dhcp4Type>, Ipv4Addr, Ipv4Addr)> {
     let reply = terms().reply_to(question)?;
     let (header, options) = Dhcp4Header::parse_reply(&reply.message).expect("a reply");
@@ -49,7 +49,8 @@ fn kind(kind: Dhcp4Type) -> [u8; 1] {
 
 #[test]
 fn each_question_has_its_reply() {
-    // Breaks if a client in one of RFC 2131's states gets no reply, a wrong one, or one at an address that it has not.
+    // Breaks if a client in one of RFC 2131's states gets no reply, a wrong one, or one at an address that it does not
+    // have.
     let none = Ipv4Addr::UNSPECIFIED;
     let everyone = Ipv4Addr::BROADCAST;
     let has = |addr| new_client().with_client_addr(addr);
@@ -114,7 +115,7 @@ fn each_question_has_its_reply() {
         // RENEWING, REBINDING.
         (has(GUEST), &[(53, &request)], Some((ack, GUEST, GUEST))),
         (has(OTHER), &[(53, &request)], Some((nak, none, everyone))),
-        // Nothing is asked for.
+        // The client requests no address.
         (new_client(), &[(53, &request)], None),
         (has(OTHER), &[(53, &inform)], Some((ack, none, OTHER))),
         (has(Ipv4Addr::new(192, 0, 2, 1)), &[(53, &inform)], None),
@@ -125,7 +126,7 @@ fn each_question_has_its_reply() {
             &[(53, &kind(Dhcp4Type::Decline)), (50, &GUEST.octets())],
             None,
         ),
-        // A server's.
+        //                 // A message of a server.
         (new_client(), &[(53, &kind(Dhcp4Type::Offer))], None),
         (new_client(), &[(53, &[99])], None),
         (new_client(), &[(53, &[])], None),
@@ -139,8 +140,8 @@ fn each_question_has_its_reply() {
 
 #[test]
 fn options_are_those_asked_for_within_the_clients_limit() {
-    // Breaks if a client misses what it asks for, the router comes before the mask, its identifier is not repeated, an
-    // OFFER claims rapid commit, or the reply is longer than the client takes.
+    // Breaks if a requested option is missing, the router comes before the mask, the client's identifier is not
+    // repeated, an OFFER claims rapid commit, or the reply is longer than the client takes.
     let discover = kind(Dhcp4Type::Discover);
     let asked = [3, 1, 6, 12, 15, 26, 28, 119, 42];
     let id = [1, 2, 0, 0, 0, 0, 1];
@@ -175,7 +176,7 @@ fn options_are_those_asked_for_within_the_clients_limit() {
 
 #[test]
 fn no_question_panics_or_crosses_a_relay() {
-    // Breaks if a message that was cut short, or names a relay agent that is not there, is answered or believed.
+    // Breaks if the server answers a truncated message or one that names a relay agent, or panics.
     let discover = kind(Dhcp4Type::Discover);
     let whole = question(new_client(), &[(53, &discover), (55, &[1, 3, 6])]);
     for len in 0..Dhcp4Header::LEN {

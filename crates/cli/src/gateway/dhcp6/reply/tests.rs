@@ -178,7 +178,7 @@ fn each_question_has_its_reply() {
 
 #[test]
 fn a_network_leases_no_address() {
-    // Breaks if a guest whose address the network gave it is told another.
+    // Breaks if a guest gets another address than the one that the network gave it.
     let terms = Dhcp6Terms {
         addr: None,
         ..terms()
@@ -194,7 +194,8 @@ fn a_network_leases_no_address() {
 
 #[test]
 fn a_client_gets_the_values_that_it_asks_for() {
-    // Breaks if a value has the wrong form, comes unasked, or a client with a lease is told when to ask without one.
+    // Breaks if a value has the wrong form or was not requested, or a client with a lease gets the refresh time that is
+    // for clients without one.
     let values = |kind, asked: &[u8]| {
         let ask = [
             (option::CLIENT_ID, &CLIENT_ID[..]),
@@ -227,7 +228,7 @@ fn a_client_gets_the_values_that_it_asks_for() {
 
 #[test]
 fn a_question_with_many_associations_has_a_bounded_reply() {
-    // Breaks if a reply grows with its question beyond one packet, or lies about how long it is.
+    // Breaks if a reply grows with its question beyond one packet, or a length in it is wrong.
     let ia = association(&[OTHER]);
     let mut ask = vec![
         (option::CLIENT_ID, &CLIENT_ID[..]),

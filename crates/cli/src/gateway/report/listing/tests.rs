@@ -53,7 +53,7 @@ fn a_connection_has_the_guests_view() {
 
 #[test]
 fn rows_are_bounded_and_counted() {
-    // Breaks when a hundred thousand connections make an answer without bound, or vanish unsaid.
+    // Breaks when the answer grows without bound with the connections, or does not count those that it leaves out.
     let listing = Listing::new((1..=10).rev().map(tcp).collect(), Vec::new(), 4);
     let ports: Vec<_> = listing.tcp.iter().map(|row| row.guest.port()).collect();
     assert_eq!(ports, [1, 2, 3, 4]);
@@ -62,7 +62,7 @@ fn rows_are_bounded_and_counted() {
 
 #[test]
 fn states_have_their_usual_names() {
-    // Breaks when a script that knows netstat looks in vain.
+    // Breaks when a script that searches for netstat's names of states finds none.
     for (state, want) in [
         (State::Established, "ESTABLISHED"),
         (State::SynReceived, "SYN_RECEIVED"),

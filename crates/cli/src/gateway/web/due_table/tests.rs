@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use super::*;
 
-/// A connection that counts how often it is looked at.
+/// A connection that counts how often the table reads it.
 struct Counted<'a> {
     due: EndKey,
     looks: &'a Cell<usize>,
@@ -31,7 +31,7 @@ fn filled(looks: &Cell<usize>, count: u64) -> DueTable<Counted<'_>> {
 
 #[test]
 fn the_first_due_is_found_among_those_that_became_due_later_and_earlier() {
-    // Breaks when a connection with patience left ends in the place of one without, or one that a response is sent to before
+    // Breaks when a connection that has time left is ended before one that has none, or one that gets a response before
     // one that waits.
     let looks = Cell::new(0);
     let mut table = filled(&looks, 10);
@@ -47,7 +47,7 @@ fn the_first_due_is_found_among_those_that_became_due_later_and_earlier() {
     set(9, due(false, 50), &mut table);
     assert_eq!(table.first_due(), Some(tokens[9]));
     assert!(table.remove(tokens[9]).is_some());
-    // The response has gone.
+    // The response was sent.
     set(1, due(false, 20), &mut table);
     assert_eq!(table.first_due(), Some(tokens[1]));
     for n in [1, 2, 3, 4, 5, 6, 7, 8] {
@@ -60,10 +60,10 @@ fn the_first_due_is_found_among_those_that_became_due_later_and_earlier() {
 
 #[test]
 fn one_too_many_costs_a_bounded_look_however_many_there_are() {
-    // Breaks when each client that is one too many has the worker look at all connections.
+    // Breaks when each client above the limit makes the worker read all connections.
     let looks = Cell::new(0);
     let mut table = filled(&looks, 20_000);
-    // All had a request since they were placed.
+    // Each connection has had a request since it was entered.
     for token in table.tokens() {
         let connection = table.find(token).expect("it is there");
         connection.due.at += std::time::Duration::from_secs(100_000);

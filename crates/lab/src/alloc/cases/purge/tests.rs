@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn half_the_speed_is_a_dip_of_fifty() {
-    // Breaks when a dip is turned round, or a note at the edge of the purge is counted whole.
+    // Breaks when a dip has the wrong sign, or a sample at the edge of the purge counts in full.
     let start = Instant::now();
     let at = |ms: u64| start + Duration::from_millis(ms);
-    // A note each millisecond, and in the purge one each two.
+    // A sample each millisecond, and during the purge one every two milliseconds.
     let notes = (0..=500)
         .chain((502..=600).step_by(2))
         .map(at)

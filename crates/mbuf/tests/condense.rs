@@ -27,7 +27,7 @@ fn condense_keeps_the_bytes_and_the_bound() {
         assert_eq!(chain.mbufs(), chain.segments().count(), "none is empty");
         assert_eq!(chain.condense(pool), 0, "twice is once");
         check_chain(chain, bytes);
-        // The tail is the last mbuf, and shares are of this list.
+        // The tail is still the last mbuf, and the place of the last share is in this list.
         chain
             .extend_from_slice(pool, b"end")
             .expect("the pool is large");

@@ -159,7 +159,7 @@ fn chain_write_changes_all_of_the_range_or_nothing() {
 
 #[test]
 fn chain_copy_to_copies_what_is_there() {
-    // Breaks if the last byte is out of reach, or one behind it within.
+    // Breaks if the last byte can't be copied, or a byte behind it can.
     chains(|_, chain, bytes, off| {
         for len in 0..=bytes.len() + 1 {
             let mut dst = vec![0xdd; len];
@@ -189,7 +189,7 @@ fn chain_append_compact_shows_the_same_as_append() {
 
 #[test]
 fn packet_trim_front_drops_exactly_the_front() {
-    // Breaks if the header's length and the list part ways.
+    // Breaks if the header's length differs from the list's.
     packets(|_, packet, bytes, n| {
         packet.trim_front(n);
         bytes.drain(..n.min(bytes.len()));

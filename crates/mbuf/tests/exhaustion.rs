@@ -34,8 +34,8 @@ fn packet(pool: &MbufPool) -> Result<(Packet, Built), NoBufs> {
     Ok((packet, built))
 }
 
-/// Runs `test` in pools that are larger and larger by one item, until it succeeds: `small(n)` is
-/// the pool that has room for `n` items. Returns how often it failed.
+/// Runs `test` in pools that grow by one item, until it succeeds: `small(n)` is the pool with room for `n` items.
+/// Returns the number of failures.
 fn until_it_succeeds(
     small: impl Fn(usize) -> MbufPool,
     test: &dyn Fn(&MbufPool) -> Option<Outcome>,
@@ -155,7 +155,7 @@ fn lending_drops_the_owner_if_refused() {
 
 #[test]
 fn chain_operations_change_nothing() {
-    // Breaks if bytes go into the room at the end, or mbufs to another list, before all is there.
+    // Breaks if bytes go into the room at the end, or mbufs to another list, before all allocations have succeeded.
     on_chain(2, 2, |pool, chain, bytes| {
         chain.extend_from_slice(pool, &[6; 20_000])?;
         bytes.extend([6; 20_000]);
@@ -177,7 +177,7 @@ fn chain_operations_change_nothing() {
 
 #[test]
 fn a_refused_share_keeps_the_place() {
-    // Breaks if the place that the next share starts from is that of a share that never was.
+    // Breaks if the next share starts from the place of a share that failed.
     on_chain(3, 0, |_, chain, bytes| {
         let first = chain.share(150, 10)?;
         let long = chain.share(300, 400);
@@ -206,7 +206,7 @@ fn compaction_without_buffers_still_joins() {
 
 #[test]
 fn packet_operations_change_nothing() {
-    // Breaks if the header moves, or the length changes, before all is there.
+    // Breaks if the header moves, or the length changes, before all allocations have succeeded.
     on_packet(2, 2, |pool, packet, bytes| {
         packet.append(pool, &[6; 20_000])?;
         bytes.extend([6; 20_000]);
@@ -312,7 +312,7 @@ fn on_shared(
 
 #[test]
 fn reshaping_changes_nothing() {
-    // Breaks if some mbufs are copied, joined or cut before all that is needed is there.
+    // Breaks if some mbufs are copied, joined or cut before all allocations have succeeded.
     on_shared(3, 1, |pool, packet, bytes| {
         packet.unshare(pool)?;
         bytes.fill(3);

@@ -27,8 +27,8 @@ fn record(pool: &MbufPool, pages: Pages, all: &[u8], off: usize, len: usize) -> 
 
 #[test]
 fn a_record_at_any_alignment_is_one_mbuf() {
-    // Breaks if an offset in the first page, or the length of the last, is off by anything: the
-    // list would have a sixth page, or show its neighbours' bytes.
+    // Breaks if an offset in the first page, or the length of the last, is wrong: the list would have a sixth page, or
+    // show its neighbours' bytes.
     let all = pattern(1, RECORD + 2 * PAGE_SIZE);
     let edges = [0, 1, 2, 4094, 4095];
     let odd = (3..PAGE_SIZE).step_by(sized(5, 1001));
@@ -256,7 +256,7 @@ fn the_source_goes_with_the_last_of_sent_and_acknowledged() {
     });
 }
 
-/// One of those that keep the pages.
+/// An object that keeps the pages.
 enum Holder {
     Acked(Chain<Mixed>),
     Sent(Packet<Mixed>),

@@ -1,8 +1,8 @@
 //! Fail points under mbufs: breaks when an operation that finds no mbuf or cluster at its n-th
 //! allocation, for any n, leaks one, or leaves a chain that does not show what it showed.
 //!
-//! The zones of a pool are its own, so it is told by the environment: this test runs itself again
-//! with `UMA_FAIL=zone:n`, for every zone and every n that the scenarios reach.
+//! The fail points are set by the environment, because a pool's zones are private: this test runs itself again with
+//! `UMA_FAIL=zone:n`, for every zone and every n that the scenarios reach.
 
 #![cfg(feature = "invariants")]
 
@@ -406,11 +406,11 @@ const ZONES: [&str; 6] = [
     "mbuf_jumbo_16k",
 ];
 const ROLE: &str = "MBUF_FAIL_CHILD";
-/// No scenario reaches as many allocations of one zone.
+/// More allocations of one zone than any scenario makes.
 const N_MAX: u64 = 200;
 
-/// In a child: every scenario in a pool of its own, in whose zones the n-th allocation fails. Says
-/// how many scenarios came upon it.
+/// In a child: runs every scenario in a pool of its own, in whose zones the n-th allocation fails. Returns how many
+/// scenarios met the failure.
 fn run_all() -> usize {
     let mut failed = 0;
     for (name, scenario) in SCENARIOS {

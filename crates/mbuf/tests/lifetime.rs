@@ -8,7 +8,7 @@ use std::thread;
 use common::{check_chain, check_packet, pattern, sized};
 use mbuf::{Chain, MbufPool, Packet, PoolConfig};
 
-/// Zones that are left to live packets on purpose are no finding of a leak checker.
+/// A leak checker must not report the zones that stay for live packets on purpose.
 #[unsafe(no_mangle)]
 extern "C" fn __lsan_default_options() -> *const core::ffi::c_char {
     c"detect_leaks=0".as_ptr()

@@ -185,8 +185,8 @@ fn unshare_copies_lent_storage_of_any_size() {
 
 #[test]
 fn defrag_leaves_one_mbuf_of_a_small_packet() {
-    // Breaks if bytes are lost, the header stays with the old first mbuf, or a packet that is in
-    // one mbuf already is copied.
+    // Breaks if bytes are lost, the header stays with the old first mbuf, or a packet that is already in one mbuf is
+    // copied.
     packets(|pool, packet, bytes, _| {
         let single = packet.segments().count() == 1 && packet.front().len() == bytes.len();
         let moved = packet.defrag(pool).expect("the pool is large");
@@ -363,8 +363,8 @@ fn collapse_of_very_many_mbufs_ends() {
 
 #[test]
 fn copy_back_writes_and_extends() {
-    // Breaks if the gap shows old content of the memory, if shared bytes are written where others
-    // see them, or if the end is wrong by the existing part.
+    // Breaks if the gap shows old content of the memory, if other references see the written bytes, or if the end is
+    // wrong by the length of the existing part.
     packets(|pool, packet, bytes, off| {
         for len in 0..4 {
             let mut copy = packet.copy_packet().expect("the pool is large");
@@ -416,7 +416,7 @@ fn copy_packet_shows_the_same_and_shares_it() {
 
 #[test]
 fn adjust_drops_both_ends() {
-    // Breaks if the two overlap, or one is counted from the end that the other has moved.
+    // Breaks if the two cuts overlap, or one is counted from the end that the other has moved.
     packets(|_, packet, bytes, front| {
         for back in 0..=bytes.len() + 1 {
             let mut copy = packet.copy_packet().expect("the pool is large");

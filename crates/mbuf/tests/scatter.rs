@@ -88,7 +88,7 @@ fn the_rest_waits_for_the_next_read() {
 
 #[test]
 fn a_limit_on_the_read_cuts_the_buffers() {
-    // Breaks if more is offered than the caller can take.
+    // Breaks if the buffers are larger than the limit that the caller gave.
     balanced(|pool| {
         let mut scatter = Scatter::new(pool, &[ClusterSize::K2, ClusterSize::K4, ClusterSize::K16]);
         scatter.refill().expect("the pool is large");
@@ -102,7 +102,7 @@ fn a_limit_on_the_read_cuts_the_buffers() {
 
 #[test]
 fn taking_too_many_bytes_takes_all_bytes() {
-    // Breaks if a wrong count from outside makes bytes of nothing.
+    // Breaks if a count that is too large makes bytes that no read has written.
     balanced(|pool| {
         let mut scatter = Scatter::for_len(pool, 100);
         assert!(scatter.take(10).is_empty());

@@ -15,7 +15,7 @@ const ROUNDS: usize = sized(20_000, 30);
 
 #[test]
 fn handles_may_go_to_other_threads() {
-    // Breaks when a handle type gets a field that may not.
+    // Breaks when a handle type gets a field that may not go to another thread.
     fn crosses<T: Send + Sync>() {}
     crosses::<Packet>();
     crosses::<Chain>();
@@ -87,7 +87,7 @@ fn two_threads_share_the_same_packet_and_their_own() {
 
 #[test]
 fn a_writer_waits_for_the_last_reader() {
-    // Breaks if a count of one is seen before the reader has read: it then reads what comes next.
+    // Breaks if a writer sees a count of one before the last reader has read: the reader then reads the new bytes.
     balanced(|pool| {
         let (to_reader, from_writer) = mpsc::channel::<(u8, Chain)>();
         thread::scope(|s| {
@@ -145,7 +145,8 @@ fn lent_storage_goes_once() {
 
 #[test]
 fn no_allocation_fails_while_a_cluster_is_free() {
-    // Breaks if a free cluster is overlooked: in a free packet, another CPU's cache, a thread's hands.
+    // Breaks if an allocation misses a free cluster in a free packet, in another CPU's cache, or on its way in another
+    // thread.
     let pool = common::pool_of(1000, USERS * ClusterSize::K2.bytes());
     let users_left = AtomicUsize::new(USERS);
     thread::scope(|s| {

@@ -43,7 +43,7 @@ mod sharing;
 /// How a scenario is run.
 #[derive(Clone, Copy)]
 struct Case {
-    /// The mistake that it is to find.
+    /// The mistake that it must find.
     bug: Option<MbufFault>,
     /// How often threads are switched in one run, beside where they wait or end.
     switches: usize,
@@ -65,7 +65,7 @@ fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'stati
     check(name, Case { bug, switches }, scenario);
 }
 
-/// A scenario with one, which must be found.
+/// A scenario with a mistake, which it must find.
 fn finds(bug: MbufFault, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let name = format!("{bug:?}, not found");
     let bug = Some(bug);
@@ -78,13 +78,13 @@ fn beside(other: impl FnOnce() + Send + 'static, this: impl FnOnce()) {
         run_on(1);
         other();
     });
-    // A checker switches before an operation, and the first one may be all that `this` has.
+    // A checker switches threads before an operation, and `this` may have only one.
     point();
     this();
     other.join().expect("no panic");
 }
 
-/// A value that a checker may drop after it has found a mistake: its machine has stopped by then.
+/// A value that a checker may drop after it has found a mistake, when its scheduler has stopped.
 #[derive(Clone)]
 struct Kept<T>(ManuallyDrop<T>);
 

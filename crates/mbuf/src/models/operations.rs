@@ -141,7 +141,7 @@ impl Hands {
         held.bytes.extend(bytes);
     }
 
-    /// Writes if no other reference shows any of the range; else changes nothing.
+    /// Writes if no other reference shows a byte of the range; otherwise changes nothing.
     fn write(&mut self, at: usize) {
         self.mark = self.mark.wrapping_add(THREADS as u8);
         let held = &mut self.held[at];
@@ -210,14 +210,14 @@ fn three_threads_keep_their_bytes() {
 #[test]
 #[should_panic]
 fn finds_a_plain_share_in_the_crowd() {
-    // Breaks if the crowd is blind to a reference that is not counted.
+    // Breaks if the scenario does not find a reference that is not counted.
     finds(MbufFault::PlainShare, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_release_in_the_crowd() {
-    // Breaks if the crowd is blind to a reference that is not given back.
+    // Breaks if the scenario does not find a reference that is not given back.
     finds(MbufFault::PlainRelease, 3, crowd);
 }
 
@@ -231,6 +231,6 @@ fn finds_a_plain_request_in_the_crowd() {
 #[test]
 #[should_panic]
 fn finds_two_writers_in_the_crowd() {
-    // Breaks if the crowd does not find a write into bytes that others show.
+    // Breaks if the scenario does not find a write into bytes that others show.
     finds(MbufFault::TwoWriters, 3, crowd);
 }

@@ -1,5 +1,5 @@
-//! The packet zone: its free items hold clusters, which others may still show when a packet is
-//! freed, or want when there are no more.
+//! The packet zone: its free items hold clusters. Other mbufs may still show such a cluster when its packet is freed,
+//! and other threads may need one when no more are free.
 //!
 //! Locks: none.
 
@@ -21,7 +21,7 @@ fn free_beside_a_sharer() {
         },
         move || {
             drop(packet);
-            // Bare or not, the next one has a cluster to itself.
+            // With or without its old cluster, the next packet has a cluster of its own.
             let next = again.packet(&[2; 40]);
             check_bytes(&next, &[2; 40]);
         },
@@ -119,7 +119,7 @@ fn finds_a_drain_of_bare_packets() {
     finds(MbufFault::Silent, 3, drain_beside_users);
 }
 
-/// The pool is drained while one thread has no more in use than there are.
+/// The pool is drained while one thread uses no more items than the limit permits.
 fn drain_beside_one_user() {
     let world = World::new(1);
     drop(world.packet(&[1; 8]));
@@ -141,8 +141,8 @@ fn no_allocation_fails_beside_a_drain() {
     holds("drain beside one user", SWITCHES, drain_beside_one_user);
 }
 
-/// Two users on two CPUs have one cluster each at most, and there are two: with a packet or without,
-/// and whatever a drain carries. So at every moment each user can get one.
+/// Two users on two CPUs have one cluster each at most, with a packet or without, and the limit is two. So each user
+/// can always get one, also while a drain carries items.
 #[cfg(shuttle)]
 fn one_each() {
     let world = World::new(2);
@@ -186,8 +186,7 @@ fn finds_a_packet_zone_that_is_no_holder() {
     finds(MbufFault::Unheld, 3, one_each);
 }
 
-/// All free clusters are with free packets, or are just now on their way there, and one is wanted
-/// without a packet.
+/// Free packets hold all free clusters, or are about to get them, and a thread allocates one without a packet.
 fn a_cluster_at_the_limit() {
     let world = World::new(2);
     let (free, mut theirs) = (world.packet(&[1; 8]), world.packet(&[2; 8]));

@@ -51,7 +51,7 @@ macro_rules! scenario {
     };
 }
 
-/// One shares and gives both back, the other gives its own back.
+/// One thread shares and releases both references, the other releases its own.
 fn share_and_release<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
@@ -99,7 +99,7 @@ fn release_and_release<B: RefsBug>() {
     end.assert_freed(false);
 }
 
-// Breaks if two are the last, none is, or the storage is used again while one still reads.
+// Breaks if two threads are the last, none is, or the storage is used again while one still reads.
 scenario!(
     a_release_beside_a_release,
     None,
@@ -126,8 +126,7 @@ fn request_and_release<B: RefsBug>() {
     end.assert_freed(true);
 }
 
-// Breaks if the last thread misses the other's order for zeros, or an order undoes the other's
-// drop.
+// Breaks if the last thread misses the other's request for zeros, or a request undoes the other's drop.
 scenario!(
     a_request_for_zeros_beside_the_last_release,
     None,
@@ -191,7 +190,7 @@ scenario!(
     ]
 );
 
-/// A reference goes to another thread, which gives it back, while the first one makes more.
+/// A reference moves to another thread, which releases it, while the first one makes more.
 fn hand_over<B: RefsBug>() {
     let mut one = Holder::<B>::first();
     let (first, end) = (one.share_mut(), one.watch());
@@ -226,8 +225,8 @@ scenario!(
     ]
 );
 
-/// One makes its second reference, by a plain store or not, gives both back, and ends the storage;
-/// the other has read and given back at some time.
+/// One thread makes its second reference, by a plain store or not, releases both, and ends the storage; the other reads
+/// and releases at any time.
 fn store_after_release<B: RefsBug>() {
     let mut one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
@@ -275,7 +274,7 @@ scenario!(
     ]
 );
 
-/// Two want a reference where there is room for one, and a third gives one back.
+/// Two threads want a reference although the count has room for one, and a third releases one.
 fn crowded<B: RefsBug>() {
     let storage = Arc::new(Refs::<Modelled<B>>::one());
     storage.set(REFS_MAX);

@@ -1,5 +1,5 @@
-//! The count of `refs.rs` over loom's atomics, with the mistakes that can be planted in it, and
-//! storage that it is the count of.
+//! The count of `refs.rs` over loom's atomics, with the mistakes that can be planted in it, and the storage that it
+//! counts.
 //!
 //! The storage is a number in a cell in which loom reports a read beside a write. Its end
 //! is a write, since the next owner writes there. The mistakes are in the count's word, below the
@@ -33,7 +33,7 @@ pub(super) trait RefsBug: Send + Sync + 'static {
     const REQUEST_APART: bool = false;
     /// The request is set in the count's word by a load and a store.
     const PLAIN_REQUEST: bool = false;
-    /// The check ignores other references: it always finds one.
+    /// The check ignores other references: it always finds a count of one.
     const BLIND: bool = false;
 }
 

@@ -1,5 +1,5 @@
-//! A real cluster that two threads show: only the thread with the last reference writes the storage, it goes back
-//! once, and is zeros by then if a thread has ordered so.
+//! A real cluster that two threads show: only the thread with the last reference writes the storage, which is freed
+//! once, and filled with zeros before if a thread has requested that.
 //!
 //! Locks: none.
 
@@ -89,7 +89,7 @@ fn finds_two_writers() {
     finds(MbufFault::TwoWriters, 6, write_and_drop);
 }
 
-/// One thread orders zeros and drops, the other drops; the next owner of the cluster checks it.
+/// One thread requests zeros and drops, the other drops; the next owner of the cluster checks it.
 fn request_and_drop() {
     let world = World::new(1);
     let (mut one, other) = two(&world);
@@ -115,7 +115,7 @@ fn request_and_drop() {
 
 #[test]
 fn a_request_for_zeros_beside_a_drop() {
-    // Breaks if the last thread does not learn of the order.
+    // Breaks if the last thread misses the request.
     holds("request beside drop", 6, request_and_drop);
 }
 

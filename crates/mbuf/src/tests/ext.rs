@@ -14,8 +14,8 @@ fn pool() -> MbufPool {
 
 #[test]
 fn too_many_references_are_refused() {
-    // Breaks if the count can overflow, which would free storage that other mbufs show; or if a
-    // refused share counts.
+    // Breaks if the count can overflow, which would free storage that other mbufs show; or if a refused share changes
+    // the count.
     let pool = pool();
     let mut ext = Ext::cluster(pool.zones(), ClusterSize::K2).expect("the pool is large");
     ext.refs().set(REFS_MAX);

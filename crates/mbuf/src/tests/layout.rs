@@ -36,7 +36,7 @@ fn a_header_leaves_its_data_alone() {
     assert_eq!(packet.pinned(), MSIZE);
     let mut chain = packet.into_chain();
     assert_eq!(chain.to_vec(), [7; MHLEN]);
-    // The header's place is room at the front now, but not behind.
+    // The place of the header is now room at the front, not at the end.
     chain
         .extend_from_slice(&pool, &[8])
         .expect("the pool is large");
@@ -79,7 +79,7 @@ fn a_header_write_does_not_change_the_length() {
 
 #[test]
 fn a_lead_larger_than_the_storage_is_clamped() {
-    // Breaks if a lead larger than the storage wraps round, or moves the data out of it.
+    // Breaks if a lead larger than the storage overflows, or moves the data out of the storage.
     let pool = pool();
     for lead in [
         0,

@@ -35,10 +35,10 @@ fn address(packet: &Packet) -> usize {
     packet.first().ext().expect("it has a cluster").buf().addr()
 }
 
-/// Whether the cluster at `at` was overwritten: no byte of it is the secret. None if it does not come
-/// back: it is another CPU's.
+/// Whether the cluster at `at` was overwritten: no byte of it is the secret. None if the allocations do not return it,
+/// because it is in another CPU's cache.
 fn is_wiped(pool: &MbufPool, size: ClusterSize, at: usize) -> Option<bool> {
-    // Others are kept until it comes.
+    // Keep other clusters until this one comes.
     let mut others = Vec::new();
     loop {
         let mut m = Mbuf::with_cluster(pool, 0, size, 0).ok()?;
@@ -78,7 +78,7 @@ fn a_cluster_is_overwritten_whole() {
 #[test]
 #[cfg(not(feature = "invariants"))] // which overwrites free items
 fn storage_without_a_request_is_not_overwritten() {
-    // Breaks if these tests can't see a cluster's former bytes; or if every free pays for the few.
+    // Breaks if these tests can't see a cluster's former bytes; or if each free overwrites, also without a request.
     for size in ClusterSize::ALL {
         let pool = pool(64);
         let wiped = seen(|| {
@@ -93,8 +93,8 @@ fn storage_without_a_request_is_not_overwritten() {
 
 #[test]
 fn the_last_release_overwrites_for_either_requester() {
-    // Breaks if the order is lost with the reference that gave it; or if it is carried out while another reference
-    // still reads.
+    // Breaks if the request is lost with the reference that made it; or if the storage is overwritten while another
+    // reference still reads.
     for size in ClusterSize::ALL {
         for (asks_first, goes_first) in [(true, true), (true, false), (false, true), (false, false)]
         {
@@ -131,7 +131,7 @@ fn concurrent_releases_overwrite_after_the_last() {
             if ready.load(Ordering::Acquire) >= 2 * turn {
                 break;
             }
-            // Together to the nanosecond where both have a CPU, patient where they do not.
+            // Both release at the same time if each has a CPU; otherwise they wait for each other.
             match spins {
                 0..20_000 => hint::spin_loop(),
                 _ => thread::yield_now(),
@@ -157,7 +157,7 @@ fn concurrent_releases_overwrite_after_the_last() {
             to_other.send((second, turn)).expect("it waits");
             drop_at_once(first, turn);
             is_done.recv().expect("it is there");
-            // Where the other was the last, its CPU has the cluster, and it is another that comes.
+            // If the other thread was the last, its CPU has the cluster, and the allocation returns another one.
             let mut m =
                 Mbuf::with_cluster(&pool, 0, ClusterSize::K2, 0).expect("the pool is large");
             let same = m.ext().is_some_and(|ext| ext.buf().addr() == at);
@@ -171,7 +171,7 @@ fn concurrent_releases_overwrite_after_the_last() {
 #[test]
 #[cfg(not(feature = "invariants"))]
 fn a_request_for_zeros_ends_with_the_storage() {
-    // Breaks if a cluster that was a secret once is overwritten for ever after.
+    // Breaks if a cluster that once held a secret is overwritten at each later free.
     let (pool, size) = (pool(64), ClusterSize::K2);
     let wiped = seen(|| {
         let mut packet = secret(&pool, size);

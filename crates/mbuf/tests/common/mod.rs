@@ -25,7 +25,7 @@ pub(crate) fn balanced(test: impl FnOnce(&MbufPool)) {
     assert_eq!(pool.live(), Live::NONE, "leaked");
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that differ by position.
 pub(crate) fn pattern(seed: u8, len: usize) -> Vec<u8> {
     (0..len)
         .map(|i| {
@@ -35,7 +35,7 @@ pub(crate) fn pattern(seed: u8, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Where the bytes of a piece are.
+/// The storage of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// In the mbuf.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Which of its pages a source shows in memory.
+/// The pages that a source shows in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// None: each has to be read.
@@ -94,7 +94,7 @@ pub(crate) fn gathered(chain: &Chain<Mixed>) -> Vec<u8> {
     out
 }
 
-/// A chain shows these bytes by every way there is.
+/// Checks that a chain shows these bytes by each function that reads it.
 pub(crate) fn check_mixed(pool: &MbufPool, chain: &mut Chain<Mixed>, bytes: &[u8]) {
     assert!(chain.is_valid(), "{chain:?}");
     assert_eq!(chain.len(), bytes.len());

@@ -1,4 +1,4 @@
-//! A process that a broken list has killed says in which sequence that was.
+//! If a broken list kills the process, it prints the seed of the sequence first.
 //!
 //! A panic is caught and has its hook; an access to memory that is not there, or a panic in a drop,
 //! ends the process, and what the test had printed is lost with it. So the last word goes straight to
@@ -12,7 +12,7 @@ use std::{mem, ptr};
 
 use crate::run::running;
 
-/// Has the signals by which a process dies of a bug tell the seed first.
+/// Makes the signals by which a bug ends a process print the seed first.
 pub(crate) fn tell_seed() {
     if cfg!(miri) {
         return; // which has no signals, and tells more

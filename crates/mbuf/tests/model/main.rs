@@ -56,8 +56,8 @@ fn told(name: &str) -> Option<u64> {
 
 #[test]
 fn sequences_agree_with_vectors() {
-    // Breaks if any operation shows a wrong byte, writes another's, leaves half of itself behind
-    // where there are no buffers, fails where there are, loses a header or a tag, or leaks.
+    // Breaks if an operation shows a wrong byte, writes bytes of another item, is half done when no buffers are left,
+    // fails although there are buffers, loses a header or a tag, or leaks.
     if let Some(seed) = told("MBUF_MODEL_SEED") {
         let (limits, ops) = sequence(seed);
         println!("sequence {seed}: {} steps, {limits:?}", ops.len());
@@ -65,7 +65,7 @@ fn sequences_agree_with_vectors() {
         return;
     }
     let first = told("MBUF_MODEL_FIRST").unwrap_or_else(|| RandomState::new().hash_one(0));
-    // Where the allocator checks itself as well, the same is run a second time.
+    // With the allocator's own checks the same is run a second time.
     let usual = if cfg!(feature = "invariants") { 5 } else { 20 };
     let seconds = told("MBUF_MODEL_SECONDS").unwrap_or(usual);
     let until = match told("MBUF_MODEL_SEQUENCES") {

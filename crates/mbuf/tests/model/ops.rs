@@ -75,7 +75,7 @@ pub(crate) enum What {
 
 use What::*;
 
-/// Each with how often it is drawn.
+/// The operations with the weights by which they are drawn.
 const WEIGHTS: &[(usize, &[What])] = &[
     (6, &[MakePacket, MakeCluster, MakeChain, Share]),
     (4, &[Join, Split]),
@@ -95,7 +95,7 @@ const WEIGHTS: &[(usize, &[What])] = &[
 /// A place in an item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum At {
-    /// So many bytes from its start, wherever it ends.
+    /// At this many bytes from its start, which may be behind its end.
     Start(usize),
     /// So many before its end, or behind it.
     End(isize),
@@ -168,7 +168,7 @@ fn what(draw: &mut Draw) -> What {
     unreachable!("below the sum of all")
 }
 
-/// How much a sequence has to draw from.
+/// The limits of the pool of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Limits {
     pub(crate) mbufs_max: usize,

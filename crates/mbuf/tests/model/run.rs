@@ -42,7 +42,7 @@ struct Totals {
     failed: AtomicU64,
 }
 
-/// The step that a thread is at, for the panic hook.
+/// The current step of a thread, for the panic hook.
 #[derive(Clone, Copy)]
 struct Now {
     seed: Option<u64>,
@@ -73,12 +73,12 @@ pub(crate) fn running() -> Option<u64> {
     NOW.get().seed
 }
 
-/// How one gets to see a sequence again.
+/// The command that replays a sequence.
 pub(crate) fn how_to_replay(seed: u64) -> String {
     format!("MBUF_MODEL_SEED={seed} cargo test -p mbuma-mbuf --test model -- --nocapture")
 }
 
-/// Has every panic, and every signal that ends the process, say which sequence it is in.
+/// Makes every panic, and every signal that ends the process, print the sequence in which it happened.
 fn hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

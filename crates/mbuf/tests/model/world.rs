@@ -20,7 +20,7 @@ use crate::pages::Drops;
 
 /// Bytes of the largest cluster: more can't be contiguous.
 pub(crate) const LARGEST: usize = ClusterSize::K16.bytes();
-/// Items at a time, and bytes of one: sequences are to be cheap.
+/// Items at a time, and bytes of one: small, so that sequences are fast.
 const ITEMS_MAX: usize = 10;
 const LEN_MAX: usize = 40_000;
 
@@ -115,7 +115,7 @@ impl World {
         self.ample
     }
 
-    /// The first item from a place on that will do.
+    /// The first suitable item, searched from a place on.
     pub(crate) fn pick(&self, which: usize, will_do: impl Fn(&Item) -> bool) -> Option<usize> {
         let count = self.items.len();
         (0..count)

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use kern::VirtualClock;
 
-/// Breaks if the rate limit drops answers to traceroute, which sends 16 probes at once, or lets a flood through.
+/// Breaks if the rate limit drops answers to traceroute, which sends 16 probes at once, or passes a flood.
 #[test]
 fn a_host_gets_the_errors_of_one_traceroute_at_once() {
     /// More than fit into one burst, even with the smallest random costs.

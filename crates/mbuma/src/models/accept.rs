@@ -1,17 +1,17 @@
-//! The model `accept_queue`: a listener as it is, with peers that connect and give up, a user that sleeps in accept,
-//! and one that goes, under a schedule checker, which tries random orders of the threads' steps.
+//! The model `accept_queue`: the real listener, with peers that connect and give up, a user that sleeps in accept, and
+//! one that closes. A schedule checker tries random orders of the threads' steps.
 //!
-//! The peers' part is what `listen` and `ack` do with the queue; accepting and closing are the user's real calls.
-//! Whatever the order: a thread that sleeps in accept is woken, no more wait than the backlog allows, each place is
-//! given back, and each connection ends with an owner: its user, the listener's close, or the thread that came too
+//! The peers' part is what `listen` and `ack` do with the queue; accepting and closing are the user's real calls. In
+//! each order a thread that sleeps in accept is woken, no more connections wait than the backlog allows, each place is
+//! given back, and each connection has an owner in the end: its user, the listener's close, or the thread that came too
 //! late for it. Then the same with mistakes, each of which must be found.
 //!
 //! | mistake | what goes wrong |
 //! |---|---|
-//! | [`Mistake::LateWaker`] | the user looks, and leaves its waker afterwards without another look |
-//! | [`Mistake::UnseenClose`] | a connection is queued on the word of an earlier look that the user is there |
+//! | [`Mistake::LateWaker`] | the user checks, then leaves its waker, and does not check again |
+//! | [`Mistake::UnseenClose`] | a connection is queued because an earlier check found the user |
 //! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
-//! | [`Mistake::TwoLooks`] | a connection is queued on the word of an earlier look that there is room |
+//! | [`Mistake::TwoLooks`] | a connection is queued because an earlier check found room |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::accept`
 
@@ -125,7 +125,7 @@ impl Listening {
         pushed
     }
 
-    /// A peer's SYN, and its acknowledgement or reset. Says whether the user is to get the connection.
+    /// A peer's SYN, and its acknowledgement or reset. Returns whether the user must get the connection.
     fn connect(&self, port: u16) -> bool {
         let pcb = self.connection(port);
         let Some((place, oldest)) = self.queue.reserve(pcb.ends()) else {
@@ -277,7 +277,7 @@ fn an_accept_queue_loses_no_wakeup_and_no_place() {
 
 #[test]
 fn accept_queue_against_close() {
-    // Breaks if a connection is queued where no thread will ever look, and stays for ever.
+    // Breaks if a connection is queued where no thread will ever take it, and stays for ever.
     check("accept queue against close", closing, Mistake::None);
 }
 

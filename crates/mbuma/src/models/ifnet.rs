@@ -35,7 +35,8 @@ use crate::device::{Budget, Device};
 use crate::faults::StackFault;
 use crate::{Config, IfConfig, Stack};
 
-/// How often it is tried to find a mistake. With eight seeds the latest was found after 646 orders, most after 100.
+/// The number of orders that are tried to find a mistake. With eight seeds the last mistake was found after 646 orders,
+/// most after 100.
 const RUNS: usize = 20_000;
 /// Always the same; a failure prints its schedule.
 const SEED: u64 = 2004;
@@ -180,7 +181,7 @@ fn destroy_against_input() {
         .check(scenario);
 }
 
-/// Breaks if the model does not see an interface that goes without a word.
+/// Breaks if the model does not find an interface whose end is not announced.
 #[test]
 #[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_unmarked() {

@@ -1,5 +1,5 @@
-//! The model `netisr_workstream`: workstreams, queues and batches as they are, under a schedule checker, which tries
-//! random orders of the threads' steps.
+//! The model `netisr_workstream`: the real workstreams, queues and batches. A schedule checker tries random orders of
+//! the threads' steps.
 //!
 //! Two sources bring in numbered packets of a flow each, in batches, one batch after the other; each CPU has a
 //! worker, which sleeps unless it is kicked; another thread changes the policy meanwhile. Each packet must be handled
@@ -29,9 +29,9 @@ use super::batch_queues::{BatchQueues, Effect};
 use super::queues::{Disposition, ProtocolQueues};
 use crate::config::{Dispatch, Protocol};
 
-/// How often the right protocol is tried, all scenarios together: see [`check`].
+/// The number of orders in which all scenarios together try the protocol without a mistake: see [`check`].
 const RUNS: usize = 25_000;
-/// How often a mistake may be missed at most.
+/// The number of orders within which a mistake must be found.
 const MISTAKE_RUNS: usize = 20_000;
 const FLOWS: usize = 2;
 
@@ -84,7 +84,7 @@ struct Model {
     changed: Condvar,
 }
 
-/// The state that threads sleep for.
+/// The state that sleeping threads wait for.
 #[derive(Default)]
 struct State {
     kicked: [bool; FLOWS],
@@ -250,7 +250,7 @@ impl Model {
         }
     }
 
-    /// Says whether nothing waited before it released the queue.
+    /// Returns whether no packet waited before it released the queue.
     fn run_queues(&self, queues: &ProtocolQueues<Packets>, cpu: usize, budget: usize) -> bool {
         let Some(mut packets) = queues.begin(cpu) else {
             return true;
@@ -352,7 +352,7 @@ fn wrong(mistake: Mistake, policy: Option<Dispatch>) {
     });
 }
 
-// These break when a change to the protocol makes one of the mistakes below, or a like one.
+// These tests break when a change of the protocol makes one of the mistakes below, or a similar one.
 
 #[test]
 fn netisr_workstream_on_one_cpu() {
@@ -374,7 +374,7 @@ fn netisr_workstream_to_ourselves_on_two_cpus() {
     right(2, true);
 }
 
-// These break when the model is blind.
+// These tests break when the model does not find a mistake.
 
 #[test]
 #[should_panic(expected = "out of order")]

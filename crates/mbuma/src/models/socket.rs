@@ -1,22 +1,22 @@
-//! The model `socket_wakeup`: sockets as they are, whose readers sleep, against input, errors and an end, under a
-//! schedule checker, which tries random orders of the threads' steps.
+//! The model `socket_wakeup`: the real sockets, whose readers sleep, against input, errors and an end. A schedule
+//! checker tries random orders of the threads' steps.
 //!
 //! | scenario | what races |
 //! |---|---|
 //! | UDP | two readers of one socket, three datagrams, an ICMP error |
 //! | TCP | readers in calls, a task that polls each direction, a reset by the peer, an end by the socket's other user |
 //!
-//! Whatever the order, every reader comes back: it sleeps only if its waker is where the next thread that has
-//! something for it looks. It checks a few times before it sleeps, as `park.rs` has it. Wakers are called when no
-//! lock is held: each here takes the socket's lock. Then the same with mistakes, each of which must be found.
+//! In each order every reader returns: it sleeps only if the next thread that has something for it will find its waker.
+//! It checks a few times before it sleeps, as in `park.rs`. Wakers are called when no lock is held: each here takes the
+//! socket's lock. Then the same with mistakes, each of which must be found.
 //!
 //! | mistake | what goes wrong |
 //! |---|---|
-//! | [`Mistake::LateWaker`] | a reader looks, and leaves its waker afterwards without another look |
+//! | [`Mistake::LateWaker`] | a reader checks, then leaves its waker, and does not check again |
 //! | [`Mistake::ForgottenWakes`] | the thread that brings data does not call the wakers |
 //! | [`Mistake::WakeUnderLock`] | wakers are called with the socket's lock held |
-//! | [`Mistake::HastySleeper`] | a reader that has looked sleeps without another look |
-//! | [`Mistake::HastyWaker`] | the thread that wakes a reader which still checks says so too late |
+//! | [`Mistake::HastySleeper`] | a reader that has checked sleeps without another check |
+//! | [`Mistake::HastyWaker`] | the thread that wakes a reader which still checks sets the mark too late |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::socket`
 
@@ -106,7 +106,7 @@ fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
     }
 }
 
-/// Takes so many datagrams, and whatever errors come.
+/// Takes `count` datagrams, and the errors that come.
 fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
     let mut taken = 0;
     while taken < count {
@@ -216,7 +216,7 @@ impl Wake for StreamLooker {
     }
 }
 
-/// What a task does that waits for one direction: polls, and sleeps until its waker is called.
+/// A task that waits for one direction: it polls, and sleeps until its waker is called.
 fn poll_until_the_end(stream: &TcpStream, want: Want) {
     let ended = Parker::new().block_on(
         || None,

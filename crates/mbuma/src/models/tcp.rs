@@ -1,5 +1,5 @@
-//! The end of a connection against what comes late, under a schedule checker: shuttle tries random orders of the
-//! threads' steps. What runs is the stack itself; the checker has the locks of the table, of connections and of
+//! The end of a connection against late segments and timers, under a schedule checker: shuttle tries random orders of
+//! the threads' steps. The stack is the real one; the checker controls the locks of the table, of connections and of
 //! wheels, and the connections' marks.
 //!
 //! | scenario | what races |
@@ -204,7 +204,7 @@ fn syn(world: &World, _: &Arc<Inpcb>) {
     world.segment(ANEW, TcpFlags::SYN);
 }
 
-/// A thread ends the old connection, and has it taken away at the end of a batch.
+/// A thread ends the old connection, and removes it at the end of a batch.
 fn close(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
         old.lock_inside().close(None);
@@ -241,7 +241,7 @@ fn timer(planted: Option<StackFault>) {
 
 #[test]
 fn lookup_against_close() {
-    // Breaks if a lookup finds what is gone, or a connection that ends takes its successor along.
+    // Breaks if a lookup finds a removed connection, or a connection that ends also removes its successor.
     check("lookup against close", || lookups(None));
 }
 

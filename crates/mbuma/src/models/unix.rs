@@ -1,8 +1,8 @@
 //! Whole UNIX-domain sockets under a schedule checker: shuttle tries random orders of the threads' steps.
 //!
-//! Only the locks, the sleeping and the atomics are the checker's; the sockets are the real ones. Each
-//! protocol is run again with a mistake that it is there to prevent, and must then fail: a thread sleeps
-//! for ever, or a socket that can be received is closed.
+//! The checker controls only locks, sleeping and atomics; the sockets are the real ones. Each protocol is run again
+//! with a mistake that it must prevent, and must then fail: a thread sleeps for ever, or a socket that can be received
+//! is closed.
 //!
 //! | scenario | protocol |
 //! |---|---|
@@ -66,7 +66,7 @@ fn recv(socket: &UnixSeqpacket) -> bool {
         .is_some()
 }
 
-/// Asks, and leaves its waker only afterwards, without another look.
+/// Checks, then leaves its waker, and does not check again.
 fn recv_asks_too_early(socket: &UnixSeqpacket) -> bool {
     let received = Parker::new().block_on(
         || None,
@@ -129,20 +129,20 @@ fn ping_pong_never_stops() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_waker_left_too_late_is_found() {
-    // Breaks if the model is blind to a look and a waker that do not belong together.
+    // Breaks if the model does not find a waker that is left after the check.
     check(|| ping_pong(recv_asks_too_early));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_forgotten_call_is_found() {
-    // Breaks if the model is blind to a wake before the sleep.
+    // Breaks if the model does not find a wakeup that comes before the sleep.
     check(|| ping_pong(recv_forgets_calls));
 }
 
 #[test]
 fn a_narrow_buffer_passes_everything() {
-    // Breaks if a sender that waits for room is not woken, by data that goes or by an end.
+    // Breaks if a sender that waits for room is not woken, by a reader or by an end.
     check(|| {
         let unix = unix(2);
         let (left, right) = unix.seqpacket_pair();
@@ -220,7 +220,7 @@ fn a_passed_socket_lives_exactly_as_long_as_it_can_be_received() {
 
 #[test]
 fn a_cycle_ends_with_whoever_lets_go_last() {
-    // Breaks if a socket that lands is taken for dead, or a cycle that a race leaves is not found.
+    // Breaks if a socket that is being received counts as dead, or a cycle that a race leaves is not found.
     check(|| {
         let unix = unix(8);
         let (left, right) = unix.seqpacket_pair();

@@ -15,7 +15,7 @@ const ALL: Budget = Budget {
     bytes: usize::MAX,
 };
 
-/// A bridge in virtual time with some ports, whose other ends are in our hands.
+/// A bridge in virtual time with some ports, whose other ends the test holds.
 struct Lan {
     clock: Arc<VirtualClock>,
     pool: MbufPool,
@@ -68,7 +68,7 @@ impl Lan {
         taken.collect()
     }
 
-    /// How many.
+    ///         /// The number of packets that came out, port by port.
     fn heard(&self) -> Vec<usize> {
         self.taken().iter().map(Vec::len).collect()
     }
@@ -105,7 +105,7 @@ fn frame(src: MacAddr, dst: MacAddr) -> Vec<u8> {
 const PLAIN: Capabilities = Capabilities::plain(1500);
 const WHOLE: Capabilities = Capabilities::whole(1500);
 
-/// Breaks if a frame goes where its station is not, is missing where it is, or comes back.
+/// Breaks if a frame goes to a port without its station, does not reach the station's port, or comes back.
 #[test]
 fn learns_who_is_where() {
     let lan = Lan::new(&[PLAIN; 3]);
@@ -121,7 +121,7 @@ fn learns_who_is_where() {
         lan.say(1, 2, group);
         assert_eq!(lan.heard(), [1, 0, 1]);
     }
-    // It moves, and is found as soon as it has spoken.
+    // The station moves, and the bridge finds it by the first frame that it sends.
     lan.say(2, 2, MacAddr::BROADCAST);
     assert_eq!(lan.heard(), [1, 1, 0]);
     lan.say(0, 1, mac(2));
@@ -147,8 +147,8 @@ fn frames_for_one_link_stay_there() {
     lan.done();
 }
 
-/// Breaks if silent stations are remembered for ever, or a flood of made-up ones takes memory, or evicts
-/// known ones.
+/// Breaks if the bridge remembers silent stations for ever, or a flood of forged addresses takes memory without bound
+/// or evicts known stations.
 #[test]
 fn the_table_is_bounded() {
     let config = BridgeConfig {
@@ -171,7 +171,7 @@ fn the_table_is_bounded() {
     lan.say(0, 2, mac(200));
     assert_eq!(lan.heard(), [0, 1, 0]);
     assert_eq!(lan.bridge.stats().addresses, 2);
-    // No station has a group's address.
+    // A source that is a group address is not learnt.
     let bad = Packet::from_slice(&lan.pool, &frame(MacAddr::BROADCAST, mac(1)), 0).unwrap();
     lan.give(0, bad);
     lan.give(0, Packet::from_slice(&lan.pool, &[0; 13], 0).unwrap());
@@ -251,7 +251,7 @@ fn offloads_pass_whole() {
     packet.append(&lan.pool, &[7; 29_999]).unwrap();
     let mut headers = packet.to_vec();
     headers.truncate(42);
-    // As TCP: 20 bytes of header, of which 12 are payload's.
+    // Like TCP: 20 bytes of header, of which 12 are taken from the payload.
     let payload_len = 20 + 30_000 - 12;
     let fields = Ipv4Fields {
         payload_len,
@@ -309,7 +309,7 @@ fn ports_come_and_go() {
     assert_eq!(lan.heard(), [0, 1], "nobody knows 9 now");
     let again = end.join(&lan.bridge, sleeps).unwrap();
     assert_ne!(port, again);
-    // A device that is gone takes its port along.
+    // The port of a removed device is removed too.
     drop(other);
     drop(plug);
     assert!(lan.bridge.poll(again, ALL).is_err());
@@ -322,7 +322,7 @@ fn ports_come_and_go() {
     lan.done();
 }
 
-/// Breaks if a loop of bridges makes one broadcast circle for ever, or go deeper with every round.
+/// Breaks if one broadcast circles in a loop of bridges for ever, or each round nests calls deeper.
 #[test]
 fn a_loop_ends() {
     let lan = Lan::new(&[WHOLE; 2]);

@@ -11,7 +11,7 @@ const ALL: Budget = Budget {
 };
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
-/// A file in memory that fails after so many bytes.
+/// A file in memory that fails after a number of bytes.
 #[derive(Clone)]
 struct Disk(Arc<StdMutex<Vec<u8>>>, usize);
 
@@ -53,7 +53,7 @@ fn both_directions_are_written_down() {
     capture.transmit(&mut one(&pool, &long)).unwrap();
     assert_eq!(peer.pending(), 1);
 
-    // Without dropping it: the frames are in the file already.
+    // The capture is not dropped: the frames are in the file at once.
     let file = disk.0.lock().unwrap().clone();
     let mut reader = PcapNgReader::new(file.as_slice()).unwrap();
     let mut seen = Vec::new();

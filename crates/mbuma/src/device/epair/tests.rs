@@ -113,8 +113,8 @@ fn what_a_budget_leaves_comes_next() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a reader that rests is not woken for packets that come while it is at work, or is not told to come back
-/// for packets behind those that it kept.
+/// Breaks if a reader is not woken for packets that come while it works, or does not learn that packets wait behind
+/// those that it kept.
 #[test]
 fn who_rests_is_woken_or_comes_back() {
     let pool = pool();
@@ -186,7 +186,7 @@ fn a_full_queue_leaves_the_rest() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a plug that is out can still receive or send, or takes the new one's packets.
+/// Breaks if a detached plug can still receive or send, or takes the packets of the new one.
 #[test]
 fn a_plug_that_is_out_is_void() {
     let pool = pool();
@@ -325,7 +325,7 @@ fn input_on_a_taskqueue() {
     assert_eq!(weak.strong_count(), 0, "a cable or a task keeps the queue");
 }
 
-/// Breaks if a stack, a device and a stack hold each other, whichever goes first.
+/// Breaks if two stacks and the device between them keep each other alive, whichever is dropped first.
 #[test]
 fn stacks_end_though_they_are_joined() {
     type Everything = (
@@ -379,7 +379,7 @@ fn moving_to_another_stack() {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let nobody = SocketAddrV4::new(addr(99), 80);
     let lost = stacks[0].tcp_connect(any, nobody).unwrap();
-    // And one that waits on the cable behind the announcement, to be taken in by the first stack.
+    // Another packet waits on the cable behind the announcement; the first stack would take it in.
     let asked = stacks[1].tcp_connect(any, SocketAddrV4::new(addr(1), 80));
     let now = a.attach(&stacks[2], config(1), Input::Direct);
     let left = stacks[0].stats();
@@ -444,8 +444,8 @@ fn a_connection_outlives_its_cable() {
     assert_eq!(pools.1.live(), Live::NONE);
 }
 
-/// Breaks if a connection goes on sending to an Ethernet address that its neighbour has no more, or never asks
-/// whether the one that it keeps is still right (RFC 1122 2.3.2.1).
+/// Breaks if a connection goes on sending to a former Ethernet address of its neighbour, or never checks the address
+/// that it keeps (RFC 1122 2.3.2.1).
 #[test]
 fn a_connection_follows_its_neighbour() {
     let clock = clock();
@@ -466,7 +466,7 @@ fn a_connection_follows_its_neighbour() {
     let mac = Some(MacAddr([2, 0, 0, 0, 0, 77]));
     b.attach(&right, IfConfig { mac, ..config(2) }, Input::Direct);
     assert_eq!(say(b"and there"), 1);
-    // The acknowledgement first, then all that is known of addresses grows old.
+    // First the acknowledgement; then all known addresses become stale.
     for seconds in [1, 21 * 60] {
         clock.advance(Duration::from_secs(seconds));
         right.poll();

@@ -1,4 +1,4 @@
-//! The other end of the socket, played by hand.
+//! The test plays the other end of the socket.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn pool() -> MbufPool {
 /// A device, and the peer that is connected to it.
 fn pair(pool: &MbufPool) -> (FrameStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    // A machine may give sockets much larger buffers than most do.
+    // Some systems give sockets much larger buffers than others.
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
     theirs.set_nonblocking(true).unwrap();
     (FrameStream::connected(ours, MTU, pool).unwrap(), theirs)
@@ -154,8 +154,8 @@ fn frames_beyond_the_budget_wait() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a length that cannot be is believed: a short one costs its frame, a long one the connection, and each is
-/// counted.
+/// Breaks if the device accepts an impossible length: one that is too short costs its frame, one that is too long the
+/// connection, and each is counted.
 #[test]
 fn impossible_lengths_are_counted() {
     let pool = pool();
@@ -172,7 +172,7 @@ fn impossible_lengths_are_counted() {
         peer.write_all(&on_wire(&pattern(60))).unwrap();
         assert!(received(&device).is_empty());
         assert_eq!(device.take_drops(), [(DropReason::BadFrameLength, 1)]);
-        // The end, or the reset that tells of the unread frame.
+        // The end, or a reset because of the unread frame.
         assert!(matches!(peer.read(&mut [0]), Ok(0) | Err(_)));
     }
     std::fs::remove_file(path).unwrap();
@@ -180,8 +180,8 @@ fn impossible_lengths_are_counted() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a peer that is started again finds no device, a second one takes the first one's place, or what an ended
-/// peer left is taken for the next one's.
+/// Breaks if a restarted peer finds no device, a second peer takes the place of the first, or the bytes of an ended
+/// peer count as the next one's.
 #[test]
 fn one_peer_after_the_other() {
     let pool = pool();
@@ -224,7 +224,7 @@ fn a_peer_takes_the_place_of_one_that_has_ended() {
     assert!(received(&device).is_empty());
     drop(first);
     let mut second = UnixStream::connect(&path).unwrap();
-    // As if the second came between a read and the look for peers.
+    // As if the second peer came between a read and the accept.
     device.accept();
     second.write_all(&on_wire(&pattern(60))).unwrap();
     assert_eq!(received(&device).len(), 1);

@@ -122,7 +122,7 @@ fn payload_is_not_copied() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a device that can segment gets its packets cut, or one that only sums gets whole sums.
+/// Breaks if a packet is cut for a device that can segment, or summed in software for one that finishes checksums.
 #[test]
 fn devices_get_what_they_can_take() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -181,8 +181,8 @@ fn devices_get_what_they_can_take() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a packet whose length its header can't say is not cut like others for a device that takes none, or is cut for one
-/// that does.
+/// Breaks if a packet that is longer than its header can say is not cut for a device without BIG TCP, or is cut for one
+/// with it.
 #[test]
 fn packets_of_more_than_64_kib() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -229,7 +229,7 @@ fn udp_zero_goes_as_ones() {
     assert!(packet.header().csum.is_empty());
 }
 
-/// Breaks if a header that contradicts its packet is acted upon instead of dropped.
+/// Breaks if the code obeys a header that contradicts its packet, and does not drop the packet.
 #[test]
 fn nonsense_is_refused() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();

@@ -59,8 +59,8 @@ fn reads_every_length() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if frames are written with other bytes, or without the header that the kernel expects, or if a copy of
-/// theirs goes uncounted.
+/// Breaks if frames are written with other bytes, or without the header that the kernel expects, or if their copies are
+/// not counted.
 #[test]
 fn writes_headers_and_pieces() {
     let pool = pool();
@@ -101,8 +101,8 @@ fn writes_headers_and_pieces() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if an error of a read that does not say that the device is gone ends the reading: root on the other side can
-/// bring about EFAULT and EINVAL.
+/// Breaks if the device stops reading after an error that does not mean its end: root on the other side can cause
+/// EFAULT and EINVAL.
 #[test]
 fn a_failed_read_costs_one_frame() {
     let pool = pool();
@@ -183,7 +183,7 @@ fn short_frames_need_no_cluster() {
         );
         let all = || Packet::with_cluster(&pool, ClusterSize::K16, 0).ok();
         let held: Vec<_> = std::iter::from_fn(all).collect();
-        // The sums were looked at.
+        // The checksums were verified.
         let header: &[u8] = if vnet_hdr {
             &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]
         } else {
@@ -311,7 +311,7 @@ fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_pieces() {
     let (ours, kernel) = UnixDatagram::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     kernel.set_nonblocking(true).unwrap();
-    // The kernel doubles it: a datagram of 200,000 bytes is more than that.
+    // The kernel doubles the size; a datagram of 200,000 bytes is still larger.
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
     let options = TapOptions {
         big_tcp: true,

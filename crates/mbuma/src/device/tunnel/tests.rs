@@ -120,7 +120,7 @@ fn a_packet_of_ip_6_asks_for_no_neighbour_either() {
 
 #[test]
 fn large_segments_are_cut_to_the_mtu_and_come_in_whole() {
-    // Breaks if a packet is larger than the tunnel takes, or has a sum that is left to do.
+    // Breaks if a packet is larger than the MTU of the tunnel, or its checksum is not complete.
     let (a, b) = (Tunnel::new(HERE), Tunnel::new(THERE));
     let listener = b
         .stack
@@ -160,7 +160,7 @@ fn large_segments_are_cut_to_the_mtu_and_come_in_whole() {
 
 #[test]
 fn what_is_no_packet_is_dropped_and_counted() {
-    // Breaks if junk from a tunnel passes for IPv4, panics, or is not counted.
+    // Breaks if bytes that are no packet are taken for IPv4, make the stack panic, or are not counted.
     let tunnel = Tunnel::new(HERE);
     for junk in [&[][..], &[0x50; 40], &[0x45], &[0x00; 20], &[0xff; 2000]] {
         assert!(tunnel.end.give(junk).expect("it is there"));

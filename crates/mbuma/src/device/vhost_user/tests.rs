@@ -1,4 +1,4 @@
-//! The other side, played by hand: a driver over a ring in a memfd, and a front-end's messages.
+//! The test plays the other side: a driver over a ring in a memfd, and a front-end's messages.
 
 mod driver;
 mod hostile;

@@ -62,7 +62,7 @@ fn only_checksums_that_the_kernel_verified_are_trusted() {
     );
 }
 
-/// Breaks if a frame that came with its checksum undone can't be sent on, by us or by another device.
+/// Breaks if a frame that came with an unfinished checksum can't be sent on, by the stack or by another device.
 #[test]
 fn what_was_left_undone_can_be_left_again() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -93,7 +93,7 @@ fn what_was_left_undone_can_be_left_again() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a header that contradicts its frame is believed.
+/// Breaks if the device accepts a header that contradicts its frame.
 #[test]
 fn headers_that_contradict_their_frames_are_refused() {
     let csum = VnetHeader {
@@ -120,7 +120,7 @@ fn headers_that_contradict_their_frames_are_refused() {
         ..csum
     };
     assert_eq!(describe(no_size, 60), Err(BadVnetHeader));
-    // Breaks if a machine makes us cut a frame into thousands of pieces.
+    // Breaks if a machine can make the stack cut a frame into thousands of pieces.
     let sized = |gso_type, gso_size| VnetHeader {
         gso_type,
         gso_size,

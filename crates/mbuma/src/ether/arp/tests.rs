@@ -41,7 +41,7 @@ impl Bench {
         }
     }
 
-    /// A millisecond later a station asks for us.
+    /// A millisecond later a station asks for our address.
     fn hears(&self, addr: Ipv4Addr) {
         self.clock.advance(Duration::from_millis(1));
         let [.., a, b, c] = addr.octets();
@@ -51,7 +51,7 @@ impl Bench {
         });
     }
 
-    /// A millisecond later a packet is for a station that does not exist.
+    /// A millisecond later the stack sends a packet to a station that does not exist.
     fn looks_for(&self, addr: Ipv4Addr) {
         self.clock.advance(Duration::from_millis(1));
         self.stack.0.enter(|batch| {
@@ -66,7 +66,7 @@ impl Bench {
         self.ifp.neighbours.has(addr)
     }
 
-    /// Everything is gone, and nothing is left.
+    /// Drops everything, and checks that no buffer is left.
     fn finish(self) {
         self.stack.detach(self.ifp.index);
         let pool = self.stack.pool().clone();
@@ -79,8 +79,8 @@ fn station(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a01_0000 + n)
 }
 
-/// Breaks if a link full of stations, or of liars, makes the table grow without limit, or if an
-/// evicted entry leaks the packets that wait in it.
+/// Breaks if a link full of stations, or of forged addresses, makes the table grow without limit, or if an evicted
+/// entry leaks the packets that wait in it.
 #[test]
 fn table_is_bounded() {
     let b = Bench::new();
@@ -115,7 +115,7 @@ fn a_crowd_pushes_out_no_question() {
     b.finish();
 }
 
-/// Breaks if each ARP packet, or each packet that waits, has all senders look their neighbours up again.
+/// Breaks if each ARP packet, or each waiting packet, makes all senders look up their neighbours again.
 #[test]
 fn a_packet_that_tells_nothing_new_voids_no_kept_hop() {
     let b = Bench::new();

@@ -21,7 +21,7 @@ fn the_limit_allows_its_rate_and_one_burst() {
     }
 }
 
-/// Breaks if silence saves up for a flood.
+/// Breaks if a long silence permits a flood after it.
 #[test]
 fn silence_saves_one_burst() {
     let limiter = Limiter::new(1000);
@@ -37,8 +37,8 @@ fn zero_is_never() {
     assert!((0..100).all(|s| !limiter.admit(Time::from_secs(s))));
 }
 
-/// Breaks if errors to one destination use up another's, one destination gets more than its part, or the number that it
-/// gets can be said beforehand.
+/// Breaks if errors to one destination use up the share of another, one destination gets more than its share, or an
+/// attacker can predict the number that it gets.
 #[test]
 fn i4_each_destination_has_its_limit() {
     let limits = KeyedLimits::new(100, 512, &mut Random::from_seed(1));

@@ -1,4 +1,4 @@
-//! Tests of what a listener says and when, each named after the point that it stands for.
+//! Tests of a listener's reports and their times, each named after its point.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn robust_query(group: Option<Ipv6Addr>, is_v1: bool, robustness: u8) -> MldQuer
     MldQuery::parse([0x03, 0xe8, 0, 0], &body).unwrap()
 }
 
-/// All that is said until nothing is left to say, with its time.
+/// All reports until none is due any more, with their times.
 fn said(mld: &Mld) -> Vec<(Time, MldReport)> {
     let random = &mut Random::from_seed(1);
     let mut all = Vec::new();
@@ -42,7 +42,7 @@ fn records(kind: MldRecordType, groups: &[u16]) -> MldReport {
     MldReport::Records(groups.iter().map(record).collect())
 }
 
-/// One that is in these groups, and has said so.
+/// A listener in these groups that has reported them.
 fn settled(groups: &[u16]) -> Mld {
     let mld = Mld::new();
     let groups: Vec<_> = groups.iter().map(|n| group(*n)).collect();
@@ -75,7 +75,7 @@ fn m1_a_change_is_said_twice_within_a_second() {
         all.iter()
             .all(|(_, r)| *r == records(MldRecordType::ToInclude, &[1]))
     );
-    // One that comes back before its end was said is joined.
+    // A group that is joined again before its end was reported counts as joined.
     mld.set_groups(NOW, &[group(2)]);
     mld.set_groups(NOW, &[]);
     mld.set_groups(NOW, &[group(2)]);
@@ -88,7 +88,7 @@ fn m1_a_change_is_said_twice_within_a_second() {
 
 #[test]
 fn m2_a_question_is_answered_once_within_its_limit() {
-    // Breaks if a router hears nothing, hears all hosts at once, or the same twice for two questions.
+    // Breaks if a router gets no report, all hosts report at once, or two queries get the same report twice.
     let random = &mut Random::from_seed(7);
     let mld = settled(&[1, 2]);
     mld.queried(NOW, &query(None, false), random);
@@ -110,8 +110,8 @@ fn m2_a_question_is_answered_once_within_its_limit() {
 
 #[test]
 fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
-    // Breaks if an old router does not understand a host, a host is the second of a group that answers, or it goes on for
-    // ever in the old version.
+    // Breaks if a router of version 1 does not understand a host, a host reports a group that another has reported, or
+    // uses the old version for ever.
     let random = &mut Random::from_seed(7);
     let mld = settled(&[1, 2, 3]);
     mld.queried(NOW, &query(None, false), random);

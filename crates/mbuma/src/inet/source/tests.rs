@@ -26,7 +26,7 @@ fn s1_the_destination_itself_is_best() {
 
 #[test]
 fn s2_the_scope_is_large_enough_and_no_larger() {
-    // Breaks if a packet that leaves the link comes from an address of the link, or one that stays there tells of another.
+    // Breaks if a packet that leaves the link has a link-local source, or one that stays there has a global source.
     first_is_chosen("2001:db8:1::1", ["2001:db8:3::1", "fe80::1"]);
     first_is_chosen("fe80::9", ["fe80::1", "2001:db8:2::1"]);
     first_is_chosen("ff02::1", ["fe80::1", "2001:db8:2::1"]);
@@ -35,7 +35,7 @@ fn s2_the_scope_is_large_enough_and_no_larger() {
 
 #[test]
 fn s3_a_deprecated_address_is_worse() {
-    // Breaks if a connection begins from an address that is about to go, though one of the right scope stays.
+    // Breaks if a connection begins from a deprecated address, although another one has the right scope.
     let [old, new, link] = ["2001:db8:1::2", "2001:db8:2::2", "fe80::1"].map(addr);
     let choose = |own: [Ipv6Addr; 2]| {
         let standing = |addr| Standing {

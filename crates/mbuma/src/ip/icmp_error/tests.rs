@@ -1,6 +1,6 @@
 use super::*;
 
-/// Breaks if what we tell is not what the same words, heard, mean.
+/// Breaks if a sent error has another meaning than the same message has when it is received.
 #[test]
 fn told_is_heard() {
     let all = [

@@ -12,8 +12,8 @@ fn ids_come_back_late() {
     assert!((0..=u16::MAX).all(|_| seen.insert(idents.next(SRC, DST, IpProto::UDP))));
 }
 
-/// Breaks if ids towards one host tell what is sent to another: among many destinations no two
-/// sequences may begin alike more often than chance has it.
+/// Breaks if the ids towards one host reveal traffic to another: among many destinations, two sequences may begin with
+/// the same id only as often as by chance.
 #[test]
 fn destinations_have_their_own_ids() {
     let idents = Idents::new(&mut Random::from_seed(1));

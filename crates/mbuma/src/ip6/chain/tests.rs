@@ -1,4 +1,4 @@
-//! Tests of the chain, each after the point of the specification that it stands for.
+//! Tests of the chain, each named after its point of the specification.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn h4_unknown_options_are_treated_as_they_ask() {
 
 #[test]
 fn h6_a_route_that_does_not_end_here_is_refused() {
-    // Breaks if a packet can be sent round in circles (RFC 5095).
+    // Breaks if a packet can be made to circle (RFC 5095).
     let route = |left| examined(IpProto::ROUTING, &[&[TCP, 0, 0, left, 0, 0, 0, 0]]);
     assert!(route(0).is_ok());
     assert_eq!(route(1), Err(tell(0, 42)));

@@ -70,7 +70,7 @@ fn received(device: &dyn Device) -> Vec<u8> {
 
 #[test]
 fn frames_come_out_at_their_times_both_ways() {
-    // Breaks when a frame is early, or the device does not say when it is due: then it never comes.
+    // Breaks when a frame is early, or the device does not report its deadline: then the frame never comes.
     let alone = Alone::new("delay=10ms", "delay=25ms", Capabilities::plain(1500));
     assert_eq!(alone.device.next_deadline(), None);
     alone.send(1..3);
@@ -178,9 +178,8 @@ impl Pair {
 
 #[test]
 fn a_stack_drives_its_link() {
-    // Breaks when the link's times are no deadlines of the stack, frames are counted twice, or buffers are lost: bytes must
-    // arrive, all of them and unchanged, over a link that loses, doubles, damages and reorders them, and out of large
-    // segments.
+    // Breaks when the link's times are no deadlines of the stack, frames are counted twice, or buffers are lost. All
+    // bytes must arrive unchanged over a link that loses, doubles, damages and reorders frames, also large segments.
     let bad =
         "rate=50mbit,delay=5ms,jitter=1ms,loss=1%,duplicate=1%,corrupt=1%,reorder=2%,late=3ms";
     let pair = Pair::new([bad, bad], Capabilities::whole(1500));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Burst, DelayQueue, Faults};
 use super::*;
 
-/// A frame that is only a number and a length.
+/// A frame that has a number and a length only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Dummy {
     number: u64,
@@ -192,7 +192,7 @@ proptest! {
         }
     }
 
-    /// Breaks when anything but the seed has a say.
+    /// Breaks when the result depends on anything but the seed.
     #[test]
     fn the_seed_decides(link in link(), frames in frames(), seed: u64) {
         let of = || run(&mut LinkEmulator::new(link, Random::from_seed(seed)), &frames);

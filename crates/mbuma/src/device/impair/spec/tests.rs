@@ -53,7 +53,7 @@ fn what_is_not_said_is_perfect() {
 
 #[test]
 fn mistakes_are_named() {
-    // Breaks when a mistake is taken for something else, or the message does not quote it.
+    // Breaks when the parser accepts a mistake, or its message does not quote the mistake.
     for (text, says) in [
         ("", "`` is not of the form NAME=VALUE"),
         ("loss", "`loss` is not of the form NAME=VALUE"),
@@ -113,7 +113,7 @@ fn links() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// A link whose probabilities are whole millionths of a percent: two that are as good as equal are equal then.
+/// A link whose probabilities are whole millionths of a percent, so that nearly equal ones compare as equal.
 fn rounded(mut link: LinkConfig) -> LinkConfig {
     let faults = &mut link.faults;
     let round = |share: &mut f64| *share = (*share * 1e8).round();

@@ -1,4 +1,4 @@
-//! Rings of a driver that wants harm.
+//! Rings of a hostile driver.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn dropped(driver: &Driver, ring: &mut vring::Vring, pool: &MbufPool) -> DropRea
     }
 }
 
-/// Breaks if a chain that no frame can come by is believed, holds the thread, or is not given back.
+/// Breaks if the device accepts a chain that can't hold a frame, loops over it for ever, or does not return it.
 #[test]
 fn bad_chains_cost_their_frame() {
     let pool = pool();
@@ -65,7 +65,7 @@ fn bad_chains_cost_their_frame() {
     driver.describe(DATA, 0, one(DATA, 160, INDIRECT, 0));
     driver.offer(FROM_MACHINE, 0, &[(DATA, 160)], INDIRECT);
     assert_eq!(dropped(&driver, &mut ring, &pool), bad);
-    // A header that cannot be: segments of no bytes.
+    // An impossible header: segments of no bytes.
     driver.write(DATA, &[1, 1, 54, 0, 0, 0, 34, 0, 16, 0, 0, 0]);
     driver.offer(FROM_MACHINE, 0, &[(DATA, 100)], 0);
     assert_eq!(
@@ -104,7 +104,7 @@ fn a_long_chain_is_not_followed() {
     assert_eq!(out.len(), DESCRIPTORS_MAX);
 }
 
-/// Breaks if a ring goes on whose indexes make no sense, or whose buffers for our frames cannot be written.
+/// Breaks if a ring goes on although its indexes make no sense, or its buffers for our frames can't be written.
 #[test]
 fn senseless_rings_are_broken() {
     let pool = pool();

@@ -233,7 +233,7 @@ fn a_machine_sends_and_receives() {
             pattern(200 + round)
         );
     }
-    // The driver had asked to be called at the first.
+    // The driver had asked for a call at the first buffer.
     assert!(machine.was_called(0) && machine.was_called(1));
     drop(machine);
     assert!(card.received().is_empty());
@@ -249,7 +249,7 @@ fn messages_come_in_pieces() {
     for byte in header.as_flattened() {
         assert_eq!(rustix::io::write(&peer, &[*byte]).unwrap(), 1);
         assert!(card.received().is_empty());
-        // No thread is kept busy by the rest that is missing.
+        // The missing rest does not keep the thread busy.
         assert!(!card.is_ready());
     }
     assert_eq!(reply(&peer), Some(features::Features::OFFERED.0));
@@ -258,8 +258,8 @@ fn messages_come_in_pieces() {
     card.end();
 }
 
-/// Breaks if a message that cannot be is carried out, or goes unnoticed: a front-end that asks is told, another one is let go,
-/// and the next one finds the card.
+/// Breaks if the device carries out an impossible message, or ignores it: a front-end that wants replies gets an error,
+/// another one is disconnected, and the next one finds the card.
 #[test]
 fn senseless_messages_are_refused() {
     let card = Card::new("senseless");
@@ -429,7 +429,7 @@ fn one_front_end_after_the_other() {
         let second = card.connect();
         assert!(is_over(&second));
         assert_eq!(card.transmit(&[pattern(60)]), 0);
-        // The driver has gone, and another one is in its place: a frame waits no more.
+        // Another driver is in the place of the first: the frame no longer waits.
         let stopped = [request::GET_VRING_BASE, request::SET_FEATURES];
         machine.say(stopped[0], &[TO], &[]);
         machine.say(stopped[0], &[FROM], &[]);
@@ -450,7 +450,7 @@ fn one_front_end_after_the_other() {
     card.end();
 }
 
-/// Breaks if programs that connect on and on hold the thread, or some of them stay unanswered.
+/// Breaks if programs that connect again and again keep the thread busy, or some of them get no answer.
 #[test]
 fn a_turn_accepts_few_front_ends() {
     let card = Card::new("crowd");
@@ -540,7 +540,7 @@ fn each_frame_for_a_driver_that_has_gone_is_counted() {
     card.end();
 }
 
-/// Breaks if descriptors of another kind than they should be hold a thread up, or are read.
+/// Breaks if descriptors of a wrong kind block the thread, or the device reads them.
 #[test]
 fn strange_descriptors_do_no_harm() {
     let card = Card::new("strange");

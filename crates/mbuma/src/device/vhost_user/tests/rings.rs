@@ -1,4 +1,4 @@
-//! Rings of an honest driver.
+//! Rings of a correct driver.
 
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn frames_of_every_length_come_out_of_the_machine() {
     assert_balance(&pool);
 }
 
-/// Breaks if what the driver left undone, or what is left to it, is lost in the header.
+/// Breaks if the header loses offloads that the driver left to the device, or the device to the driver.
 #[test]
 fn offloads_cross_both_ways() {
     let pool = pool();
@@ -155,8 +155,8 @@ fn a_frame_lies_in_several_buffers() {
     assert_balance(&pool);
 }
 
-/// Breaks if chains that were found are walked anew for each chain that a driver makes available beside the search: a ring of
-/// them costs its square; or if one that is taken back again keeps the thread.
+/// Breaks if the search walks known chains again for each chain that the driver makes available meanwhile, so that a
+/// ring costs its square; or if a chain that the driver takes back keeps the thread busy.
 #[test]
 fn chains_that_were_found_are_not_walked_again() {
     let mut driver = Driver::new();
@@ -166,7 +166,7 @@ fn chains_that_were_found_are_not_walked_again() {
     for n in 0..3 {
         driver.offer(TO_MACHINE, n, &[(DATA, 1500)], WRITE);
         assert_eq!(look(&driver), Ok(BufferRoom::TooLittle(n + 1)));
-        // Another look at this one would break the ring.
+        // A second walk over this chain would break the ring.
         driver.offer(TO_MACHINE, n, &[(DATA, 1500)], 0);
         driver.set_available(TO_MACHINE, n + 1);
     }
@@ -205,8 +205,8 @@ fn a_frame_that_never_fits_is_refused() {
     assert_balance(&pool);
 }
 
-/// Breaks if the device does not stop kicks while it looks by itself, or misses a chain that was made available just before it
-/// asked for kicks again.
+/// Breaks if the device does not suppress kicks while it polls, or misses a chain that was made available just before
+/// it asked for kicks again.
 #[test]
 fn no_kick_is_lost() {
     let mut driver = Driver::new();
@@ -235,7 +235,7 @@ proptest! {
         let mut ring = driver.ring(0, true);
         driver.write(place(0).available.0 + 4 + 2 * 16, &event.to_le_bytes());
         let mut at = start;
-        // The first look finds no earlier one to compare with.
+        // The first check has no earlier index to compare with.
         prop_assert!(ring.wants_call(driver.memory()).unwrap());
         for count in steps {
             ring.publish(driver.memory(), count).unwrap();

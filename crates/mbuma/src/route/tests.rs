@@ -84,7 +84,7 @@ fn routes_go_with_their_interface() {
     assert!(!routes.is_local(B) && routes.is_local(A));
 }
 
-/// Breaks if a broadcast leaves through an interface that its source is not on.
+/// Breaks if a broadcast leaves by an interface that does not have its source address.
 #[test]
 fn groups_leave_where_their_source_is() {
     let routes = table();
@@ -99,7 +99,7 @@ fn groups_leave_where_their_source_is() {
     assert!(!unknown.local);
 }
 
-/// Breaks if a kept route outlives a change of the table, or is looked up again without one.
+/// Breaks if a kept route outlives a change of the table, or is looked up again although the table is unchanged.
 #[test]
 fn a_kept_route_is_good_until_the_table_changes() {
     let routes = table();
@@ -121,7 +121,7 @@ fn a_kept_route_is_good_until_the_table_changes() {
     assert_eq!((route(), looks.get()), (None, 3));
 }
 
-/// Breaks if an idle connection or socket keeps an interface that was taken away, and with it the device.
+/// Breaks if an idle connection or socket keeps a detached interface, and with it the device.
 #[test]
 fn no_socket_keeps_an_interface_that_is_gone() {
     let clock = Arc::new(kern::VirtualClock::new(kern::Time::from_secs(1)));

@@ -14,7 +14,7 @@ use super::{Runtime, RuntimeConfig};
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::{Config, IfConfig, Stack, TcpStream};
 
-/// Longer than anything takes that does not hang.
+/// Longer than any step takes that does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn interface(n: u8) -> IfConfig {
@@ -59,7 +59,7 @@ impl Pair {
         (client, server.expect("it connects"))
     }
 
-    /// Everything is given back when it goes.
+    /// Drops it, and checks that all buffers are given back.
     fn check_balance(self) {
         let pools = self.stacks.each_ref().map(|stack| stack.pool().clone());
         let Self { stacks, ends } = self;
@@ -125,7 +125,7 @@ fn what_a_transfer_needed_goes_back_to_the_system() {
         let stats = stack.pool().stats();
         stats.zones().map(|zone| zone.bytes).sum()
     };
-    // The zones of mbufs and of packets both state the reserve, which stays.
+    // The reserve stays, and counts in both zones, that of mbufs and that of packets.
     let most = 2 * MBUFS_RESERVED * MSIZE + (64 << 10);
     eventually(|| pair.stacks.iter().all(|stack| bytes(stack) < most));
     runtime.shutdown();
@@ -254,7 +254,7 @@ fn timers_run_though_nobody_calls() {
 #[test]
 #[should_panic(expected = "not this runtime's workers")]
 fn a_stack_with_other_cpus_is_refused() {
-    // Breaks when a stack waits for CPUs that no worker is.
+    // Breaks when a stack has CPUs without a worker.
     let runtime = Runtime::with_workers(1).expect("threads");
     let stack = Stack::new(Config::from_system()).expect("address space");
     runtime.add(&stack);
@@ -262,7 +262,7 @@ fn a_stack_with_other_cpus_is_refused() {
 
 #[test]
 fn a_queue_that_is_not_there_is_not_watched() {
-    // Breaks when a queue is taken that can't be received from, and when one's record outlives the runtime.
+    // Breaks when the runtime accepts a queue that can't receive, or the record of a queue outlives the runtime.
     let runtime = Runtime::with_workers(1).expect("threads");
     let stack = stack(&runtime);
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());

@@ -1,4 +1,4 @@
-//! The record layer with an AEAD that encrypts nothing, so that each byte can be looked at.
+//! The record layer with an AEAD that encrypts nothing, so that a test can read each byte.
 
 mod others_bugs;
 
@@ -424,7 +424,7 @@ fn a_key_is_changed_before_it_is_worn_out() {
 
 #[test]
 fn a_wrong_record_ends_the_stream_with_its_alert() {
-    // Breaks if a record that RFC 8446 5 and 6 forbid is delivered or passed over, or something behind it is delivered.
+    // Breaks if a record that RFC 8446 5 and 6 forbid is delivered or skipped, or a later record is delivered.
     type Case = (&'static str, TlsAlert, fn(&mut Forge) -> Vec<u8>);
     let cases: [Case; 19] = [
         ("tag", TlsAlert::BAD_RECORD_MAC, |forge| {
@@ -616,7 +616,8 @@ fn further_handshakes_of_tls_1_2_are_no_stream_of_warnings() {
 
 #[test]
 fn a_message_that_is_not_taken_is_refused_at_its_head() {
-    // Breaks if a client has a server keep 64 KiB a connection, beside its receive buffer, of a message that is refused later.
+    // Breaks if a client can make a server keep 64 KiB a connection, beside its receive buffer, for a message that is
+    // refused later.
     use TlsVersion::{Tls12, Tls13};
     let cases = [
         (Tls13, 1, TlsAlert::UNEXPECTED_MESSAGE),

@@ -98,7 +98,7 @@ fn all_kinds_wait_beside_each_other() {
 
 #[test]
 fn a_set_keeps_no_waker_that_it_handed_out() {
-    // Breaks if a waker stays referred to: a task's memory would live as long as the socket.
+    // Breaks if the set keeps a reference to a waker: a task's memory would live as long as the socket.
     let task = Task::new();
     let before = Arc::strong_count(&task.count);
     let mut set = WaiterSet::new();
@@ -112,7 +112,7 @@ fn a_set_keeps_no_waker_that_it_handed_out() {
 
 #[test]
 fn a_future_that_is_dropped_takes_its_waker_alone() {
-    // Breaks if futures of one task are taken for each other, or if one that is dropped leaves its waker.
+    // Breaks if futures of one task are confused with each other, or a dropped future leaves its waker.
     let task = Task::new();
     let cx = Context::from_waker(&task.waker);
     let polling = PollingTask::new(&cx);

@@ -11,7 +11,7 @@ const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const NOW: Time = Time::from_secs(100);
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// The known address, and whether the table trusts it now.
+/// The known address, and whether the table counts it as reachable now.
 fn state(table: &Neighbours<Ipv6Addr>) -> Option<(MacAddr, bool)> {
     match *table.table.read().get(ADDR)? {
         NeighbourEntry::Known { mac, until } => Some((mac, NOW < until)),
@@ -30,7 +30,8 @@ fn table(reachable: bool) -> Neighbours<Ipv6Addr> {
 
 #[test]
 fn n4_an_advertisement_does_what_its_flags_say() {
-    // Breaks if a station can take another's place without the override flag, or is believed without having been asked.
+    // Breaks if a station can replace another one's address without the override flag, or an unsolicited advertisement
+    // makes it reachable.
     let advert = |solicited, overrides| AdvertFlags {
         router: false,
         solicited,
@@ -57,7 +58,7 @@ fn n4_an_advertisement_does_what_its_flags_say() {
 
 #[test]
 fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry() {
-    // Breaks if a station can fill the table by speaking.
+    // Breaks if a station can fill the table with unsolicited advertisements.
     let table = Neighbours::new(8, Timing::discovery(LIFETIME));
     let flags = AdvertFlags::default();
     assert!(table.advertised(NOW, ADDR, Some(NEW), flags).is_none());
@@ -66,7 +67,7 @@ fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry() {
 
 #[test]
 fn n3_a_solicitation_makes_a_stale_entry_and_no_older() {
-    // Breaks if a question is taken for an answer, or a known station becomes doubtful by asking.
+    // Breaks if a solicitation counts as an answer, or makes the entry of a known station stale.
     let table = table(false);
     assert_eq!(state(&table), Some((OLD, false)));
     table.confirm(NOW, ADDR);

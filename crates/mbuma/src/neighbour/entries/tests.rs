@@ -20,7 +20,7 @@ fn entry(kind: u8, seconds: u64) -> NeighbourEntry {
     }
 }
 
-/// When an entry asks, by a look at all.
+/// The time at which an entry asks, computed from all its fields.
 fn next(entry: &NeighbourEntry) -> Option<Time> {
     match EntryGroup::of(entry) {
         (EntryGroup::Known, _) => None,
@@ -29,8 +29,8 @@ fn next(entry: &NeighbourEntry) -> Option<Time> {
 }
 
 proptest! {
-    /// Breaks if an entry stays in an order at a time or in a state that it has no more: another than the oldest would be
-    /// evicted, and a question never asked.
+    /// Breaks if an order keeps an entry under a former time or state: then another entry than the oldest would be
+    /// evicted, or a question never asked.
     #[test]
     fn the_orders_are_those_of_the_entries(
         steps in prop::collection::vec((0_u8..4, 0_u32..12, 0_u8..3, 0_u64..20), 1..80),
@@ -58,7 +58,8 @@ proptest! {
 
 #[test]
 fn a_full_table_evicts_the_oldest_of_the_right_group() {
-    // Breaks if a scan evicts neighbours, stations that announce themselves evict questions, or the oldest is not the one.
+    // Breaks if a scan evicts neighbours, stations that announce themselves evict questions, or another entry than the
+    // oldest goes.
     let mut entries = NeighbourEntries::new();
     let half = ENTRIES_MAX as u32 / 2;
     for n in 0..half {
@@ -77,7 +78,7 @@ fn a_full_table_evicts_the_oldest_of_the_right_group() {
         "the first that asks: these are more than half"
     );
     assert!(entries.get(half - 2).is_some());
-    // Of those that have an address, one that is believed goes before one that is being asked.
+    // Among entries with an address, a reachable one is evicted before one that is being probed.
     entries.insert(0, entry(1, 0));
     entries.insert(half, entry(0, 5000));
     assert!(entries.make_room().is_some());

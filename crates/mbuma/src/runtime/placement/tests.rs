@@ -50,7 +50,8 @@ fn a_connection_goes_to_the_worker_that_has_much_less_to_do() {
 
 #[test]
 fn a_task_moves_if_both_workers_then_have_less_than_one_had() {
-    // Breaks when two workers send a stream to and fro, or all of a busy one's go to the other in one round.
+    // Breaks when two workers pass a stream back and forth, or all streams of a busy worker go to the other in one
+    // round.
     let crew = crew(2);
     let now = Time::ZERO;
     crew.record_load(0, now, 8 * BUSY_BYTES);
@@ -68,8 +69,8 @@ fn a_task_moves_if_both_workers_then_have_less_than_one_had() {
 
 #[test]
 fn a_task_that_moves_takes_its_load_along() {
-    // Breaks when all tasks of a busy worker are sent to the same other one, because its load is not counted until they
-    // are there.
+    // Breaks when a busy worker sends all its tasks to the same other worker, because the load of a task counts there
+    // only after its arrival.
     let pool = WorkerPool::new(WorkerPoolConfig::new(2)).expect("descriptors");
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(Time::ZERO));
     let mut first = pool.context(0, &clock);

@@ -19,7 +19,7 @@ fn keys(ready: &ReadyList) -> Vec<u64> {
 
 #[test]
 fn each_is_queued_once_and_in_order() {
-    // Breaks when a busy connection fills the list, or one that waits longer is overtaken.
+    // Breaks when a busy connection fills the list, or overtakes one that has waited longer.
     let ready = ready_list();
     let (first, second) = (ready.waker_for(1_u64), ready.waker_for(2_u64));
     let waker = first.waker();
@@ -38,7 +38,7 @@ fn a_wake_during_the_turn_brings_another() {
     task.wake();
     let mut taken = VecDeque::new();
     ready.take_all(&mut taken);
-    // Taken but not begun: the turn to come will see it.
+    // Taken but not begun: the coming turn sees the data.
     task.wake();
     assert!(ready.is_empty());
     taken.drain(..).for_each(|task| {
@@ -50,7 +50,7 @@ fn a_wake_during_the_turn_brings_another() {
 
 #[test]
 fn a_list_ends_with_its_worker_though_it_has_entries() {
-    // Breaks when an entry, which holds its list, keeps list and descriptors of a worker that has ended for ever.
+    // Breaks when an entry, which refers to its list, keeps the list and the descriptors of an ended worker for ever.
     let ready = ready_list();
     let list = Arc::downgrade(&ready.0);
     ready.waker_for(1_u64).waker().wake();

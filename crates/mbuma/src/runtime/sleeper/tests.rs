@@ -12,7 +12,7 @@ fn sleeper() -> (Arc<Workers>, Arc<Sleeper>) {
     (cpus, sleeper)
 }
 
-/// Wakes a worker that has said that it sleeps.
+/// Wakes a worker whose flag says that it sleeps.
 fn wake(sleeper: &Sleeper) {
     sleeper.prepare_sleep();
     sleeper.wake_worker();
@@ -52,7 +52,7 @@ fn polling_finds_an_event_and_ends_without_one() {
 
 #[test]
 fn only_a_sleeping_worker_is_woken_and_only_by_others() {
-    // Breaks when a worker pays a system call for each wakeup of its own, or sleeps over another's.
+    // Breaks when a worker makes a system call for each wakeup of itself, or misses the wakeup of another thread.
     let (cpus, sleeper) = sleeper();
     let signalled = || {
         let mut events = PollEvents::new();

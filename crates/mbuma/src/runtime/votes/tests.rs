@@ -3,7 +3,7 @@ use crate::runtime::test_crew::{crew, take};
 
 #[test]
 fn the_service_ends_only_when_no_worker_holds_anything() {
-    // Breaks when bytes that one worker has handed to another are thrown away at the end.
+    // Breaks when bytes that one worker has handed to another are lost at the end.
     let crew = crew(2);
     assert!(!crew.vote(0, Quiescence::Idle), "the other has not said so");
     crew.ready(0).waker_for(1_u64).wake();
@@ -22,7 +22,7 @@ fn the_service_ends_only_when_no_worker_holds_anything() {
 
 #[test]
 fn a_worker_that_has_waited_long_enough_is_done_whatever_comes() {
-    // Breaks when a guest that left much running is served for ever, or one that says more is cut off.
+    // Breaks when a guest whose processes go on is served for ever, or one that still sends is cut off.
     let crew = crew(2);
     crew.ready(0).waker_for(1_u64).wake();
     assert!(!crew.vote(0, Quiescence::TimedOut));
@@ -55,7 +55,7 @@ fn a_worker_that_left_is_not_waited_for_and_the_first_hears_of_it() {
 
 #[test]
 fn the_phase_never_goes_back() {
-    // Breaks when a late word to linger keeps workers that were told to end.
+    // Breaks when a late request to linger keeps workers that were told to end.
     let crew = crew(2);
     crew.advance(Phase::End);
     crew.advance(Phase::Linger);

@@ -25,7 +25,7 @@ enum Seen {
     Turn(u64),
 }
 
-/// Notes all that a worker tells it.
+/// Records all calls of a worker.
 struct Probe {
     context: WorkerContext,
     seen: Vec<Seen>,
@@ -86,8 +86,8 @@ fn descriptors_timers_and_wakers_name_their_task() {
 
 #[test]
 fn a_worker_does_not_sleep_over_packets_that_it_queued_for_itself() {
-    // Breaks when a worker asks each stack once whether packets wait, and another stack, or the program between two rounds,
-    // queues some after that: no waker is called for a CPU's own packets.
+    // Breaks when a worker asks each stack once whether packets wait, and another stack, or the program between two
+    // rounds, queues packets after that. No waker is called for a CPU's own packets.
     let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
     let _bound = pool.crew().bind(0);
     let context = pool.context(0, &clock());
@@ -129,7 +129,7 @@ fn a_worker_does_not_sleep_over_packets_that_it_queued_for_itself() {
     pool.release();
 }
 
-/// Passes tasks to the other worker until each has moved so often as it says.
+/// Passes tasks to the other worker until each has moved as often as its count says.
 struct Mover {
     context: WorkerContext,
     inboxes: Arc<[Inbox<u32>; 2]>,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Names of things that belong to a record.
+/// Numbers that stand for the objects of a record.
 type Things = Vec<u8>;
 
 impl Ancillary for Things {
@@ -19,7 +19,7 @@ fn record(pool: &MbufPool, data: &[u8], with: &[u8]) -> QueuedRecord<Things> {
     }
 }
 
-/// Breaks if a limit is not one, or holds no more after records were taken.
+/// Breaks if the buffer exceeds its limit, or no longer keeps the limit after records were taken.
 #[test]
 fn order_and_limits() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
@@ -62,7 +62,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// Breaks if bytes or what belongs to them are lost, change their order or their record, or if the charge is not the sum.
+    /// Breaks if bytes or their objects are lost, or change their order or their record, or if the charge is not the
+    /// sum.
     #[test]
     fn it_is_a_list_of_messages(ops in ops()) {
         let pool = MbufPool::new(PoolConfig::default()).unwrap();

@@ -22,7 +22,7 @@ fn pop(side: &RecvSide<u32>) -> Option<u32> {
     side.pop(&Giant::new(false), None).map(|record| record.with)
 }
 
-/// Breaks if the order is lost, or the limit holds no more after messages were taken.
+/// Breaks if the order is lost, or the limit no longer holds after messages were taken.
 #[test]
 fn order_and_limit() {
     let side = RecvSide::new(2);

@@ -215,7 +215,7 @@ fn pages_that_fail_stay_where_they_are() {
         .expect("what is mapped needs no page");
 }
 
-/// Breaks if small data in large storage is charged its length alone, or well packed data more.
+/// Breaks if small data in large storage is charged only by its length, or well packed data by more than that.
 #[test]
 fn the_charge_is_the_larger_of_bytes_and_a_quarter_of_memory() {
     assert_eq!(charge(1000, 2304), 1000);

@@ -1,4 +1,4 @@
-//! FreeBSD's tests of sendfile (sendfile_test, ssl_sendfile), without what is about descriptors.
+//! The cases of FreeBSD's tests of sendfile (sendfile_test, ssl_sendfile), except those about descriptors.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
@@ -145,7 +145,7 @@ pub(crate) fn jobs(len: usize, range: Range<u64>) -> [SendFile; 2] {
     ]
 }
 
-/// Breaks if a range "to the end", with bytes around it, is longer than a number tells: then nothing would be left to send.
+/// Breaks if the length of a range "to the end", with bytes around it, overflows: then nothing would be left to send.
 #[test]
 fn a_range_without_an_end_leaves_bytes_to_send() {
     for job in jobs(1, 0..u64::MAX) {
@@ -208,7 +208,8 @@ fn a_sealed_file_is_not_copied() {
     pair.done();
 }
 
-/// Breaks if what is accepted and what is in the buffer differ when the buffer is full, or a full buffer is progress.
+/// Breaks if the count of accepted bytes differs from the bytes in the buffer when the buffer is full, or a full buffer
+/// counts as progress.
 #[test]
 fn a_full_buffer_takes_a_part_and_then_nothing() {
     for mut job in jobs(1 << 20, 0..1 << 20) {
@@ -230,7 +231,7 @@ fn a_full_buffer_takes_a_part_and_then_nothing() {
     }
 }
 
-/// Breaks if a range of nothing is an error, or sends something.
+/// Breaks if an empty range is an error, or sends bytes.
 #[test]
 fn an_empty_range_sends_its_header_alone() {
     for job in jobs(100, 40..40) {
@@ -243,7 +244,7 @@ fn an_empty_range_sends_its_header_alone() {
     }
 }
 
-/// Breaks if bytes behind a file's end are made up (CVE-2013-5666), or the peer takes what it has for the whole.
+/// Breaks if the stack makes up bytes behind a file's end (CVE-2013-5666), or the peer takes the part for the whole.
 #[test]
 fn a_range_beyond_the_end_ends_the_connection() {
     for (at, mut job) in (0..2).zip(jobs(400_000, 1_000..900_000)) {
@@ -268,7 +269,7 @@ fn a_range_beyond_the_end_ends_the_connection() {
     }
 }
 
-/// Breaks if a program can't answer that the file is gone, though the peer has nothing of it.
+/// Breaks if a program can't answer that the file is gone, although the peer has no byte of it.
 #[test]
 fn a_file_that_fails_before_its_first_byte_leaves_the_connection_as_it_is() {
     for mut job in jobs(5_000, 1_000..6_000) {
@@ -313,7 +314,7 @@ fn calls_that_follow_each_other_send_whole_segments() {
         job.set_call_max(10_000);
         pair.client.send_file(&mut job).unwrap();
         let info = pair.client.info();
-        // What came in whole segments is acknowledged already.
+        // The bytes that came in whole segments are acknowledged already.
         assert_eq!(info.send_queue, 10_000 % info.mss as usize, "{info:?}");
         assert!(info.send_queue > 0, "the case needs a rest");
         let got = pair.pump(&mut job);
@@ -322,7 +323,7 @@ fn calls_that_follow_each_other_send_whole_segments() {
     }
 }
 
-/// Breaks if a file that is cut short while its sender waits is padded, or the count is not of what was accepted.
+/// Breaks if a file that is truncated while its sender waits is padded, or the count is not that of the accepted bytes.
 #[test]
 fn a_file_that_is_cut_short_ends_the_connection() {
     let pair = Pair::new();
@@ -359,7 +360,7 @@ fn a_file_that_grows_is_sent_as_far_as_was_said() {
     pair.done();
 }
 
-/// Breaks if an I/O error harms the process, or the header of a file that can't be read goes without it.
+/// Breaks if an I/O error harms the process, or the header of an unreadable file is sent.
 #[test]
 fn a_file_that_cannot_be_read_is_an_error() {
     let dir = std::env::temp_dir();
@@ -373,8 +374,8 @@ fn a_file_that_cannot_be_read_is_an_error() {
     pair.done();
 }
 
-/// Breaks if what another thread has read is lost, doubled or moved, or the thread that must not wait reads by itself where
-/// the file system can't tell what is in memory, as that of a memfd mostly can't.
+/// Breaks if bytes that another thread has read are lost, doubled or moved, or the thread that must not wait reads by
+/// itself when the file system can't say what is in memory, as that of memfds usually can't.
 #[test]
 fn a_thread_that_must_not_wait_sends_what_another_has_read() {
     let pair = Pair::new();
@@ -397,7 +398,7 @@ fn a_thread_that_must_not_wait_sends_what_another_has_read() {
     pair.done();
 }
 
-/// Breaks if a file that became shorter before another thread reads it is padded, or sent as far as it goes without an error.
+/// Breaks if a file that became shorter before another thread reads it is padded, or its rest is sent without an error.
 #[test]
 fn reading_ahead_finds_a_short_file() {
     let file = Arc::new(memfd(10_000));
@@ -451,7 +452,7 @@ fn nothing_is_sent_behind_the_end() {
     }
 }
 
-/// Breaks if the blocking call gives up early, or sleeps over room.
+/// Breaks if the blocking call gives up early, or sleeps although there is room.
 #[test]
 fn the_blocking_call_sends_all() {
     let pair = Pair::new();

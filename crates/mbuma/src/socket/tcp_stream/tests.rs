@@ -49,8 +49,8 @@ impl Pair {
     }
 }
 
-/// Breaks if bytes are lost, repeated or out of order where a reader takes now little, which is copied under the
-/// lock, now more, which is moved.
+/// Breaks if bytes are lost, repeated or out of order when small reads, which copy under the lock, alternate with large
+/// ones, which move mbufs.
 #[test]
 fn what_is_read_by_pieces_is_what_was_sent() {
     let pair = Pair::new();
@@ -76,8 +76,8 @@ fn what_is_read_by_pieces_is_what_was_sent() {
     pair.done();
 }
 
-/// Breaks if a buffer that got smaller takes as much as before, or loses what is in it or was announced, or if a
-/// larger one takes no more.
+/// Breaks if a buffer that got smaller takes as much as before, or loses bytes in it or announced room, or if a larger
+/// one takes no more.
 #[test]
 fn buffers_shrink_and_grow_with_bytes_inside() {
     let pair = Pair::new();
@@ -116,7 +116,7 @@ fn buffers_shrink_and_grow_with_bytes_inside() {
     pair.done();
 }
 
-/// Breaks if a look takes bytes, shows others than the read that follows, or goes beyond what there is; random sizes
+/// Breaks if a peek takes bytes, shows others than the next read, or goes beyond the received bytes; random sizes
 /// against a model.
 #[test]
 fn what_is_peeked_is_read_next() {
@@ -151,8 +151,8 @@ fn what_is_peeked_is_read_next() {
     pair.done();
 }
 
-/// Breaks if a reader that has closed keeps memory, stops the peer, or reads on; or if it takes the other direction
-/// along.
+/// Breaks if a reader that has closed keeps memory, stops the peer, or reads on; or if it also closes the other
+/// direction.
 #[test]
 fn who_reads_no_more_stops_nobody() {
     let pair = Pair::new();
@@ -177,7 +177,7 @@ fn who_reads_no_more_stops_nobody() {
     pair.done();
 }
 
-/// Breaks if a look at an empty buffer takes the connection's lock, which the thread that fills the buffer holds.
+/// Breaks if a read of an empty buffer takes the connection's lock, which the thread that fills the buffer holds.
 #[test]
 fn an_empty_read_takes_no_lock() {
     let pair = Pair::new();
@@ -236,7 +236,7 @@ fn what_is_behind_a_claim_waits_for_it() {
     pair.done();
 }
 
-/// Breaks if a claim takes no room, so that a program could promise without bound.
+/// Breaks if a claim takes no room, so that a program could claim without bound.
 #[test]
 fn a_claim_takes_room() {
     let pair = Pair::new();
@@ -252,7 +252,7 @@ fn a_claim_takes_room() {
     pair.done();
 }
 
-/// Breaks if a program fills a send buffer with more than sequence numbers tell apart: its end would lie before its begin.
+/// Breaks if a send buffer holds more bytes than sequence numbers can distinguish: its end would be before its begin.
 #[test]
 fn a_buffer_ends_where_sequence_numbers_do() {
     let pair = Pair::new();
@@ -280,7 +280,7 @@ fn a_buffer_ends_where_sequence_numbers_do() {
     pair.done();
 }
 
-/// Breaks if a peer waits for ever for what can't be had any more, or is sent something else in its place.
+/// Breaks if a peer waits for ever for bytes that can't be provided any more, or gets other bytes in their place.
 #[test]
 fn a_claim_that_is_dropped_or_filled_wrongly_ends_the_connection() {
     for wrong in [true, false] {

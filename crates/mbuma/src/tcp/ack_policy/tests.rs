@@ -31,7 +31,8 @@ fn within(ms: u64) -> AckDue {
 
 #[test]
 fn the_first_sixteen_full_segments_are_acknowledged_one_by_one() {
-    // Breaks if a peer in slow start waits for a delayed acknowledgement, or each segment has one for ever.
+    // Breaks if a peer in slow start waits for a delayed acknowledgement, or the stack acknowledges each segment for
+    // ever.
     let mut policy = AckPolicy::new(at(0));
     for n in 0..16 {
         assert_eq!(

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn ten_in_a_second() {
-    // Breaks if a peer gets more, or if the next second gives none, also where the milliseconds come round.
+    // Breaks if a peer gets more than ten in a second, or none in the next second, also where the milliseconds wrap.
     for start in [0, 5, (1 << 24) - 300, 1 << 32] {
         let at = |ms: u64| Time::from_millis(start + ms);
         let mut acks = ChallengeAcks::new(at(0));

@@ -31,7 +31,7 @@ fn offer() -> impl Strategy<Value = SynOptions> {
 }
 
 proptest! {
-    /// Breaks if a cookie does not say what the SYN offered, or says more than the peer takes.
+    /// Breaks if a cookie does not encode the options of the SYN, or encodes more than the peer offered.
     #[test]
     fn a_cookie_says_what_was_offered(
         offer in offer(),
@@ -53,7 +53,7 @@ proptest! {
         prop_assert!(next.is_none_or(|&next| next > meant));
     }
 
-    /// Breaks if a cookie is good for another connection, another SYN, or with a bit changed.
+    /// Breaks if a cookie is valid for another connection, another SYN, or with a bit changed.
     #[test]
     fn a_cookie_is_good_for_one_connection(
         offer in offer(),
@@ -73,7 +73,7 @@ proptest! {
 
 #[test]
 fn a_cookie_grows_old() {
-    // Breaks if a cookie that was kept is good for ever, or if guesses are looked at when none was sent.
+    // Breaks if an old cookie is valid for ever, or if guesses are checked although no cookie was sent.
     let (cookies, offer) = (cookies(), SynOptions::default());
     let at = Time::from_secs(10 * SLOT);
     assert!(!cookies.are_out(at));
@@ -94,8 +94,8 @@ fn a_cookie_grows_old() {
 
 #[test]
 fn a_cookie_is_good_once() {
-    // Breaks if a cookie is taken a second time while it is good, also where threads disagree about the slot, or if what was
-    // taken is remembered for longer, or without bound.
+    // Breaks if a cookie is accepted a second time while it is valid, also where threads disagree about the slot, or if
+    // accepted cookies are remembered for longer, or without bound.
     let cookies = cookies();
     let opened = |port, at| {
         let now = Time::from_secs(at);

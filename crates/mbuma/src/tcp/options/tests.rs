@@ -73,7 +73,7 @@ proptest! {
         prop_assert_eq!(pool.live(), Live::NONE);
     }
 
-    /// Breaks if what a segment says is lost on its way, or a SYN's options count elsewhere.
+    /// Breaks if an option of a segment is lost, or a SYN's options count on other segments.
     #[test]
     fn options_are_read_as_they_were_written(seed: u64, syn: bool, blocks in 0..=3_u32) {
         let mut r = Random::from_seed(seed);

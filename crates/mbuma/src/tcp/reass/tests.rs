@@ -1,4 +1,4 @@
-//! Tests of out-of-order ranges: that they are found broken when they are.
+//! Tests of the check of out-of-order ranges.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -13,8 +13,8 @@ fn chain(pool: &MbufPool, len: usize) -> Chain {
     Chain::from_slice(pool, &vec![7; len]).expect("a new pool has room")
 }
 
-/// Breaks if a planted mistake, two ranges in the wrong order, goes unseen where invariants are checked,
-/// or is looked for where they are not.
+/// Breaks if the check misses a planted mistake, two ranges in the wrong order, where invariants are on, or runs where
+/// they are off.
 #[test]
 fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
@@ -36,7 +36,7 @@ fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a sound row is taken for a broken one, whatever order its ranges came in.
+/// Breaks if the check reports correct ranges, in whatever order they came.
 #[test]
 fn a_sound_row_passes() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Breaks if bytes that there was no room for are reported, or a reported block goes when there is none.
+/// Breaks if bytes without room are reported, or a reported block is dropped when there is no room.
 #[test]
 fn what_is_dropped_is_not_reported_and_what_was_reported_stays() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");

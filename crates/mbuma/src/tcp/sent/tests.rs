@@ -28,13 +28,13 @@ enum Op {
     Send(u32, u64),
     Ack(u32),
     Sack(u32, u32),
-    /// All that were sent so long ago are lost.
+    /// All ranges that were sent this long ago are lost.
     Detect(u64),
     AllLost,
     FirstLost(u32),
     /// Sends again so many bytes of the first lost range.
     Resend(u32),
-    /// Sends the last bytes again, whatever became of them.
+    /// Sends the last bytes again, whatever their state.
     ResendLast(u32),
     ClearLost,
     ClearSacked,
@@ -150,7 +150,7 @@ impl Model {
                 self.bytes.iter_mut().for_each(|b| b.lost = false);
             }
             Op::ClearSacked => {
-                // When each part of a joined record was sent is not known any more: the map may differ.
+                // The send time of each part of a joined record is not known any more: the map may differ.
                 if self.count(|b| b.sacked) == 0 {
                     map.clear_sacked();
                 }

@@ -46,7 +46,7 @@ fn a_peer_without_timestamps_gets_none() {
 
 #[test]
 fn a_value_is_believed_for_24_days() {
-    // Breaks if a connection that was idle for longer than half a turn of its peer's clock drops all that comes then
+    // Breaks if a connection that was idle for longer than half a turn of its peer's clock drops all later segments
     // (RFC 7323 5.5).
     let day = Duration::from_secs(86_400);
     let start = Time::from_secs(9);
@@ -71,7 +71,7 @@ fn what_was_never_sent_gives_no_round_trip() {
 }
 
 proptest! {
-    /// Breaks if order is not kept where the peer's clock, or ours, goes around.
+    /// Breaks if the order is wrong where the peer's clock, or ours, wraps.
     #[test]
     fn order_is_modular(at: u32, ahead in 1..1_u32 << 31, offset: u32, ms in 0..u64::MAX / 2_000_000) {
         let now = Time::from_millis(ms);

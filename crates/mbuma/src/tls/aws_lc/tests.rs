@@ -1,4 +1,4 @@
-//! Records whose bytes are known.
+//! Records with known bytes.
 
 use mbuf::{Chain, MbufPool, PoolConfig};
 
@@ -43,7 +43,8 @@ fn opened(pool: &MbufPool, session: &mut TlsSession, wire: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_record_of_tls_1_3_has_the_bytes_of_rfc_8448() {
-    // Breaks if the nonce, the associated data, the inner type or the header is another one. RFC 8448 3, the client's data.
+    // Breaks if the nonce, the associated data, the inner type or the header is wrong. The record is the client's data
+    // in RFC 8448 3.
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let key = hex("17 42 2d da 59 6e d5 d9 ac d8 90 e3 c6 3f 50 51");
     let iv = hex("5b 78 92 3d ee 08 57 90 33 e5 23 d9");
@@ -121,7 +122,8 @@ fn every_suite_and_length_comes_back() {
 
 #[test]
 fn a_full_record_of_others_opens() {
-    // Breaks if 2^14 bytes of content, which with their type are more than a cluster, are refused: all others send them.
+    // Breaks if a record with 2^14 bytes of content, which with its type is larger than a cluster, is refused: other
+    // implementations send such records.
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let mut both = session(
         TlsVersion::Tls13,

@@ -14,7 +14,7 @@ fn bind(table: &UdpTable, local: SocketAddr, any: Option<IfIndex>) -> Option<Arc
     table.insert(&pcb).then_some(pcb)
 }
 
-/// Breaks if a datagram goes to any but the socket with the closest claim to it.
+/// Breaks if a datagram does not go to the socket with the most specific addresses.
 #[test]
 fn the_closest_socket_is_meant() {
     let table = table();
@@ -44,7 +44,7 @@ fn the_closest_socket_is_meant() {
     assert!(find(B, 2, Whose::Foreign(IfIndex(2))).is_none());
 }
 
-/// Breaks if two sockets get in each other's way, or one that went away stays in it.
+/// Breaks if two sockets may have the same addresses, or the addresses of a closed socket stay in use.
 #[test]
 fn sockets_on_different_addresses_or_ports_do_not_conflict() {
     let table = table();

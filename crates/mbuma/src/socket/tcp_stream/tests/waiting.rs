@@ -1,4 +1,4 @@
-//! How long a call waits, and for how much: SO_RCVLOWAT, SO_SNDLOWAT, SO_RCVTIMEO, SO_SNDTIMEO.
+//! The time that a call waits, and the amount that it waits for: SO_RCVLOWAT, SO_SNDLOWAT, SO_RCVTIMEO, SO_SNDTIMEO.
 
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,8 @@ fn low_water(recv: usize, send: usize) -> TcpSocketOptions {
     }
 }
 
-/// Breaks if a reader is told of less than it asks for, is not told of the end, or a call that does not wait gets nothing.
+/// Breaks if a reader is woken for less than its low-water mark, is not woken for the end, or a call that does not wait
+/// gets nothing.
 #[test]
 fn a_reader_is_told_when_there_is_as_much_as_it_asks_for() {
     let pair = Pair::new();
@@ -85,7 +86,8 @@ fn a_buffer_that_is_half_full_is_enough() {
     pair.done();
 }
 
-/// Breaks if a writer is told of less room than it asks for, or waits for ever for more than its buffer can have.
+/// Breaks if a writer is woken for less room than its low-water mark, or waits for ever for more than its buffer can
+/// have.
 #[test]
 fn a_writer_is_told_when_there_is_as_much_room_as_it_asks_for() {
     for asks in [9_000, 1 << 20] {

@@ -13,7 +13,7 @@ struct Trip {
     now: Time,
     queue: u32,
     rate: u64,
-    /// The phases in their order, with the rate that each began with.
+    /// The phases in their order, with the rate at the begin of each.
     seen: Vec<(BbrPhase, u64)>,
 }
 
@@ -82,7 +82,7 @@ impl Trip {
         }
     }
 
-    /// Runs until the phase is reached, at most so many rounds.
+    /// Runs until the phase is reached, for at most `rounds` rounds.
     fn until(&mut self, phase: BbrPhase, rounds: u32) {
         for _ in 0..rounds {
             if self.bbr.phase == phase {
@@ -206,7 +206,7 @@ fn losses_between_probes_lower_the_model_until_the_next() {
 
 #[test]
 fn an_event_that_was_none_is_undone_and_a_timeout_leaves_a_segment() {
-    // Breaks if a spurious event leaves its bounds, or a timeout leaves the whole window to be sent again at once.
+    // Breaks if the bounds of a spurious event stay, or a timeout permits to send the whole window again at once.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Cruise, 60);
     let cwnd = trip.w.cwnd;
@@ -226,7 +226,7 @@ fn an_event_that_was_none_is_undone_and_a_timeout_leaves_a_segment() {
 
 #[test]
 fn no_sample_of_any_size_overflows_bbr() {
-    // Breaks if a sample of absurd size, or of none, panics or leaves no window.
+    // Breaks if a sample of any size, 0 included, makes BBR panic or leaves no window.
     let (mut bbr, mut w) = (Bbr::default(), Window::new(MSS, 10));
     for n in 0..2000_u64 {
         let huge = if n % 3 == 0 { u32::MAX / 4 } else { n as u32 };

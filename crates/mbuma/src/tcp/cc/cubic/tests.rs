@@ -31,7 +31,7 @@ impl Flow {
         }
     }
 
-    /// In congestion avoidance after a loss at so many segments.
+    /// In congestion avoidance after a loss at a window of `segments` segments.
     fn after_loss(segments: u32, rtt_ms: u64) -> Self {
         let mut flow = Self::new(segments, rtt_ms);
         flow.congestion(Why::Loss);
@@ -184,7 +184,7 @@ fn single_round_trips_do_not_count() {
     assert_eq!(a.w, b.w);
 }
 
-/// Breaks when a second loss below the plateau does not give way (RFC 9438 4.7).
+/// Breaks when a second loss below the plateau does not lower the plateau further (fast convergence, RFC 9438 4.7).
 #[test]
 fn a_second_loss_below_the_plateau_lowers_it() {
     let mut flow = Flow::after_loss(1_000, 50);
@@ -335,7 +335,7 @@ fn a_smaller_mss_leaves_the_plateau_in_place() {
     assert!(flow.w.cwnd > begin);
 }
 
-/// Breaks when the cube root is not one.
+/// Breaks when the cube root is wrong.
 #[test]
 fn cube_roots_are_exact_enough() {
     for x in [0.0, 1e-9, 0.5, 1.0, 8.0, 1e6, 4.2e9, 1e18] {

@@ -61,7 +61,7 @@ fn a_loss_halves_the_flight_and_not_the_window() {
     assert_eq!(w.ssthresh, 2 * MSS);
 }
 
-/// Breaks when a recovery that was none leaves the window smaller, also one in which it shrank twice, or when it can be
+/// Breaks when a spurious recovery leaves the window smaller, also one in which it shrank twice, or when it can be
 /// undone twice.
 #[test]
 fn an_undo_restores_the_window_once() {

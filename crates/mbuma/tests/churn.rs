@@ -50,7 +50,7 @@ fn config(net: u8, host: u8) -> IfConfig {
     }
 }
 
-/// A stack, and what shows that it is gone: it alone shares this clock.
+/// A stack, and the clock that shows its end: only the stack shares it.
 struct Home {
     stack: Stack,
     gone: Gone,
@@ -89,7 +89,7 @@ impl Gone {
     }
 }
 
-/// The things that threads which make traffic are given: some of them may be gone already.
+/// The sockets that a traffic thread gets: some of them may have ended already.
 struct Job {
     stream: Option<TcpStream>,
     listener: Option<TcpListener>,
@@ -100,7 +100,7 @@ struct Job {
 }
 
 impl Job {
-    /// A little of everything; whether any of it works is not for us to say.
+    /// Calls each kind of operation; each of them may fail.
     fn run(&self) {
         let mut buf = [7; 5000];
         if let Some(stream) = &self.stream {
@@ -122,14 +122,14 @@ impl Job {
     }
 }
 
-/// Where a worker leaves its job, for the next thread that comes by.
+/// A slot in which a worker leaves its job for the next thread.
 #[derive(Default)]
 struct Slot(Mutex<Option<Arc<Job>>>);
 
 impl Slot {
     fn put(&self, job: Option<Arc<Job>>) {
         let old = std::mem::replace(&mut *self.0.lock().unwrap(), job);
-        // A last handle's work is not done under our lock.
+        // Drop outside of the lock: the drop of a last handle does much work.
         drop(old);
     }
 
@@ -161,7 +161,7 @@ fn traffic(slots: &[Slot], stacks: &[Stack], tasks: &Taskqueue, stop: &AtomicBoo
     }
 }
 
-/// A device by hand, so that the test sees when no reference to it is left.
+/// A device of the test's own, which shows when no reference to it is left.
 #[derive(Debug)]
 struct Tracked {
     plug: Plug,
@@ -208,8 +208,8 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 
 const WORKERS: usize = 3;
 
-/// Several threads join the same two stacks by cables of their own, over and over, and destroy them in
-/// the middle of what others send and receive there.
+/// Several threads join the same two stacks by epairs of their own, over and over, and destroy them while others send
+/// and receive there.
 fn epairs() {
     let homes = [Home::new(1), Home::new(2)];
     let stacks = homes.each_ref().map(|home| home.stack.clone());
@@ -424,10 +424,10 @@ fn count(of: &str) -> Option<usize> {
     Some(dir.count())
 }
 
-/// Breaks if anything that was made and destroyed is not gone afterwards, or is used then.
+/// Breaks if a destroyed object stays in memory, or is used after its end.
 #[test]
 fn nothing_is_left() {
-    // Memory that the first use of anything leaves for ever is not counted.
+    // The count leaves out memory that the first use of a feature allocates for ever.
     drop(Home::new(0));
     let before = ["task", "fd"].map(count);
     for part in [epairs, stacks] {

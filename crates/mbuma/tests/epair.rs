@@ -109,7 +109,7 @@ impl Drop for Runner {
     }
 }
 
-/// Sends datagrams from `stack` to `host` until told to stop; says how many.
+/// Sends datagrams from `stack` to `host` until told to stop; returns their number.
 fn flood(stack: &Stack, host: u8, stop: &AtomicBool) -> u64 {
     let socket = stack.udp_bind(ANY).unwrap();
     let there = SocketAddrV4::new(addr(host), 9);
@@ -183,7 +183,7 @@ fn an_end_moves_under_traffic() {
             });
         }
     });
-    // The senders' stack counts what it gave to the device, and what that would not have.
+    // The sender's stack counts the packets that it gave to the device, and those that the device refused.
     let figures = || {
         let received: u64 = homes.iter().map(|home| home.stats().received).sum();
         let refused = dropped(&sender, &[DropReason::DeviceError]);
@@ -268,10 +268,10 @@ fn stacks_come_and_go_under_load() {
             drop(connecting);
             match n % 2 {
                 0 => b.detach(),
-                // The stack goes first, and its end of the cable hangs in the air.
+                // The stack ends first, and its end of the cable is attached to nothing.
                 _ => drop(home),
             }
-            // A task may be inside of it for a moment yet.
+            // A task may still be running in it for a moment.
             if n % 2 == 1 {
                 wait_until("a stack that ends", || pool.live() == Live::NONE);
             }
@@ -287,10 +287,9 @@ fn stacks_come_and_go_under_load() {
 /// How often a sleeping receiver is woken.
 const WAKEUPS: u64 = 1_000_000;
 
-/// Breaks if a wakeup is lost: the receiver sleeps for ever beside a packet, and the watchdog says so.
+/// Breaks if a wakeup is lost: the receiver sleeps for ever although a packet waits, and the watchdog reports that.
 ///
-/// How long a hand-off takes is measured by `mbuma lab epair`, against a control run; a test asserts
-/// no time.
+/// `cargo lab epair` measures the time of a hand-off, beside a control run; a test asserts no time.
 #[test]
 fn a_million_wakeups_and_none_lost() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Giant: which threads run under it, one at a time, and which do not.
 //!
-//! Whether a thread may enter is asked by letting one try, never by a time: a change that would break these tests
-//! hangs, and is then reported after a minute.
+//! A test finds out whether a thread may enter by letting one try, never by a time: a change that breaks these tests
+//! hangs, and is reported after a minute.
 
 mod common;
 
@@ -81,7 +81,7 @@ impl Tries {
         Arc::new(Self(stack.clone(), AtomicUsize::new(0)))
     }
 
-    /// How often they might, since the last call.
+    /// The number of tries that succeeded since the last call.
     fn take(&self) -> usize {
         self.1.swap(0, Ordering::SeqCst)
     }
@@ -100,7 +100,7 @@ struct Crowd {
     inside: AtomicUsize,
     most: AtomicUsize,
     calls: AtomicUsize,
-    /// Threads stay until there are so many.
+    /// Threads stay inside until there are this many.
     quorum: usize,
 }
 
@@ -135,8 +135,8 @@ impl Device for Crowd {
     }
 }
 
-/// Two threads poll an interface of one device, and one sends through it; says how many were in the
-/// device at once, and what the stack says about it.
+/// Two threads poll an interface of one device, and one sends through it. Returns how many were in the device at once,
+/// and the stack's figures about it.
 fn crowd(giant: Giant, mp_safe: bool, quorum: usize) -> (usize, ComponentStats) {
     let stack = stack_with(&Arc::new(giant));
     let device = Arc::new(Crowd {
@@ -177,7 +177,7 @@ fn crowd(giant: Giant, mp_safe: bool, quorum: usize) -> (usize, ComponentStats) 
 
 #[test]
 fn a_device_that_is_not_mp_safe_has_one_thread_in_it() {
-    // Breaks if polling from two threads, or sending meanwhile, is more than such a device can bear.
+    // Breaks if two threads poll such a device at once, or one sends while another polls.
     for over_all in [false, true] {
         let (most, stats) = crowd(Giant::new(over_all), false, 1);
         assert_eq!(most, 1);
@@ -197,7 +197,7 @@ fn an_mp_safe_device_has_many_also_under_giant() {
 
 #[test]
 fn a_port_of_a_bridge_may_need_giant() {
-    // Breaks if a bridge brings two threads into a device that can't bear it, or one while Giant is taken.
+    // Breaks if a bridge brings two threads into a device that is not MP-safe, or one while another thread holds Giant.
     let giant = Arc::new(Giant::new(false));
     let stack = stack_with(&giant);
     let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_seed(5));
@@ -298,7 +298,7 @@ fn all_that_needs_giant_excludes_each_other() {
     lab.done();
 }
 
-/// A callback that looks whether another thread gets through with `poll` before it returns.
+/// A callback that checks whether another thread can finish a `poll` before the callback returns.
 struct Inside<F> {
     stack: Stack,
     poll: F,
@@ -317,7 +317,7 @@ impl<F: Fn(&Stack) + Clone + Send + Sync + 'static> Wake for Inside<F> {
             poll(&stack);
             other.set();
         });
-        // It can't get through while we are here: however short we wait, this is never wrong by chance.
+        // The other thread can't finish while this one is here: so a short wait never gives a wrong result by chance.
         self.free
             .store(through.wait(Duration::from_millis(50)), Ordering::SeqCst);
     }
@@ -325,7 +325,7 @@ impl<F: Fn(&Stack) + Clone + Send + Sync + 'static> Wake for Inside<F> {
 
 #[test]
 fn wakers_and_devices_are_called_without_giant() {
-    // Breaks if what is outside of a stack runs under its Giant: it may lead anywhere.
+    // Breaks if a stack calls code outside of it under its Giant: that code may lead into another stack.
     let lab = Lab::new(Setup {
         tune: |config| config.giant = over_all(),
         ..Setup::default()
@@ -368,7 +368,7 @@ fn wakers_and_devices_are_called_without_giant() {
 
 #[test]
 fn a_callback_that_needs_giant_may_use_the_stack() {
-    // Breaks if what it calls there calls others under the Giant that it has, or hangs.
+    // Breaks if the stack that the callback calls holds Giant when it calls others, or hangs.
     for over_all in [false, true] {
         let stack = stack_with(&Arc::new(Giant::new(over_all)));
         let (left, right) = stack.unix().pair();
@@ -402,7 +402,7 @@ impl Wake for Forwards {
 
 #[test]
 fn blocking_calls_sleep_without_giant() {
-    // Breaks if a thread that waits for data keeps the thread that brings it away.
+    // Breaks if a thread that waits for data keeps the thread that brings the data out of the stack.
     let stack = stack_with(&over_all());
     let index = stack.attach(
         Arc::new(Crowd::default()),
@@ -456,7 +456,8 @@ impl Joined {
         Self { stacks, ends }
     }
 
-    /// Two threads a stack echo and ask for as long as this, and until something came; then nothing is left.
+    /// For this time, and until an answer came, two threads of each stack send and echo datagrams; then no buffer is
+    /// left.
     fn load(self, time: Duration) {
         let (stop, came) = (AtomicBool::new(false), AtomicUsize::new(0));
         let sockets: Vec<_> = (0..2)
@@ -514,8 +515,8 @@ fn echo(
 
 #[test]
 fn two_stacks_with_a_giant_each_call_each_other() {
-    // Breaks if one waits for the other's Giant with its own: sooner or later both do. WITNESS sees it
-    // at the first call.
+    // Breaks if a thread waits for the other stack's Giant while it holds its own: sooner or later both do. WITNESS
+    // reports it at the first call.
     Joined::new([&over_all(), &over_all()], true).load(Duration::from_secs(2));
 }
 
@@ -534,7 +535,7 @@ fn two_stacks_may_share_a_giant() {
 #[cfg(debug_assertions)]
 #[should_panic(expected = "two locks of one class without lock_nested: giant")]
 fn a_device_that_needs_giant_must_not_lead_to_another() {
-    // Breaks if two stacks that can wait for each other for ever do not hear of it.
+    // Breaks if WITNESS does not report two stacks that can wait for each other for ever.
     let joined = Joined::new(
         [&Arc::new(Giant::new(false)), &Arc::new(Giant::new(false))],
         false,
@@ -546,7 +547,7 @@ fn a_device_that_needs_giant_must_not_lead_to_another() {
 
 #[test]
 fn the_statistics_say_who_needs_it() {
-    // Breaks if one can't see which component keeps the stack on one processor.
+    // Breaks if a user can't see which component keeps the stack on one processor.
     let lab = Lab::new(Setup {
         tune: |config| config.giant = Arc::new(Giant::new(false)),
         ..Setup::default()

@@ -1,9 +1,9 @@
 //! The cost of 100,000 idle connections: each end at most `BYTES_MAX`, of the heap and of the buffers' zones together.
 //! ARCHITECTURE states both figures, and `cargo xtask tidy` compares them with the constants here.
 //!
-//! Both ends are in this process, in two stacks; every byte that it allocates is counted. The figure holds all
-//! there is of a connection: its block, its place in the table, its timer, its handle, and what the two stacks
-//! grew by to have so many.
+//! Both ends are in this process, in two stacks; the test counts every byte that the process allocates. The figure has
+//! all parts of a connection: its control block, its place in the table, its timer, its handle, and the growth of
+//! shared tables.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The memory that the allocator uses up for so many bytes: a header, and no piece that does not end on 16.
+/// The memory that the allocator takes for `size` bytes: with a header, rounded up to a multiple of 16.
 fn chunk(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
@@ -142,11 +142,11 @@ fn exchange(net: &Net, (client, server): &(TcpStream, TcpStream)) {
 
 #[test]
 fn an_idle_connection_costs_no_more_than_architecture_says() {
-    // Breaks if a connection grows, or something else is kept for each.
+    // Breaks if a connection grows, or the stack keeps something else for each.
     let net = Net::new();
     let there = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
     let listen = |port| net.ends[1].0.tcp_listen(there(port), 64).unwrap();
-    // The first ones make things that are made once.
+    // The first connections make the objects that are made once.
     let first = open(&net, &listen(79), 100);
     let listeners: Vec<_> = (80..).take(CONNECTIONS / PER_PORT).map(listen).collect();
     net.pass(Duration::from_secs(1));
@@ -158,7 +158,7 @@ fn an_idle_connection_costs_no_more_than_architecture_says() {
     // Each has a timer, and has carried data both ways.
     for some in held.chunks(100) {
         some.iter().for_each(|ends| exchange(&net, ends));
-        // Acknowledgements that were put off go, and what they are for.
+        // Delayed acknowledgements are sent, and free the data.
         net.pass(Duration::from_millis(50));
     }
     let each = (net.bytes() - before) as f64 / (2 * CONNECTIONS) as f64;

@@ -33,7 +33,7 @@ fn frames(frames: usize) -> Budget {
     }
 }
 
-/// Takes frames in, and does nothing that waits.
+/// Takes frames in, and handles no packet that waits.
 fn take_in(lab: &Lab) {
     while lab.stack.poll_interface(lab.iface, ALL).unwrap() {}
 }

@@ -23,8 +23,8 @@ const WORKERS: usize = 2;
 const SOURCES: u8 = 3;
 const FLOWS: u16 = 8;
 const ROUNDS: u32 = 1500;
-/// Packets that were sent and not read yet, beyond which a source waits. A socket takes 2 MiB, some 6,500 of these datagrams:
-/// where readers get little of the machine, more would be dropped there.
+/// Packets that were sent and not read yet, beyond which a source waits. A socket takes 2 MiB, some 6,500 of these
+/// datagrams: if readers get little CPU, more datagrams would be dropped there.
 const IN_FLIGHT_MAX: u64 = 1000;
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
@@ -257,7 +257,7 @@ fn seed() -> u64 {
     given.unwrap_or_else(|| Random::from_os().next_u64() >> 32)
 }
 
-/// Breaks if a packet overtakes another of its flow, or is lost, whatever the policies do.
+/// Breaks if a packet overtakes another of its flow, or is lost, under any change of policies.
 #[test]
 fn flows_stay_in_order_under_changing_policies() {
     let seed = seed();

@@ -1,4 +1,4 @@
-//! A flood of SYNs from random sources: what a listener keeps for it, and what it does to clients that are real.
+//! A flood of SYNs from random sources: the memory that a listener keeps for it, and its effect on real clients.
 //!
 //! The attacker's packets come by a tunnel, and the answers leave by it and are thrown away: none of its addresses exists. The
 //! clients are a stack behind another device. Time is virtual, and every byte that the process allocates is counted.
@@ -181,7 +181,7 @@ fn forged(random: &mut Random) -> Vec<u8> {
     packet
 }
 
-/// What real clients saw.
+/// The outcome for real clients.
 #[derive(Debug, Default)]
 struct Clients {
     /// In their handshake, with the millisecond in which it began.
@@ -258,7 +258,8 @@ fn a_flood_of_random_sources_costs_little_memory_and_no_client_anything() {
     let mut net = Net::new();
     let mut random = Random::from_seed(7);
     let ms = SYNS / SYNS_MS;
-    // What the first clients make, as neighbours, is made once. The next ones' handshake is what others are compared with.
+    // The first clients make objects that are made once, such as neighbours. The handshakes of the next ones are the
+    // measure for the others.
     run(&mut net, &mut random, 100, 0);
     let (mut before, _) = run(&mut net, &mut random, 2000, 0);
     let bytes = net.bytes();

@@ -1,7 +1,8 @@
 //! Tests that need a process of their own: each runs itself once more in a child process.
 //!
-//! They are apart from all other tests, because a child has copies of the descriptors of the process from its fork to its
-//! exec. While a machine is busy that takes long, and a peer that another thread closes meanwhile has not ended yet.
+//! They are apart from all other tests, because a child has copies of the descriptors of the process from its fork to
+//! its exec. On a busy machine that takes long, and a peer that another thread closes meanwhile does not end before the
+//! exec.
 
 use std::env;
 use std::process::Command;

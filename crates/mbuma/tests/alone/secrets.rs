@@ -56,7 +56,7 @@ fn keys(key: &[u8]) -> TlsKeys {
 /// Larger mappings are not searched: pools of other tests reserve much, and keep no keys.
 const SEARCHED_MAX: u64 = 32 << 20;
 
-/// Whether `bytes` are somewhere in memory that this process may write, but for the place of `bytes` themselves.
+/// Whether the writable memory of this process has a copy of `bytes`, apart from `bytes` themselves.
 fn is_in_memory(bytes: &[u8]) -> bool {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let memory = File::open("/proc/self/mem").unwrap();
@@ -93,8 +93,8 @@ fn is_in_memory(bytes: &[u8]) -> bool {
     false
 }
 
-/// Breaks if a key is not overwritten when it goes: then a later reader of the memory has it. The first round key of AES is
-/// the key. In a process of its own: that of many tests has heaps that are larger than the search.
+/// Breaks if a key is not overwritten when it is dropped: a later reader of the memory would get it. The first round
+/// key of AES is the key. In a process of its own: the heaps of a process with many tests are larger than the search.
 #[test]
 fn no_key_stays_in_memory_after_its_connection() {
     if !is_alone(256) {

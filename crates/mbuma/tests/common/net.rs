@@ -1,4 +1,4 @@
-//! Parts that the network tests share: a stack in virtual time, on a pipe whose other end is in our hands.
+//! Parts that the network tests share: a stack in virtual time, on a pipe whose other end the test holds.
 //!
 //! Every test ends with [`Lab::done`]: each packet that came in was delivered or dropped, and no buffer is left.
 
@@ -224,7 +224,7 @@ impl Lab {
         assert_eq!(peer_pool.live(), Live::NONE, "the peer's buffers");
     }
 
-    /// Only true when no fragment waits for the others.
+    /// Holds only when no fragment waits for others.
     fn check_balance(&self) {
         let stats = self.stack.stats();
         let inward = stats
@@ -372,7 +372,7 @@ pub fn sum_of(pieces: &[&[u8]]) -> u16 {
     sum.finish()
 }
 
-/// Bytes that tell where they were: no two places a power of two apart look alike.
+/// Bytes that differ by position: no two places a power of two apart are alike.
 pub fn pattern_bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }

@@ -78,7 +78,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A counter for [`Dropped`], and what it says.
+/// A counter for [`Dropped`].
 pub fn drops() -> Arc<AtomicUsize> {
     Arc::default()
 }
@@ -95,7 +95,7 @@ pub fn object(drops: &Arc<AtomicUsize>) -> Box<dyn std::any::Any + Send> {
 /// A name that the tests use.
 pub const NAME: &[u8] = b"\0any bytes\xff";
 
-/// Sends one byte over a stream, and something with it.
+/// Sends one byte over a stream, and an object or socket with it.
 pub fn give(stack: &Stack, via: &UnixStream, what: impl Into<Passed>) {
     let sent = via.send_with(message(stack, b"x").with(what));
     sent.map_err(|(e, _)| e).expect("there is room");

@@ -32,7 +32,7 @@ fn answers6(lab: &Lab, addr: Ipv6Addr) -> bool {
 
 #[test]
 fn an_address_of_ipv4_comes_and_goes() {
-    // Breaks if an address that is added is not announced, not answered for or not routed, or one that is removed is.
+    // Breaks if an added address is not announced, answered for or routed, or a removed address still is.
     let lab = Lab::plain();
     assert!(!answers4(&lab, SECOND));
     lab.stack.add_address(lab.iface, SECOND, 24).unwrap();
@@ -59,7 +59,7 @@ fn an_address_of_ipv4_comes_and_goes() {
 
 #[test]
 fn routes_follow_the_addresses() {
-    // Breaks if a route sends from an address that is gone, or keeps no source when the first address comes.
+    // Breaks if a route sends from a removed address, or has no source after the first address is added.
     let lab = Lab::plain();
     lab.stack.add_default_route(lab.iface, PEER);
     lab.stack.remove_address(lab.iface, US).unwrap();
@@ -224,7 +224,8 @@ fn a_group_that_was_joined_is_heard_until_its_last_member_leaves() {
 
 #[test]
 fn a_program_hears_router_solicitations_and_advertises() {
-    // Breaks if an RA server in a program hears no host, hears one from beyond the link, or its answer is no valid one.
+    // Breaks if a program that advertises a router gets no solicitation, gets one from beyond the link, or sends an
+    // invalid answer.
     let lab = crate::ip6::lab();
     introduce6(&lab);
     let socket = lab.stack.icmp6_bind(lab.iface, &[133]).unwrap();
@@ -267,7 +268,7 @@ fn a_program_hears_router_solicitations_and_advertises() {
         (header.kind(), header.rest(), body),
         (134, rest, vec![0; 8])
     );
-    // Hosts forget a router that says that it is none.
+    // Hosts forget a router whose advertisement has a lifetime of 0.
     let question = NeighborMessage::solicit(own, Some(PEER_MAC), None);
     let flags = || {
         lab.give(&nd_frame(host, solicited_node(own), &question));
@@ -283,7 +284,8 @@ fn a_program_hears_router_solicitations_and_advertises() {
 
 #[test]
 fn r9_a_router_remembers_the_host_that_asked() {
-    // Breaks if a router asks where a host is that has just said so, or a station that is no router remembers each host.
+    // Breaks if a router solicits a host whose solicitation has just given its link-layer address, or a station that is
+    // no router remembers each host.
     let lab = crate::ip6::lab();
     let (host, own) = (link_local_of(PEER_MAC), link_local_of(OUR_MAC));
     let solicit = NeighborMessage::router_solicit(Some(PEER_MAC));

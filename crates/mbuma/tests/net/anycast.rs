@@ -94,8 +94,8 @@ fn answer(lab: &Lab) -> (Ipv6Addr, Icmp6Message) {
 
 #[test]
 fn n11_routers_answer_within_a_second_and_override_nothing() {
-    // Breaks if all routers answer at once, if the last of them and not the first is believed, or if one never answers (RFC
-    // 4861 section 7.2.7); and if an answer comes from the address that all of them have.
+    // Breaks if all routers answer at once, if the last answer counts instead of the first, or if a router never
+    // answers (RFC 4861 section 7.2.7); and if an answer comes from the anycast address.
     let lab = router();
     let (own, from_here) = (link_local_of(OUR_MAC), US6);
     for (src, to, expected) in [
@@ -201,8 +201,8 @@ fn n11_a_router_is_reached_at_the_address_of_each_of_its_networks() {
 
 #[test]
 fn n11_a_gateway_that_advertises_a_router_has_the_address() {
-    // Breaks if the guest of a gateway looks for the routers of its network in vain, or a program that accepts foreign
-    // packets gets those to them.
+    // Breaks if the gateway does not answer at the routers' address of the guest's network, or a program that accepts
+    // foreign packets gets packets to that address.
     let lab = Lab::new(Setup {
         accept_any: true,
         addrs6: vec![IfAddr {

@@ -79,7 +79,8 @@ fn asks_and_sends_what_waited() {
     lab.done();
 }
 
-/// Breaks if an address without a station is asked for ever, or its packets are never dropped, or their sender is not told.
+/// Breaks if the stack asks for an address without a station for ever, never drops the packets to it, or does not tell
+/// their sender.
 #[test]
 fn gives_up_after_three_questions() {
     let lab = strangers();
@@ -123,7 +124,7 @@ fn queue_is_bounded() {
     assert_eq!(pool.live(), mbuf::Live::NONE);
 }
 
-/// Breaks if an old answer is believed for ever, or if checking it holds traffic up.
+/// Breaks if the stack uses an old answer for ever, or if the check of it holds traffic up.
 #[test]
 fn checks_old_answers_without_stopping() {
     let lab = Lab::plain();
@@ -185,7 +186,7 @@ fn believes_no_nonsense() {
     lab.done();
 }
 
-/// Breaks if neighbours are not told where an address is now, or a neighbour that hears it does not believe it.
+/// Breaks if the stack does not announce a new address, or a neighbour ignores the announcement.
 #[test]
 fn a_new_address_is_announced_and_announcements_are_believed() {
     let lab = Lab::plain();

@@ -259,7 +259,7 @@ fn s5_5_the_source_is_of_a_prefix_that_the_next_hop_advertises() {
 
 #[test]
 fn a2_an_address_is_probed_for_before_it_is_used() {
-    // Breaks if a host takes an address without asking, answers for one that it may not have, or never gets it.
+    // Breaks if a host takes an address without a probe, answers for a tentative one, or never gets it.
     let lab = host(given());
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
@@ -488,7 +488,7 @@ fn r_routers_are_asked_for_and_believed() {
 
 #[test]
 fn n1_advertisements_that_are_not_of_a_router_on_the_link_are_dropped() {
-    // Breaks if a station elsewhere, or one that gives a global address, can lead a host's packets to itself.
+    // Breaks if a station beyond the link, or one with a global source address, can lead a host's packets to itself.
     let lab = host(Vec::new());
     after(&lab, 5000);
     let mut far = advert(1800, 100, 1000);
@@ -550,8 +550,8 @@ fn n10_the_first_hop_alone_may_redirect() {
 
 #[test]
 fn n9_a_router_that_becomes_a_host_gets_no_packets() {
-    // Breaks if packets still go by a station that said that it is no router (RFC 4861 section 7.2.5), or if one that is not
-    // believed can say so.
+    // Breaks if packets still go by a station that announced that it is no router (RFC 4861 section 7.2.5), or if an
+    // announcement that must not count does so.
     let lab = host(given());
     after(&lab, 5000);
     lab.give(&advert(1800, 5000, 5000));

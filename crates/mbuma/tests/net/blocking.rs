@@ -32,8 +32,8 @@ fn drive(lab: &Lab, done: &AtomicBool) {
     }
 }
 
-/// Breaks if a thread that accepts, connects, reads, or waits for room sleeps on when there is something;
-/// or if one that reads and one that writes take each other's wakeups.
+/// Breaks if a thread that accepts, connects, reads, or waits for room is not woken; or if a reader and a writer take
+/// each other's wakeups.
 #[test]
 fn blocked_threads_of_tcp_sockets_are_woken() {
     let lab = Lab::plain();

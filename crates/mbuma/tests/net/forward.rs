@@ -25,7 +25,7 @@ struct Router {
 }
 
 impl Router {
-    /// A router whose first wire is as plain as can be, whose other has these capabilities.
+    /// A router whose first wire has no offloads, and whose other wire has these capabilities.
     fn new(caps: Capabilities) -> Self {
         let lab = Lab::new(Setup {
             caps: Capabilities::whole(9000),
@@ -107,7 +107,7 @@ fn to_far() -> Ipv4Fields<'static> {
     from_peer(FAR, IpProto::UDP)
 }
 
-/// Breaks if a packet is forwarded by a host, or not by a router, or changes but for its hop.
+/// Breaks if a host forwards a packet, or a router does not, or if it changes more than the hop limit.
 #[test]
 fn a_router_forwards_and_changes_only_the_hop() {
     let router = Router::plain();
@@ -167,7 +167,7 @@ fn an_absent_host_is_reported() {
     router.done();
 }
 
-/// Breaks if a sender without a route is not told, or one is told that must not be.
+/// Breaks if a sender without a route gets no error, or one that must not get an error does.
 #[test]
 fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     let router = Router::plain();
@@ -201,7 +201,7 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     router.done();
 }
 
-/// Breaks if what must stay on its link leaves it.
+/// Breaks if a router forwards a packet that must stay on its link.
 #[test]
 fn packets_of_one_link_are_not_forwarded() {
     let router = Router::plain();
@@ -229,7 +229,7 @@ fn packets_of_one_link_are_not_forwarded() {
     router.done();
 }
 
-/// Breaks if a sender that looks for the path's MTU is not told, or what may be cut is not.
+/// Breaks if a sender that discovers the path's MTU gets no error, or a packet that may be fragmented is not.
 #[test]
 fn packets_beyond_the_mtu_are_cut_or_reported() {
     let router = Router::plain();
@@ -335,7 +335,7 @@ fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Breaks if a large segment is cut though the next link takes it whole, or is not where it does not.
+/// Breaks if a large segment is cut although the next link takes it whole, or is not cut although that link does not.
 #[test]
 fn segments_pass_whole() {
     let router = Router::new(Capabilities::whole(1500));

@@ -130,7 +130,7 @@ fn large_pings_are_answered_whole() {
     lab.done();
 }
 
-/// Breaks if overlapping fragments are put together one way or the other: the whole datagram goes.
+/// Breaks if overlapping fragments are reassembled in any way: the whole datagram must be dropped.
 #[test]
 fn overlap_spoils_the_datagram() {
     // Begins inside of the first, begins one unit before its end, covers it.
@@ -190,8 +190,7 @@ fn fragments_that_no_datagram_can_have_are_dropped() {
     lab.done();
 }
 
-/// Breaks if an incomplete datagram stays for ever, or its sender is not told; or told when it must
-/// not be.
+/// Breaks if an incomplete datagram stays for ever, or its sender gets no error, or one that it must not get.
 #[test]
 fn an_incomplete_datagram_ends_and_is_reported_where_allowed() {
     let lab = Lab::plain();
@@ -214,7 +213,7 @@ fn an_incomplete_datagram_ends_and_is_reported_where_allowed() {
     lab.done();
 }
 
-/// Breaks if a flood of fragments takes memory without limit, or locks honest ones out.
+/// Breaks if a flood of fragments takes memory without limit, or keeps others' datagrams out.
 #[test]
 fn a_flood_of_fragments_takes_bounded_memory() {
     let lab = Lab::new(Setup {
@@ -240,7 +239,7 @@ fn a_flood_of_fragments_takes_bounded_memory() {
         .iter()
         .for_each(|f| lab.give(f));
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
-    // One more gap than a datagram may have takes all of it along.
+    // One gap more than a datagram may have drops the whole datagram.
     let before = lab.dropped(DropReason::FragmentLimit);
     fragments(&whole, 200, 101)
         .iter()
@@ -399,7 +398,7 @@ fn random_cuts(len: usize, random: &mut Random) -> Vec<(usize, usize)> {
     cuts
 }
 
-/// Breaks if there is any way to cut, order and repeat fragments that is put together wrongly.
+/// Breaks if the stack reassembles fragments wrongly for some way to cut, order and repeat them.
 #[test]
 fn any_cut_in_any_order() {
     for seed in 0..200 {

@@ -126,7 +126,7 @@ fn f11_there_and_back_in_any_order() {
 
 #[test]
 fn f1_an_incomplete_datagram_is_told_of_if_its_beginning_came() {
-    // Breaks if fragments are kept for ever, or the sender is told without the fragment that says what it sent.
+    // Breaks if fragments are kept for ever, or the sender gets an error although the first fragment is missing.
     let whole = datagram(&pattern_bytes(2000));
     for (n, told) in [(0, true), (1, false)] {
         let lab = lab();
@@ -181,7 +181,8 @@ fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
 
 #[test]
 fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
-    // Breaks if a fragment in the middle of 8 bytes, or one past 65,535, is taken, or its sender not told where it is wrong.
+    // Breaks if a fragment whose length is no multiple of 8, or one past 65,535, is accepted, or the error does not
+    // point at the wrong field.
     let lab = lab();
     introduce6(&lab);
     lab.give(&piece(IpProto::UDP, 0, true, 5, &[0; 1001]));
@@ -324,7 +325,7 @@ fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
 
 #[test]
 fn f10_congestion_that_one_fragment_met_was_met_by_all() {
-    // Breaks if a mark is lost, or one that can't be honest is believed (RFC 3168 5.3).
+    // Breaks if a mark is lost, or an impossible one counts (RFC 3168 5.3).
     const CE: u8 = 0b11;
     const ECT: u8 = 0b10;
     for (first, second, taken) in [(ECT, CE, true), (0, CE, false), (ECT, ECT, true)] {

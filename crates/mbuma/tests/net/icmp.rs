@@ -7,7 +7,7 @@ use crate::common::net::*;
 use mbuma::{DropReason, IcmpError};
 use wire::{IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, Unreachable};
 
-/// Breaks if a ping to us is not answered with its own bytes, from where it was sent to.
+/// Breaks if the answer to a ping has other bytes, or another source than the pinged address.
 #[test]
 fn a_ping_is_answered_with_its_bytes_from_its_address() {
     for len in [0, 1, 56, 1472] {
@@ -87,7 +87,7 @@ fn foreign_pings_go_to_the_interceptor() {
         IcmpMessage::DestUnreachable(Unreachable::HostUnreachable)
     );
     assert_eq!(quote, ping_frame(FOREIGN, 5, 2, b"answer me")[14..]);
-    // Larger than any that arrives: nobody is told.
+    // Larger than any packet that can arrive: no error is sent.
     for len in [65_508, 65_530, 131_071] {
         echo.payload = lab.chain(&pattern_bytes(len));
         echoes.refuse(&echo, IcmpError::Host);
@@ -228,7 +228,7 @@ fn errors_are_limited() {
     }
 }
 
-/// Gives the frame, which is answered by an error, again and again.
+/// Gives the stack the frame, which causes an error, again and again.
 fn limited(frame: &[u8]) {
     let lab = Lab::new(Setup {
         tune: |c| c.icmp_errors_per_s = 100,

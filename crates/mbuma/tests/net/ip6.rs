@@ -229,7 +229,7 @@ fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
 
 #[test]
 fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
-    // Breaks if questions never end, or what waited is kept, or its sender is not told.
+    // Breaks if questions never end, or the waiting packets are kept, or their sender gets no error.
     let lab = lab();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
@@ -288,7 +288,7 @@ fn h2_an_unknown_next_header_is_told_with_its_place() {
     };
     assert_eq!(header.message(), problem);
     assert_eq!(body.len(), 52, "all of the packet is quoted");
-    // To a group nothing is told.
+    // A packet to a group causes no error.
     let to_all = Ipv6Fields {
         dst: ALL_NODES,
         ..fields
@@ -337,7 +337,7 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 
 #[test]
 fn h8_impossible_sources_and_strange_destinations_are_dropped() {
-    // Breaks if a packet from a group, from this host itself, or for the loopback address comes in from a link.
+    // Breaks if the stack accepts from a link a packet from a group, from this host itself, or to the loopback address.
     let lab = lab();
     introduce6(&lab);
     let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
@@ -566,7 +566,7 @@ fn h5_a_router_passes_hop_by_hop_options_on() {
 
 #[test]
 fn r2_link_local_and_loopback_addresses_stay_where_they_are() {
-    // Breaks if a packet leaves the link that its address is good on.
+    // Breaks if a packet leaves the link in which its address is valid.
     let router = Router6::new(1500);
     router.give(link_local_of(FAR_MAC), 64, 100);
     assert_eq!(router.lab.dropped(DropReason::ForwardMartian), 1);
@@ -822,7 +822,8 @@ fn s9_link_local_addresses_need_their_zone() {
 
 #[test]
 fn a_closed_port_refuses_and_no_route_is_told() {
-    // Breaks if a refusal over IPv6 is not believed, or an address without a way, or a group, is waited for.
+    // Breaks if a refusal over IPv6 does not end a connect, or a connect to an address without a route, or to a group,
+    // waits.
     let two = Two::new(Capabilities::plain(1500));
     let left = &two.ends[0].0;
     let refused = left.tcp_connect(at6(LEFT, 0), at6(RIGHT, 81)).unwrap();
@@ -870,7 +871,7 @@ fn udp_both_ways_and_an_error_from_a_closed_port() {
 
 #[test]
 fn a_stack_talks_to_itself() {
-    // Breaks if ::1 is not there from birth, or an own address is looked for on the link.
+    // Breaks if a new stack has no ::1, or solicits an address of its own on the link.
     let two = Two::new(Capabilities::plain(1500));
     let left = &two.ends[0].0;
     for addr in [Ipv6Addr::LOCALHOST, LEFT] {

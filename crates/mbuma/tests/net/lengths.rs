@@ -53,8 +53,8 @@ fn content(random: &mut Random, len: usize, round: usize) -> Vec<u8> {
     bytes
 }
 
-/// As it is; with a checksum that the device vouches for, so that TCP and UDP look further; and with
-/// ICMP's made right.
+/// Gives the frame three times: unchanged; with a checksum that the device verified, so that TCP and UDP read further;
+/// and with ICMP's checksum corrected.
 fn give(lab: &Lab, frame: &[u8]) {
     lab.give(frame);
     let mut vouched = Packet::from_slice(&lab.pool, frame, 0).unwrap();

@@ -113,7 +113,7 @@ fn no_packet_of_a_loopback_address_leaves_on_a_wire() {
         assert!(socket.send_to(lab.chain(b"leave"), at(dst, 9)).is_err());
     }
     assert_eq!(lab.dropped(DropReason::IpNoRoute), 4);
-    // To our own address is another matter.
+    // Packets to our own address are not affected.
     let own = lab.stack.udp_bind(at(US, 9)).unwrap();
     socket.send_to(lab.chain(b"stay"), at(US, 9)).unwrap();
     assert_eq!(own.recv().unwrap().src, at(LOCALHOST, 9).into());

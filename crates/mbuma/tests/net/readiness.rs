@@ -1,4 +1,5 @@
-//! The readiness of each direction, as tasks and event loops see it: over the loopback interface, where nothing is waited for.
+//! The readiness of each direction, as tasks and event loops see it; over the loopback interface, so that no test
+//! waits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Task {
         Context::from_waker(&self.waker)
     }
 
-    /// How often it was woken since it was asked last.
+    /// The number of wakeups since the last call.
     fn woken(&self) -> usize {
         self.calls.0.swap(0, Relaxed)
     }
@@ -166,7 +167,7 @@ fn bytes_and_chains_are_polled() {
     );
     assert_eq!(&buf[..5], b"hello");
     assert!(theirs.poll_read_chain(&mut task.cx(), 99).is_pending());
-    // More than there is room for: the rest stays with the caller.
+    // More bytes than there is room for: the rest stays with the caller.
     let mut data = Chain::from_slice(stack.pool(), &vec![3; 4 << 20]).unwrap();
     let mut sent = 0;
     while let Poll::Ready(taken) = ours.poll_write_chain(&mut other.cx(), &mut data) {
@@ -215,7 +216,7 @@ fn connections_are_polled() {
     end(stack);
 }
 
-/// Breaks if the task that begins a connection is not told of its end.
+/// Breaks if the task that begins a connection is not woken for its end.
 #[test]
 fn a_connection_that_comes_to_nothing_wakes_its_task() {
     let stack = stack();

@@ -73,8 +73,8 @@ fn a_route_to_a_host_leaves_its_address_to_it() {
     }
 }
 
-/// Breaks if a neighbour's loopback can't be reached where the program has allowed it; or if it can elsewhere, or more of
-/// 127/8 than was said may send to us.
+/// Breaks if a neighbour's loopback can't be reached although the program has allowed it; or can without that, or if
+/// more of 127/8 than allowed may send to us.
 #[test]
 fn a_neighbours_loopback() {
     const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -148,7 +148,7 @@ fn the_list_of_routes_is_complete_and_true() {
     assert_eq!(stack.routes().len(), 2, "what is left is the loopback's");
 }
 
-/// Breaks if a route is taken that can't work, or one is deleted that belongs to an address.
+/// Breaks if the stack accepts a route that can't work, or deletes one that belongs to an address.
 #[test]
 fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     let lab = Lab::plain();

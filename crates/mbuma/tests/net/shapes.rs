@@ -12,7 +12,7 @@ use wire::{
     TcpOptions, Unreachable, pseudo_header_v4,
 };
 
-/// Everything that came of an input.
+/// All results of an input.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     sent: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Sockets {
     }
 }
 
-/// Runs one input and tells all that came of it.
+/// Runs one input and returns all its results.
 fn run(input: fn(&Lab, &mut Vec<Vec<u8>>), pattern: Option<Pattern>) -> Outcome {
     let lab = Lab::new(Setup {
         accept_any: true,
@@ -334,7 +334,7 @@ fn fragments_in_every_shape() {
     same_in_every_shape(fragments);
 }
 
-/// Breaks if frames that are not for us are told apart by their shape.
+/// Breaks if frames for other stations are handled differently by shape.
 #[test]
 fn other_frames_in_every_shape() {
     same_in_every_shape(other_frames);

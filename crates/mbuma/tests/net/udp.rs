@@ -82,7 +82,7 @@ fn lengths_beyond_the_packet_are_refused() {
     lab.done();
 }
 
-/// Breaks if two sockets can be meant by one datagram, or a free port is not found.
+/// Breaks if one datagram fits two sockets, or a free port is not found.
 #[test]
 fn a_port_is_bound_once_and_free_ports_are_found() {
     let lab = Lab::plain();
@@ -132,8 +132,8 @@ fn sending_is_checked() {
     lab.done();
 }
 
-/// Breaks if a gateway's socket for everything misses datagrams, takes what is for others, or can't
-/// answer as the address that was asked.
+/// Breaks if a gateway's intercepting socket misses datagrams, takes those of other sockets, or can't answer from the
+/// address that was asked.
 #[test]
 fn an_intercepting_socket_answers_as_the_asked_address() {
     let lab = Lab::gateway();
@@ -170,7 +170,7 @@ fn an_intercepting_socket_answers_as_the_asked_address() {
 
     any.refuse(&datagram, IcmpError::Port);
     let frame = lab.frame();
-    // In the name of the host that was asked; a router's error comes from the router.
+    // From the address of the host that was asked; a router's error comes from the router.
     assert_eq!((parse(&frame).src, parse(&frame).dst), (FOREIGN, PEER));
     let (message, quote) = parse_icmp(&frame);
     assert_eq!(
@@ -364,8 +364,8 @@ fn merged_datagrams_are_taken_apart() {
     lab.done();
 }
 
-/// Breaks if datagrams to groups that we never joined are taken in, or those to every host are not;
-/// or if TCP listens to either (RFC 1122 4.2.3.10).
+/// Breaks if the stack accepts datagrams to groups that it never joined, or refuses those to all hosts; or if TCP
+/// answers either (RFC 1122 4.2.3.10).
 #[test]
 fn only_joined_groups_and_broadcasts_are_received() {
     let lab = Lab::plain();

@@ -1,4 +1,5 @@
-//! A stack with two CPUs: each runs the timers that were set on it, and hears of those that others set for it.
+//! A stack with two CPUs: each runs the timers that were set on it, and is woken for those that other threads set for
+//! it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

@@ -142,7 +142,8 @@ fn a_program_of_tokio_echoes() {
     });
 }
 
-/// Breaks if the stacks' time is not the program's: then an hour lasts an hour, or a timer of TCP comes early.
+/// Breaks if the stacks have another clock than the program: then an hour takes a real hour, or a timer of TCP comes
+/// early.
 #[test]
 fn an_hour_passes_at_once() {
     let begun = std::time::Instant::now();

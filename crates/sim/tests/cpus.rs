@@ -31,7 +31,7 @@ fn every_seed_keeps_the_rules_on_several_cpus() {
     let real = began.elapsed().as_secs_f64();
     println!("{turns} turns, {datagrams} datagrams, {epairs} epairs, {moved} moves in {real:.1} s");
     assert_eq!(failed, [0; 0], "these seeds failed");
-    // A test of little would find little.
+    // Networks with little traffic would find few faults.
     assert!(turns > 100_000 && datagrams > 10_000 && epairs > 20 && moved > 20);
 }
 

@@ -1,4 +1,4 @@
-//! Bugs on purpose: each is found by some of the first seeds, or the checks check nothing.
+//! Planted bugs: some of the first seeds must find each of them, or the checks check nothing.
 
 use mbuma::StackFault;
 use sim::scenario::Scenario;
@@ -6,7 +6,7 @@ use sim::scenario::Scenario;
 /// Seeds that a bug may stay hidden in.
 const SEEDS_MAX: u64 = 60;
 
-/// The bug is found by a seed, and the finding says what it is.
+/// A seed finds the bug, and the finding has these words.
 fn found(bug: StackFault, words: &str) {
     found_in(Scenario::from_seed, bug, words);
 }
@@ -84,12 +84,12 @@ fn the_wrong_cpu_woken_is_found() {
 
 #[test]
 fn a_timer_on_a_cpu_that_does_not_know_is_found() {
-    // Breaks when another CPU runs a CPU's timers.
+    // Breaks when the check misses a CPU's timers that another CPU runs.
     found_on_cpus(StackFault::StrayTimer, "sleeps, and a timer comes before");
 }
 
 #[test]
 fn a_packet_that_overtakes_is_found() {
-    // Breaks when CPUs take turns in an order that never shows it.
+    // Breaks when the order in which CPUs take turns never shows an overtaking packet.
     found_on_cpus(StackFault::BlindDirect, "came after");
 }

@@ -1,4 +1,4 @@
-//! Packet scripts that nobody has written: no text makes the reader or the runner panic.
+//! Random packet scripts: no text makes the reader or the runner panic.
 
 use std::collections::BTreeSet;
 
@@ -112,13 +112,13 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
-        // Breaks when the lexer or the parser cuts a character in half, or counts past the end.
+        // Breaks when the lexer or the parser splits a character, or reads past the end.
         read_and_run(&text);
     }
 
     #[test]
     fn no_row_of_words_makes_the_runner_panic(row in prop::collection::vec(0..WORDS.len(), 0..40)) {
-        // Breaks when a script that makes no sense reaches a computation that can't bear it.
+        // Breaks when a script that makes no sense makes a computation overflow or panic.
         let words: Vec<&str> = row.iter().map(|i| WORDS[*i]).collect();
         read_and_run(&words.join(" "));
     }
@@ -128,7 +128,7 @@ proptest! {
         seed in 0..SEEDS.len(),
         changes in prop::collection::vec((any::<usize>(), any::<usize>()), 1..6),
     ) {
-        // Breaks when the runner, or the stack under it, takes a script's sense for granted.
+        // Breaks when the runner, or the stack under it, relies on a script that makes sense.
         read_and_run(&changed(SEEDS[seed], &changes));
     }
 

@@ -34,8 +34,8 @@ fn find(folder: &Path, into: &mut Vec<PathBuf>) {
 
 #[test]
 fn all_scripts_pass() {
-    // Breaks when TCP does otherwise than a clause that has a script, over IPv4 or over IPv6, or the runner reads a script
-    // otherwise.
+    // Breaks when TCP breaks a clause that has a script, over IPv4 or over IPv6, or the runner reads a script in
+    // another way.
     let mut files = Vec::new();
     find(
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")),
@@ -94,7 +94,7 @@ fn line_of(right: &str) -> u32 {
 
 #[test]
 fn a_wrong_expectation_fails_and_names_its_line() {
-    // Breaks when the runner does not compare what a line says, or blames another line.
+    // Breaks when the runner ignores a part of a line, or names another line in its message.
     assert!(run("good", GOOD).passed());
     let wrongs = [
         ("> S. 0:0(0) ack 1", "> S. 0:0(0) ack 2", "ack 1, not 2"),

@@ -39,7 +39,7 @@ fn every_seed_keeps_the_rules() {
 
 #[test]
 fn a_seed_replays_bit_for_bit() {
-    // Breaks when anything but the seed has a say: a real clock, an address, a random hash.
+    // Breaks when the result depends on anything but the seed: a real clock, an address, a random hash.
     for seed in [4, 17, 258, 1003] {
         let (one, two) = (
             Scenario::from_seed(seed).run(),

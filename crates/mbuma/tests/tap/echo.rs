@@ -1,4 +1,4 @@
-//! The echo server of the crate's documentation, as it is, against the kernel's stack.
+//! The echo server of the crate's documentation, unchanged, against the kernel's stack.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -55,8 +55,8 @@ fn the_first_program_of_the_documentation_echoes() {
     );
 }
 
-/// Breaks if a device is not made, if one that can't be had is reported without a remedy, or if setting up half an interface
-/// leaves one.
+/// Breaks if a device is not made, if the error about an impossible one names no remedy, or if a failed set-up leaves
+/// an interface behind.
 #[test]
 fn what_can_not_be_set_up_says_what_to_do() {
     in_namespace("echo::what_can_not_be_set_up_says_what_to_do", || {

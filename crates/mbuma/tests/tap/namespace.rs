@@ -1,7 +1,7 @@
 //! A network namespace of a test's own, with a TAP device in it whose other end is the test's.
 //!
-//! Needs /dev/net/tun and the right to make namespaces; where either is missing, a test says that it was
-//! skipped, and is counted in the file that MBUMA_SKIPS names.
+//! Needs /dev/net/tun and the right to make namespaces; if either is missing, a test reports that it was skipped, and
+//! the file that MBUMA_SKIPS names counts it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

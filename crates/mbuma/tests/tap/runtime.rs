@@ -147,7 +147,7 @@ fn a_runtime_drives_a_tap_of_two_queues() {
 
 #[test]
 fn and_the_other_way_round() {
-    // Breaks when one of the two ways to add queues leaves what the other cannot clear away.
+    // Breaks when one of the two ways to add queues leaves state behind that the other can't remove.
     in_namespace("runtime::and_the_other_way_round", || {
         drives(by_add_queue, by_add_tap)
     });

@@ -128,7 +128,7 @@ fn a_record_that_waits_for_a_buffer_is_not_the_end() {
 
 #[test]
 fn a_side_that_reads_no_more_sees_the_end() {
-    // Breaks if `shutdown(Read)` looks like an attack: the peer has cut nothing off.
+    // Breaks if `shutdown(Read)` is reported as a truncated stream, although the peer has truncated nothing.
     let mut wire = Wire::new();
     let (client, server) = ours(&mut wire, client_config(&[]), server_config());
     client.shutdown(Shutdown::Read);

@@ -84,7 +84,7 @@ fn a_sealed_file_stays_as_it_is() {
 
 #[test]
 fn a_short_file_ends_the_connection_and_not_the_stream() {
-    // Breaks if a client takes what came for the whole: there must be no close_notify.
+    // Breaks if a client takes a part for the whole file: there must be no close_notify.
     let mut wire = Wire::new();
     let (client, server) = ours(&mut wire, client_config(&[]), server_config());
     let file = Arc::new(memfd(&pattern(100_000)));

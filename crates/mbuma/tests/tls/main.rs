@@ -123,7 +123,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn every_suite_of_both_versions_carries_data_both_ways() {
-    // Breaks if a suite's keys, nonces or associated data are another side's, or an end is not told.
+    // Breaks if the sides use different keys, nonces or associated data of a suite, or an end is not reported.
     let all = aws_lc_rs::ALL_CIPHER_SUITES.iter();
     // The certificate's key is of ECDSA.
     let suites: Vec<_> = all.filter(|s| !format!("{s:?}").contains("RSA")).collect();
@@ -222,7 +222,7 @@ fn a_handshake_wakes_a_waiting_thread_and_a_task() {
 
 #[test]
 fn both_sides_change_their_keys() {
-    // Breaks if a change is at another place of the stream for the two sides.
+    // Breaks if the two sides change keys at different places of the stream.
     let mut wire = Wire::new();
     let (client, server) = ours(&mut wire, client_config(&[]), server_config());
     for n in 0..10_u8 {
@@ -240,8 +240,8 @@ fn both_sides_change_their_keys() {
 
 #[test]
 fn alpn_and_early_data_of_the_client_are_kept() {
-    // Breaks if bytes that came with the handshake's last ones are lost in the library, or the protocol or the server's
-    // certificate is not told.
+    // Breaks if bytes that came with the last ones of the handshake are lost in the library, or the program can't learn
+    // the protocol or the server's certificate.
     let mut wire = Wire::new();
     let (mut a, mut b) = (client_config(&[]), server_config());
     a.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -274,7 +274,7 @@ fn alpn_and_early_data_of_the_client_are_kept() {
 
 #[test]
 fn a_configuration_that_keeps_its_keys_is_refused_at_once() {
-    // Breaks if the program learns of it after a handshake.
+    // Breaks if the program only gets the error after a handshake.
     let mut wire = Wire::new();
     let mut config = server_config();
     config.enable_secret_extraction = false;

@@ -113,7 +113,7 @@ fn with_server(
 
 #[test]
 fn rustls_reads_what_we_send_and_we_read_what_it_sends() {
-    // Breaks if records are another side's in any suite: sizes, numbers, types.
+    // Breaks if the records of the two sides differ in any suite: in sizes, numbers, types.
     for suite in aws_lc_rs::ALL_CIPHER_SUITES {
         if !format!("{suite:?}").contains("RSA") {
             let mut wire = Wire::new();
@@ -142,7 +142,7 @@ fn rustls_reads_what_we_send_and_we_read_what_it_sends() {
 
 #[test]
 fn handshake_messages_may_come_in_many_records() {
-    // Breaks if a side takes the first record of a message for the next one: it would look at it for ever.
+    // Breaks if a side takes the first record of a message for the next one, and so parses it for ever.
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {
         let mut config = client_config(&[]);

@@ -50,7 +50,7 @@ fn datagrams_say_whom_they_are_from() {
     done(&stack);
 }
 
-/// Breaks if a connected socket takes what is not from its peer, or does not see its peer go.
+/// Breaks if a connected socket takes datagrams of others than its peer, or does not learn of its peer's end.
 #[test]
 fn a_connected_socket_has_one_peer() {
     let stack = stack();

@@ -198,7 +198,7 @@ fn ops(shortest: usize) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..40)
 }
 
-/// The outcome of each operation on a pair. Bytes tell from where and when they are.
+/// The outcome of each operation on a pair. Bytes differ by sender and time.
 fn play<S: Socket>(pair: (S, S), ops: &[Op]) -> Vec<Outcome> {
     let mut pair = [Some(pair.0), Some(pair.1)];
     let step = |(n, op): (usize, &Op)| {

@@ -82,7 +82,7 @@ fn the_limits_on_rights_in_flight_hold() {
     assert_eq!(e, UnixError::OtherStack);
     drop((mail, mail_far, back_2, far));
     done(&other);
-    // Things count against the buffer: it is full of them before it is full of bytes.
+    // Objects count against the buffer: they fill it before bytes do.
     left.send_with(many(RIGHTS_MAX))
         .map_err(|(e, _)| e)
         .unwrap();
@@ -161,7 +161,7 @@ fn marked(
     (left, right)
 }
 
-/// Breaks if a socket in its own buffer is not found, or is taken for dead while it has a handle.
+/// Breaks if the collector does not find a socket in its own buffer, or collects it while it has a handle.
 #[test]
 fn a_socket_in_its_own_buffer() {
     let stack = stack();
@@ -196,8 +196,8 @@ fn a_socket_in_its_own_buffer() {
     done(&stack);
 }
 
-/// Breaks when a queue is known to hold a socket, but not how often: the first copy that is received takes the
-/// socket out of the graph, and its last handle closes what still waits.
+/// Breaks when the graph records that a queue holds a socket, but not how often: the receive of the first copy then
+/// removes the socket from the graph, and its last handle closes the copies that still wait.
 #[test]
 fn a_socket_twice_in_one_queue() {
     let stack = stack();
@@ -283,7 +283,7 @@ fn cycles_that_nobody_touches() {
     }
 }
 
-/// Breaks if a socket that hangs on a dead cycle stays, or if a cycle that a program can reach is collected.
+/// Breaks if a socket that only a dead cycle holds stays, or if a cycle that a program can reach is collected.
 #[test]
 fn what_hangs_together() {
     let stack = stack();
@@ -300,7 +300,7 @@ fn what_hangs_together() {
     drop((a, a_far, b_far));
     assert_eq!(stack.unix().stats().collected, 0);
     tail_far.send(b"you are there").unwrap();
-    // The hook lets go.
+    // The hook releases the cycle.
     drop(take(&hook));
     assert_eq!(stack.unix().stats().collected, 2);
     assert_eq!(count(&drops), 5);
@@ -353,7 +353,7 @@ fn a_listener_in_its_own_backlog() {
     done(&stack);
 }
 
-/// Breaks if the end of a row of sockets needs stack for each, or time for each pair of them.
+/// Breaks if the end of a chain of sockets needs stack for each of them, or time for each pair.
 #[test]
 fn a_long_row_ends() {
     const LEN: usize = 10_000;

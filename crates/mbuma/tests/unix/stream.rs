@@ -135,7 +135,7 @@ fn the_last_handle_closes() {
     done(&stack);
 }
 
-/// Breaks if records run together, are cut without a word, or an empty one is taken for the end.
+/// Breaks if records are joined, are truncated without the flag, or an empty one counts as the end.
 #[test]
 fn records_keep_their_boundaries() {
     let stack = stack();
@@ -316,7 +316,7 @@ fn a_waiting_thread_is_woken_exactly_when_there_is_something() {
     assert_eq!(right.poll_readable(&cx), Poll::Pending);
     left.send(b"a").unwrap();
     assert_eq!((once.get(), kept.get()), (1, 1));
-    // More data is no news.
+    // More data wakes no thread.
     left.send(b"b").unwrap();
     assert_eq!((once.get(), kept.get()), (1, 1));
     assert_eq!(right.poll_readable(&cx), Poll::Ready(()));
@@ -331,7 +331,7 @@ fn a_waiting_thread_is_woken_exactly_when_there_is_something() {
     assert_eq!(once.get(), 1);
     while right.recv(&mut [0; 1000]).is_ok() {}
     assert_eq!(once.get(), 2);
-    // An end is news for both directions.
+    // An end wakes both directions.
     assert_eq!(right.poll_readable(&cx), Poll::Pending);
     drop(left);
     assert_eq!((once.get(), kept.get()), (3, 4));

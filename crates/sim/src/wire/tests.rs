@@ -98,7 +98,7 @@ fn faults_have_their_rates_and_are_counted() {
 
 #[test]
 fn a_seed_decides_everything() {
-    // Breaks when anything but the seed has a say.
+    // Breaks when the result depends on anything but the seed.
     let faults = Faults {
         loss: 0.3,
         reorder: 0.3,
@@ -136,7 +136,7 @@ fn the_rate_spaces_frames_and_a_full_queue_drops() {
 
 #[test]
 fn frames_above_the_mtu_do_not_pass() {
-    // Breaks when a stack could send anything it likes.
+    // Breaks when the wire passes frames that are too long.
     let mut w = wire(
         LinkConfig {
             mtu: 86,

@@ -36,8 +36,8 @@ fn seeds() -> u64 {
 
 #[test]
 fn every_seed_ends_in_a_network_that_works() {
-    // Breaks when loss, duplication or reordering leaves an address tentative, a neighbour unknown, a question without end or
-    // a group unsaid.
+    // Breaks when loss, duplication or reordering leaves an address tentative, a neighbour unknown, a question without
+    // end or a group unreported.
     let mut failed = Vec::new();
     for seed in 0..seeds() {
         let violations = World::from_seed(seed).run();
@@ -53,7 +53,7 @@ fn every_seed_ends_in_a_network_that_works() {
 
 #[test]
 fn the_seeds_have_conflicts_and_both_kinds_of_wires() {
-    // Breaks when the drawing of worlds changes so that a rule is never asked for.
+    // Breaks when the drawing of worlds changes so that no world tests some rule.
     let worlds: Vec<_> = (0..SEEDS).map(World::from_seed).collect();
     let count = |is: fn(&World) -> bool| worlds.iter().filter(|world| is(world)).count();
     assert!(count(World::is_on_good_wires) >= 5);
@@ -62,7 +62,7 @@ fn the_seeds_have_conflicts_and_both_kinds_of_wires() {
     assert!(count(World::has_temporary) >= 30);
 }
 
-/// The bug is found by a seed, and the finding says what it is.
+/// A seed finds the bug, and the finding has these words.
 fn found(bug: StackFault, words: &str) {
     let _planted = kern::fault::plant(bug);
     let finds = |seed| {
@@ -76,7 +76,7 @@ fn found(bug: StackFault, words: &str) {
 
 #[test]
 fn a_neighbour_that_is_asked_for_once_only_is_found() {
-    // Breaks when no rule asks for answers.
+    // Breaks when no rule requires answers.
     found(StackFault::LostQuestion, "does not answer");
 }
 
@@ -88,7 +88,7 @@ fn a_check_without_end_is_found() {
 
 #[test]
 fn an_address_that_is_probed_for_ever_is_found() {
-    // Breaks when no rule asks for the addresses of a host.
+    // Breaks when no rule requires the addresses of a host.
     found(StackFault::EndlessProbes, "has the addresses");
 }
 
@@ -100,12 +100,12 @@ fn a_query_without_an_answer_is_found() {
 
 #[test]
 fn a_temporary_address_without_a_successor_is_found() {
-    // Breaks when no rule asks for temporary addresses after the first.
+    // Breaks when no rule requires temporary addresses after the first.
     found(StackFault::NoNextAddress, "has no temporary address");
 }
 
 #[test]
 fn a_host_that_can_be_followed_by_its_address_is_found() {
-    // Breaks when no rule looks at the address that a question comes from.
+    // Breaks when no rule checks the source address of a question.
     found(StackFault::StableSource, "which is not temporary");
 }

@@ -18,7 +18,7 @@ pub(crate) const RATE_MAX: u64 = 100;
 /// Seconds for which a temporary address is in use at most, if a host has such addresses: some change before the questions, and
 /// all of them before the end.
 const IN_USE: std::ops::RangeInclusive<u64> = 60..=90;
-/// For how long they stay then.
+/// The time for which they stay valid then.
 const STAY: Duration = Duration::from_secs(20);
 /// The temporary addresses that a host has at a time.
 const TEMPORARY: std::ops::RangeInclusive<usize> = 1..=5;
@@ -52,7 +52,7 @@ struct Station {
     end: usize,
     mac: MacAddr,
     given: Option<Ipv6Addr>,
-    /// It begins from addresses that change.
+    /// It has temporary addresses.
     is_temporary: bool,
     socket: UdpSocket,
     groups: Vec<(Ipv6Addr, Membership)>,
@@ -315,7 +315,7 @@ impl World {
         }
     }
 
-    /// The first host is gone; the others notice, and then there is nothing left to say.
+    /// The first host is gone; the others notice, and then no station sends.
     fn fall_silent(&mut self) {
         let end = self.stations[0].end;
         let faults = Faults {
@@ -412,7 +412,7 @@ impl World {
         let _ = self.stations[at].socket.send_to(payload, to);
     }
 
-    /// A station asks another, at an address that it may have or not.
+    /// A station sends a question to another, at an address that the other may have or not.
     fn ask_any(&mut self, at: usize) {
         let other = self.random.below(self.stations.len() as u64) as usize;
         let addrs = self.addresses(other);

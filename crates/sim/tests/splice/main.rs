@@ -348,7 +348,7 @@ fn the_maximum_is_exact() {
 
 #[test]
 fn the_idle_time_begins_anew_at_each_move() {
-    // Breaks when it is a lifetime (as in FreeBSD's first version), or never ends.
+    // Breaks when the idle time is a lifetime (as in FreeBSD's first version), or never ends.
     on_chain(|b, chain| {
         let options = SpliceOptions {
             idle: Some(Duration::from_millis(500)),
@@ -368,7 +368,7 @@ fn the_idle_time_begins_anew_at_each_move() {
 
 #[test]
 fn a_server_that_does_not_read_stops_the_client() {
-    // Breaks when the proxy takes in what it can't send on: backpressure must reach the sender.
+    // Breaks when the proxy takes in bytes that it can't send on: backpressure must reach the sender.
     on_chain(|b, chain| {
         for stream in [&chain.client, &chain.source, &chain.sink, &chain.server] {
             stream.set_buffers(256 << 10, 256 << 10);
@@ -524,7 +524,7 @@ fn a_loop_is_refused() {
 
 #[test]
 fn two_stacks_of_a_process_are_spliced() {
-    // Breaks when a turn between two stacks needs a lock of both, or loses the news of one.
+    // Breaks when a turn between two stacks needs a lock of both, or a change in one stack causes no turn.
     for seed in 0..4 {
         let mut b = Bench::new(seed, 0.01);
         let chain = b.chain(SECOND_PROXY);

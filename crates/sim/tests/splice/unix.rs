@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Whether a read says that the peer broke the stream off.
+    /// Whether a read reports that the peer reset the stream.
     fn is_reset(&self) -> bool {
         match self {
             Tcp(tcp) => tcp.error() == Some(SocketError::Reset),
@@ -200,7 +200,7 @@ fn the_maximum_is_exact_and_earlier_bytes_count() {
 
 #[test]
 fn the_idle_time_begins_anew_at_each_move() {
-    // Breaks when no timer looks at a splice whose sink is no TCP connection, or the idle time is a lifetime.
+    // Breaks when no timer covers a splice whose sink is no TCP connection, or the idle time is a lifetime.
     on_each_kind(|b, row| {
         let splice = row.splice(SpliceOptions {
             idle: Some(Duration::from_millis(500)),
@@ -219,7 +219,7 @@ fn the_idle_time_begins_anew_at_each_move() {
 
 #[test]
 fn a_reader_that_does_not_read_stops_the_writer() {
-    // Breaks when a splice takes what it can't send on, or a full sink is not found again when its reader reads.
+    // Breaks when a splice takes bytes that it can't send on, or does not go on when the reader of a full sink reads.
     on_each_kind(|b, row| {
         for stream in [&row.writer, &row.source, &row.sink, &row.reader] {
             if let Tcp(tcp) = stream {
@@ -529,7 +529,7 @@ fn two_stacks_of_a_process_are_spliced() {
 
 #[test]
 fn a_stack_without_handles_splices_nothing() {
-    // Breaks when a splice is made that no thread would ever give a turn for its idle time.
+    // Breaks when a splice is made for whose idle time no thread would ever give it a turn.
     let stack = mbuma::Stack::new(mbuma::Config::from_system()).expect("address space");
     let (pool, (one, other)) = (stack.pool().clone(), stack.unix().pair());
     drop(stack);

@@ -1,4 +1,4 @@
-//! When the receiver acknowledges (RFC 1122 4.2.3.2, RFC 5681 4.2).
+//! The times at which the receiver acknowledges (RFC 1122 4.2.3.2, RFC 5681 4.2).
 
 use crate::common::*;
 

@@ -28,7 +28,7 @@ fn guess(random: &mut Random, hand: &Hand) -> Segment {
     }
 }
 
-/// Says `count` guesses, ten in a millisecond, with an ICMP error among ten, and checks the connection at the end.
+/// Sends `count` guesses, ten in a millisecond, one of them an ICMP error, and checks the connection at the end.
 fn inject(count: u32, seed: u64) {
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
@@ -65,7 +65,7 @@ fn inject(count: u32, seed: u64) {
     );
     b.run(secs(2));
     b.seen();
-    // It carries on as if nothing had been.
+    // The connection goes on as before.
     let data = hand.data(b"question");
     b.say(&data);
     assert_eq!(read(&stream), b"question", "seed {seed}");

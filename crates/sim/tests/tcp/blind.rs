@@ -171,7 +171,7 @@ fn sequence_numbers_wrap() {
 
 #[test]
 fn a_flood_of_syns_keeps_what_is_established() {
-    // Breaks when half-open connections push out others, or there is no end to them.
+    // Breaks when half-open connections evict established ones, or have no bound.
     let mut b = Bench::new();
     let listener = b.stack().tcp_listen(us(PORT), 64).expect("free");
     let mut hand = b.dial(5000, wire::TcpOptions::default());
@@ -243,7 +243,8 @@ fn a_flood_of_syns_keeps_nobody_out() {
 
 #[test]
 fn who_completes_when_the_backlog_is_full_comes_again() {
-    // Breaks when more wait for the user than it wants, or when a connection admitted half open is lost for that.
+    // Breaks when more connections wait for the user than the backlog allows, or when the bound loses a connection that
+    // was admitted half open.
     let mut b = Bench::new();
     let listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
     let mut hands = [Hand::from_port(5000), Hand::from_port(5001)];
@@ -262,7 +263,7 @@ fn who_completes_when_the_backlog_is_full_comes_again() {
     let first = listener.accept().expect("it was the first");
     assert_eq!(first.peer_addr(), one.them);
     assert!(listener.accept().is_err());
-    // Our answer is repeated, and so is what it is answered with.
+    // The stack repeats its answer, and the peer repeats its acknowledgement.
     b.run(secs(1));
     assert_eq!(b.one().flags, SYN | ACK);
     b.say(&data);

@@ -1,4 +1,4 @@
-//! Closing a connection, and what comes after.
+//! The close of a connection, and the states after it.
 
 use crate::common::*;
 use mbuma::{SocketError, State};
@@ -307,7 +307,7 @@ fn dropping_a_stream_with_unread_data_resets_it() {
 
 #[test]
 fn abort_resets_from_every_state() {
-    // RFC 9293 3.10.5: breaks when the peer is not told where it should be, or something stays.
+    // RFC 9293 3.10.5: breaks when a state that requires a reset sends none, or the connection stays.
     type Step = fn(&mut Bench, &mut Hand, &mbuma::TcpStream);
     let steps: [(State, bool, Step); 6] = [
         (State::Established, true, |_, _, _| {}),
@@ -386,7 +386,7 @@ fn a_reset_is_believed_in_every_state() {
 
 #[test]
 fn data_received_before_a_reset_can_still_be_read() {
-    // Breaks when a reset takes away what was acknowledged.
+    // Breaks when a reset drops data that was acknowledged.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let data = hand.data(b"acknowledged");

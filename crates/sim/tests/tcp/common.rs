@@ -11,7 +11,7 @@ use mbuma::{Config, Stack, TcpStream};
 use sim::{Link, Net, NodeId, PeerId, PortConfig, Segment, Shape, WireId};
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-/// What a run over IPv6 has in its environment.
+/// The environment variable of a run over IPv6.
 pub const OVER_IPV6: &str = "MBUMA_SIM_TCP_OVER_IPV6";
 
 pub const PORT: u16 = 80;
@@ -110,7 +110,7 @@ impl Bench {
         let mut net = Net::new(1);
         let wire = net.wire(Link::PERFECT);
         let node = net.stack_with(|config| {
-            // Windows and times that tests can say beforehand.
+            // Windows and times that tests can predict.
             config.tcp.recv_buffer_max = 0;
             config.tcp.pacing = false;
             tune(config);
@@ -154,7 +154,7 @@ impl Bench {
         assert!(seen.is_empty(), "nothing was expected: {}", show(&seen));
     }
 
-    /// Says it, and lets everything happen that follows at once.
+    /// Sends the segment, and runs all events that follow at once.
     pub fn say(&mut self, segment: &Segment) {
         self.net.say(self.peer, segment);
         self.run(Duration::ZERO);

@@ -92,7 +92,7 @@ fn a_flood_keeps_nobody_out_and_costs_nobody_an_option() {
 
 #[test]
 fn a_lost_acknowledgement_is_made_good_by_the_first_data() {
-    // Breaks when only the bare acknowledgement brings the cookie back.
+    // Breaks when only an acknowledgement without data is accepted as a cookie.
     let mut b = bench();
     let listener = crowded(&mut b);
     let mut hand = answered(&mut b, 5000, TcpOptions::default());

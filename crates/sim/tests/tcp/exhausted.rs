@@ -81,7 +81,7 @@ fn windows_open_from_the_reserve() {
 
 #[test]
 fn resets_come_from_the_reserve() {
-    // Breaks when a connection that is given up to free memory stays with the peer, which sends on.
+    // Breaks when the peer of a connection that was ended to free memory gets no reset, and sends on.
     let mut b = bench();
     let (hand, stream) = b.passive();
     let held = exhaust(&b, 0);
@@ -95,7 +95,7 @@ fn resets_come_from_the_reserve() {
 
 #[test]
 fn new_connections_do_not_use_the_reserve() {
-    // Breaks when connections that are opened while memory is short take what those need that are there.
+    // Breaks when connections that are opened while memory is short take the mbufs that existing connections need.
     let mut b = bench();
     let held = exhaust(&b, 0);
     let stream = b.connect();

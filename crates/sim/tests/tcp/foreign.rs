@@ -1,4 +1,5 @@
-//! Habits of peers that ours does not have: other places for a FIN, other acknowledgement policies, other window edges.
+//! Peers that behave in other ways than this stack: other places for a FIN, other acknowledgement policies, other
+//! window edges.
 
 use crate::common::*;
 use mbuma::State;

@@ -1,4 +1,4 @@
-//! Remains of a handshake that does not go smoothly.
+//! The state of a connection after a handshake with losses.
 
 use crate::common::*;
 use mbuma::{State, TcpListener};
@@ -23,7 +23,7 @@ fn flight(b: &mut Bench) -> usize {
     b.seen().iter().map(|s| s.data.len()).sum()
 }
 
-/// A passive connection after so many lost SYN-ACKs.
+/// A passive connection after `lost` lost SYN-ACKs.
 fn after_lost_syn_acks(b: &mut Bench, lost: u32) -> (Hand, TcpListener) {
     let listener = listen(b);
     let mut hand = Hand::from_port(5000);

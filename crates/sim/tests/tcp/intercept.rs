@@ -213,7 +213,7 @@ fn a_refusal_by_icmp_quotes_the_syn() {
 
 #[test]
 fn silence_is_a_refusal_too() {
-    // Breaks when `Ignore` says something.
+    // Breaks when `Ignore` sends a segment.
     let (mut b, interceptor) = gateway(Shape::Cluster);
     let (_, incoming) = ask(&mut b, &interceptor, 5000);
     incoming.refuse(Refusal::Ignore);
@@ -318,7 +318,7 @@ fn a_listener_goes_before_the_interceptor() {
 
 #[test]
 fn a_connection_can_be_made_from_a_foreign_address() {
-    // Breaks when published ports can't show the guest who its client really is.
+    // Breaks when published ports can't show the guest the real address of its client.
     let (mut b, interceptor) = gateway(Shape::Cluster);
     let client = beyond(50_000);
     let to = them(PORT);

@@ -1,4 +1,4 @@
-//! Asking an idle peer whether it is still there.
+//! Keepalive probes of an idle peer.
 
 use crate::common::*;
 use mbuma::{SocketError, State};
@@ -45,7 +45,7 @@ fn a_peer_that_is_gone_is_noticed() {
 
 #[test]
 fn a_peer_that_is_gone_is_noticed_whoever_speaks_in_its_name() {
-    // Breaks when segments of a sender that knows the addresses and not the numbers pass for the peer's.
+    // Breaks when segments of a sender that knows the addresses but not the sequence numbers count as the peer's.
     let mut b = Bench::new();
     let (hand, stream) = b.active();
     stream.set_keepalive(Some(secs(60)));

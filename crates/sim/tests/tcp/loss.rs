@@ -311,7 +311,7 @@ fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
     let wire = b.wire;
     b.net.wire_mut(wire).cut();
     b.run(secs(1200));
-    // Neighbour discovery finds out that the station is gone, and tells; ARP does not look within that time.
+    // Neighbour discovery finds that the station is gone, and reports it; ARP does not check within that time.
     let expected = match is_over_ipv6() {
         true => SocketError::Unreachable,
         false => SocketError::TimedOut,

@@ -17,7 +17,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP6: u8 = 58;
 
-/// A frame, and words about it.
+/// A frame and its description.
 pub(super) struct Sent {
     pub(super) bytes: Vec<u8>,
     pub(super) what: String,
@@ -459,7 +459,7 @@ fn extension(random: &mut Random, kind: u8, next: u8) -> Vec<u8> {
     }
 }
 
-/// Pads to eight bytes, now and then with something else than zeros.
+/// Pads to eight bytes, sometimes with other bytes than zeros.
 fn pad(random: &mut Random, header: &mut Vec<u8>) {
     match 8 - header.len() % 8 {
         8 => {}

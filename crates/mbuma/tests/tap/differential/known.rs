@@ -1,4 +1,4 @@
-//! Differences that there may be.
+//! The permitted differences.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,7 +68,7 @@ fn reason6(packet: &[u8], ours: &[Reply], linux: &[Reply]) -> Option<&'static st
         (_, [Reply::Icmp(6, 4, 1, at)]) if packet.get(*at as usize) == Some(&AUTHENTICATION) => {
             Some("an authentication header: unknown to this Linux; we pass over it")
         }
-        // A Linux that knows it has no key; and nothing is told to a group.
+        // A Linux that knows this header has no key, so it drops the packet; and a packet to a group causes no error.
         (_, []) if has(AUTHENTICATION) => {
             Some("an authentication header: unknown to this Linux; we pass over it")
         }
@@ -138,7 +138,7 @@ fn headers(packet: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// How often each case came.
+/// The number of occurrences of each case.
 #[derive(Default)]
 pub(super) struct Counts {
     silent: u64,

@@ -1,8 +1,8 @@
 //! The same frames to Linux's stack and to ours: both must answer with the same kind of packet, or the difference is in the
 //! list of [`known`], with its reason.
 //!
-//! For Linux each frame is followed by a ping. What comes before its answer is the answer to the frame, so nothing depends on
-//! time. Our stack is in virtual time, and answers at once.
+//! For Linux each frame is followed by a ping. Packets before the ping's answer are the answers to the frame, so
+//! nothing depends on time. Our stack is in virtual time, and answers at once.
 //!
 //! `DIFFERENTIAL_FRAMES` is how many frames are sent, `DIFFERENTIAL_SEED` from which seed; the seed is printed.
 
@@ -54,7 +54,7 @@ impl Linux {
     }
 
     fn give(&mut self, frame: &[u8]) {
-        // A frame that it can't take at all is one that it does not answer.
+        // A frame that the device refuses counts as one without an answer.
         let _ = self.0.write(frame);
     }
 
@@ -153,7 +153,7 @@ impl Ours {
             sent,
             ..
         } = self;
-        // What waits in reassembly has its time.
+        // Let the timers of reassembly run out.
         clock.advance(Duration::from_secs(120));
         stack.poll();
         let stats = stack.stats();
@@ -185,7 +185,7 @@ fn set_linux_up() -> Linux {
         ("ipv6/conf/all/forwarding", "0"),
         ("ipv6/conf/tap0/forwarding", "0"),
     ] {
-        // Some are not a namespace's own in older kernels, which then answer less.
+        // Older kernels do not have some of these for each namespace, and then answer less.
         let _ = fs::write(format!("/proc/sys/net/{name}"), value);
     }
     Linux(tap.into())
@@ -227,7 +227,7 @@ fn compare() {
     assert!(list.is_empty(), "differences:\n{}", list.join("\n"));
 }
 
-/// Breaks if our stack answers a frame otherwise than Linux does, and not for one of the reasons that are listed.
+/// Breaks if our stack answers a frame in another way than Linux, and not for a listed reason.
 #[test]
 fn it_answers_as_linux_does() {
     const NAME: &str = "differential::it_answers_as_linux_does";

@@ -41,7 +41,7 @@ impl Reply {
 /// The kind of a frame; none if it is one that no frame of ours has caused just now.
 pub(super) fn of(frame: &[u8]) -> Option<Reply> {
     let reply = any(frame);
-    // Something incomplete has waited long enough: each stack has its own time.
+    // The time of an incomplete datagram is over, which differs between the stacks.
     let late = matches!(
         reply,
         Some(Reply::Icmp(4, 11, 1, _) | Reply::Icmp(6, 3, 1, _))
@@ -102,7 +102,7 @@ fn v6(frame: &[u8]) -> Option<Reply> {
     let payload = &packet[40..];
     let to_peer = frame[..6] == PEER_MAC;
     let reply = match (packet[6], payload[0]) {
-        // Its own business: solicitations and advertisements of routers, groups.
+        // Not compared: solicitations and advertisements of routers, and reports of groups.
         (0, _) | (58, 130..=134 | 143) => return None,
         (58, 135)
             if [frames::PEER6, frames::PEER_LINK]

@@ -354,7 +354,7 @@ fn every_byte_arrives_over_bad_wires_and_no_record_is_sealed_twice() {
 #[cfg(feature = "tls")]
 #[test]
 fn the_same_holds_with_the_ciphers_of_tls() {
-    // Breaks as the one above, where the null AEAD hides it: text that is encrypted where it lies, for one.
+    // Breaks as the test above, for faults that the null AEAD hides, such as encryption in place.
     use mbuma::tls::AwsLcSuite;
     for suite in [
         AwsLcSuite::Aes128Gcm,
@@ -431,7 +431,7 @@ fn a_connection_that_is_reset_gives_a_clear_error_and_all_buffers_back() {
                 }
             }
             if random.below(50) == 0 {
-                // The reset itself may be lost: what this side sends brings another one.
+                // The reset itself may be lost: the next segment of this side causes another one.
                 _ = world.ends[1].tls.send(b"x");
             }
         }

@@ -1,13 +1,12 @@
-//! Interruptions exactly where they hurt: before every instruction of every critical section, at
-//! the commit, and right after it. Breaks when an aborted section has changed data, or a committed
-//! one runs again: an item lost, or with two holders, or a wrong count.
+//! Interruptions at the critical places: before every instruction of every critical section, at the commit, and right
+//! after it. Breaks when an aborted section has changed data, or a committed one runs again: an item lost, or with two
+//! holders, or a wrong count.
 //!
-//! A section cannot be stopped by chance at a chosen place, but it can by a breakpoint. The linker
-//! tells where the descriptors of all sections of this program are; a decoder, where in them an
-//! instruction begins; there goes an `int3`. The thread that steps on it gets a signal, and so the
-//! kernel aborts the section, as it would for any other signal. The handler finds the abort
-//! address in the interrupted context (or, after the commit, the breakpoint), puts the instruction
-//! back, allocates and frees on its own account, perhaps moves to another CPU, and returns.
+//! Chance can't stop a section at a chosen place, but a breakpoint can. The linker tells where the descriptors of all
+//! sections of this program are; a decoder, where in them an instruction begins; there goes an `int3`. The thread that
+//! steps on it gets a signal, and so the kernel aborts the section, as it would for any other signal. The handler finds
+//! the abort address in the interrupted context (or, after the commit, the breakpoint), puts the instruction back,
+//! allocates and frees on its own account, perhaps moves to another CPU, and returns.
 //!
 //! A play of allocations and frees goes on over that, checking each item's owner, and in the end
 //! every item and every count.
@@ -43,7 +42,7 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 const HANDLER: u64 = 2;
 
-/// A refusal now and then, so that the way back of refused items is played too.
+/// Refuses an item from time to time, so that the test covers the return of refused items.
 struct Moody(AtomicU64);
 
 impl Hooks for Moody {
@@ -119,7 +118,7 @@ impl Play {
         }
     }
 
-    /// All of it; says how often a breakpoint was met.
+    /// Runs all operations; returns how often a breakpoint was met.
     fn run(mut self) -> Met {
         FAULTS.store(0, Relaxed);
         HANDLER_ALLOCS.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! The end of zones: breaks when items outlive their memory, or memory its items.
+//! The end of zones: breaks when items outlive their memory, or memory outlives its items.
 //!
 //! One test: the number of leaked zones is of the whole process.
 

@@ -129,7 +129,7 @@ fn buckets_shrink_without_visits() {
 
 #[test]
 fn no_allocation_fails_because_of_a_drain() {
-    // Breaks when items on their way back are seen as live by an allocation at the limit.
+    // Breaks when an allocation at the limit counts items on their way back as live.
     const THREADS: u64 = 4;
     const EACH: usize = 16;
     let zone = builder(256, 64)

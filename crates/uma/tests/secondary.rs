@@ -140,7 +140,7 @@ fn an_init_that_finds_no_cluster_fails_cleanly() {
 
 #[test]
 fn a_packet_on_another_cpu_is_found_when_init_refuses() {
-    // Breaks when `init` has the last word: packets that are built already lie with another CPU.
+    // Breaks when the failure of `init` decides although another CPU's cache has packets that are built already.
     for backend in [Backend::Rseq, Backend::Locked] {
         let mbufs = builder(256, 256).backend(backend).build().unwrap();
         let clusters = builder(2048, 2048).backend(backend).limit(10);

@@ -1,6 +1,6 @@
-//! Allocations that wait: breaks when a sleeper is forgotten, whatever woke it should have been.
+//! Allocations that wait: breaks when an event that must wake a sleeper does not.
 //!
-//! A wakeup that is lost shows as a sleeper whose time is up, or as a test that does not end.
+//! After a lost wakeup a sleeper's timeout ends, or the test does not end.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use uma::{AllocError, Backend, RawZone};
 
-/// Long enough that no machine is so slow, so that it only passes for a wakeup that was lost.
+/// So long that it ends only after a lost wakeup, also on a slow machine.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 const SHORT: Option<Duration> = Some(Duration::from_millis(20));
 
@@ -135,8 +135,7 @@ fn a_free_in_the_master_wakes_a_sleeper_in_a_secondary_zone() {
 
 #[test]
 fn a_wait_ends_at_its_timeout() {
-    // Breaks when a timeout is early, late by much, or leaves the keg believing in a sleeper:
-    // it would stay closed.
+    // Breaks when a timeout is early, much too late, or leaves a sleeper in the keg's count: the keg would stay closed.
     on_each(|backend| {
         let (zone, held) = exhausted(backend, 100);
         let begin = Instant::now();

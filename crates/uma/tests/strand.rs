@@ -376,7 +376,7 @@ proptest! {
 
     #[test]
     fn no_item_is_stranded_when_init_refuses(case in cases(refusals(), 1..2, 1..=6)) {
-        // Breaks when `init` has the last word while an item that went through it is free.
+        // Breaks when the failure of `init` decides although an item that went through it is free.
         let (world, built) = World::refusing(&case);
         check(&case, world);
         assert_eq!(built.load(Ordering::SeqCst), 0, "one `fini` for each `init`");

@@ -1,4 +1,4 @@
-//! Warnings: breaks when an owner is not told, is told too often, or is told while a lock is held.
+//! Warnings: breaks when an owner gets none, gets one too often, or gets it while a lock is held.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Receivers and programs that made other senders slow, or stand still, each named after its fault; on a path of 50 ms.
+//! Receivers and programs that made the senders of other stacks slow, or stopped them, each named after its fault; on a
+//! path of 50 ms.
 
 use crate::common::*;
 use crate::sack::{span, under_way, with_blocks};

@@ -307,7 +307,7 @@ fn two_stacks_open_to_each_other_at_once() {
     for (node, addr) in nodes.iter().zip(addrs) {
         net.plug(*node, wire, addr.ip(), &sim::PortConfig::plain(link_mtu()));
     }
-    // Both know each other's Ethernet address already, so that the SYNs cross.
+    // Each already knows the other's Ethernet address, so that the SYNs cross.
     let warm = net.at(nodes[0]).tcp_connect(us(0), addrs[1]).expect("free");
     net.run_for(secs(1));
     assert_eq!(warm.error(), Some(SocketError::Refused));

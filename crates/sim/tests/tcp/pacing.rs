@@ -1,4 +1,4 @@
-//! Pacing: how fast data leaves.
+//! Pacing: the rate at which data leaves.
 
 use crate::common::*;
 use mbuma::TcpStream;

@@ -1,5 +1,5 @@
-//! Memory that received data keeps, against a peer that sends it as wastefully as it can: a byte
-//! a segment, each in a cluster of its own.
+//! The memory that received data pins, in the worst case: the peer sends a byte a segment, each in a cluster of its
+//! own.
 
 use crate::common::*;
 use mbuf::{MSIZE, PINNED_PER_BYTE_MAX};

@@ -1,4 +1,4 @@
-//! Losses told by time, and tail loss probes (RFC 8985).
+//! Losses found by time, and tail loss probes (RFC 8985).
 
 use crate::common::*;
 use crate::sack::{span, starts, under_way, with_blocks};

@@ -1,4 +1,4 @@
-//! The receive buffer grows with what the user reads of a far peer.
+//! The receive buffer grows with the amount that the user reads from a far peer.
 
 use crate::common::*;
 use mbuma::TcpStream;
@@ -81,8 +81,8 @@ fn a_far_sender_fills_the_path() {
 
 #[test]
 fn a_user_that_reads_nothing_and_a_near_peer_get_no_more() {
-    // Breaks when a user that has stopped makes its buffer grow; or when each pause of a reader does, beside a peer that is
-    // near.
+    // Breaks when the buffer of a user that has stopped grows; or when each pause of a reader makes it grow, with a
+    // near peer.
     let far_away = far(ms(50), 8 << 20, true);
     assert_eq!(far_away.streams[1].info().recv_queue, 0);
     let (_, window) = far_away.transfer(false);

@@ -119,8 +119,8 @@ fn only_the_holes_are_sent_again() {
 
 #[test]
 fn blocks_that_make_no_sense_are_ignored() {
-    // CVE-2019-11477 and its kind: breaks when a block of what was never sent, of what is acknowledged, or with its ends
-    // exchanged changes anything.
+    // CVE-2019-11477 and similar ones: breaks when a block of bytes that were never sent or are acknowledged, or one
+    // with its ends exchanged, changes anything.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
     let (una, nxt) = (seen[0].seq, seen[9].end());
@@ -248,7 +248,7 @@ fn stream_of_blocks(b: &mut Bench, seed: u64) {
         let _ = stream.send(&data);
         b.run(ms([0, 1, 20, 300][r.below(4) as usize]));
     }
-    // Everything gets there.
+    // All bytes arrive.
     for _ in 0..2000 {
         nxt = b.seen().iter().fold(nxt, |nxt, s| nxt.max(s.end()));
         hand.rcv = nxt;

@@ -20,12 +20,12 @@ fn segment(hand: &Hand, n: u32) -> Segment {
     }
 }
 
-/// Says segments of 500 bytes in this order, and returns what each was answered with: the acknowledgement and the blocks.
+/// Sends segments of 500 bytes in this order, and returns the answer to each: the acknowledgement and the blocks.
 fn answers(b: &mut Bench, hand: &Hand, order: &[u32]) -> Vec<(u32, Vec<(u32, u32)>)> {
     let mut answers = Vec::new();
     for &n in order {
         b.say(&segment(hand, n));
-        // Data in its turn may wait for its acknowledgement.
+        // The acknowledgement of data in order may be delayed.
         b.run(ms(50));
         let answer = b.one();
         answers.push((answer.ack.since(hand.snd), blocks(&answer, hand.snd)));
@@ -164,7 +164,8 @@ fn no_block_is_held_back_until_others_take_its_place() {
 
 #[test]
 fn acknowledgements_of_one_batch_report_different_blocks() {
-    // Breaks when those that are owed for the segments of a batch all report the latest blocks, and none the others.
+    // Breaks when all acknowledgements for the segments of a batch report the latest blocks, and none reports the
+    // others.
     let mut b = Bench::new();
     let (hand, stream) = b.passive_with(Some(9), true);
     for n in [1, 3, 5, 7, 9] {

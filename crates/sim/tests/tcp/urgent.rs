@@ -75,8 +75,8 @@ fn a_read_ends_where_urgent_data_ends() {
 
 #[test]
 fn the_user_hears_of_urgent_data_ahead_of_it() {
-    // MUST-32: breaks when a pointer that moves on calls no callback, or when an old one does; or when one that was
-    // overtaken takes the end back.
+    // MUST-32: breaks when a pointer that moves on calls no callback, or an old pointer does; or when a late segment
+    // moves the end back.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let calls = Arc::new(Calls::default());

@@ -145,7 +145,7 @@ fn a_window_that_closes_after_a_long_silence_is_probed() {
 
 #[test]
 fn a_probe_that_is_taken_moves_on() {
-    // Breaks when a peer that has room for exactly the probe's byte confuses the sender.
+    // Breaks when the sender does not go on when the peer has room for exactly the byte of the probe.
     let mut b = Bench::new();
     let (mut hand, _stream) = close_window(&mut b);
     b.run(ms(250));
@@ -161,7 +161,8 @@ fn a_probe_that_is_taken_moves_on() {
 
 #[test]
 fn a_window_that_closes_and_opens_at_once_gets_nothing_again() {
-    // Breaks when a peer without memory, which drops what comes and says so each time, goes round with us for ever.
+    // Breaks when the stack and a peer that drops each segment for want of memory, and answers each, exchange segments
+    // for ever.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     b.run(secs(1));
@@ -342,7 +343,7 @@ fn small_writes_are_gathered_while_something_is_under_way() {
 
 #[test]
 fn nodelay_sends_at_once() {
-    // Breaks when a program that asked for it still has to wait.
+    // Breaks when a program that set TCP_NODELAY still waits.
     let mut b = Bench::new();
     let (_, stream) = b.active();
     stream.set_nodelay(true);

@@ -44,7 +44,7 @@ struct CoarseClock {
 
 impl Clock for CoarseClock {
     fn now(&self) -> Time {
-        // Upwards: a timer that is due is due by this clock too.
+        // Rounded up, so that a due timer is due by this clock too.
         Time::from_nanos(self.inner.now().as_nanos().next_multiple_of(self.grain_ns))
     }
 }

@@ -66,7 +66,7 @@ impl App for Reader {
     }
 }
 
-/// A path: what its data meets on the way; acknowledgements meet only the delay.
+/// A path: the faults for its data; acknowledgements only get the delay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path {
     pub(crate) name: &'static str,
@@ -74,7 +74,7 @@ pub(crate) struct Path {
     /// The queue in bandwidth-delay products.
     pub(crate) queue: f64,
     pub(crate) faults: Faults,
-    /// What acknowledgements meet.
+    /// The faults for acknowledgements.
     pub(crate) back: Faults,
     /// How much longer a packet travels at most, in its order.
     pub(crate) jitter: Duration,
@@ -82,7 +82,7 @@ pub(crate) struct Path {
     pub(crate) burst_bytes: usize,
     /// All data that is sent in so long a time is lost, every three seconds.
     pub(crate) outage: Duration,
-    /// How long the sender's card waits for more acknowledgements before it passes any on.
+    /// The time for which the sender's card waits for more acknowledgements before it passes any on.
     pub(crate) coalesce: Duration,
     /// The queue from which on what is ECN-capable is marked, in the same unit.
     pub(crate) marked_from: Option<f64>,
@@ -137,7 +137,7 @@ pub(crate) fn reordering(reorder: f64, by: Duration) -> Faults {
     }
 }
 
-/// What a flow did.
+/// The result of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
     /// Goodput in Mbit/s, without the first seconds.

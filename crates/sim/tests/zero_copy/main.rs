@@ -1,5 +1,5 @@
-//! The stack copies no payload between a socket buffer and a device (seeds 000 and 004): shown by
-//! where bytes lie, and by what the pools count.
+//! The stack copies no payload between a socket buffer and a device (seeds 000 and 004): the tests check the addresses
+//! of bytes, and the counts of the pools.
 //!
 //! ```text
 //!   addresses      what a device is given, and what a program is given, lies in clusters that a program

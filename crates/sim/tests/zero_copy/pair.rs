@@ -1,6 +1,6 @@
 //! Two stacks in virtual time, joined by a pipe or an epair with a [`Recorder`] at each end, and a connection.
 //!
-//! No wire is longer than nothing: time moves only when both ends wait for it.
+//! The wire has no delay: time moves only when both ends wait for it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

@@ -34,7 +34,7 @@ impl Known {
         }
     }
 
-    /// Bytes of the pieces at addresses where the writer did not put them: the stack must have.
+    /// The number of bytes at addresses where no writer put them: the stack must have copied them.
     pub(crate) fn strayed<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
         let known = self.0.lock().unwrap();
         let is_known = |bytes: &[u8]| {
@@ -179,7 +179,7 @@ impl Device for Recorder {
     }
 }
 
-/// The fields in a frame's own bytes: the stack's notes about it are not asked.
+/// The fields in a frame's own bytes, without the stack's metadata about it.
 struct Front {
     headers_len: usize,
     is_fragment: bool,

@@ -1,4 +1,4 @@
-//! Breaks when the item is not poisoned, or more than the item is.
+//! Breaks when the item is not poisoned, or bytes around it are.
 
 use super::*;
 use crate::region::{PageSize, Region, page_bytes};

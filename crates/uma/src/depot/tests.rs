@@ -1,4 +1,4 @@
-//! Which of the buckets that wait is handed out.
+//! The choice of the bucket that the depot hands out.
 //!
 //! The buckets hold one item each, which is known by its address and never touched.
 
@@ -58,7 +58,7 @@ fn buckets_of_another_cpu_come_first_in_first_out() {
     assert_eq!(taken(&mut depot, CPU + 1), [1, 2, 3]);
 }
 
-/// Fails if a free does not say where it happens.
+/// Fails if a free does not record its CPU.
 #[test]
 fn a_full_bucket_records_the_cpu_that_brought_it() {
     let mut depot = depot_from(u32::MAX as usize);

@@ -1,4 +1,4 @@
-//! Plans: breaks when a plan fails other calls than it says.
+//! Plans: breaks when a plan fails other calls than it names.
 
 use super::{FailPlan, Point, parse};
 

@@ -1,4 +1,4 @@
-//! The arithmetic of trash and redzones: breaks when a change goes unseen, or none is seen as one.
+//! The arithmetic of trash and redzones: breaks when a check misses a change, or reports one that did not happen.
 
 use super::{TRASH, first_change, redzone_for};
 use crate::region::page_bytes;

@@ -9,7 +9,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 const THREADS: usize = 4;
 const STEPS: usize = 8;
-/// Fewer than the threads may want, so that it is reached often.
+/// Fewer items than the threads may want, so that they reach the limit often.
 const LIMIT: usize = 5;
 
 /// The items that a thread has: of the master, and of the secondary zone.
@@ -89,7 +89,7 @@ fn crowd(backend: Backend) {
 
 #[test]
 fn a_crowd_loses_no_item_under_locks() {
-    // Breaks if any two of the protocols get into each other's way.
+    // Breaks if any two of the protocols disturb each other.
     holds("crowd, locked", 3, || crowd(Backend::Locked));
 }
 

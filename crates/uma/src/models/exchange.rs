@@ -54,7 +54,7 @@ fn finds_sections_that_are_never_interrupted() {
     });
 }
 
-/// One thread allocates and frees where free items lie; the other drains.
+/// One thread allocates and frees on a CPU with free items; the other drains.
 fn drain_beside(backend: Backend, cpu: usize) {
     let world = World::new(backend, 2, 4);
     world.warm(2);

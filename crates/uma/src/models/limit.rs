@@ -246,7 +246,7 @@ fn one_that_is_built(backend: Backend) {
 
 #[test]
 fn an_init_failure_waits_for_free_initialised_items() {
-    // Breaks if `init` has the last word while an item that went through it is free.
+    // Breaks if the failure of `init` decides although an item that went through it is free.
     holds("limit, built, sections", 2, || {
         one_that_is_built(Backend::Rseq)
     });

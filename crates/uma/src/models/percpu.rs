@@ -30,8 +30,8 @@ struct World {
     owners: Vec<AtomicU32>,
     /// Items that lie in no bucket any more.
     loose: Mutex<Vec<usize>>,
-    /// Buckets whose items were taken out. They must stay empty: a section that still changes one
-    /// works on a bucket that it does not own.
+    /// Buckets whose items were taken out. They must stay empty: a section that changes one works on a bucket that it
+    /// does not own.
     retired: Mutex<Vec<Owned>>,
 }
 
@@ -316,7 +316,7 @@ both!(
     }
 );
 
-// Breaks if a pop between the look at a bucket and its replacement loses items, either way.
+// Breaks if a pop between the check of a bucket and its replacement loses items, in either order.
 both!(
     replacing_what_is_used_up,
     replacing_what_is_used_up_blind,

@@ -436,7 +436,7 @@ impl Storm {
         }
     }
 
-    /// Moves an item from one holder to another; it must be where it is said to be.
+    /// Moves an item from one holder to another; its word must name `from`.
     fn pass(&self, item: NonNull<u8>, from: u32, to: u32) {
         let n = (item.addr().get() - 0x1000) / 64;
         let was = self.owners[n].swap(to, Relaxed);

@@ -1,4 +1,4 @@
-//! Whose turn it is: breaks when a weight is lost or counted twice, or a turn comes too often.
+//! The choice of samples: breaks when a weight is lost or counted twice, or a sample comes too often.
 
 use super::table::NO_SLOTS;
 use super::{Sampler, Samples};

@@ -170,8 +170,8 @@ pub fn run(config: &Config) -> Outcome {
     }
 }
 
-/// For a process that is expected to corrupt itself: however it shows, it ends with 3; and with 4
-/// when it hangs without having shown anything.
+/// For a process that is expected to corrupt itself: it ends with status 3 for any sign of corruption, and with 4 if it
+/// hangs without one.
 pub fn corruption_is_exit_3(time: Duration) {
     extern "C" fn crashed(_: i32) {
         sys::exit_now(3);
@@ -599,7 +599,7 @@ thread_local! {
         const { [const { Cell::new([ptr::null_mut(); STASH]) }; 2] };
 }
 
-/// Takes items and puts items down, whatever it interrupted.
+/// Allocates and frees items, in the middle of any operation.
 extern "C" fn handler(_: i32) {
     let storm = SHARED.load(Acquire);
     let me = ME.get();

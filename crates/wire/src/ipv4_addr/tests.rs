@@ -1,4 +1,4 @@
-//! Breaks if an address that cannot be honest passes, or an honest one is refused.
+//! Breaks if an impossible address passes, or a valid one is refused.
 
 use proptest::prelude::*;
 

@@ -39,7 +39,7 @@ fn a11_groups_have_their_ethernet_addresses() {
 
 #[test]
 fn h8_impossible_addresses_are_known() {
-    // Breaks if an IPv4 address comes in by the back door, or an honest address is refused.
+    // Breaks if an embedded IPv4 address passes, or a valid address is refused.
     for text in ["::1", "::ffff:127.0.0.1", "::127.0.0.1"] {
         assert!(
             is_martian_source6(addr(text)) && is_martian_destination6(addr(text)),

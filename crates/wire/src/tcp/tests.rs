@@ -79,7 +79,7 @@ fn emitted(options: TcpOptions) -> Vec<u8> {
     bytes
 }
 
-/// An option list read the slow and obvious way, as a second opinion.
+/// A simple and slow parser of option lists, to compare with.
 fn read_slowly(bytes: &[u8]) -> TcpOptions {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut options, mut at) = (TcpOptions::default(), 0);

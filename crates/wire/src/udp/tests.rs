@@ -26,7 +26,7 @@ fn a_datagram_summed_by_hand_verifies() {
 
 #[test]
 fn an_empty_datagram_parses() {
-    // Breaks if the smallest honest length, the header's own, is refused.
+    // Breaks if the smallest valid length, that of the header, is refused.
     let bytes = [0, 1, 0, 2, 0, 8, 0, 0];
     assert_eq!(
         UdpHeader::parse(&bytes),

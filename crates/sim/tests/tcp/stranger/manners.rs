@@ -1,4 +1,4 @@
-//! How a station behaves.
+//! The behaviour of a station.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use kern::Random;
 /// Habits that the RFCs leave open, and a few that they forbid, drawn from a seed.
 #[derive(Debug, Clone)]
 pub struct Manners {
-    /// The options of its SYN as they lie there.
+    /// The bytes of the options of its SYN.
     pub options: Vec<u8>,
     /// Bytes of the stack's segments at most.
     pub mss: usize,
     pub shift: Option<u8>,
-    /// It offers timestamps, and its clock stands there then.
+    /// The value of its clock at its SYN, if it offers timestamps.
     pub timestamps: bool,
     pub clock: u32,
-    /// How often a segment of its has lost its timestamps on the way.
+    /// How often one of its segments loses its timestamps on the path.
     pub strips: f64,
     /// It permits SACK, and reports what it keeps: all, or the first block.
     pub sack: bool,
@@ -26,7 +26,7 @@ pub struct Manners {
     pub full: bool,
     /// Segments in flight at most.
     pub flight: u64,
-    /// Segments until it acknowledges, and how long it waits for them.
+    /// The number of segments after which it acknowledges, and the time that it waits for them.
     pub ack_every: u32,
     pub ack_delay: Duration,
     /// Acknowledgements that it makes of one.
@@ -36,7 +36,7 @@ pub struct Manners {
     pub shrink: f64,
     /// Bytes beyond the stack's window that it sends.
     pub overrun: u64,
-    /// It keeps what comes before its turn.
+    /// It keeps data that comes out of order.
     pub keeps: bool,
     /// After a loss it sends everything again, not the first segment only.
     pub goes_back: bool,
@@ -44,7 +44,7 @@ pub struct Manners {
     pub fin_with_data: f64,
     /// Its FIN never comes alone: the last byte comes with it each time.
     pub fin_brings_byte: bool,
-    /// Between one segment of data and the next.
+    /// The time between one segment of data and the next.
     pub pause: Duration,
     /// Its segments are lost too, not only those to it.
     pub loses_own: bool,

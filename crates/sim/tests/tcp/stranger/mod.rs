@@ -1,4 +1,4 @@
-//! A station with a TCP of its own, which behaves as ours never does: drawn from a seed.
+//! A station with a TCP of its own, which behaves in other ways than ours; drawn from a seed.
 
 #![allow(unreachable_pub)] // the test program is one crate
 
@@ -58,7 +58,7 @@ struct Meeting {
     appetite: usize,
     /// The acknowledgement that the stack certainly has, and the one that it has after this millisecond.
     told: (SeqNum, SeqNum),
-    /// Up to where the stack has not acknowledged, and since when.
+    /// The end of the data that the stack has not acknowledged, and the time since when.
     unacknowledged: (u64, Time),
 }
 
@@ -182,7 +182,7 @@ impl Meeting {
         }
     }
 
-    /// The station says what it has to.
+    /// The station sends all that is due.
     fn speak(&mut self) {
         self.told.0 = self.told.1;
         let now = self.b.net.now();

@@ -7,7 +7,7 @@ use wire::{SackBlock, SackBlocks, SeqNum};
 
 #[derive(Debug)]
 pub struct Options {
-    /// When the station's clock stood at what its SYN said; none if timestamps were not agreed on.
+    /// The time of the value in the station's SYN; none if timestamps were not agreed on.
     born: Option<Time>,
     start: u32,
     sack: bool,
@@ -15,7 +15,7 @@ pub struct Options {
     sent: u32,
     recent: u32,
     first: SeqNum,
-    /// How often each byte of the station was said.
+    /// The number of times that each byte of the station was sent.
     said: Vec<u8>,
 }
 
@@ -57,8 +57,8 @@ impl Options {
         }
     }
 
-    /// RFC 2018 and 2883: no block is of bytes that were never said, and what lies below the acknowledgement or in the
-    /// next block was said twice.
+    /// RFC 2018 and 2883: no block has bytes that were never sent, and bytes below the acknowledgement or in the next
+    /// block were sent twice.
     fn check_block(&self, seg: &Segment, block: SackBlock, is_first: bool) {
         let place = |seq: SeqNum| seq.since(self.first) as usize;
         let said = (self.said)

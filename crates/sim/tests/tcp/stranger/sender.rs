@@ -24,7 +24,7 @@ pub struct Sender {
     right: u64,
     shift: u8,
     duplicates: u32,
-    /// Up to here a repair goes.
+    /// The end of the repair.
     recover: u64,
     resend: bool,
     progress: Time,
@@ -58,7 +58,7 @@ impl Sender {
         self.una > self.total
     }
 
-    /// Behind all that it sent, within the stack's window.
+    /// The place behind all bytes that it sent, within the stack's window.
     pub fn place(&self) -> SeqNum {
         self.first + self.max.min(self.right.max(self.una)) as u32
     }

@@ -202,7 +202,7 @@ fn no_work_is_lost<Q: Queue>() {
 
 fn every(name: &str, scenario: fn()) {
     let model = Model::new(name);
-    //                 // The steps are few enough that no preemption need be left out.
+    // The steps are few enough that no preemption need be left out.
     #[cfg(loom)]
     let model = model.any_switches();
     model.check(scenario);

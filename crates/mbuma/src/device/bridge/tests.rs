@@ -68,7 +68,7 @@ impl Lan {
         taken.collect()
     }
 
-    ///         /// The number of packets that came out, port by port.
+    /// The number of packets that came out, port by port.
     fn heard(&self) -> Vec<usize> {
         self.taken().iter().map(Vec::len).collect()
     }

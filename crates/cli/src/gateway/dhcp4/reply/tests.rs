@@ -126,7 +126,7 @@ fn each_question_has_its_reply() {
             &[(53, &kind(Dhcp4Type::Decline)), (50, &GUEST.octets())],
             None,
         ),
-        //                 // A message of a server.
+        // A message of a server.
         (new_client(), &[(53, &kind(Dhcp4Type::Offer))], None),
         (new_client(), &[(53, &[99])], None),
         (new_client(), &[(53, &[])], None),

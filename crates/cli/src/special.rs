@@ -1,7 +1,8 @@
 //! Addresses that mean something other than one host of some network, or a host that hands out secrets.
 //!
 //! Locks: none.
-//! Sources: RFC 6890 (special-purpose addresses), RFC 6052, RFC 8215 and RFC 2765 (translation), RFC 3056 (6to4).
+//! Sources: RFC 6890 (special-purpose addresses), RFC 6052, RFC 8215 and RFC 2765 (translation), RFC 3056 (6to4),
+//! RFC 4380 (Teredo), RFC 5214 (ISATAP).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -56,9 +57,15 @@ pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
         let low = (bits >> (56 - behind)) as u32 & ((1 << behind) - 1);
         Ipv4Addr::from_bits(high << behind | low)
     };
+    // A Teredo host is reached by UDP at its inverted IPv4 address, and by way of its server (RFC 4380 section 4).
+    let teredo = begins(Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
+    // A host of any network may say so of itself, globally unique or not (RFC 5214 section 6.1).
+    let isatap = (bits >> 32) as u32 & 0xfdff_ffff == 0x5efe;
     let certain = [
-        (well_known || translated).then(|| from(0)),
+        (well_known || translated || isatap).then(|| from(0)),
         six_to_four.then(|| from(80)),
+        teredo.then(|| Ipv4Addr::from_bits(!(bits as u32))),
+        teredo.then(|| from(64)),
     ];
     let possible = local.then(|| [from(0), around(16), around(8), from(24)]);
     let possible = possible.into_iter().flatten();
@@ -113,6 +120,10 @@ mod tests {
             "64:ff9b:1:ff:a9:fea9:fe00::",
             "::ffff:0:169.254.169.254",
             "2002:a9fe:a9fe::1",
+            "2001:0:c000:201:0:ffff:5601:5601",
+            "2001:0:a9fe:a9fe:0:ffff:3fff:fdfe",
+            "2001:db8::5efe:169.254.169.254",
+            "2001:db8::200:5efe:169.254.169.254",
         ] {
             let ip: Ipv6Addr = text.parse().expect("an address");
             let metadata = Ipv4Addr::new(169, 254, 169, 254);

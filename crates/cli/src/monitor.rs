@@ -21,11 +21,12 @@ mod gateway_process;
 mod ports;
 mod resolv_watch;
 mod socket_name;
+mod stop_deadline;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
@@ -47,6 +48,7 @@ use followed::FollowedPorts;
 use ports::Ports;
 use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
+use stop_deadline::{CpuWait, StopDeadline};
 
 /// The time that the gateway process may take to end once it has reported that it is done.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -150,6 +152,7 @@ fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
 struct Gateway {
     pidfd: Pidfd,
     channel: Channel,
+    cpu_wait: CpuWait,
 }
 
 impl Gateway {
@@ -169,7 +172,11 @@ impl Gateway {
             gateway_process::main(handed, net)
         })?;
         let pidfd = Pidfd::open(pid)?;
-        Ok(Gateway { pidfd, channel })
+        Ok(Gateway {
+            pidfd,
+            channel,
+            cpu_wait: CpuWait::of(pid),
+        })
     }
 
     /// Waits for the end of a process that is about to end, because the interface is removed with its last descriptor.
@@ -197,8 +204,8 @@ struct Monitor<'a> {
     told: GuestState,
     /// The time that it may take to stop.
     stop_max: Option<Duration>,
-    /// The deadline for the answer of a gateway process that was told to stop.
-    stop_by: Option<Instant>,
+/// The deadline for the answer of a gateway process that was told to stop.
+    stop_by: Option<StopDeadline>,
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
     ports: Ports,
@@ -263,7 +270,8 @@ impl<'a> Monitor<'a> {
                 self.gateway.wait_for_end();
                 return Ok(code);
             }
-            let left = self.stop_by.map(|by| by - Instant::now());
+            let cpu_wait = &self.gateway.cpu_wait;
+            let left = self.stop_by.as_mut().map(|by| by.left(cpu_wait));
             if left.is_some_and(|left| left.is_zero()) {
                 let hangs = io::Error::other("it does not answer: killed");
                 let doing = "stopping the process that serves the guest";
@@ -305,7 +313,9 @@ impl<'a> Monitor<'a> {
             GuestState::Running => return Ok(()),
             GuestState::Ended => ChannelMessage::Ended,
             GuestState::StopRequested => {
-                self.stop_by = self.stop_max.map(|within| Instant::now() + within);
+                let cpu_wait = &self.gateway.cpu_wait;
+                let deadline = |within| StopDeadline::new(within, cpu_wait);
+                self.stop_by = self.stop_max.map(deadline);
                 ChannelMessage::Stop
             }
         };

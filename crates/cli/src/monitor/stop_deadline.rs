@@ -1,0 +1,101 @@
+//! When a gateway process that was told to stop must have ended. Time in which it was ready and another process had the
+//! CPU is not its own, and does not count: a machine with much load is no reason to kill it.
+//!
+//! Invariants: only time that the kernel counted as such a wait moves the deadline. A process that is stopped, blocked or
+//! spins gets no more than its own time.
+//! Locks: none.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use crate::sys::process::Pid;
+
+/// The time for which the first thread of a process waited for a CPU. Opened before isolation, read after it.
+pub(super) struct CpuWait(Option<File>);
+
+impl CpuWait {
+    /// That of a process. A kernel that does not count it leaves no wait.
+    pub(super) fn of(pid: Pid) -> CpuWait {
+        CpuWait(File::open(format!("/proc/{}/schedstat", pid.0)).ok())
+    }
+
+    /// The wait since the process began.
+    fn total(&self) -> Duration {
+        let mut bytes = [0; 128];
+        let len = self.0.as_ref().map(|file| file.read_at(&mut bytes, 0));
+        let len = len.and_then(Result::ok).unwrap_or(0);
+        waited(bytes.get(..len).unwrap_or(&[])).unwrap_or_default()
+    }
+}
+
+/// The second word of such a file, in nanoseconds (proc_pid_schedstat(5)).
+fn waited(bytes: &[u8]) -> Option<Duration> {
+    let text = str::from_utf8(bytes).ok()?;
+    let ns = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(ns))
+}
+
+/// The deadline.
+pub(super) struct StopDeadline {
+    by: Instant,
+    /// The wait for a CPU that `by` takes account of.
+    counted: Duration,
+}
+
+impl StopDeadline {
+    /// In `within` from now, as the process waited so long so far.
+    pub(super) fn new(within: Duration, cpu: &CpuWait) -> StopDeadline {
+        StopDeadline {
+            by: Instant::now() + within,
+            counted: cpu.total(),
+        }
+    }
+
+    /// The time that is left.
+    pub(super) fn left(&mut self, cpu: &CpuWait) -> Duration {
+        let left = self.by.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return left;
+        }
+        let more = self.extend(cpu.total());
+        self.by += more;
+        self.by.saturating_duration_since(Instant::now())
+    }
+
+    /// The wait that was not counted yet.
+    fn extend(&mut self, total: Duration) -> Duration {
+        let more = total.saturating_sub(self.counted);
+        self.counted += more;
+        more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_cpu_is_granted_once() {
+        // Breaks when a process that only waited for a CPU is taken for one that hangs, or one that hangs is waited for
+        // without end.
+        let nothing = CpuWait(None);
+        let mut deadline = StopDeadline::new(Duration::ZERO, &nothing);
+        assert_eq!(deadline.left(&nothing), Duration::ZERO);
+        let waited = Duration::from_secs(3);
+        assert_eq!(deadline.extend(waited), waited);
+        assert_eq!(deadline.extend(waited), Duration::ZERO);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(deadline.extend(hour), hour - waited);
+    }
+
+    #[test]
+    fn the_kernel_counts_the_wait() {
+        // Breaks when another word of the file is read, or a file that is not like that is taken for a wait.
+        assert_eq!(waited(b"17 4000000000 3\n"), Some(Duration::from_secs(4)));
+        for odd in [&b""[..], b"17", b"17 x 3", b"\xff 1 2"] {
+            assert_eq!(waited(odd), None);
+        }
+        assert_eq!(CpuWait(None).total(), Duration::ZERO);
+    }
+}

@@ -412,7 +412,8 @@ pub(crate) struct NetOpts {
 
     /// Print the locks with their holders if there is work and nothing has moved for N seconds; 0: never
     ///
-    /// On a request to end, mbuma waits for the same time, and then kills the process that serves the guest.
+    /// On a request to end, mbuma waits for the same time, without the time in which other processes have the CPU, and then
+    /// kills the process that serves the guest.
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
     pub(crate) watchdog: u32,
 

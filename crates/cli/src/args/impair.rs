@@ -65,6 +65,14 @@ fn link(words: &[&str]) -> Result<LinkConfig, String> {
     if words.is_empty() {
         return Ok(LinkConfig::PERFECT);
     }
+    // `seed` is a word of the command line only.
+    let keys = words.iter().filter_map(|word| word.split_once('='));
+    for (key, _) in keys {
+        if !LinkConfig::KEYS.contains(&key) {
+            let keys = LinkConfig::KEYS.join(", ");
+            return Err(format!("`{key}` is none of {keys}, seed"));
+        }
+    }
     let parsed = words.join(",").parse::<LinkConfig>();
     parsed.map_err(|error| error.to_string())
 }
@@ -118,6 +126,8 @@ mod tests {
             ("", "`` is not of the form NAME=VALUE"),
             ("seed=1", "it says nothing"),
             ("seed=x,loss=1%", "a seed is a number"),
+            ("delai=5ms", "`delai` is none of rate, "),
+            ("delai=5ms", ", mtu, seed"),
             ("left:loss=1%", "`left:` is neither up: nor down:"),
             ("up:loss=1", "`1` is no percentage"),
             ("delay=1ms,down:", "`` is not of the form"),

@@ -3,7 +3,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
 
 use crate::sys::if_inet6;
@@ -57,10 +57,13 @@ impl OutboundOpts {
     /// The addresses: the last one of each family.
     ///
     /// # Errors
-    /// There is no such interface, or it has no address.
+    /// There is no such interface, or it has no address; or no interface has the address.
     pub(crate) fn sources(&self) -> io::Result<Sources> {
         let mut sources = Sources::default();
         for addr in &self.outbound_addr {
+            if let OutboundAddr::Addr(addr) = addr {
+                check_is_own(*addr)?;
+            }
             match addr {
                 OutboundAddr::Addr(IpAddr::V4(addr)) => sources.v4 = Some(*addr),
                 OutboundAddr::Addr(IpAddr::V6(addr)) => sources.v6 = Some(*addr),
@@ -98,5 +101,31 @@ impl FromStr for OutboundAddr {
             Ok(addr) => Ok(OutboundAddr::Addr(addr)),
             Err(_) => super::ifname(text).map(OutboundAddr::Interface),
         }
+    }
+}
+
+/// Whether sockets of the host can be bound to the address: otherwise each connection of the guest would fail.
+fn check_is_own(addr: IpAddr) -> io::Result<()> {
+    let bound = UdpSocket::bind((addr, 0));
+    bound.map(drop).map_err(|e| match e.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            io::Error::new(e.kind(), format!("no interface of this host has {addr}"))
+        }
+        _ => e,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_of_the_host_is_a_source() {
+        // Breaks when a mistyped address is taken, and then no connection of the guest ever works.
+        let sources = |addr: &str| OutboundOpts::of(addr.parse::<OutboundAddr>()).sources();
+        let own = sources("127.0.0.1").expect("each host has it");
+        assert_eq!(own.v4, Some(Ipv4Addr::LOCALHOST));
+        let error = sources("192.0.2.77").expect_err("it is for documents only");
+        assert!(error.to_string().contains("has 192.0.2.77"), "{error}");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum PublishVerb {
     /// Publish ports no more
     Remove {
         /// The numbers that `add` and `list` print
-        #[arg(value_name = "ID", required = true)]
+        #[arg(value_name = "ID", required = true, value_parser = published_id)]
         ids: Vec<u32>,
     },
     /// Print the published ports, and those of the guest's loopback that lead to the host's
@@ -49,4 +49,10 @@ pub(crate) enum PublishVerb {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// The number of a published port.
+fn published_id(text: &str) -> Result<u32, String> {
+    let number = text.parse();
+    number.map_err(|_| "it is no number that `mbuma publish list` prints".to_owned())
 }

@@ -154,3 +154,11 @@ fn help_and_version_are_answered_everywhere() {
         assert_eq!(refused.map(drop), Err(answer), "{words}");
     }
 }
+
+#[test]
+fn a_mistaken_number_of_a_published_port_is_explained() {
+    // Breaks when the message tells of digits and not of the numbers that there are.
+    let mistaken = Args::try_parse_from(["mbuma", "publish", "remove", "x"]);
+    let message = mistaken.expect_err("it is no number").to_string();
+    assert!(message.contains("`mbuma publish list`"), "{message}");
+}

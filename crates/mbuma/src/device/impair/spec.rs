@@ -70,7 +70,7 @@ impl FromStr for LinkConfig {
                 "corrupt" => link.faults.corrupt = percent(value)?,
                 "mtu" => link.mtu = mtu(value)?,
                 _ => {
-                    return refuse(format!("`{key}` is none of {}", KEYS.join(", ")));
+                    return refuse(format!("`{key}` is none of {}", Self::KEYS.join(", ")));
                 }
             }
         }
@@ -78,23 +78,24 @@ impl FromStr for LinkConfig {
     }
 }
 
-const KEYS: [&str; 13] = [
-    "rate",
-    "burst",
-    "queue",
-    "delay",
-    "jitter",
-    "loss",
-    "bursts",
-    "reorder",
-    "late",
-    "duplicate",
-    "corrupt",
-    "ecn",
-    "mtu",
-];
-
 impl LinkConfig {
+    /// The names that its text may contain, each before `=` and a value.
+    pub const KEYS: [&str; 13] = [
+        "rate",
+        "burst",
+        "queue",
+        "delay",
+        "jitter",
+        "loss",
+        "bursts",
+        "reorder",
+        "late",
+        "duplicate",
+        "corrupt",
+        "ecn",
+        "mtu",
+    ];
+
     /// Turns lengths of queues into bytes, now that the rate and the delay are known.
     fn measure(
         mut self,

@@ -204,7 +204,7 @@ struct Monitor<'a> {
     told: GuestState,
     /// The time that it may take to stop.
     stop_max: Option<Duration>,
-/// The deadline for the answer of a gateway process that was told to stop.
+    /// The deadline for the answer of a gateway process that was told to stop.
     stop_by: Option<StopDeadline>,
     /// The exit code that the gateway process has announced.
     done: Option<u8>,

@@ -5,6 +5,8 @@ use crate::netstat::request::read_answer;
 
 fn pair() -> (Asker, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
+    // A machine may give sockets much larger buffers than most do.
+    rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).expect("an option");
     ours.set_nonblocking(true).expect("ours");
     theirs.set_nonblocking(true).expect("ours");
     (Asker::new(ours), theirs)

@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::island::{ip, shell};
 use crate::common::needs::{an_island, guests, programs, root};
@@ -111,11 +111,9 @@ fn a_signal_ends_it_at_once() {
         wait_until("a transfer", || {
             taken.load(Ordering::Acquire) > before + 5_000_000
         });
-        let begun = Instant::now();
         attached.signal(signal);
         let ended = attached.finish();
-        // Without the signal it would wait five seconds for bytes that the server does not read.
-        assert!(begun.elapsed() < Duration::from_secs(4), "{ended:#?}");
+        // The guest sends without end: a gateway that waited for its bytes would be killed, with an error.
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         Stats::checked(&ended.err);
         sender.signal("KILL");

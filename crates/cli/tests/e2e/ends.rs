@@ -1,8 +1,10 @@
 //! The end when a process is killed in the middle of a transfer: each side gets a clear error, and no process is left.
 //! Each test is on an island, where it sees every process that is left.
 
-use std::sync::{Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::io::Read;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use crate::common::http::Endless;
 use crate::common::island::processes;
@@ -153,10 +155,13 @@ fn a_signal_ends_the_wait_for_what_command_left() {
     on_an_island!();
     let (over, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
-    let server = TcpServer::start(move |stream| {
-        // The server reads nothing, so that the bytes stay in mbuma.
-        let _ = wait.lock().expect("one connection").recv();
-        drop(stream);
+    let server = TcpServer::start(move |mut stream| {
+        // The server reads so slowly that the bytes last longer than the test. mbuma gives up a server that takes none for
+        // some seconds, but not this one.
+        let wait = wait.lock().expect("one connection");
+        while wait.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
+            let _ = stream.read(&mut [0; 4096]);
+        }
     });
     // The guest's kernel goes on sending its bytes after the writer has ended.
     let script = format!(
@@ -170,11 +175,9 @@ fn a_signal_ends_the_wait_for_what_command_left() {
     });
     std::thread::sleep(Duration::from_millis(300));
     assert!(!running.has_ended(), "nothing to wait for");
-    let begun = Instant::now();
     running.signal("TERM");
     let ended = running.finish();
-    // It would wait five seconds since the last byte that was taken.
-    assert!(begun.elapsed() < Duration::from_secs(3), "{ended:#?}");
+    // A gateway that still waited would be killed, with an error.
     assert_eq!((ended.code, &*ended.err), (Some(6), ""), "{ended:#?}");
     drop(over);
     nothing_is_left();

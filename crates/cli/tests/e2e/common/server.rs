@@ -124,22 +124,37 @@ pub(crate) fn udp_echo() -> u16 {
     port
 }
 
-/// Ports that the system never chooses itself: they are below its range of ephemeral ports.
-const OURS: (u16, u16) = (20_000, 12_000);
+/// Ports that the system never chooses itself, because they are below or above its range of ephemeral ports: the first, and
+/// their number. Where all are ephemeral, some that it seldom chooses.
+fn fixed_ports() -> (u16, u16) {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let range = range.expect("/proc is there");
+    let mut ends = range.split_whitespace().filter_map(|end| end.parse().ok());
+    let (low, high): (u16, u16) = ends.next().zip(ends.next()).expect("two numbers");
+    match (low, high) {
+        (13_000.., _) => (low - 12_000, 12_000),
+        (_, ..64_000) => (high + 1, u16::MAX - high),
+        _ => (20_000, 12_000),
+    }
+}
 
 /// A closed port of 127.0.0.1, over UDP too, which no other test gets. A port that the system chose and has back would
 /// not do: the system may give it to another test.
 pub(crate) fn closed_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
-    let (first, len) = OURS;
+    let (first, len) = fixed_ports();
     // Another test program may run beside this one.
-    let start = (std::process::id() * 97 % u32::from(len)) as u16;
+    let start = std::process::id() * 97;
     let is_free = |port| {
         let at = ("127.0.0.1", port);
         TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok()
     };
+    let next = || {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        first + ((start + u32::from(given)) % u32::from(len)) as u16
+    };
     let port = (0..len)
-        .map(|_| first + (start + GIVEN.fetch_add(1, Ordering::Relaxed)) % len)
+        .map(|_| next())
         .find(|&port| is_free(port))
         .expect("a port is free");
     wait_until_closed(port);

@@ -27,6 +27,8 @@ fn tap(pool: &MbufPool, options: TapOptions) -> (Tap, UnixDatagram) {
     let (ours, kernel) = UnixDatagram::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     kernel.set_nonblocking(true).unwrap();
+    // A datagram must fit the buffer of its socket, with the kernel's own data of it, and some machines have small ones.
+    rustix::net::sockopt::set_socket_send_buffer_size(&kernel, 256 << 10).unwrap();
     (Tap::from_fd(ours.into(), options, pool), kernel)
 }
 

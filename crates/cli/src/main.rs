@@ -89,10 +89,15 @@ fn slirp4netns(args: SlirpArgs) -> Result<u8, Error> {
     attach.map_or(Ok(0), |args| attach::run(&args))
 }
 
-/// Prints the address for clients, or the fingerprint of a certificate, on standard output. A closed one is no error.
+/// Prints the address for clients, or the fingerprint of a certificate.
 fn announce(verb: &str, place: &str) {
+    print_line(&format!("{verb} {place}"));
+}
+
+/// Prints a line on standard output; a closed one is no error.
+fn print_line(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{verb} {place}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Prints a line on standard error; a closed one is no error.

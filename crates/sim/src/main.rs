@@ -1,7 +1,7 @@
 //! Replays one seed, runs many, or runs packet scripts: `cargo run -p mbuma-sim --release -- --seed N`.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -65,39 +65,49 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    if let Some(Command::Script(args)) = &args.command {
-        return script_command::run(args);
-    }
-    match (args.seed, args.seeds.clone()) {
-        (Some(seed), _) if !args.hashes => replay(seed, &args),
-        (Some(seed), _) => many(seed..seed + 1, &args),
-        (None, Some(seeds)) => many(seeds, &args),
-        (None, None) => {
-            eprintln!("mbuma-sim: give --seed, --seeds, or `script FILE...` (--help says more)");
+    match run(&Args::parse(), &mut io::stdout()) {
+        Ok(status) => status,
+        // The reader closed the pipe, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mbuma-sim: {error}");
             ExitCode::from(2)
         }
     }
 }
-fn replay(seed: u64, args: &Args) -> ExitCode {
-    let scenario = args.scenario(seed);
-    if args.plan {
-        println!("{scenario:#?}");
+
+/// Does the work, and prints its results to `out`.
+fn run(args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
+    if let Some(Command::Script(args)) = &args.command {
+        return script_command::run(args, out);
     }
-    let mut unwritable = None;
-    let outcome = scenario.run_with(|_| {}, |net| unwritable = watch(net, args).err());
-    if let Some(error) = unwritable {
-        eprintln!("mbuma-sim: {error}");
-        return ExitCode::from(2);
+    match (args.seed, args.seeds.clone()) {
+        (Some(seed), _) if !args.hashes => replay(seed, args, out),
+        (Some(seed), _) => many(seed..seed + 1, args, out),
+        (None, Some(seeds)) => many(seeds, args, out),
+        (None, None) => {
+            eprintln!("mbuma-sim: give --seed, --seeds, or `script FILE...` (--help says more)");
+            Ok(ExitCode::from(2))
+        }
     }
-    println!("{outcome}");
-    status(outcome.violations.is_empty())
 }
 
-fn watch(net: &mut Net, args: &Args) -> std::io::Result<()> {
+fn replay(seed: u64, args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
+    let scenario = args.scenario(seed);
+    if args.plan {
+        writeln!(out, "{scenario:#?}")?;
+    }
+    let mut watched = Ok(());
+    let outcome = scenario.run_with(|_| {}, |net| watched = watch(net, args));
+    watched?;
+    writeln!(out, "{outcome}")?;
+    Ok(status(outcome.violations.is_empty()))
+}
+
+fn watch(net: &mut Net, args: &Args) -> io::Result<()> {
     if args.trace {
         net.trace()
-            .write_lines(Box::new(BufWriter::new(std::io::stdout())));
+            .write_lines(Box::new(BufWriter::new(io::stdout())));
     }
     match &args.pcap {
         Some(path) => net
@@ -107,7 +117,7 @@ fn watch(net: &mut Net, args: &Args) -> std::io::Result<()> {
     }
 }
 
-fn many(seeds: Range<u64>, args: &Args) -> ExitCode {
+fn many(seeds: Range<u64>, args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
     let began = Instant::now();
     let (total, mut failed, mut virtually) =
         (seeds.end.saturating_sub(seeds.start), 0, Duration::ZERO);
@@ -115,40 +125,42 @@ fn many(seeds: Range<u64>, args: &Args) -> ExitCode {
         let outcome = args.scenario(seed).run();
         virtually += outcome.elapsed;
         if args.hashes {
-            println!("{seed} {:016x}", outcome.trace_hash);
+            writeln!(out, "{seed} {:016x}", outcome.trace_hash)?;
         }
         if !outcome.violations.is_empty() {
             failed += 1;
-            report(&outcome, args);
+            report(&outcome, args, out)?;
         }
         progress(i as u64 + 1, total, failed);
     }
     let real = began.elapsed().as_secs_f64();
-    println!(
+    writeln!(
+        out,
         "{total} seeds, {failed} failed; {:.0} s of virtual time in {real:.1} s, {:.0} times as fast",
         virtually.as_secs_f64(),
         virtually.as_secs_f64() / real
-    );
-    status(failed == 0)
+    )?;
+    Ok(status(failed == 0))
 }
 
-fn report(outcome: &Outcome, args: &Args) {
-    println!("{outcome}");
-    println!(
+fn report(outcome: &Outcome, args: &Args, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{outcome}")?;
+    writeln!(
+        out,
         "  replay: cargo run -p mbuma-sim --release -- {}--seed {}",
         if args.cpus { "--cpus " } else { "" },
         outcome.seed
-    );
+    )
 }
 
 /// A line that is rewritten on a terminal; no line in a pipe.
 fn progress(done: u64, total: u64, failed: u64) {
-    let mut err = std::io::stderr();
+    let mut err = io::stderr();
     if err.is_terminal() {
         let end = if done == total { "\n" } else { "" };
         // Progress that can't be shown is no reason to stop.
-        let _: std::io::Result<()> = write!(err, "\r{done} of {total} seeds, {failed} failed{end}");
-        let _: std::io::Result<()> = err.flush();
+        let _: io::Result<()> = write!(err, "\r{done} of {total} seeds, {failed} failed{end}");
+        let _: io::Result<()> = err.flush();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -51,45 +51,52 @@ fn dialect(name: &str) -> Result<Dialect, String> {
     Dialect::named(name).ok_or_else(|| format!("{name} is not bsd or linux"))
 }
 
-/// Runs them all. The exit status is 0 if all passed, 1 if one did not, 2 if one is no script.
-pub(crate) fn run(args: &ScriptArgs) -> ExitCode {
+/// Runs them all, and prints their reports to `out`. The exit status is 0 if all passed, 1 if one did not, 2 if one is no
+/// script.
+///
+/// # Errors
+/// `out` takes no more.
+pub(crate) fn run(args: &ScriptArgs, out: &mut impl Write) -> io::Result<ExitCode> {
     let began = Instant::now();
     let mut files = Vec::new();
     for path in &args.files {
         if let Err(error) = find(path, &mut files) {
             eprintln!("mbuma-sim: {}: {error}", path.display());
-            return ExitCode::from(2);
+            return Ok(ExitCode::from(2));
         }
     }
     if args.pcap.is_some() && files.len() != 1 {
         eprintln!("mbuma-sim: --pcap takes one script, not {}", files.len());
-        return ExitCode::from(2);
+        return Ok(ExitCode::from(2));
     }
     let results = run_all(&files, args);
     let mut counts = Counts::default();
     for (file, result) in files.iter().zip(&results) {
         match result {
-            Ok(report) => show(report, args, &mut counts),
+            Ok(report) => {
+                counts.add(&report.verdict);
+                show(report, args, out)?;
+            }
             Err(error) => {
                 counts.invalid += 1;
-                println!("{}: no script: {error}", file.display());
+                writeln!(out, "{}: no script: {error}", file.display())?;
             }
         }
     }
     if !args.json {
-        counts.print(began);
+        counts.print(began, out)?;
     }
-    counts.status()
+    Ok(counts.status())
 }
 
 /// Adds a file, or all scripts of a folder in the order of their names.
-fn find(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn find(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     if !path.is_dir() {
         std::fs::metadata(path)?;
         files.push(path.to_owned());
         return Ok(());
     }
-    let entries: std::io::Result<Vec<_>> = path.read_dir()?.collect();
+    let entries: io::Result<Vec<_>> = path.read_dir()?.collect();
     let mut paths: Vec<PathBuf> = entries?.iter().map(std::fs::DirEntry::path).collect();
     paths.sort();
     for path in paths {
@@ -153,23 +160,18 @@ fn run_one(file: &Path, args: &ScriptArgs) -> Result<ScriptReport, String> {
     }
 }
 
-fn show(report: &ScriptReport, args: &ScriptArgs, counts: &mut Counts) {
-    match report.verdict {
-        ScriptVerdict::Passed => counts.passed += 1,
-        ScriptVerdict::Failed(_) => counts.failed += 1,
-        ScriptVerdict::Unsupported { .. } => counts.unsupported += 1,
-    }
+fn show(report: &ScriptReport, args: &ScriptArgs, out: &mut impl Write) -> io::Result<()> {
     if args.json {
-        match serde_json::to_string(report) {
-            Ok(line) => println!("{line}"),
-            Err(error) => println!("{{\"error\": {:?}}}", error.to_string()),
-        }
-        return;
+        return match serde_json::to_string(report) {
+            Ok(line) => writeln!(out, "{line}"),
+            Err(error) => writeln!(out, "{{\"error\": {:?}}}", error.to_string()),
+        };
     }
     if args.verbose && report.passed() {
-        report.trace.iter().for_each(|line| println!("    {line}"));
+        let mut lines = report.trace.iter();
+        lines.try_for_each(|line| writeln!(out, "    {line}"))?;
     }
-    print!("{report}");
+    write!(out, "{report}")
 }
 
 #[derive(Debug, Default)]
@@ -181,17 +183,29 @@ struct Counts {
 }
 
 impl Counts {
-    fn print(&self, began: Instant) {
+    fn add(&mut self, verdict: &ScriptVerdict) {
+        match verdict {
+            ScriptVerdict::Passed => self.passed += 1,
+            ScriptVerdict::Failed(_) => self.failed += 1,
+            ScriptVerdict::Unsupported { .. } => self.unsupported += 1,
+        }
+    }
+
+    fn print(&self, began: Instant, out: &mut impl Write) -> io::Result<()> {
         let total = self.passed + self.failed + self.unsupported + self.invalid;
-        println!("\n scripts  passed  failed  unsupported  invalid  seconds");
-        println!(
+        writeln!(
+            out,
+            "\n scripts  passed  failed  unsupported  invalid  seconds"
+        )?;
+        writeln!(
+            out,
             "{total:8}{:8}{:8}{:13}{:9}{:9.2}",
             self.passed,
             self.failed,
             self.unsupported,
             self.invalid,
             began.elapsed().as_secs_f64()
-        );
+        )
     }
 
     fn status(&self) -> ExitCode {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sim::script::{Script, ScriptReport, ScriptVerdict, Settings};
 
@@ -333,4 +334,19 @@ fn only_freebsd_may_be_later_than_a_timeout_and_announce_more() {
     }
     let report = run("own", slow);
     assert!(report.to_string().contains("another time"), "{report}");
+}
+
+#[test]
+fn a_reader_that_closes_its_pipe_ends_the_output() {
+    // Breaks when the program panics because its reader, such as `head`, has read enough.
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/sack");
+    for args in [&["script", scripts][..], &["--seed", "1", "--plan"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mbuma-sim"));
+        program.args(args).stdout(writer);
+        let ended = program.output().expect("the program runs");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), &*said), (Some(0), ""), "{args:?}");
+    }
 }

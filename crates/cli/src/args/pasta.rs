@@ -173,7 +173,8 @@ impl PastaArgs {
     /// An option is not supported, or there is no namespace.
     pub(crate) fn to_attach(&self) -> Result<Option<AttachArgs>, String> {
         if self.version {
-            println!("mbuma {}, in the place of pasta", env!("CARGO_PKG_VERSION"));
+            let version = env!("CARGO_PKG_VERSION");
+            crate::print_line(&format!("mbuma {version}, in the place of pasta"));
             return Ok(None);
         }
         if !self.config_net {

@@ -133,7 +133,8 @@ impl SlirpArgs {
     /// The first argument is not of the kind that `--netns-type` says.
     pub(crate) fn into_attach(self) -> Result<Option<AttachArgs>, String> {
         let Some(target) = self.target.as_deref().filter(|_| !self.version) else {
-            println!("{IN_PLACE_OF}\nmbuma: {}", env!("CARGO_PKG_VERSION"));
+            let version = env!("CARGO_PKG_VERSION");
+            crate::print_line(&format!("{IN_PLACE_OF}\nmbuma: {version}"));
             return Ok(None);
         };
         let target = match self.netns_type {

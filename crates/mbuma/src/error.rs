@@ -14,6 +14,8 @@ pub enum SocketError {
     Refused,
     /// The peer is unreachable.
     Unreachable,
+    /// A filter on the path forbids the connection (RFC 1812 5.2.7.1, RFC 4443 3.1).
+    Prohibited,
     /// The peer reset the connection.
     Reset,
     /// The peer stayed silent for too long, or the time that a call may take is over.
@@ -38,7 +40,7 @@ impl SocketError {
     pub const fn kind(self) -> io::ErrorKind {
         match self {
             Self::Refused => io::ErrorKind::ConnectionRefused,
-            Self::Unreachable => io::ErrorKind::HostUnreachable,
+            Self::Unreachable | Self::Prohibited => io::ErrorKind::HostUnreachable,
             Self::Reset => io::ErrorKind::ConnectionReset,
             Self::TimedOut => io::ErrorKind::TimedOut,
             Self::Closed => io::ErrorKind::NotConnected,
@@ -56,6 +58,7 @@ impl fmt::Display for SocketError {
         f.write_str(match self {
             Self::Refused => "connection refused",
             Self::Unreachable => "no route to the peer",
+            Self::Prohibited => "a filter on the path forbids the connection",
             Self::Reset => "connection reset by the peer",
             Self::TimedOut => "the peer does not answer in time",
             Self::Closed => "the socket is closed",
@@ -74,7 +77,8 @@ impl From<SocketError> for Errno {
     fn from(e: SocketError) -> Self {
         match e {
             SocketError::Refused => Self::CONNREFUSED,
-            SocketError::Unreachable => Self::HOSTUNREACH,
+            // As on Linux.
+            SocketError::Unreachable | SocketError::Prohibited => Self::HOSTUNREACH,
             SocketError::Reset => Self::CONNRESET,
             SocketError::TimedOut => Self::TIMEDOUT,
             SocketError::Closed => Self::NOTCONN,

@@ -158,7 +158,9 @@ mod faults;
 mod inet;
 mod one_or_many;
 
-pub use config::{Config, Dispatch, EcnMode, NetisrConfig, Protocol, TcpConfig};
+pub use config::{
+    AccEcnOptionUse, Config, Dispatch, EcnMode, IcmpAborts, NetisrConfig, Protocol, TcpConfig,
+};
 pub use device::tap::Tap;
 pub use drops::DropReason;
 pub use error::{Error, Result, SocketError};

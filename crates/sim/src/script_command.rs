@@ -24,6 +24,9 @@ pub(crate) struct ScriptArgs {
     /// without one, BSD's sockets and the stack's own defaults.
     #[arg(long, value_parser = dialect)]
     dialect: Option<Dialect>,
+    /// A sysctl that is set before each script; may be given several times.
+    #[arg(long = "sysctl", value_name = "NAME=VALUE")]
+    sysctls: Vec<String>,
     /// A name for the scripts' #ifdef; may be given several times. Without any, STANDARD.
     #[arg(short = 'D', long = "define", value_name = "NAME")]
     defines: Vec<String>,
@@ -148,6 +151,7 @@ fn run_one(file: &Path, args: &ScriptArgs) -> Result<ScriptReport, String> {
     settings.tolerance = args.tolerance.unwrap_or(settings.tolerance);
     settings.dialect = args.dialect;
     settings.strict_options = args.strict_options;
+    settings.sysctls.clone_from(&args.sysctls);
     if args.ipv6 {
         settings = settings.over_ipv6();
     }

@@ -11,7 +11,7 @@ use kern::{Clock, Giant, MonotonicClock, Random};
 use mbuma::device::Device;
 use mbuma::device::impair::Impaired;
 use mbuma::runtime::WorkerPool;
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
+use mbuma::{Config, IcmpAborts, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use rustls::ServerConfig;
 use wire::MacAddr;
 
@@ -83,7 +83,7 @@ pub(super) fn start(
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);
     (config.tcp.send_buffer, config.tcp.send_buffer_max) = (SEND_BUFFER, SEND_BUFFER);
     // The guest's kernel answers for its own addresses: its answer about a published port is passed on at once.
-    config.tcp.soft_errors_abort = true;
+    config.tcp.icmp_aborts = IcmpAborts::All;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.tcp.congestion = opts.congestion;
     config.udp_queue_max = NEW_FLOWS_MAX;

@@ -116,6 +116,10 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.cc.algorithm")]
     #[doc(alias = "tcp_congestion_control")]
     pub congestion: CongestionControl,
+    /// Retransmission timeout before a round trip was measured (RFC 6298 2.1: not less than 1 s, and a greater value may be
+    /// used). Default 1 s.
+    #[doc(alias = "net.inet.tcp.rexmit_initial")]
+    pub rto_initial: Duration,
     /// Lower bound of the retransmission timeout. RFC 6298 (2.4) says 1 s; like its peers we go to
     /// 200 ms.
     #[doc(alias = "net.inet.tcp.rexmit_min")]
@@ -138,14 +142,18 @@ pub struct TcpConfig {
     /// MUST-23: at least 3 minutes).
     #[doc(alias = "tcp_syn_retries")]
     pub syn_retransmits_max: u8,
+    /// From its third retransmission on, a SYN has no option but the MSS: some middleboxes drop SYNs with options that they do
+    /// not know. Default false, because such a connection has no SACK, no timestamps and small windows.
+    #[doc(alias = "net.inet.tcp.rexmit_drop_options")]
+    pub syn_drops_options: bool,
     /// Retransmissions of a SYN-ACK before the half-open connection is forgotten. Default 5, which is after 63 s.
     #[doc(alias = "net.inet.tcp.syncache.rexmtlimit")]
     #[doc(alias = "tcp_synack_retries")]
     pub syn_ack_retransmits_max: u8,
-    /// An ICMP error that may be transient (net or host unreachable, time exceeded, parameter problem) ends an attempt to
-    /// connect at once. Default false: the attempt goes on, and the error is reported when it is given up (RFC 9293
-    /// 3.9.2.2, MUST-56). A gateway that passes the answer on wants true.
-    pub soft_errors_abort: bool,
+    /// The ICMP errors that end an attempt to connect at once. Default [`IcmpAborts::Hard`]. A gateway that passes the
+    /// answer on wants all.
+    #[doc(alias = "net.inet.tcp.icmp_may_rst")]
+    pub icmp_aborts: IcmpAborts,
     /// How long the stack uses a path MTU that an ICMP error reported. After that it tries the interface's MTU again
     /// (RFC 1191 6.3). Default 10 minutes.
     #[doc(alias = "net.ipv4.route.mtu_expires")]
@@ -167,7 +175,8 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
     /// Half-open connections of a listener, beside those of its backlog. Beyond them a SYN is answered with a cookie;
-    /// without cookies, and for an interceptor, the oldest make room. Default 1024.
+    /// without cookies, and for an interceptor, the oldest make room. With 0 each SYN is answered with a cookie. Default
+    /// 1024.
     #[doc(alias = "net.inet.tcp.syncache.cachelimit")]
     #[doc(alias = "tcp_max_syn_backlog")]
     pub half_open_max: usize,
@@ -195,6 +204,17 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.ecn.enable")]
     #[doc(alias = "net.ipv4.tcp_ecn")]
     pub ecn: EcnMode,
+    /// Retransmissions of a SYN that still offer ECN as the first one did, before the others leave the bits out (RFC 3168
+    /// 6.1.1.1). An offer of AccECN is repeated once more (RFC 9768 3.1.4.1). Default 0.
+    #[doc(alias = "net.inet.tcp.ecn.maxretries")]
+    pub ecn_syn_retransmits: u8,
+    /// When segments carry the AccECN option. Default [`AccEcnOptionUse::Changed`].
+    #[doc(alias = "net.ipv4.tcp_ecn_option")]
+    pub accecn_option: AccEcnOptionUse,
+    /// ECN++: with AccECN, acknowledgements without data, retransmissions, probes of a window and FINs are ECN-capable too,
+    /// so that a router marks them where it would drop them. Default false: RFC 3168 6.1.4 to 6.1.6 forbids it, RFC 8311 4.3
+    /// allows it to experiments that an RFC describes, and draft-ietf-tcpm-generalized-ecn is none yet.
+    pub ecn_control_packets: bool,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
 }
@@ -215,6 +235,34 @@ pub enum EcnMode {
     OfferAccurate,
 }
 
+/// Which ICMP errors about a SYN end an attempt to connect. After the others it goes on, and the error is reported when it is
+/// given up. No error ends an established connection (RFC 5927 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IcmpAborts {
+    /// None: a sender that guesses the SYN's number can't end the attempt (RFC 5927 6).
+    None,
+    /// Hard errors: no such port or protocol, forbidden by a filter (RFC 9293 3.9.2.2, SHLD-26).
+    #[default]
+    Hard,
+    /// Also those that may be transient: net or host unreachable, time exceeded, parameter problem. RFC 9293 3.9.2.2 (MUST-56)
+    /// forbids it to a host; RFC 5461 3 describes why hosts do it.
+    All,
+}
+
+/// When segments of a connection with AccECN carry its option (RFC 9768 3.2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccEcnOptionUse {
+    /// Never: the peer has the counter of packets alone.
+    Off,
+    /// In the handshake, and after bytes arrived that it counts, with the counts that have ever changed. RFC 9768 3.2.3.3
+    /// recommends it: the option takes no room of data for counts that stay the same.
+    #[default]
+    Changed,
+    /// With all counts in each segment that has room: a full segment has 12 bytes of data less. A peer then misses no count for
+    /// longer than one lost segment.
+    Always,
+}
+
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
@@ -225,6 +273,7 @@ impl Default for TcpConfig {
             pacing: true,
             initial_window: 10,
             congestion: CongestionControl::default(),
+            rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
@@ -232,8 +281,9 @@ impl Default for TcpConfig {
             time_wait_max: 4096,
             retransmits_max: 12,
             syn_retransmits_max: 7,
+            syn_drops_options: false,
             syn_ack_retransmits_max: 5,
-            soft_errors_abort: false,
+            icmp_aborts: IcmpAborts::default(),
             path_mtu_timeout: Duration::from_secs(600),
             path_mtu_search: true,
             keepalive_idle: Duration::from_secs(7200),
@@ -247,6 +297,9 @@ impl Default for TcpConfig {
             timestamps: true,
             window_scaling: true,
             ecn: EcnMode::default(),
+            ecn_syn_retransmits: 0,
+            accecn_option: AccEcnOptionUse::default(),
+            ecn_control_packets: false,
             reass_ranges_max: 256,
         }
     }

@@ -10,6 +10,7 @@ use crate::inet::Ends;
 use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
+use crate::tcp::options::offer_none;
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
@@ -98,6 +99,9 @@ fn open(
         tcb.conn.ts = tcp.timestamps(&ends);
         if let Some(asked) = options {
             tcb.conn.begin_with(&tcp.config, asked);
+            if asked.no_options {
+                offer_none(&mut tcb);
+            }
         }
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(&ends, ifp, cpu);

@@ -22,14 +22,16 @@
 //! end receives decides the [feedback mode](FeedbackMode) of that end, and later ones do not change it (RFC 9768 3.1.5).
 //!
 //! Only new data is ECN-capable: not SYNs, retransmissions, probes or segments without data (RFC 3168 6.1.1, 6.1.4 to
-//! 6.1.6).
+//! 6.1.6). With AccECN, whose counters include packets without data, a program may choose that all but SYNs and
+//! resets are ([`TcpConfig::ecn_control_packets`]).
 //!
-//! Locks: none; part of the connection. Sources: RFC 3168 section 6.1, RFC 9768 section 3.1.
+//! Locks: none; part of the connection. Sources: RFC 3168 section 6.1, RFC 9768 section 3.1,
+//! draft-ietf-tcpm-generalized-ecn.
 
 use wire::{AccEcnOption, SeqNum, TcpFlags};
 
 pub(crate) use self::accurate::{AccurateEcn, EcnReport, MarkCount};
-use crate::config::EcnMode;
+use crate::config::{AccEcnOptionUse, EcnMode, TcpConfig};
 
 mod accurate;
 
@@ -41,6 +43,24 @@ const ACE: TcpFlags = OFFER.union(TcpFlags::AE);
 
 /// Retransmissions of a SYN or SYN-ACK that still have the bits of AccECN (RFC 9768 3.1.4.1, 3.2.3.2.2).
 const ACCURATE_TRIES: u8 = 1;
+
+/// The choices of a stack about AccECN.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AccEcnChoices {
+    /// When segments carry the option.
+    pub(crate) option: AccEcnOptionUse,
+    /// Segments without new data are ECN-capable too.
+    pub(crate) control_packets: bool,
+}
+
+impl AccEcnChoices {
+    pub(crate) fn of(config: &TcpConfig) -> Self {
+        Self {
+            option: config.accecn_option,
+            control_packets: config.ecn_control_packets,
+        }
+    }
+}
 
 /// The part of it that a connection keeps.
 #[derive(Debug)]
@@ -235,16 +255,23 @@ impl Ecn {
         }
     }
 
+    /// The bits of the IP header of a segment that has no new data and is no SYN: an acknowledgement, a retransmission, a
+    /// probe, a FIN.
+    pub(crate) fn on_control(&self) -> u8 {
+        self.accurate().map_or(0, AccurateEcn::control_capable)
+    }
+
     /// Takes the offer or the answer of the peer's first SYN or SYN-ACK, which arrived with these bits of ECN in its IP
     /// header.
-    pub(crate) fn begin(&mut self, syn: TcpFlags, mark: u8) {
+    pub(crate) fn begin(&mut self, syn: TcpFlags, mark: u8, choices: AccEcnChoices) {
         if let FeedbackMode::Undecided(offer) = self.feedback {
             self.feedback = match syn.contains(TcpFlags::ACK) {
                 true => FeedbackMode::of_syn_ack(offer, syn),
                 false => FeedbackMode::of_syn(syn),
             };
             let is_accurate = self.feedback == FeedbackMode::Accurate;
-            self.accurate = is_accurate.then(|| Box::new(AccurateEcn::new(syn, mark)));
+            let new = || Box::new(AccurateEcn::new(syn, mark, choices));
+            self.accurate = is_accurate.then(new);
         }
     }
 
@@ -264,10 +291,11 @@ impl Ecn {
         }
     }
 
-    /// The SYN-ACK of the peer arrived once more after the handshake, with these flags and this mark.
-    pub(crate) fn on_syn_ack_again(&mut self, syn_ack: TcpFlags, mark: u8) {
+    /// The SYN-ACK of the peer arrived once more after the handshake, with this mark. Its flags change nothing: a server
+    /// may have left them out because it doubts the path (RFC 9768 3.2.3.2.2).
+    pub(crate) fn on_syn_ack_again(&mut self, mark: u8) {
         if let Some(accurate) = self.accurate_mut() {
-            accurate.on_syn_ack_again(accepts_accurate(syn_ack), mark);
+            accurate.on_syn_ack_again(mark);
         }
     }
 
@@ -321,6 +349,11 @@ impl Ecn {
         self.accurate_mut()?.option(room)
     }
 
+    /// Bytes of the AccECN option in each segment: 0 if not each segment has one.
+    pub(crate) fn option_len(&self) -> u32 {
+        self.accurate().map_or(0, AccurateEcn::each_option_len)
+    }
+
     /// New data arrived, marked or not. True if an acknowledgement must report it at once.
     pub(crate) fn on_data(&mut self, ce: bool, cwr: bool) -> bool {
         let FeedbackMode::Classic = self.feedback else {
@@ -358,7 +391,7 @@ mod tests {
             (EcnMode::Accept, TcpFlags::empty(), false),
         ] {
             let mut passive = Ecn::new(mode, false);
-            passive.begin(SYN | theirs, 0);
+            passive.begin(SYN | theirs, 0, AccEcnChoices::default());
             assert_eq!(passive.is_on(), on, "{mode:?} {theirs:?}");
             let answer = if on { ECE } else { TcpFlags::empty() };
             assert_eq!(passive.bits_of(SYN | ACK, true, 1), answer);
@@ -372,7 +405,7 @@ mod tests {
             let mut active = Ecn::new(mode, true);
             let offered = active.bits_of(SYN, true, 0);
             assert_eq!(offered == OFFER, mode == EcnMode::Offer);
-            active.begin(SYN | ACK | answer, 0);
+            active.begin(SYN | ACK | answer, 0, AccEcnChoices::default());
             assert_eq!(active.is_on(), on, "{mode:?} {answer:?}");
         }
     }
@@ -382,7 +415,7 @@ mod tests {
         // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the segment
         // that ends the echo is lost.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER, 0);
+        ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
         assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
         assert!(ecn.on_data(true, false));
         for _ in 0..3 {
@@ -402,7 +435,7 @@ mod tests {
         // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the one
         // that is just before the answer; or if a mark of the next window is not heard.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER, 0);
+        ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
         let una = SeqNum(1000);
         let due = |ecn: &mut Ecn, flags, ack| {
             let report = EcnReport {

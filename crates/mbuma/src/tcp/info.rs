@@ -112,7 +112,7 @@ impl TcpInfo {
             rtt: s.rtt.smoothed(),
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
             min_rtt: s.reordering.min_rtt.get().map(Duration::from_nanos),
-            timeout: s.rtt.timeout(config.rto_min, config.rto_max),
+            timeout: s.rtt.timeout(config),
             congestion: s.cc.name(),
             congestion_phase: s.cc.phase(),
             cwnd: s.cwnd(),

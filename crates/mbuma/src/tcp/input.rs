@@ -7,6 +7,7 @@ use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::{listen, path_mtu, reset, steps, time_wait, visit};
 use crate::batch::Batch;
+use crate::config::IcmpAborts;
 use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
@@ -80,10 +81,15 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
         IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted, mtu),
+        // RFC 1812 5.2.7.1 (codes 9, 10, 13) and RFC 4443 3.1 (code 1); RFC 9293 3.9.2.2 does not list it as soft, and
+        // Linux and FreeBSD take it as hard.
+        IcmpError::AdminProhibited if connecting => {
+            hard_error(batch, &mut t, SocketError::Prohibited)
+        }
         // ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
         IcmpError::Protocol if matches!(quoted.ends, Ends::V6(..)) => soft_error(batch, &mut t),
         IcmpError::Port | IcmpError::Protocol => {
-            connecting && abort_connect(&mut t, SocketError::Refused)
+            connecting && hard_error(batch, &mut t, SocketError::Refused)
         }
         IcmpError::Net
         | IcmpError::Host
@@ -97,11 +103,17 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     }
 }
 
+/// An error that is not transient. True if it ends the attempt to connect.
+fn hard_error(batch: &Batch<'_>, t: &mut Tcb, error: SocketError) -> bool {
+    t.conn.soft_error = Some(error);
+    batch.stack.tcp.config.icmp_aborts != IcmpAborts::None && abort_connect(t, error)
+}
+
 /// An error that may be transient. True if it ends the attempt to connect.
 fn soft_error(batch: &Batch<'_>, t: &mut Tcb) -> bool {
     t.conn.soft_error = Some(SocketError::Unreachable);
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
-    let abort = batch.stack.tcp.config.soft_errors_abort;
+    let abort = batch.stack.tcp.config.icmp_aborts == IcmpAborts::All;
     connecting && abort && abort_connect(t, SocketError::Unreachable)
 }
 

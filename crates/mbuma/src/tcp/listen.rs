@@ -8,6 +8,7 @@ use wire::{SeqNum, TcpFlags};
 use super::accept::{AcceptQueue, CrowdedOut, Pushed};
 use super::cc::Window;
 use super::cookies;
+use super::ecn::AccEcnChoices;
 use super::input::Verdict;
 use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
@@ -142,6 +143,9 @@ pub(super) fn half_open(
     if let Some(asked) = asked {
         mss = asked.segment_len(mss);
         t.conn.begin_with(&tcp.config, &asked);
+        if asked.no_options {
+            options::offer_none(&mut t);
+        }
     }
     take_syn(&mut t, syn, mss, &tcp.config, batch.now);
     path_mtu::begin(batch, &mut t, &syn.ends);
@@ -206,8 +210,10 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mss: u32, config: &TcpConfig,
     t.recv.adv = t.recv.nxt;
     t.recv.last_ack_sent = t.recv.nxt;
     t.recv.mss = mss;
+    t.conn
+        .ecn
+        .begin(seg.flags, seg.mark, AccEcnChoices::of(config));
     options::agree(t, &seg.options, now);
-    t.conn.ecn.begin(seg.flags, seg.mark);
     t.send.window = Window::new(t.send.mss, config.initial_window);
     // The window in a SYN is never scaled.
     t.send.wnd = u32::from(seg.window);

@@ -7,7 +7,7 @@
 //! | SACK permitted | offered, or answers an offer | | 4, or none beside timestamps |
 //! | timestamps | offered, or answers an offer | each but a reset, once agreed on | 12 |
 //! | SACK | | while something is queued or a duplicate is to be reported | 4 + 8 a block |
-//! | AccECN | answers an offer, in the SYN-ACK | after bytes arrived that it counts, if SACK leaves room | 8 or 12 |
+//! | AccECN | answers an offer, in the SYN-ACK | after bytes arrived that it counts, or in each, if SACK leaves room | 8 or 12 |
 //!
 //! The maximum segment size counts no options (RFC 6691). [`SendState::mss`] is the rest of it after the options that
 //! each segment carries. SACK blocks go only into segments in which data leaves room: so all full segments have one
@@ -102,9 +102,17 @@ pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
     t.send.mss = theirs.min(t.recv.mss) - each_segment_len(t);
 }
 
+/// From now on our SYN offers no option but the MSS.
+pub(crate) fn offer_none(t: &mut Tcb) {
+    t.conn.sack_on = false;
+    t.conn.ts.on = false;
+    (t.recv.wscale_on, t.recv.wscale) = (false, 0);
+}
+
 /// Bytes of options that each segment carries.
 pub(crate) fn each_segment_len(t: &Tcb) -> u32 {
-    if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 }
+    let timestamps = if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 };
+    timestamps + t.conn.ecn.option_len()
 }
 
 /// Whether SACK blocks have something to report.
@@ -125,6 +133,9 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
 
 /// The options of our SYN or SYN-ACK.
 pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
+    if t.conn.has_no_options() {
+        return TcpOptions::default();
+    }
     let mut options = TcpOptions {
         mss: Some(t.recv.mss.min(65_535) as u16),
         window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
@@ -149,11 +160,13 @@ pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOp
     if has_report(t) {
         options.sack = t.recv.reass.take_blocks(blocks_max(t, len));
     }
-    if t.conn.ecn.accurate().is_some() && !again {
+    let reserved = t.conn.ecn.option_len() > 0;
+    let wanted = !t.conn.has_no_options() && (!again || reserved);
+    if t.conn.ecn.accurate().is_some() && wanted {
         let taken = options.emitted_len();
-        let more = taken - each_segment_len(t) as usize;
         // The room that the MSS and the header leave: SACK blocks go before AccECN (RFC 9768 3.2.3.3).
-        let room = (t.send.mss as usize).saturating_sub(len as usize + more);
+        let full = (t.send.mss + each_segment_len(t)) as usize;
+        let room = full.saturating_sub(len.min(t.send.mss) as usize + taken);
         let room = room.min(TcpOptions::LEN_MAX - taken);
         options.acc_ecn = t.conn.ecn.option(room);
     }

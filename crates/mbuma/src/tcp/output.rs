@@ -11,12 +11,13 @@ use super::cc;
 use super::due::Due;
 use super::options;
 use super::pace::Pacing;
-use super::pcb::{Inpcb, Tcb};
+use super::pcb::{Inpcb, State, Tcb};
 use super::segment::{self, Payload, SegmentFields};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
 use super::{path_mtu, reset, timers, urgent};
 use crate::batch::Batch;
+use crate::config::TcpConfig;
 use crate::error::SocketError;
 use crate::sockbuf::{SealError, Sealer};
 use plan::{Plan, PlanKind, next};
@@ -49,7 +50,7 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     let Some(data) = payload(batch, pcb, t, &mut plan) else {
         return false;
     };
-    let out = outgoing(pcb, t, plan, batch.now);
+    let out = outgoing(&batch.stack.tcp.config, pcb, t, plan, batch.now);
     if !plan.flags.contains(TcpFlags::SYN) {
         urgent::told(t);
     }
@@ -126,9 +127,18 @@ fn map(
     (plan.len > 0).then_some(())
 }
 
-fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
+fn outgoing(
+    config: &TcpConfig,
+    pcb: &Inpcb,
+    t: &mut Tcb,
+    plan: Plan,
+    now: Time,
+) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
-    let tries = t.send.retransmits;
+    let tries = match t.conn.state {
+        State::SynSent => t.send.retransmits.saturating_sub(config.ecn_syn_retransmits),
+        _ => t.send.retransmits,
+    };
     let is_pure = plan.len == 0 && !options::has_report(t);
     let bits = t.conn.ecn.bits_of(plan.flags, is_pure, tries);
     let (window, options) = if syn {
@@ -145,6 +155,8 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
         let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
         flags |= answer;
         tos |= capable;
+    } else if !syn {
+        tos |= t.conn.ecn.on_control();
     }
     flags.set(TcpFlags::URG, urgent.is_some());
     SegmentFields {

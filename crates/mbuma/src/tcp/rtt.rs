@@ -82,21 +82,21 @@ impl Rtt {
     }
 
     /// The present timeout.
-    pub(crate) fn timeout(&self, min: Duration, max: Duration) -> Duration {
-        Duration::from_nanos(self.timeout_ns(min, max))
+    pub(crate) fn timeout(&self, config: &TcpConfig) -> Duration {
+        Duration::from_nanos(self.timeout_ns(config))
     }
 
     /// The time at which the timer expires if it starts now.
     pub(crate) fn expires(&self, now: Time, config: &TcpConfig) -> Time {
-        let wait = self.timeout_ns(config.rto_min, config.rto_max);
+        let wait = self.timeout_ns(config);
         Time::from_nanos(now.as_nanos().saturating_add(wait))
     }
 
-    fn timeout_ns(&self, min: Duration, max: Duration) -> u64 {
-        let (min, max) = (nanos(min), nanos(max));
+    fn timeout_ns(&self, config: &TcpConfig) -> u64 {
+        let (min, max) = (nanos(config.rto_min), nanos(config.rto_max));
         let rto = match self.smoothed_ns() {
             None if self.handshake_repeated => min.max(3 * SECOND),
-            None => min.max(SECOND), // RFC 6298 (2.1)
+            None => min.max(nanos(config.rto_initial)),
             // The lower bound applies to the added term: so a peer that delays each acknowledgement causes no timeout
             // on a path with a round trip near the bound. Linux does the same.
             Some(smoothed) => {

@@ -275,7 +275,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         return Break(Verdict::Delivered);
     }
     if seg.has(TcpFlags::ACK) && seg.seq == t.recv.irs && seg.ack == t.send.iss + 1 {
-        t.conn.ecn.on_syn_ack_again(seg.flags, seg.mark);
+        t.conn.ecn.on_syn_ack_again(seg.mark);
     }
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))

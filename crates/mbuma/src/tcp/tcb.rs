@@ -132,6 +132,11 @@ impl ConnState {
         ]
     }
 
+    /// Whether the program wants segments without TCP options.
+    pub(crate) fn has_no_options(&self) -> bool {
+        self.options.as_ref().is_some_and(|o| o.asked.no_options)
+    }
+
     /// Sets the initial options of the program or the listener.
     pub(crate) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
         let active = self.state == State::SynSent;

@@ -160,7 +160,7 @@ fn path_timing(batch: &Batch<'_>, t: &Tcb) -> PathTiming {
     let config = &batch.stack.tcp.config;
     PathTiming {
         rtt: t.send.rtt.smoothed(),
-        rto: t.send.rtt.timeout(config.rto_min, config.rto_max),
+        rto: t.send.rtt.timeout(config),
         delay_max: config.delayed_ack,
     }
 }

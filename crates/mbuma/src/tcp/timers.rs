@@ -16,7 +16,7 @@ use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
 use super::wheels::WheelEntry;
-use super::{ack, path_mtu, reset, visit};
+use super::{ack, options, path_mtu, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
@@ -150,6 +150,9 @@ pub(crate) fn keep_deadline(t: &mut Tcb) {
     }
 }
 
+/// Retransmissions of a SYN with all its options, if later ones go without.
+const SYNS_WITH_OPTIONS: u8 = 2;
+
 /// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn. True if the
 /// connection must be given up: the segment was sent as often as the configuration allows.
 fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
@@ -181,6 +184,10 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     };
     if t.send.retransmits > max {
         return true;
+    }
+    let bare = tcp.config.syn_drops_options && t.send.retransmits > SYNS_WITH_OPTIONS;
+    if t.conn.state == State::SynSent && bare {
+        options::offer_none(t);
     }
     match syn {
         true => _ = t.send.sent.mark_all_lost(),
@@ -237,7 +244,7 @@ const PERSIST_SHIFT_MAX: u8 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;
-    let base = t.send.rtt.timeout(config.rto_min, config.rto_max);
+    let base = t.send.rtt.timeout(config);
     base.saturating_mul(1 << t.timers.persist_shift)
         .min(config.rto_max)
 }

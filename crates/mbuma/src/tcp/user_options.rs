@@ -55,6 +55,11 @@ pub struct TcpSocketOptions {
     /// only to ours. At least 216.
     #[doc(alias = "TCP_MAXSEG")]
     pub segment_max: Option<u32>,
+    /// Segments carry no TCP options, so that the peer assumes an MSS of 536 bytes, or 1220 over IPv6 (RFC 9293 3.7.1), and the
+    /// connection has no SACK, no timestamps and no scaled windows. It is agreed on in the handshake, so it must be set
+    /// before.
+    #[doc(alias = "TCP_NOOPT")]
+    pub no_options: bool,
     /// The upper six bits of the IP header's traffic class (RFC 2474). The lower two are ECN's.
     #[doc(alias = "IP_TOS")]
     pub traffic_class: u8,

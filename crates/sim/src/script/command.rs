@@ -52,8 +52,8 @@ fn run(command: &[String], tunables: &mut Tunables) -> Option<String> {
     (!done).then(|| format!("the command `{}` has no effect", command.join(" ")))
 }
 
-/// Sets `name=value` for each argument.
-fn set(args: &[String], tunables: &mut Tunables) -> Option<String> {
+/// Sets `name=value` for each argument. A note names those without an effect.
+pub(super) fn set(args: &[String], tunables: &mut Tunables) -> Option<String> {
     let mut has_effect = |arg: &str| match arg.split_once('=') {
         Some((name, value)) => sysctl::set(name, value, tunables) != Effect::Unknown,
         None => matches!(arg, "-w" | "-q" | "-n" | "-e"),

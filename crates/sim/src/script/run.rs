@@ -181,6 +181,7 @@ impl<'a> Runner<'a> {
                 None => {}
                 Some(_) => sysctl::set_freebsd_defaults(&mut tunables),
             }
+            notes.extend(command::set(&settings.sysctls, &mut tunables));
             for (line, text) in first_commands(script) {
                 if !states::is_assertion(text) {
                     notes.extend(command::apply(line, text, &mut tunables));

@@ -19,6 +19,9 @@ pub struct Settings {
     pub dialect: Option<Dialect>,
     /// Order and padding of TCP options count.
     pub strict_options: bool,
+    /// Sysctls (`NAME=VALUE`) that are set before the script's own commands: the values of the system for which it was
+    /// written, where the script does not set them.
+    pub sysctls: Vec<String>,
     pub(super) family: IpFamily,
     pub(super) addresses: Addresses,
     pub(super) bind_port: u16,
@@ -36,6 +39,7 @@ impl Default for Settings {
             tolerance: 4_000,
             dialect: None,
             strict_options: false,
+            sysctls: Vec::new(),
             family: IpFamily::V4,
             addresses: Addresses {
                 local: Ipv4Addr::new(192, 168, 0, 1),

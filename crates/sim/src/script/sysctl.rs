@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use mbuma::congestion::CongestionControl;
-use mbuma::{EcnMode, TcpConfig};
+use mbuma::{AccEcnOptionUse, EcnMode, IcmpAborts, TcpConfig};
 
 /// The values that scripts for Linux expect: those of Google's suite (its `defaults.sh`), which are not all the
 /// kernel's.
-const OF_LINUX: [(&str, &str); 9] = [
+const OF_LINUX: [(&str, &str); 10] = [
     ("rmem", "4096 540000 15728640"),
     ("wmem", "4096 262144 4194304"),
     ("timestamps", "1"),
@@ -21,6 +21,7 @@ const OF_LINUX: [(&str, &str); 9] = [
     ("sack", "1"),
     ("congestion_control", "cubic"),
     ("ecn", "0"),
+    ("ecn_option", "2"),
     ("syncookies", "1"),
 ];
 
@@ -65,6 +66,8 @@ pub(super) fn set_linux_defaults(tunables: &mut Tunables) {
         linux(name, value, &mut tunables.tcp);
     }
     tunables.tcp.pacing = false;
+    // With AccECN Linux has all segments but SYNs ECN-capable.
+    tunables.tcp.ecn_control_packets = true;
 }
 
 /// Sets what scripts for FreeBSD expect at their start.
@@ -75,6 +78,8 @@ pub(super) fn set_freebsd_defaults(tunables: &mut Tunables) {
     // FreeBSD's TCP_MAXRXTSHIFT; its attempts to connect end by their timeout.
     tunables.tcp.syn_retransmits_max = 12;
     tunables.rounds_buffers = true;
+    // Its AccECN has the counter of packets alone.
+    tunables.tcp.accecn_option = AccEcnOptionUse::Off;
 }
 
 /// The outcome of a sysctl.
@@ -131,6 +136,7 @@ fn algorithm(name: &str) -> Option<CongestionControl> {
     match name {
         "newreno" | "reno" => Some(CongestionControl::Reno),
         "cubic" => Some(CongestionControl::Cubic),
+        "bbr" => Some(CongestionControl::Bbr),
         _ => None,
     }
 }
@@ -166,14 +172,26 @@ fn bsd(name: &str, value: &str, tunables: &mut Tunables) -> Option<Effect> {
             }
         }
         "syncookies" => tcp.syn_cookies = value != "0",
+        // Each SYN gets a cookie.
+        "syncookies_only" => match value {
+            "0" => return Some(Effect::AsIs),
+            _ => (tcp.syn_cookies, tcp.half_open_max) = (true, 0),
+        },
+        "syncache.cachelimit" => tcp.half_open_max = value.parse().ok()?,
         "cc.algorithm" => tcp.congestion = algorithm(value)?,
-        "rexmit_initial" => return as_is(value == "1000"),
-        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" | "rexmit_drop_options" => {
+        "rexmit_initial" => tcp.rto_initial = ms(value)?,
+        "rexmit_drop_options" => tcp.syn_drops_options = value != "0",
+        "ecn.maxretries" => tcp.ecn_syn_retransmits = value.parse().ok()?,
+        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" => {
             return as_is(value == "0");
         }
-        // A repeated SYN does not ask for ECN.
-        "ecn.maxretries" => return as_is(value == "0"),
-        "icmp_may_rst" | "rfc3042" | "rfc3390" | "rfc3465" => return as_is(value == "1"),
+        "icmp_may_rst" => {
+            tcp.icmp_aborts = match value {
+                "0" => IcmpAborts::None,
+                _ => IcmpAborts::Hard,
+            }
+        }
+        "rfc3042" | "rfc3390" | "rfc3465" => return as_is(value == "1"),
         // The stack has no host cache.
         "hostcache.purgenow" => return Some(Effect::AsIs),
         _ => return None,
@@ -213,7 +231,22 @@ fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
                 _ => return None,
             }
         }
-        "syncookies" => tcp.syn_cookies = value != "0",
+        "ecn_option" => {
+            tcp.accecn_option = match value {
+                "0" => AccEcnOptionUse::Off,
+                "1" => AccEcnOptionUse::Changed,
+                "2" | "3" => AccEcnOptionUse::Always,
+                _ => return None,
+            }
+        }
+        "max_syn_backlog" => tcp.half_open_max = value.parse().ok()?,
+        "syncookies" => {
+            tcp.syn_cookies = value != "0";
+            // Each SYN gets a cookie.
+            if value == "2" {
+                tcp.half_open_max = 0;
+            }
+        }
         "congestion_control" => tcp.congestion = algorithm(value)?,
         "window_scaling" => tcp.window_scaling = value != "0",
         "no_metrics_save" | "slow_start_after_idle" => {

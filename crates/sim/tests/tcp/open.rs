@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::common::*;
-use mbuma::{SocketError, State};
+use mbuma::{IcmpAborts, SocketError, State};
 use sim::{Net, Segment};
 use wire::TcpOptions;
 
@@ -214,9 +214,9 @@ fn a_connection_is_refused_by_icmp() {
         ((11, 0), SocketError::Unreachable),
         ((12, 0), SocketError::Unreachable),
         ((3, 3), SocketError::Refused),
-        ((3, 13), SocketError::Unreachable),
+        ((3, 13), SocketError::Prohibited),
     ] {
-        let mut b = Bench::tuned(|config| config.tcp.soft_errors_abort = true);
+        let mut b = Bench::tuned(|config| config.tcp.icmp_aborts = IcmpAborts::All);
         let stream = b.connect();
         let syn = b.one();
         let other = Segment {
@@ -238,7 +238,7 @@ fn a_connection_is_refused_by_icmp() {
 fn a_soft_error_does_not_end_an_attempt_to_connect() {
     // RFC 9293 3.9.2.2, SHLD-25, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
     // of it. ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
-    let soft = [(3, 0), (3, 1), (3, 5), (3, 13), (11, 0), (11, 1), (12, 0)];
+    let soft = [(3, 0), (3, 1), (3, 5), (11, 0), (11, 1), (12, 0)];
     let protocol = Some((3, 2)).filter(|_| is_over_ipv6());
     for kind in soft.into_iter().chain(protocol) {
         let mut b = Bench::new();

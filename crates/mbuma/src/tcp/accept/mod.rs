@@ -112,7 +112,7 @@ impl AcceptQueue {
         let queue = Guarded::new(&QUEUE, AcceptEntries::default());
         Arc::new(Self {
             backlog: backlog.max(1),
-            half_open_max: half_open_max.max(1),
+            half_open_max,
             queue,
         })
     }
@@ -125,7 +125,7 @@ impl AcceptQueue {
             return None;
         }
         let ticket = q.syn_queue.add(ends);
-        let oldest = q.syn_queue.evict_oldest(self.half_open_max);
+        let oldest = q.syn_queue.evict_oldest(self.half_open_max.max(1));
         drop(q);
         let queue = || Arc::clone(self);
         let oldest = oldest.map(|(ticket, ends)| CrowdedOut {

@@ -26,7 +26,8 @@
 
 use wire::{AccEcnOption, SeqNum, TcpFlags};
 
-use super::{ACCURATE_TRIES, ACE, CAPABLE, CE};
+use super::{ACCURATE_TRIES, ACE, AccEcnChoices, CAPABLE, CE};
+use crate::config::AccEcnOptionUse;
 
 /// ECN-capable transport of a sender of another kind (RFC 9331).
 const ECT_1: u8 = 0b01;
@@ -34,6 +35,9 @@ const ECT_1: u8 = 0b01;
 /// The first value of the counters of packets, and of those of bytes.
 const PACKETS_FIRST: u32 = 5;
 const BYTES_FIRST: u32 = 1;
+
+/// Bytes of an option with all counts, aligned.
+const OPTION_LEN: u32 = 12;
 
 /// CE marks since the last acknowledgement that make another one due: with data, and without (RFC 9768 3.2.2.5.1).
 const UNTOLD_WITH_DATA: u32 = 2;
@@ -141,11 +145,12 @@ pub(crate) struct AccurateEcn {
     rounds_marked: u8,
     /// Acknowledged packets, counted until it is known whether each is marked.
     acked: u32,
+    choices: AccEcnChoices,
 }
 
 impl AccurateEcn {
     /// The state after the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
-    pub(super) fn new(syn: TcpFlags, mark: u8) -> Self {
+    pub(super) fn new(syn: TcpFlags, mark: u8, choices: AccEcnChoices) -> Self {
         let is_client = syn.contains(TcpFlags::ACK);
         let marked = is_client && mark == CE;
         Self {
@@ -158,7 +163,7 @@ impl AccurateEcn {
             untold: 0,
             // The SYN-ACK or the first acknowledgement, and the segment after it (RFC 9768 3.2.3.2.1).
             options_due: 2,
-            sends_options: true,
+            sends_options: choices.option != AccEcnOptionUse::Off,
             doubts_options: false,
             delivered_ce: 0,
             reported: PACKETS_FIRST,
@@ -173,12 +178,29 @@ impl AccurateEcn {
             ignores_marks: false,
             rounds_marked: 0,
             acked: 0,
+            choices,
         }
     }
 
     /// The bits of ECN in the IP header of new data.
     pub(super) fn capable(&self) -> u8 {
         if self.is_capable { CAPABLE } else { 0 }
+    }
+
+    /// The same of a segment without new data.
+    pub(super) fn control_capable(&self) -> u8 {
+        match self.choices.control_packets {
+            true => self.capable(),
+            false => 0,
+        }
+    }
+
+    /// Bytes of the option that each segment has, aligned, or 0: they are reserved once the connection begins.
+    pub(super) fn each_option_len(&self) -> u32 {
+        match self.choices.option {
+            AccEcnOptionUse::Always => OPTION_LEN,
+            AccEcnOptionUse::Off | AccEcnOptionUse::Changed => 0,
+        }
     }
 
     /// Whether our data is ECN-capable; false if the path changes the bits.
@@ -215,10 +237,11 @@ impl AccurateEcn {
     }
 
     /// The SYN-ACK of the peer arrived once more, which may have lost our acknowledgement: the next one has the code
-    /// again if this SYN-ACK `accepts` our offer. One CE mark of SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
-    pub(super) fn on_syn_ack_again(&mut self, accepts: bool, mark: u8) {
+    /// again, with or without bits in the SYN-ACK, because its sender reads a code until it is established. One CE mark of
+    /// SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
+    pub(super) fn on_syn_ack_again(&mut self, mark: u8) {
         self.syn_code = code(mark);
-        self.tells_code |= accepts;
+        self.tells_code = true;
         if mark == CE && !std::mem::replace(&mut self.counted_syn_ack, true) {
             self.received = self.received.wrapping_add(1);
         }
@@ -255,17 +278,22 @@ impl AccurateEcn {
 
     /// The option of a segment with so much room, if it is due.
     pub(super) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
-        if !self.sends_options || self.options_due == 0 {
+        let always = self.choices.option == AccEcnOptionUse::Always;
+        if !self.sends_options || (self.options_due == 0 && !always) {
             return None;
         }
         let [ect_0, ce, ect_1] = self.bytes;
+        if always && room >= OPTION_LEN as usize {
+            self.options_due = self.options_due.saturating_sub(1);
+            return Some(AccEcnOption::new([ect_0, ce, ect_1], 3, false));
+        }
         let option = match (ect_0 != BYTES_FIRST, ect_1 != BYTES_FIRST) {
             (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
             (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
             _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
         };
         let fits = option.emitted_len() <= room;
-        self.options_due -= u8::from(fits);
+        self.options_due = self.options_due.saturating_sub(u8::from(fits));
         fits.then_some(option)
     }
 

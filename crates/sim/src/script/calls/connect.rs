@@ -53,7 +53,7 @@ impl Sockets {
                     _ => Ok(Attempt::Blocks),
                 }
             }
-            Object::Stream(_) => Ok(d.connecting(again)),
+            Object::Stream(_) => Ok(d.connecting(again, dialect)),
             Object::FreshDatagrams | Object::Datagrams(..) => self.connect_datagrams(fd, peer),
             _ => fails("EOPNOTSUPP"),
         }
@@ -95,7 +95,7 @@ impl Descriptor {
     }
 
     /// `connect` on a socket that connects already: reports the progress.
-    fn connecting(&mut self, again: bool) -> Attempt {
+    fn connecting(&mut self, again: bool, dialect: Dialect) -> Attempt {
         let Object::Stream(stream) = &self.object else {
             return CallOutcome::fails("EINVAL").into();
         };
@@ -106,7 +106,7 @@ impl Descriptor {
             State::Closed if !self.is_connected => {
                 let error = error.unwrap_or(SocketError::Closed);
                 match std::mem::replace(&mut self.error_was_told, true) {
-                    false => CallOutcome::fails(errno(error)).into(),
+                    false => CallOutcome::fails(errno(error, dialect)).into(),
                     true => CallOutcome::fails("ECONNABORTED").into(),
                 }
             }
@@ -142,6 +142,6 @@ fn connect_from(
 fn connect_errno(error: SocketError, dialect: Dialect) -> &'static str {
     match (error, dialect) {
         (SocketError::AddrInUse, Dialect::Linux) => "EADDRNOTAVAIL",
-        (other, _) => errno(other),
+        (other, dialect) => errno(other, dialect),
     }
 }

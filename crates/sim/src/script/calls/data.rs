@@ -188,7 +188,7 @@ impl Sockets {
 fn receive_errno(error: SocketError, dialect: Dialect) -> &'static str {
     match (error, dialect) {
         (SocketError::Closed, _) => "ENOTCONN",
-        (other, _) => errno(other),
+        (other, dialect) => errno(other, dialect),
     }
 }
 
@@ -316,7 +316,7 @@ impl Descriptor {
             Err(_) if self.error_was_told => CallOutcome::fails("EPIPE").into(),
             Err(error) => {
                 self.error_was_told = error != SocketError::Closed;
-                CallOutcome::fails(errno(error)).into()
+                CallOutcome::fails(errno(error, dialect)).into()
             }
         }
     }

@@ -246,8 +246,10 @@ impl Sockets {
 }
 
 /// The name of an error.
-fn errno(error: SocketError) -> &'static str {
+fn errno(error: SocketError, dialect: Dialect) -> &'static str {
     match error {
+        SocketError::Prohibited if dialect == Dialect::Bsd => "ECONNREFUSED",
+        SocketError::Prohibited => "EHOSTUNREACH",
         SocketError::Refused => "ECONNREFUSED",
         SocketError::Unreachable => "EHOSTUNREACH",
         SocketError::Reset => "ECONNRESET",

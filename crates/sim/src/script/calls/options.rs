@@ -35,13 +35,14 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 16] = [
+pub(super) const OF_CONNECTION: [&str; 17] = [
     "TCP_LINGER2",
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
     "TCP_SYNCNT",
     "TCP_NOTSENT_LOWAT",
     "TCP_MAXSEG",
+    "TCP_NOOPT",
     "TCP_CORK",
     "TCP_NOPUSH",
     "IP_TOS",
@@ -133,7 +134,7 @@ impl Sockets {
         }
         let got = match name.as_str() {
             "SO_ERROR" => match d.take_error() {
-                Some(error) => OptionValue::Error(errno(error)),
+                Some(error) => OptionValue::Error(errno(error, dialect)),
                 None => OptionValue::Number(0),
             },
             "TCP_MAXSEG" => match &d.object {
@@ -171,7 +172,7 @@ impl Sockets {
             "TCP_SYNCNT" => i64::from(tcp.syn_retransmits_max),
             "IP_TTL" => 64,
             "SO_RCVLOWAT" | "SO_SNDLOWAT" => 1,
-            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_USER_TIMEOUT" | "TCP_CORK"
+            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_NOOPT" | "TCP_USER_TIMEOUT" | "TCP_CORK"
             | "TCP_NOPUSH" | "IP_TOS" | "TCP_DEFER_ACCEPT" => 0,
             _ => return None,
         })

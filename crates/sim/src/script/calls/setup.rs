@@ -105,7 +105,7 @@ impl Sockets {
                         d.object = Object::Listener(ListenSocket::new(listener));
                         d.apply_to_listener();
                     }
-                    Err(error) => return fails(errno(error)),
+                    Err(error) => return fails(errno(error, self.dialect)),
                 }
             }
             (Object::Fresh, None) => return fails("EINVAL"),
@@ -233,6 +233,7 @@ impl Descriptor {
             syn_retransmits_max: small("TCP_SYNCNT"),
             unsent_max: positive("TCP_NOTSENT_LOWAT").map(|n| n as usize),
             segment_max: positive("TCP_MAXSEG").map(|n| n as u32),
+            no_options: positive("TCP_NOOPT").is_some(),
             traffic_class: small("IP_TOS").unwrap_or(0),
             ttl: small("IP_TTL").and_then(std::num::NonZeroU8::new),
             cork: positive("TCP_CORK").or(positive("TCP_NOPUSH")).is_some(),

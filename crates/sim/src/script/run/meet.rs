@@ -19,8 +19,11 @@ impl Runner<'_> {
         is_wildcard: bool,
     ) -> Result<(), Stop> {
         if !packet.changes.is_empty() {
-            let message = "changes to a packet that the stack sends".to_owned();
-            return Err(Stop::Unsupported(self.line, message));
+            let note = format!(
+                "line {}: changes to a packet that the stack sends have no effect",
+                self.line
+            );
+            self.notes.push(note);
         }
         let until = to + self.settings.tolerance;
         let mut want = packet.clone();
@@ -81,6 +84,7 @@ impl Runner<'_> {
             push: sent.more_waits && self.dialect == Dialect::Linux,
             order: !self.settings.strict_options,
             window: self.held_window(sent),
+            crossed_fin: self.sockets.tunables.rounds_buffers,
         };
         match compare(want, &sent.seen, sent.segment.as_ref(), leeway) {
             Meeting::Whole => Ok(None),
@@ -94,14 +98,15 @@ impl Runner<'_> {
     }
 
     /// How much less than FreeBSD the stack may announce, in the units of the window field: less than a segment, if it
-    /// holds its right edge.
+    /// holds its right edge; else one, because FreeBSD rounds a scaled window up.
     fn held_window(&self, sent: &SentPacket) -> u16 {
         match sent.held_edge {
-            Some(shift) if self.sockets.tunables.rounds_buffers => {
+            _ if !self.sockets.tunables.rounds_buffers => 0,
+            Some(shift) => {
                 let less = self.settings.mss().saturating_sub(1) >> shift;
-                u16::try_from(less).unwrap_or(0)
+                u16::try_from(less).unwrap_or(0).max(1)
             }
-            _ => 0,
+            None => 1,
         }
     }
 

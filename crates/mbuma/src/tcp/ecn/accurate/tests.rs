@@ -14,14 +14,14 @@ fn bits(n: u32) -> TcpFlags {
 
 fn server(syn: TcpFlags, mark: u8) -> Ecn {
     let mut ecn = Ecn::new(EcnMode::Accept, false);
-    ecn.begin(SYN | syn, mark);
+    ecn.begin(SYN | syn, mark, AccEcnChoices::default());
     ecn
 }
 
 fn client(answer: TcpFlags, mark: u8) -> Ecn {
     let mut ecn = Ecn::new(EcnMode::OfferAccurate, true);
     assert_eq!(ecn.bits_of(SYN, true, 0), ACE);
-    ecn.begin(SYN | ACK | answer, mark);
+    ecn.begin(SYN | ACK | answer, mark, AccEcnChoices::default());
     ecn
 }
 
@@ -40,7 +40,7 @@ fn report(ace: u32, packets: u32, ce_bytes: Option<u32>) -> EcnReport {
 
 /// A server that has seen the acknowledgement of its SYN-ACK.
 fn counting() -> AccurateEcn {
-    let mut ecn = AccurateEcn::new(SYN | ACE, 0);
+    let mut ecn = AccurateEcn::new(SYN | ACE, 0, AccEcnChoices::default());
     assert_eq!(ecn.on_ack(&report(2, 0, None)), MarkCount::default());
     assert!(ecn.is_capable());
     ecn
@@ -108,7 +108,7 @@ fn an_offer_is_made_twice_and_the_first_syn_ack_decides() {
         let mut ecn = Ecn::new(EcnMode::OfferAccurate, true);
         let offers = [0, 1, 2, 3].map(|tries| ecn.bits_of(SYN, true, tries));
         assert_eq!(offers, [ACE, ACE, NONE, NONE]);
-        ecn.begin(SYN | ACK | answer, 0);
+        ecn.begin(SYN | ACK | answer, 0, AccEcnChoices::default());
         assert_eq!(
             (ecn.is_on(), ecn.accurate().is_some()),
             (on, accurate),
@@ -178,18 +178,18 @@ fn each_syn_ack_is_answered_by_its_code() {
     // one with SACK blocks has a code, or more than one marked SYN-ACK counts.
     let mut ecn = client(bits(2), 0);
     assert_eq!(ecn.bits_of(ACK, true, 0), bits(2));
-    ecn.on_syn_ack_again(SYN | ACK | bits(2), CAPABLE);
+    ecn.on_syn_ack_again(CAPABLE);
     assert_eq!(ecn.bits_of(ACK, true, 0), bits(4));
     assert_eq!(ecn.bits_of(ACK, true, 0), bits(5));
-    ecn.on_syn_ack_again(SYN | ACK | bits(2), CAPABLE);
+    ecn.on_syn_ack_again(CAPABLE);
     assert_eq!(ecn.bits_of(ACK, false, 0), bits(5));
     for _ in 0..2 {
-        ecn.on_syn_ack_again(SYN | ACK | bits(2), CE);
+        ecn.on_syn_ack_again(CE);
         assert_eq!(ecn.bits_of(ACK, true, 0), bits(6));
     }
     assert_eq!(ecn.accurate().unwrap().received_ce(), 1);
-    ecn.on_syn_ack_again(SYN | ACK, CAPABLE);
-    assert_eq!(ecn.bits_of(ACK, true, 0), bits(6), "it accepts no offer");
+    ecn.on_syn_ack_again(CAPABLE);
+    assert_eq!(ecn.bits_of(ACK, true, 0), bits(4));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_path_that_mangles_the_bits_gets_data_without_them() {
             capable,
             "SYN-ACK {answer}"
         );
-        let mut ecn = AccurateEcn::new(SYN | ACE, 0);
+        let mut ecn = AccurateEcn::new(SYN | ACE, 0, AccEcnChoices::default());
         let due = ecn.on_ack(&report(answer, 0, None)).due;
         assert_eq!(
             (ecn.is_capable(), due),
@@ -277,14 +277,14 @@ fn a_path_that_mangles_the_bits_gets_data_without_them() {
     let (flags, capable) = zeroed.on_new_data(SeqNum(1));
     assert_eq!((flags, capable), (NONE, 0));
     assert_eq!(zeroed.accurate().unwrap().delivered_ce(), 0);
-    let mut without = AccurateEcn::new(SYN | ACE, 0);
+    let mut without = AccurateEcn::new(SYN | ACE, 0, AccEcnChoices::default());
     without.on_ack(&report(0, 0, None));
     let due = without.on_ack(&report(3, 1, None)).due;
     assert_eq!((without.is_capable(), due), (false, false), "no code");
     let mut contradicts = counting();
     contradicts.on_ack(&report(5, 2, Some(200)));
     assert!(!contradicts.is_capable());
-    let mut option = AccurateEcn::new(SYN | ACE, 0);
+    let mut option = AccurateEcn::new(SYN | ACE, 0, AccEcnChoices::default());
     let zeros = AccEcnOption::new([0, 0, 0], 3, false);
     option.on_ack(&EcnReport {
         option: Some(zeros),

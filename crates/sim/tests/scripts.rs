@@ -218,6 +218,10 @@ fn what_the_runner_does_not_know_is_never_passed_over() {
         let unsupported = matches!(report.verdict, ScriptVerdict::Unsupported { line: 18, .. });
         assert!(unsupported, "{line}: {report}");
     }
+    let sent = "> P. 1:1001(1000) ack 1";
+    let random = run("random", &GOOD.replace(sent, &format!("{sent} {{mut tcp mss}}")));
+    assert!(random.passed(), "{random}");
+    assert!(random.notes[0].contains("`mut tcp mss` has no effect"));
 }
 
 /// A script for Linux: PSH, and the results of a message.
@@ -309,7 +313,7 @@ fn an_mtu_ends_with_an_error_or_works() {
 }
 
 #[test]
-fn only_freebsd_may_be_later_than_a_timeout_and_announce_more() {
+fn only_freebsd_may_be_later_than_a_timeout_announce_more_and_repeat_a_fin() {
     // Breaks when the leeways of FreeBSD's dialect hold for other scripts, or for more than they are for.
     let slow = "\
 0    socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3
@@ -334,6 +338,20 @@ fn only_freebsd_may_be_later_than_a_timeout_and_announce_more() {
     }
     let report = run("own", slow);
     assert!(report.to_string().contains("another time"), "{report}");
+    let crossed = "\
+0    socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3
++0   connect(3, ..., ...) = -1 EINPROGRESS
++0   > S 0:0(0) <...>
++.1  < S. 0:0(0) ack 1 win 5000 <mss 1460>
++0   > . 1:1(0) ack 1
++0   shutdown(3, SHUT_WR) = 0
++0   > F. 1:1(0) ack 1
++.1  < F. 1:1(0) ack 1 win 5000
++0   > F. 1:1(0) ack 2
+";
+    assert!(of_bsd(crossed).passed(), "{}", of_bsd(crossed));
+    let report = run("own", crossed);
+    assert!(report.to_string().contains("flags ., not F."), "{report}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::script::flow::{RST, SYN};
 use crate::script::options::{OptionsSpec, TcpOption};
 use crate::script::packet::SeenBody;
 use crate::script::show;
-use crate::script::syntax::{Body, Micros, PacketSpec, TcpSpec};
+use crate::script::syntax::{Body, Micros, PacketChange, PacketSpec, TcpSpec};
 
 impl Runner<'_> {
     /// Waits for the packet. `is_wildcard`: at any time.
@@ -18,13 +18,7 @@ impl Runner<'_> {
         to: Micros,
         is_wildcard: bool,
     ) -> Result<(), Stop> {
-        if !packet.changes.is_empty() {
-            let note = format!(
-                "line {}: changes to a packet that the stack sends have no effect",
-                self.line
-            );
-            self.notes.push(note);
-        }
+        self.note_changes(packet)?;
         let until = to + self.settings.tolerance;
         let mut want = packet.clone();
         loop {
@@ -38,6 +32,21 @@ impl Runner<'_> {
                 Some(rest) => want.body = Body::Tcp(rest),
             }
         }
+    }
+
+    /// Random changes are for packets that come in, and so have no effect here. A change of one field is not compared.
+    fn note_changes(&mut self, packet: &PacketSpec) -> Result<(), Stop> {
+        for change in &packet.changes {
+            let PacketChange::Other(text) = change else {
+                let message = "fields of a packet that the stack sends".to_owned();
+                return Err(Stop::Unsupported(self.line, message));
+            };
+            let line = self.line;
+            self.notes.push(format!(
+                "line {line}: `{text}` has no effect on a packet that the stack sends"
+            ));
+        }
+        Ok(())
     }
 
     /// The oldest packet of the script's connection that no line has met.

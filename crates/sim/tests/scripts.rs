@@ -219,7 +219,10 @@ fn what_the_runner_does_not_know_is_never_passed_over() {
         assert!(unsupported, "{line}: {report}");
     }
     let sent = "> P. 1:1001(1000) ack 1";
-    let random = run("random", &GOOD.replace(sent, &format!("{sent} {{mut tcp mss}}")));
+    let random = run(
+        "random",
+        &GOOD.replace(sent, &format!("{sent} {{mut tcp mss}}")),
+    );
     assert!(random.passed(), "{random}");
     assert!(random.notes[0].contains("`mut tcp mss` has no effect"));
 }

@@ -127,16 +127,13 @@ fn map(
     (plan.len > 0).then_some(())
 }
 
-fn outgoing(
-    config: &TcpConfig,
-    pcb: &Inpcb,
-    t: &mut Tcb,
-    plan: Plan,
-    now: Time,
-) -> SegmentFields {
+fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
     let tries = match t.conn.state {
-        State::SynSent => t.send.retransmits.saturating_sub(config.ecn_syn_retransmits),
+        State::SynSent => t
+            .send
+            .retransmits
+            .saturating_sub(config.ecn_syn_retransmits),
         _ => t.send.retransmits,
     };
     let is_pure = plan.len == 0 && !options::has_report(t);

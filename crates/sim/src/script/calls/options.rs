@@ -172,8 +172,8 @@ impl Sockets {
             "TCP_SYNCNT" => i64::from(tcp.syn_retransmits_max),
             "IP_TTL" => 64,
             "SO_RCVLOWAT" | "SO_SNDLOWAT" => 1,
-            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_NOOPT" | "TCP_USER_TIMEOUT" | "TCP_CORK"
-            | "TCP_NOPUSH" | "IP_TOS" | "TCP_DEFER_ACCEPT" => 0,
+            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" | "TCP_NOOPT" | "TCP_USER_TIMEOUT"
+            | "TCP_CORK" | "TCP_NOPUSH" | "IP_TOS" | "TCP_DEFER_ACCEPT" => 0,
             _ => return None,
         })
     }

@@ -105,6 +105,7 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     };
     let index = plug.attach(stack, config, Input::Direct);

@@ -84,6 +84,8 @@ drop_reasons! {
     Inward ForwardMartian => "forward_martian",
     Inward ForwardNoRoute => "forward_no_route",
     Inward ForwardBlackhole => "forward_blackhole",
+    Inward ForwardProhibited => "forward_prohibited",
+    Inward ForwardSource => "forward_bad_source",
     Inward ForwardTooBig => "forward_too_big_with_df",
     Inward ForwardBadSegment => "forward_bad_segment",
     Inward FragmentBad => "fragment_bad",

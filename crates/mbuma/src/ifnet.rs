@@ -172,6 +172,12 @@ pub struct IfConfig {
     /// are the neighbour's own. The program must know that there is one neighbour on the link. (RFC 1122 3.2.1.3
     /// forbids it elsewhere.)
     pub route_localnet: bool,
+    /// A router forwards a packet that comes by this interface only if the route to its source leads through it (strict
+    /// reverse path forwarding, RFC 3704 section 2.2), so that the link's stations can't use the addresses of others. A
+    /// sender over IPv6 gets an error (RFC 4443 section 3.1, code 5), one over IPv4 none.
+    #[doc(alias = "rp_filter")]
+    #[doc(alias = "verrevpath")]
+    pub verify_source: bool,
     /// Several threads may call the device at once. If false, it receives and transmits under the stack's Giant, one
     /// thread at a time, which also excludes all other components that need Giant.
     #[doc(alias = "IFF_NEEDSGIANT")]
@@ -198,6 +204,7 @@ impl IfConfig {
             autoconf: None,
             accept_any: false,
             route_localnet: false,
+            verify_source: false,
             mp_safe: true,
         }
     }
@@ -327,6 +334,7 @@ pub(crate) struct Ifnet {
     pub(crate) mld: Option<Mld>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
+    pub(crate) verify_source: bool,
     /// The devices, MP-safe or not.
     pub(crate) component: Component,
     /// At least one.
@@ -371,6 +379,7 @@ impl Ifnet {
             delayed_adverts: DelayedAdverts::new(),
             policy,
             accept_any: config.accept_any,
+            verify_source: config.verify_source,
             route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
             neighbours: tables.v4,

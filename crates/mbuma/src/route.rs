@@ -173,6 +173,8 @@ pub(crate) enum RouteRefusal {
     /// Their senders get an error.
     #[doc(alias = "RTF_REJECT")]
     Reject,
+    /// Their senders learn that an administrator forbids it.
+    Prohibit,
 }
 
 /// An address type, with the operations that the table needs.

@@ -46,6 +46,7 @@ fn config(net: u8, host: u8) -> IfConfig {
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     }
 }

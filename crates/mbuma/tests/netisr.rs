@@ -340,6 +340,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     };
     let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);

@@ -80,6 +80,7 @@ fn source(stack: &Stack, number: u8) -> Source {
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     };
     let index = stack.attach(Arc::new(ours), config);

@@ -39,6 +39,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     };
     stack.attach(Arc::new(device), config);

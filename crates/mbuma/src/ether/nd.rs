@@ -4,8 +4,9 @@
 //! messages in.
 //!
 //! Invariants: a message is accepted only from the link itself (hop limit 255), and only if all its options are valid.
-//! The stack answers for its own addresses only, and [later](super::anycast) for those that other routers may have too. Locks: none held here. Sources: RFC 4861 sections 7.1 (checks), 7.2
-//! (resolution), 7.3 (unreachability).
+//! The stack answers for its own addresses only, and [later](super::anycast) for those that other routers may have too.
+//! Locks: none held here.
+//! Sources: RFC 4861 sections 7.1 (checks), 7.2 (resolution), 7.3 (unreachability).
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -223,7 +224,9 @@ fn advertised(
         return Err(DropReason::NdDuplicateAddress);
     }
     let mac = options.target().filter(|mac| mac.is_unicast());
-    let told = ifp.neighbours6.advertised(batch.now, target, mac, flags);
+    let we_route = batch.stack.tells_of_router(ifp);
+    let neighbours = &ifp.neighbours6;
+    let told = neighbours.advertised(batch.now, target, mac, flags, we_route);
     if let Some((mac, waiting)) = told {
         send_all(batch, ifp, waiting, mac);
         if !flags.router {

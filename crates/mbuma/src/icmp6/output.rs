@@ -194,6 +194,8 @@ impl IcmpError {
             Self::Port => Unreachable6::Port,
             Self::AdminProhibited => Unreachable6::AdminProhibited,
             Self::BeyondScope => Unreachable6::BeyondScope,
+            Self::SourcePolicy => Unreachable6::SourcePolicy,
+            Self::RejectRoute => Unreachable6::Reject,
             Self::Protocol => {
                 return Icmp6Message::ParamProblem {
                     code: 1,
@@ -220,8 +222,10 @@ impl IcmpError {
     pub(super) fn from_message6(message: Icmp6Message) -> Option<Self> {
         match message {
             Icmp6Message::DestUnreachable(why) => Some(match why {
-                Unreachable6::NoRoute | Unreachable6::Reject => Self::Net,
-                Unreachable6::AdminProhibited | Unreachable6::SourcePolicy => Self::AdminProhibited,
+                Unreachable6::NoRoute => Self::Net,
+                Unreachable6::AdminProhibited => Self::AdminProhibited,
+                Unreachable6::SourcePolicy => Self::SourcePolicy,
+                Unreachable6::Reject => Self::RejectRoute,
                 Unreachable6::Port => Self::Port,
                 Unreachable6::BeyondScope => Self::BeyondScope,
                 Unreachable6::Address | Unreachable6::Other(_) => Self::Host,

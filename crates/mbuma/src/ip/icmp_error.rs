@@ -10,6 +10,7 @@ pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
 
 /// The reasons that ICMP has for a packet that can't be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum IcmpError {
     /// There is no route to its network.
     Net,
@@ -24,6 +25,11 @@ pub enum IcmpError {
     /// Its source address is valid only on its own link, and its destination is on another (RFC 4443 section 3.1, code
     /// 2). IPv4 has no such error.
     BeyondScope,
+    /// Packets with its source address may not come by the link by which it came (RFC 4443 section 3.1, code 5). IPv4 has
+    /// no such error.
+    SourcePolicy,
+    /// The route to its destination rejects all packets (RFC 4443 section 3.1, code 6). IPv4 has no such error.
+    RejectRoute,
     /// It is too large for a link, and must not be fragmented (RFC 1191).
     FragNeeded {
         /// MTU of that link; 0 from routers that do not report it.
@@ -40,10 +46,10 @@ impl IcmpError {
     pub(crate) fn to_message(self) -> IcmpMessage {
         IcmpMessage::DestUnreachable(match self {
             Self::Net => Unreachable::NetUnreachable,
-            Self::Host | Self::BeyondScope => Unreachable::HostUnreachable,
+            Self::Host | Self::BeyondScope | Self::RejectRoute => Unreachable::HostUnreachable,
             Self::Port => Unreachable::PortUnreachable,
             Self::Protocol => Unreachable::ProtocolUnreachable,
-            Self::AdminProhibited => Unreachable::AdminProhibited,
+            Self::AdminProhibited | Self::SourcePolicy => Unreachable::AdminProhibited,
             Self::FragNeeded { mtu } => Unreachable::FragNeeded { mtu },
             Self::TimeExceeded => return IcmpMessage::TimeExceeded(TimeExceeded::Transit),
             Self::Parameter => {

@@ -12,7 +12,7 @@
 //! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, and its sender gets an ICMP
 //! error where an RFC asks for one. A forwarded packet that is dropped later is counted like one of our own packets.
 //! Only its header is written; a shared part is copied first. Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and
-//! 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
+//! 5.2, RFC 1191, RFC 1624, RFC 3927 section 7, RFC 3704 section 2.2 (source addresses).
 
 use std::net::Ipv4Addr;
 
@@ -25,14 +25,15 @@ use crate::batch::Batch;
 use crate::device::{Capabilities, offload};
 use crate::drops::DropReason;
 use crate::ether;
+use crate::ifnet::Ifnet;
 use crate::ip::IcmpError;
 use crate::ip::forward::{Stop, Transport};
 use crate::route::{Route, RouteRefusal};
 
 /// Forwards a packet that begins with its IP header and is not for us.
 #[doc(alias = "ip_forward")]
-pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv4Info) {
-    let found = find_route(batch, info).and_then(|route| {
+pub(super) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, mut packet: Packet, info: &Ipv4Info) {
+    let found = find_route(batch, ifp, info).and_then(|route| {
         let transport = transport(&packet, info);
         let whole = fit(transport.piece_len(&packet)?, info, &route)?;
         let take_hop = |front: &mut [u8]| {
@@ -50,11 +51,14 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv4Info) {
     }
 }
 
-/// Whether a packet between these addresses may be forwarded, and by which route.
-fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Stop> {
+/// Whether a packet between these addresses, which came by `ifp`, may be forwarded, and by which route.
+fn find_route(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Stop> {
     let link_local = info.src.is_link_local() || info.dst.is_link_local();
     if link_local || is_martian_destination(info.dst) {
         return Err(Stop::silent(DropReason::ForwardMartian));
+    }
+    if ifp.verify_source && !batch.stack.routes.leads_through(ifp.index, info.src) {
+        return Err(Stop::silent(DropReason::ForwardSource));
     }
     if info.ttl <= 1 {
         let kind = IcmpError::TimeExceeded;
@@ -63,6 +67,10 @@ fn find_route(batch: &Batch<'_>, info: &Ipv4Info) -> Result<Route<Ipv4Addr>, Sto
     let route = batch.stack.routes.find(info.dst).map_err(|why| match why {
         None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
         Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
+        Some(RouteRefusal::Prohibit) => {
+            let kind = IcmpError::AdminProhibited;
+            Stop(DropReason::ForwardProhibited, Some(kind))
+        }
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
     // The local address was added after input looked for it. A directed broadcast would amplify an attack.

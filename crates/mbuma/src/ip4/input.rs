@@ -103,7 +103,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     }
     let scope = match admission {
         Admission::Ours(scope) => scope,
-        Admission::Forward => return forward::run(batch, packet, &info),
+        Admission::Forward => return forward::run(batch, ifp, packet, &info),
         Admission::Drop(reason) => return batch.drop(packet, reason),
         Admission::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
     };

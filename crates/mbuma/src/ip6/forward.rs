@@ -10,7 +10,7 @@
 //! Invariants: each packet is either counted as forwarded, once, or dropped for a reason, and its sender gets an ICMP
 //! error where an RFC asks for one. A packet from or to a link-local address stays on its link; if the source is
 //! link-local and the destination is on another link, the sender gets an error. Locks: none. Sources: RFC 8200 sections
-//! 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673.
+//! 3, 5 and 7, RFC 4443 sections 3.1 to 3.3, RFC 4291 section 2.5.6, RFC 9673, RFC 3704 section 2.2 (source addresses).
 
 use std::net::Ipv6Addr;
 
@@ -21,6 +21,7 @@ use super::input::Ipv6Info;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
+use crate::ifnet::Ifnet;
 use crate::ip::IcmpError;
 use crate::ip::forward::{Stop, Transport};
 use crate::protosw;
@@ -28,8 +29,8 @@ use crate::route::{Route, RouteRefusal};
 
 /// Forwards a packet that begins with its IPv6 header and is not for us.
 #[doc(alias = "ip6_forward")]
-pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
-    let found = find_route(batch, info).and_then(|route| {
+pub(super) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, mut packet: Packet, info: &Ipv6Info) {
+    let found = find_route(batch, ifp, info).and_then(|route| {
         // A packet with extension headers can't be cut, and a fragment is never a large packet.
         let transport = Transport::of(&packet, Ipv6Header::LEN, Some(info.next));
         fit(transport.piece_len(&packet)?, &route)?;
@@ -55,8 +56,8 @@ pub(super) fn run(batch: &mut Batch<'_>, mut packet: Packet, info: &Ipv6Info) {
     }
 }
 
-/// Whether a packet between these addresses may be forwarded, and by which route.
-fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Stop> {
+/// Whether a packet between these addresses, which came by `ifp`, may be forwarded, and by which route.
+fn find_route(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Stop> {
     let to_link = is_link_local6(info.dst) || is_martian_destination6(info.dst);
     if to_link || info.src.is_unspecified() {
         return Err(Stop::silent(DropReason::ForwardMartian));
@@ -65,13 +66,24 @@ fn find_route(batch: &Batch<'_>, info: &Ipv6Info) -> Result<Route<Ipv6Addr>, Sto
         let kind = IcmpError::BeyondScope;
         return Err(Stop(DropReason::ForwardMartian, Some(kind)));
     }
+    if ifp.verify_source && !batch.stack.routes6.leads_through(ifp.index, info.src) {
+        let kind = IcmpError::SourcePolicy;
+        return Err(Stop(DropReason::ForwardSource, Some(kind)));
+    }
     if info.hop_limit <= 1 {
         let kind = IcmpError::TimeExceeded;
         return Err(Stop(DropReason::IpTtlExceeded, Some(kind)));
     }
     let found = batch.stack.routes6.find(info.dst);
     let route = found.map_err(|why| match why {
-        None | Some(RouteRefusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
+        None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
+        Some(RouteRefusal::Reject) => {
+            Stop(DropReason::ForwardNoRoute, Some(IcmpError::RejectRoute))
+        }
+        Some(RouteRefusal::Prohibit) => {
+            let kind = IcmpError::AdminProhibited;
+            Stop(DropReason::ForwardProhibited, Some(kind))
+        }
         Some(RouteRefusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
     })?;
     // The local address was added after input looked for it.

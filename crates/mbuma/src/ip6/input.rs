@@ -56,7 +56,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     packet.truncate(Ipv6Header::LEN + info.payload_len);
     let scope = match admit(batch, ifp, &info, arrival) {
         Ok(Admitted::Here(scope)) => scope,
-        Ok(Admitted::Forward) => return forward::run(batch, packet, &info),
+        Ok(Admitted::Forward) => return forward::run(batch, ifp, packet, &info),
         Err(reason) => return batch.drop(packet, reason),
     };
     if scope == DestScope::Foreign && info.hop_limit <= 1 {

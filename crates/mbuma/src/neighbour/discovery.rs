@@ -7,7 +7,9 @@
 //! | STALE | `Known`, past `until` |
 //! | DELAY, PROBE | `Probing`, before and after its first question |
 //!
-//! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C.
+//! Invariants: an advertisement for which nothing asked evicts no entry, and such advertisements alone fill at most half of
+//! the table.
+//! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C; RFC 9131 section 6.1.1.
 
 use std::net::Ipv6Addr;
 
@@ -16,7 +18,10 @@ use mbuf::Mbufq;
 use wire::{AdvertFlags, MacAddr};
 
 use super::entry::NeighbourEntry;
-use super::{Learnt, Neighbours};
+use super::{ENTRIES_MAX, Learnt, Neighbours};
+
+/// A table with so many entries takes no station that nothing asked for.
+const UNASKED_MAX: usize = ENTRIES_MAX / 2;
 
 impl Neighbours<Ipv6Addr> {
     /// A station at `mac` asked for us: it can be answered, but it is not known whether it receives our packets.
@@ -43,17 +48,26 @@ impl Neighbours<Ipv6Addr> {
     }
 
     /// A station advertises that `addr` is at `mac` or, without a `mac`, that the address is unchanged. Returns the
-    /// packets that waited for that, and their address; `None` if it does not count. No entry is made for a station
-    /// that is not in the table.
+    /// packets that waited for that, and their address; `None` if it does not count. A host makes no entry for a station
+    /// that is not in its table. A router does: packets for the station may come soon.
     pub(crate) fn advertised(
         &self,
         now: Time,
         addr: Ipv6Addr,
         mac: Option<MacAddr>,
         flags: AdvertFlags,
+        we_route: bool,
     ) -> Option<(MacAddr, Mbufq)> {
         let hear = |entry: &mut NeighbourEntry| self.hear(entry, now, mac, flags);
-        self.update(|table| table.change(addr, hear)).flatten()
+        self.update(|table| match table.change(addr, hear) {
+            Some(heard) => heard,
+            None => {
+                let mac = mac.filter(|_| we_route && table.len() < UNASKED_MAX)?;
+                // STALE: it is not known whether the station receives our packets.
+                table.insert(addr, NeighbourEntry::Known { mac, until: now });
+                Some((mac, Mbufq::new()))
+            }
+        })
     }
 
     /// The same, for the station's entry.

@@ -14,6 +14,7 @@ use crate::ifnet::{IfAddr, IfIndex};
 
 /// Where a route leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RouteKind<A = Ipv4Addr> {
     /// To a router on the link of an interface.
     #[doc(alias = "RTF_GATEWAY")]
@@ -23,9 +24,13 @@ pub enum RouteKind<A = Ipv4Addr> {
     /// Nowhere, without a word.
     #[doc(alias = "RTF_BLACKHOLE")]
     Blackhole,
-    /// Rejects packets, and their senders get an error.
+    /// Rejects packets, and their senders get an error: "host unreachable" (RFC 792), or "reject route" (RFC 4443 section
+    /// 3.1, code 6).
     #[doc(alias = "RTF_REJECT")]
     Reject,
+    /// The same, with the error "administratively prohibited" (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1, code 1).
+    #[doc(alias = "RTN_PROHIBIT")]
+    Prohibit,
 }
 
 /// A route, as `netstat -r` lists it.
@@ -46,6 +51,7 @@ pub struct RouteEntry<A = Ipv4Addr> {
 
 /// Why a route can't be added or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum RouteError {
     /// There is a route to this network already.
     Exists,
@@ -78,6 +84,7 @@ impl<A: RouteAddr> Entry<A> {
         match (self.refusal, self.gateway) {
             (Some(RouteRefusal::Blackhole), _) => RouteKind::Blackhole,
             (Some(RouteRefusal::Reject), _) => RouteKind::Reject,
+            (Some(RouteRefusal::Prohibit), _) => RouteKind::Prohibit,
             (None, Some(gateway)) => RouteKind::Gateway(self.ifp.index, gateway),
             (None, None) => RouteKind::Link(self.ifp.index),
         }

@@ -138,6 +138,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
         autoconf: None,
         accept_any: false,
         route_localnet: false,
+        verify_source: false,
         mp_safe: true,
     };
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);

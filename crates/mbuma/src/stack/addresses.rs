@@ -18,6 +18,7 @@ use crate::stack::Stack;
 
 /// The error of adding or removing an address, or of joining a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AddrError {
     /// There is no such interface.
     NoInterface,

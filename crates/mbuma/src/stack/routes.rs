@@ -53,6 +53,7 @@ impl Stack {
             RouteKind::Link(index) => (index, None, None),
             RouteKind::Blackhole => (self.0.lo.index, None, Some(RouteRefusal::Blackhole)),
             RouteKind::Reject => (self.0.lo.index, None, Some(RouteRefusal::Reject)),
+            RouteKind::Prohibit => (self.0.lo.index, None, Some(RouteRefusal::Prohibit)),
         };
         let ifp = self.0.interface(index).ok_or(RouteError::NoInterface)?;
         if refusal.is_none() && ifp.is_loopback() {

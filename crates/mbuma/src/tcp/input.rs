@@ -95,6 +95,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
         | IcmpError::Host
         | IcmpError::AdminProhibited
         | IcmpError::BeyondScope
+        | IcmpError::SourcePolicy
+        | IcmpError::RejectRoute
         | IcmpError::TimeExceeded
         | IcmpError::Parameter => soft_error(batch, &mut t),
     };

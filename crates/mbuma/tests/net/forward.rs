@@ -39,12 +39,13 @@ impl Router {
         };
         let config = IfConfig {
             name: "pipe1".into(),
-            mac: None,
+            mac: Some(OUR_MAC),
             addrs: vec![addr],
             addrs6: Vec::new(),
             autoconf: None,
             accept_any: false,
             route_localnet: false,
+            verify_source: true,
             mp_safe: true,
         };
         let iface = lab.stack.attach(std::sync::Arc::new(ours), config);
@@ -52,11 +53,7 @@ impl Router {
         // The far host asks for us, so that we know it.
         let mut arp = [0; ArpPacket::LEN];
         ArpPacket::request(FAR_MAC, FAR, FAR_US).emit(&mut arp);
-        let mut tx = mbuf::Mbufq::new();
-        let frame = ether(MacAddr::BROADCAST, EtherType::ARP, &arp);
-        tx.enqueue(Packet::from_slice(&router.lab.pool, &frame, 0).unwrap());
-        router.far.transmit(&mut tx).unwrap();
-        router.lab.stack.poll_interface(iface, ALL).unwrap();
+        router.give_far(&ether(MacAddr::BROADCAST, EtherType::ARP, &arp));
         assert_eq!(router.far_packets().len(), 1, "an answer");
         router
     }
@@ -79,6 +76,14 @@ impl Router {
     /// Gives a packet of the peer's to the router.
     fn give(&self, fields: &Ipv4Fields<'_>, payload: &[u8]) {
         self.lab.give(&ip_frame(fields, payload));
+    }
+
+    /// Gives a frame to the router by the other wire.
+    fn give_far(&self, frame: &[u8]) {
+        let mut tx = mbuf::Mbufq::new();
+        tx.enqueue(Packet::from_slice(&self.lab.pool, frame, 0).unwrap());
+        self.far.transmit(&mut tx).unwrap();
+        self.lab.stack.poll_interface(self.iface, ALL).unwrap();
     }
 
     fn forwarded(&self) -> u64 {
@@ -178,6 +183,7 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     let stack = &router.lab.stack;
     stack.add_route(net(2), RouteKind::Reject).unwrap();
     stack.add_route(net(3), RouteKind::Blackhole).unwrap();
+    stack.add_route(net(4), RouteKind::Prohibit).unwrap();
     let give = |third| {
         let fields = from_peer(Ipv4Addr::new(198, 51, third, 7), IpProto::UDP);
         router.give(&fields, &datagram(10));
@@ -191,6 +197,9 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     assert!(router.lab.frames().is_empty());
     assert_eq!(router.lab.dropped(DropReason::ForwardNoRoute), 2);
     assert_eq!(router.lab.dropped(DropReason::ForwardBlackhole), 1);
+    give(4);
+    assert_eq!(router.error().0, unreachable(Unreachable::AdminProhibited));
+    assert_eq!(router.lab.dropped(DropReason::ForwardProhibited), 1);
     // Behind another router.
     let gateway = RouteKind::Gateway(router.iface, FAR);
     stack.add_route(net(1), gateway).unwrap();
@@ -198,6 +207,25 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     let frames = router.far_frames();
     assert_eq!(parse(&frames[0]).ether.dst, FAR_MAC);
     assert_eq!(router.forwarded(), 1);
+    router.done();
+}
+
+/// RFC 3704 2.2: breaks if a station of a link that is checked can send by another's address, or not by its own; or if the
+/// owner of that address gets an error.
+#[test]
+fn a_source_address_of_another_link_is_not_forwarded() {
+    let router = Router::plain();
+    for src in [Ipv4Addr::new(198, 51, 100, 7), FAR] {
+        let fields = Ipv4Fields {
+            src,
+            ..from_peer(PEER, IpProto::UDP)
+        };
+        router.give_far(&ip_frame(&fields, &datagram(10)));
+    }
+    assert_eq!(router.lab.dropped(DropReason::ForwardSource), 1);
+    assert_eq!(router.forwarded(), 1);
+    assert_eq!(parse(&router.lab.frame()).src, FAR);
+    assert!(router.far_frames().is_empty());
     router.done();
 }
 

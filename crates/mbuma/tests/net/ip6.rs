@@ -458,16 +458,13 @@ impl Router6 {
         let (ours, far) = Pipe::pair(Capabilities::plain(mtu));
         let config = IfConfig {
             mac: Some(OUR_MAC),
+            verify_source: true,
             ..IfConfig::new("pipe1").with_addr(FAR_US, 64)
         };
         let iface = lab.stack.attach(Arc::new(ours), config);
         let router = Self { lab, far, iface };
         let question = NeighborMessage::solicit(FAR_US, Some(FAR_MAC), None);
-        let frame = nd_frame(FAR, solicited_node(FAR_US), &question);
-        let mut tx = mbuf::Mbufq::new();
-        tx.enqueue(mbuf::Packet::from_slice(&router.lab.pool, &frame, 0).unwrap());
-        mbuma::device::Device::transmit(&router.far, &mut tx).unwrap();
-        router.lab.stack.poll_interface(iface, ALL).unwrap();
+        router.give_far(&nd_frame(FAR, solicited_node(FAR_US), &question));
         let (header, _) = parse_icmp6(&router.far_frame());
         assert_eq!(header.rest()[0] & 0x80, 0x80, "a router says so");
         let peer = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
@@ -476,6 +473,14 @@ impl Router6 {
             .give(&nd_frame(PEER6, solicited_node(US6), &peer));
         drop(router.lab.packets());
         router
+    }
+
+    /// Gives the router a frame by the second wire.
+    fn give_far(&self, frame: &[u8]) {
+        let mut tx = mbuf::Mbufq::new();
+        tx.enqueue(mbuf::Packet::from_slice(&self.lab.pool, frame, 0).unwrap());
+        mbuma::device::Device::transmit(&self.far, &mut tx).unwrap();
+        self.lab.stack.poll_interface(self.iface, ALL).unwrap();
     }
 
     /// The one frame that went out on the second wire.
@@ -600,6 +605,87 @@ fn r3_the_sender_of_a_packet_for_beyond_its_scope_is_told() {
         }
     }
     assert_eq!(router.lab.dropped(DropReason::ForwardMartian), 2);
+    router.done();
+}
+
+#[test]
+fn i3_and_r3_each_kind_of_route_has_its_error() {
+    // RFC 4443 3.1, codes 0, 1 and 6: breaks if a sender can't tell a missing route from one that an administrator set, or
+    // hears of a black hole.
+    let router = Router6::new(1500);
+    let net = |n: u128| Ipv6Addr::from_bits(0xfd02 << 112 | n << 64);
+    let kinds = [
+        (None, Some(Unreachable6::NoRoute)),
+        (
+            Some(RouteKind::Prohibit),
+            Some(Unreachable6::AdminProhibited),
+        ),
+        (Some(RouteKind::Reject), Some(Unreachable6::Reject)),
+        (Some(RouteKind::Blackhole), None),
+    ];
+    for (n, (kind, told)) in (0..).zip(kinds) {
+        let to = IfAddr {
+            addr: net(n),
+            prefix_len: 64,
+        };
+        if let Some(kind) = kind {
+            router.lab.stack.add_route6(to, kind).expect("a new one");
+            let listed = router.lab.stack.routes6();
+            assert!(listed.iter().any(|r| r.net == to && r.kind == kind));
+        }
+        router.give(Ipv6Addr::from_bits(to.addr.to_bits() | 7), 64, 100);
+        match told {
+            Some(why) => assert_eq!(router.error(), Icmp6Message::DestUnreachable(why)),
+            None => assert!(router.lab.frames().is_empty()),
+        }
+    }
+    let reasons = [
+        (DropReason::ForwardNoRoute, 2),
+        (DropReason::ForwardProhibited, 1),
+        (DropReason::ForwardBlackhole, 1),
+    ];
+    assert!(reasons.iter().all(|&(why, n)| router.lab.dropped(why) == n));
+    router.done();
+}
+
+#[test]
+fn i3_and_r3_a_source_address_of_another_link_is_refused() {
+    // RFC 4443 3.1, code 5: breaks if a station of a link that is checked can send by another's address, or not by its own.
+    let router = Router6::new(1500);
+    let from = |src| Ipv6Fields {
+        next: IpProto(253),
+        src,
+        dst: PEER6,
+        ..Ipv6Fields::default()
+    };
+    let near = Ipv6Addr::from_bits(PEER6.to_bits() + 1);
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let frame = nd_frame(near, solicited_node(US6), &question);
+    router.lab.give(&frame);
+    drop(router.lab.packets());
+    router.give_far(&frame6(&from(near), &pattern_bytes(100)));
+    let refused = parse6(&router.lab.frame());
+    assert_eq!(refused.dst, near);
+    let why = Icmp6Message::DestUnreachable(Unreachable6::SourcePolicy);
+    assert_eq!(parse_icmp6(&refused).0.message(), why);
+    assert_eq!(router.lab.dropped(DropReason::ForwardSource), 1);
+    router.give_far(&frame6(&from(FAR), &pattern_bytes(100)));
+    let passed = parse6(&router.lab.frame());
+    assert_eq!((passed.src, passed.dst), (FAR, PEER6));
+    router.done();
+}
+
+#[test]
+fn n4_a_router_sends_at_once_to_a_station_that_advertised_itself() {
+    // RFC 9131: breaks if the first packet for a new station waits for a question.
+    let router = Router6::new(1500);
+    let station = Ipv6Addr::from_bits(FAR.to_bits() + 1);
+    let mac = MacAddr([2, 0, 0, 0, 3, 10]);
+    let advert = NeighborMessage::advert(station, mac, AdvertFlags::default());
+    router.give_far(&nd_frame(station, wire::ALL_ROUTERS, &advert));
+    router.give(station, 64, 100);
+    let passed = router.far_frame();
+    assert_eq!((passed.to, passed.dst), (mac, station));
     router.done();
 }
 

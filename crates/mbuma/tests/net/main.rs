@@ -12,7 +12,7 @@
 //! | I1, I5, I8: errors | [`points6`], [`ip6`] | |
 //! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` | 1/5, 1/6 are not sent |
 //! | I4: rate | `icmp/limit/tests.rs` | |
-//! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` | a router's entry for an advertisement not asked for |
+//! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` | |
 //! | N5: hints from above | [`neighbours6`] | |
 //! | N6, N7, N12, N13: discovery | [`points6`] | |
 //! | N10: redirects | [`autoconf`] | |
@@ -27,7 +27,7 @@
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` | |
 //! | P4: the MTU of an advertisement | [`autoconf`] | |
 //! | L1: flow labels | `ip6/tests.rs` | |
-//! | R1 to R4: forwarding, redirects | [`ip6`], [`forward`] | R3's 1/1: a stack has no filter, and the tool's answers it |
+//! | R1 to R4: forwarding, redirects | [`ip6`], [`forward`] | |
 //! | R5: a router's role | [`autoconf`] | |
 //! | R10 to R12: a gateway | [`points6`] | |
 //! | R6 to R9: router advertisements of a program's | [`addresses`]; the tool's: `router_adverts` | |

@@ -51,18 +51,56 @@ fn n4_an_advertisement_does_what_its_flags_say() {
     ];
     for (row, (reachable, flags, mac, expected)) in all.into_iter().enumerate() {
         let table = table(reachable);
-        table.advertised(NOW, ADDR, mac, flags);
+        table.advertised(NOW, ADDR, mac, flags, true);
         assert_eq!(state(&table), Some(expected), "row {row}");
     }
 }
 
 #[test]
-fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry() {
+fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry_of_a_host() {
     // Breaks if a station can fill the table with unsolicited advertisements.
     let table = Neighbours::new(8, Timing::discovery(LIFETIME));
     let flags = AdvertFlags::default();
-    assert!(table.advertised(NOW, ADDR, Some(NEW), flags).is_none());
+    assert!(
+        table
+            .advertised(NOW, ADDR, Some(NEW), flags, false)
+            .is_none()
+    );
     assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn n4_a_router_takes_an_advertisement_that_was_not_asked_for() {
+    // RFC 9131 6.1.1: breaks if the first packets for a new station must wait for an answer; or if the entry is
+    // REACHABLE, or is made without an Ethernet address.
+    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    for solicited in [false, true] {
+        let flags = AdvertFlags {
+            solicited,
+            ..AdvertFlags::default()
+        };
+        assert!(table.advertised(NOW, ADDR, None, flags, true).is_none());
+        assert_eq!(table.len(), 0);
+        let told = table.advertised(NOW, ADDR, Some(NEW), flags, true);
+        assert!(told.is_some_and(|(mac, waiting)| mac == NEW && waiting.is_empty()));
+        assert_eq!(state(&table), Some((NEW, false)));
+        assert_eq!(table.flush().count(), 1);
+    }
+}
+
+#[test]
+fn n4_advertisements_that_were_not_asked_for_leave_half_of_the_table() {
+    // Breaks if a station that advertises address after address fills a router's table, or evicts a neighbour from it.
+    let table = table(false);
+    let station = |n: usize| Ipv6Addr::from_bits(ADDR.to_bits() + 1 + n as u128);
+    for n in 0..2 * ENTRIES_MAX {
+        table.advertised(NOW, station(n), Some(NEW), AdvertFlags::default(), true);
+    }
+    assert_eq!(table.len(), ENTRIES_MAX / 2);
+    assert_eq!(state(&table), Some((OLD, false)));
+    // A solicitation still makes an entry.
+    table.solicited_by(NOW, station(2 * ENTRIES_MAX), NEW);
+    assert_eq!(table.len(), ENTRIES_MAX / 2 + 1);
 }
 
 #[test]

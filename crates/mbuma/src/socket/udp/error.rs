@@ -81,6 +81,9 @@ impl From<RecvError> for io::Error {
             RecvError::Icmp(e) => match e.kind {
                 IcmpError::Port => Errno::CONNREFUSED,
                 IcmpError::Net => Errno::NETUNREACH,
+                IcmpError::AdminProhibited | IcmpError::SourcePolicy | IcmpError::RejectRoute => {
+                    Errno::ACCESS
+                }
                 _ => Errno::HOSTUNREACH,
             },
         };

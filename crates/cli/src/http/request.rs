@@ -3,7 +3,7 @@
 //! It borrows the received bytes: reading a request allocates nothing.
 //!
 //! Invariants: no bytes of a client cause a panic; each fault has a status. Locks: none. Sources: RFC 9110 (methods),
-//! RFC 9112 sections 2 to 4, 6.1 and 9.3.
+//! RFC 9112 sections 2 to 4, 6.1, 6.3 and 9.3.
 
 use std::mem::MaybeUninit;
 
@@ -74,22 +74,34 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
         framing.note(field.name, field.value);
     }
     // RFC 9112 3.2: a request of this version without its host, or with two, is to be refused.
-    if minor == 1 && framing.hosts != 1 {
+    if minor == 1 && framing.hosts != 1 || !framing.is_valid(minor) {
         return Err(HttpStatus::BadRequest);
     }
     // A body is not read: a request behind it can't be found.
     let stays = !framing.close && (minor == 1 || framing.keep_alive);
-    request.keep_alive = stays && !framing.has_body;
+    request.keep_alive = stays && !framing.has_body();
     Ok(request)
 }
 
-/// The path of a target in origin form, or in absolute form as proxies get it; without the query.
+/// The path of a target in origin form, or in absolute form as proxies get it; without the query, which may have slashes
+/// behind a host without a path.
 fn path_of(target: &str) -> Option<&str> {
-    let path = match target.split_once("://") {
-        Some(("http" | "https", rest)) => rest.find('/').map_or("/", |at| rest.split_at(at).1),
-        _ => target,
+    let path = target.split(['?', '#']).next()?;
+    let is_web = |scheme: &str| {
+        ["http", "https"]
+            .iter()
+            .any(|s| scheme.eq_ignore_ascii_case(s))
     };
-    let path = path.split(['?', '#']).next()?;
+    let path = match path.split_once("://") {
+        // RFC 9110 4.2.1: a URI without a host is invalid.
+        Some((scheme, rest)) if is_web(scheme) => match rest.find('/') {
+            Some(0) => return None,
+            Some(at) => rest.split_at(at).1,
+            None if rest.is_empty() => return None,
+            None => "/",
+        },
+        _ => path,
+    };
     path.starts_with('/').then_some(path)
 }
 
@@ -119,7 +131,12 @@ struct Framing {
     hosts: usize,
     close: bool,
     keep_alive: bool,
-    has_body: bool,
+    /// The length of the body.
+    length: Option<u64>,
+    /// A length is no number, or there are different ones.
+    length_is_broken: bool,
+    /// The body has codings of the transfer, and whether the last one is chunked.
+    last_is_chunked: Option<bool>,
 }
 
 impl Framing {
@@ -134,9 +151,37 @@ impl Framing {
                 self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is("content-length") {
-            self.has_body |= value.trim_ascii() != b"0";
+            value
+                .split(|b| *b == b',')
+                .for_each(|n| self.note_length(n));
         } else if is("transfer-encoding") {
-            self.has_body = true;
+            let last = value.rsplit(|b| *b == b',').next().unwrap_or_default();
+            let last = last.trim_ascii();
+            self.last_is_chunked = Some(last.eq_ignore_ascii_case(b"chunked"));
         }
+    }
+
+    fn note_length(&mut self, text: &[u8]) {
+        let text = text.trim_ascii();
+        let digits = text.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(text).ok().filter(|_| digits);
+        match number.and_then(|digits| digits.parse().ok()) {
+            Some(len) if self.length.is_none_or(|other| other == len) => self.length = Some(len),
+            _ => self.length_is_broken = true,
+        }
+    }
+
+    /// Whether all that read the request find the same end of it (RFC 9112 6.1 and 6.3): else a proxy may take for a
+    /// body the bytes that a server takes for a request.
+    fn is_valid(&self, minor: u8) -> bool {
+        let coded = match self.last_is_chunked {
+            None => true,
+            Some(chunked) => chunked && self.length.is_none() && minor == 1,
+        };
+        coded && !self.length_is_broken
+    }
+
+    fn has_body(&self) -> bool {
+        self.last_is_chunked.is_some() || self.length.is_some_and(|len| len > 0)
     }
 }

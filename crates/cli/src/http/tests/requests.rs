@@ -103,6 +103,73 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
+fn a_request_without_a_certain_end_is_refused() {
+    // Breaks when a proxy that reads other fields first finds another end of a request, and passes on a client's body that
+    // is taken for a request here (RFC 9112 6.1 and 6.3).
+    for fields in [
+        "Content-Length: 0\r\nContent-Length: 9",
+        "Content-Length: 0, 9",
+        "Content-Length: -1",
+        "Content-Length: +0",
+        "Content-Length: 0x0",
+        "Content-Length:",
+        "Content-Length: 99999999999999999999",
+        "Content-Length: 0\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 0",
+        "Transfer-Encoding: gzip",
+        "Transfer-Encoding: chunked, gzip",
+        "Transfer-Encoding: xchunked",
+    ] {
+        let head = format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n\r\n");
+        assert_eq!(status_of(&head), Some(HttpStatus::BadRequest), "{fields}");
+    }
+    let old = "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(status_of(old), Some(HttpStatus::BadRequest));
+    for (fields, requests) in [
+        ("Content-Length: 0", 2),
+        ("Content-Length: 0, 0\r\ncontent-length: 00", 2),
+        ("Content-Length: 9", 1),
+        ("Transfer-Encoding: gzip, Chunked", 1),
+    ] {
+        let head = format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n\r\n");
+        let (paths, refused) = talk(&[head.as_bytes(), GET].concat(), 7);
+        assert_eq!((paths.len(), refused), (requests, None), "{fields}");
+    }
+}
+
+#[test]
+fn a_target_with_a_host_has_the_path_behind_it() {
+    // Breaks when a query is taken for a path, so that a proxy that guards paths sees another one (RFC 3986 3), or a scheme
+    // in capitals is none (3.1).
+    let paths = |target: &str| {
+        talk(
+            format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes(),
+            99,
+        )
+    };
+    for (target, path) in [
+        ("http://x/a?b://c/d", "/a"),
+        ("HTTPS://x/a", "/a"),
+        ("http://x", "/"),
+        ("http://x?/a", "/"),
+        ("http://x#/a", "/"),
+        ("/a?http://x/b", "/a"),
+    ] {
+        assert_eq!(paths(target), (vec![path.to_owned()], None), "{target}");
+    }
+    for target in [
+        "http:///a",
+        "http://",
+        "http://?/a",
+        "ftp://x/a",
+        "x",
+        "?/a",
+    ] {
+        assert_eq!(paths(target).1, Some(HttpStatus::BadRequest), "{target}");
+    }
+}
+
+#[test]
 fn a_head_that_comes_byte_by_byte_is_searched_once() {
     // Breaks when the parser searches all bytes again at each byte: 16 KiB would cost 128 million steps.
     let mut head = b"GET / HTTP/1.1\r\nHost: x\r\nA: ".to_vec();

@@ -1,8 +1,9 @@
 //! Processes that end with their parent, and how much of the CPUs they took.
 //!
 //! Invariants: a [`Kept`] process is gone when its owner is dropped, and the kernel ends it when the thread that
-//! started it is killed. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
+//! started it is killed. Source: PR_SET_PDEATHSIG(2const).
 
+use super::sys;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -58,10 +59,10 @@ impl Kept {
         !matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// The CPU time of the process and its descendants, ended threads included, to 20 ms. A tool may serve packets in
+    /// The CPU time of the process and its descendants, ended threads included. A tool may serve packets in
     /// a child process.
     pub(crate) fn cpu_time(&self) -> Duration {
-        family(self.id()).into_iter().map(cpu_time).sum()
+        family(self.id()).into_iter().map(sys::time_of).sum()
     }
 
     /// The most memory that it and its descendants ever had resident, in MB. Pages of files, such as the program's text, are
@@ -126,17 +127,6 @@ fn family(pid: u32) -> Vec<u32> {
     family
 }
 
-/// The CPU time of all threads of one process.
-fn cpu_time(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may hold anything; the state is next, and the times are eleven and twelve behind it.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    // The unit is 1/100 s for every program, on any kernel.
-    Duration::from_millis(ticks * 10)
-}
-
 /// Bytes of resident memory of one process.
 struct Resident {
     /// The most ever.
@@ -198,8 +188,7 @@ mod tests {
 
     #[test]
     fn cpu_time_includes_children() {
-        // Breaks when the times are read from another column, a name with a blank or a bracket moves them, or the time
-        // of a child is left out.
+        // Breaks when the time of a child is left out, or the clock is that of another process.
         let mut command = Command::new("sh");
         command.args(["-c", "timeout 60 sh -c 'while :; do :; done'; :"]);
         let kept = Kept::start(&mut command).expect("it is there");

@@ -15,6 +15,8 @@ pub(crate) struct Case {
     /// The client has the server's CPU, and not the other one.
     pub(crate) one_cpu: bool,
     pub(crate) load: Load,
+    /// Per cent of a CPU that the server gets, so that no client can be the limit.
+    pub(crate) quota: Option<u32>,
 }
 
 /// The work of the client.
@@ -24,6 +26,8 @@ pub(crate) enum Load {
     Requests,
     /// Connections that end behind a whole handshake.
     Handshakes,
+    /// Connections that end behind a whole handshake and one request.
+    SingleRequests,
 }
 
 /// The six cases of one size: three numbers of connections, plain and over TLS.
@@ -56,7 +60,7 @@ pub(crate) const CASES: &[Case] = [
         on_one_cpu(case("tls-10m-1-one-cpu", LARGE, 1, true)),
         on_one_cpu(case("tls-10m-16-one-cpu", LARGE, 16, true)),
         handshakes(case("tls-handshakes-1", 1 << 10, 1, true)),
-        handshakes(case("tls-handshakes-4", 1 << 10, 4, true)),
+        with_quota(case("tls-handshakes-quota", 1 << 10, 4, true)),
     ],
 ]
 .as_flattened();
@@ -90,6 +94,13 @@ impl fmt::Display for Case {
                 "handshakes of TLS 1.3, {connections} client{plural}, each with one connection after the other"
             );
         }
+        if let Some(percent) = self.quota {
+            return write!(
+                f,
+                "handshakes of TLS 1.3, {connections} client{plural}, each with one connection after the other and a \
+                 request for {size} bytes on it; the server gets {percent} % of a CPU"
+            );
+        }
         let over = if self.tls { " over TLS 1.3" } else { "" };
         write!(
             f,
@@ -110,6 +121,7 @@ const fn case(name: &'static str, size: usize, connections: usize, tls: bool) ->
         tls,
         one_cpu: false,
         load: Load::Requests,
+        quota: None,
     }
 }
 
@@ -123,6 +135,14 @@ const fn on_one_cpu(case: Case) -> Case {
 const fn handshakes(case: Case) -> Case {
     Case {
         load: Load::Handshakes,
+        ..case
+    }
+}
+
+const fn with_quota(case: Case) -> Case {
+    Case {
+        load: Load::SingleRequests,
+        quota: Some(10),
         ..case
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn load(
     let seconds = (time.as_secs_f64().ceil() as u64).max(1);
     match case.load {
         Load::Requests => requests(at, case, seconds, cpu, scratch),
-        Load::Handshakes => handshakes(at, case.connections, seconds, cpu),
+        Load::Handshakes | Load::SingleRequests => handshakes(at, case, seconds, cpu),
     }
 }
 
@@ -102,16 +102,22 @@ pub(super) fn of_wrk(text: &str) -> io::Result<Answers> {
     })
 }
 
-/// Handshakes without an earlier session, in as many programs as there are clients.
-fn handshakes(at: SocketAddr, clients: usize, seconds: u64, cpu: usize) -> io::Result<Answers> {
+/// Handshakes without an earlier session, in as many programs as there are clients. wrk would resume sessions.
+fn handshakes(at: SocketAddr, case: &Case, seconds: u64, cpu: usize) -> io::Result<Answers> {
     let begin = Instant::now();
     let start = |_| {
         let mut command = on_cpu(cpu, "openssl");
         command.args(["s_time", "-new", "-tls1_3", "-connect", &at.to_string()]);
         command.args(["-time", &seconds.to_string()]);
+        if case.load == Load::SingleRequests {
+            // In HTTP/1.0, so the connection ends behind the response.
+            command.args(["-www", &format!("/{}", case.file())]);
+        }
         command.stdout(Stdio::piped()).spawn()
     };
-    let running = (0..clients).map(start).collect::<io::Result<Vec<_>>>()?;
+    let running = (0..case.connections)
+        .map(start)
+        .collect::<io::Result<Vec<_>>>()?;
     let mut count = 0;
     for one in running {
         count += of_s_time(&said("openssl s_time", &one.wait_with_output()?)?)?;

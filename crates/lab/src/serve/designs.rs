@@ -3,6 +3,7 @@
 use super::case::{Case, Load};
 use super::client::{self, Answers};
 use super::files::ScratchDir;
+use super::quota::CpuQuota;
 use crate::harness::choice::Kind;
 use crate::harness::namespace::{check, ip};
 use crate::harness::process::Kept;
@@ -50,6 +51,7 @@ struct Place<'a> {
     scratch: &'a Path,
     cpu: usize,
     identity: Option<Identity>,
+    quota: Option<&'a CpuQuota>,
 }
 
 /// A certificate of a key on P-256, and the key.
@@ -62,6 +64,8 @@ struct Identity {
 pub(crate) struct Contest {
     case: &'static Case,
     server: Kept,
+    /// Behind the server, which ends first.
+    quota: Option<CpuQuota>,
     client_cpu: usize,
     scratch: ScratchDir,
 }
@@ -83,6 +87,7 @@ impl Contest {
         ip("link set lo up")?;
         let scratch = ScratchDir::new("server")?;
         let (cpu, client_cpu) = case.cpus(cpus);
+        let quota = case.quota.map(CpuQuota::new).transpose()?;
         let server = (entry.start)(&Place {
             tool,
             files,
@@ -92,19 +97,20 @@ impl Contest {
                 .tls
                 .then(|| Identity::made(scratch.path()))
                 .transpose()?,
+            quota: quota.as_ref(),
         })?;
         let mut this = Self {
             case,
             server,
+            quota,
             client_cpu,
             scratch,
         };
         this.wait_until_served()?;
-        let note = match (entry.kind, case.tls) {
-            (Kind::Peer, true) if !has_ktls() => "this kernel has no TLS",
-            _ => "",
-        };
-        Ok((this, note.to_owned()))
+        if let Some(quota) = &this.quota {
+            quota.impose()?;
+        }
+        Ok((this, note(entry, case)))
     }
 
     fn wait_until_served(&mut self) -> io::Result<()> {
@@ -129,16 +135,21 @@ impl Contest {
         let before = self.server.cpu_time();
         let answers = self.load(time)?;
         let took = self.server.cpu_time().saturating_sub(before).as_secs_f64();
+        if let Some(quota) = &self.quota {
+            quota.check_used(took, answers.seconds)?;
+        }
+        // A client that waits for the server's next period measures the quota, and no latency.
+        let latency = |us: Option<f64>| us.filter(|_| self.quota.is_none());
         let for_cpu = |much: f64| (much > 0.0 && took > 0.0).then(|| much / took);
         Ok(Found {
             bytes: answers.bytes,
             gbps: Some(answers.bytes as f64 * 8e-9 / answers.seconds),
             per_s: Some(answers.count as f64 / answers.seconds),
             per_cpu_s: for_cpu(answers.count as f64),
-            p50_us: answers.p50_us,
-            p99_us: answers.p99_us,
+            p50_us: latency(answers.p50_us),
+            p99_us: latency(answers.p99_us),
             peak_mb: self.server.peak_mb(),
-            // There is no payload in a handshake.
+            // Handshakes are not for their payload.
             cpu_s_per_gb: for_cpu(answers.bytes as f64)
                 .filter(|_| self.case.load == Load::Requests)
                 .map(|rate| 1e9 / rate),
@@ -173,6 +184,18 @@ impl Identity {
     }
 }
 
+/// The conditions of a server's figures that its case does not say.
+fn note(entry: &Entry, case: &Case) -> String {
+    let no_ktls = entry.kind == Kind::Peer && case.tls && !has_ktls();
+    let notes = [
+        no_ktls.then(|| "this kernel has no TLS".to_owned()),
+        case.quota.map(|percent| {
+            format!("one worker with {percent} % of a CPU (cgroup), P-256, one request a connection, no resumption")
+        }),
+    ];
+    notes.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 fn port_of(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
@@ -192,7 +215,7 @@ fn mbuma(place: &Place<'_>) -> io::Result<Kept> {
     if let Some(Identity { certificate, key }) = &place.identity {
         command.arg("--tls").arg(certificate).arg(key);
     }
-    started(command)
+    started(place, command)
 }
 
 fn nginx(place: &Place<'_>) -> io::Result<Kept> {
@@ -221,7 +244,7 @@ fn nginx(place: &Place<'_>) -> io::Result<Kept> {
     let mut command = Command::new("unshare");
     command.args(["--net", "taskset", "-c", &place.cpu.to_string()]);
     command.args(["nginx", "-c"]).arg(&path);
-    let mut server = started(command)?;
+    let mut server = started(place, command)?;
     join_namespaces(&mut server)?;
     Ok(server)
 }
@@ -252,7 +275,11 @@ fn join_namespaces(server: &mut Kept) -> io::Result<()> {
     Ok(())
 }
 
-fn started(mut command: Command) -> io::Result<Kept> {
+fn started(place: &Place<'_>, command: Command) -> io::Result<Kept> {
+    let mut command = match place.quota {
+        Some(quota) => quota.inside(&command),
+        None => command,
+    };
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     Kept::start(silent.stderr(Stdio::null()))
 }

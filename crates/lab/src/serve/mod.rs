@@ -3,7 +3,7 @@
 //! ```text
 //!   case.rs      which file, how many connections     designs.rs   the servers, and how each is reached
 //!   files.rs     the files                            client.rs    wrk, openssl s_time
-//!   report.rs    text and claims
+//!   quota.rs     a server with a part of its CPU     report.rs    text and claims
 //! ```
 //!
 //! Each server has one CPU, and the client the other, or the same, in network namespaces that end with the run. The
@@ -16,6 +16,7 @@ mod case;
 mod client;
 mod designs;
 mod files;
+mod quota;
 pub(crate) mod report;
 
 use crate::harness::choice::{Absent, Kind};
@@ -129,7 +130,9 @@ fn measure(
         Ok((peer, note))
     };
     let all = contest.run(progress, begin, |_, (peer, _)| {
-        let cpus = effort.pair_of_cpus().filter(|_| !case.one_cpu);
+        // A server that waits for its next period does not wait for cache lines.
+        let crosses = !case.one_cpu && case.quota.is_none();
+        let cpus = effort.pair_of_cpus().filter(|_| crosses);
         let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
         Ok((ask(peer, effort.reading)?, xcore_ns))
     });

@@ -2,6 +2,11 @@
 
 use super::case::{CASES, Case};
 use super::client::{of_s_time, of_wrk};
+use super::quota::{CpuQuota, was_limit};
+use crate::harness::process::Kept;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_reading_with_failures_is_none() {
@@ -36,4 +41,37 @@ fn each_case_has_a_name_of_its_own() {
     for case in CASES {
         assert_eq!(Case::find(case.name), Some(case));
     }
+}
+
+#[test]
+fn a_reading_that_the_client_limits_is_none() {
+    // Breaks when the handshakes that a client can make are taken for those that a server can.
+    assert!(was_limit(10, 0.1, 1.0).is_ok());
+    assert!(was_limit(10, 0.05, 1.0).is_err());
+}
+
+#[test]
+fn a_server_is_in_its_group_and_the_group_ends_with_it() {
+    // Breaks when a server starts outside of its group and has no bound, or a run leaves a group behind.
+    let Ok(quota) = CpuQuota::new(50) else {
+        return; // This machine lets this process make none.
+    };
+    let mut command = quota.inside(&Command::new("cat"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut kept = Kept::start(&mut command).expect("a shell");
+    // The program answers, so it is no shell any more.
+    writeln!(kept.input().expect("piped"), "there").expect("it reads");
+    let mut line = String::new();
+    let output = kept.output().expect("piped");
+    BufReader::new(output)
+        .read_line(&mut line)
+        .expect("it answers");
+    let of_server = fs::read_to_string(format!("/proc/{}/cgroup", kept.id())).expect("it lives");
+    let group = quota.path().file_name().expect("a name").to_string_lossy();
+    assert!(of_server.contains(&*group), "{of_server}");
+    quota.impose().expect("a bound");
+    let path = quota.path().to_owned();
+    drop(kept);
+    drop(quota);
+    assert!(!path.exists());
 }

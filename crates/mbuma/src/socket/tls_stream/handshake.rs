@@ -316,8 +316,11 @@ impl TlsHandshake {
         }
         loop {
             // Not the length of a record before: rustls has joined those to a message.
-            let wanted = match self.incoming.get(self.next_at + 3..self.next_at + 5) {
-                Some(&[high, low]) => 5 + usize::from(u16::from_be_bytes([high, low])),
+            let wanted = match self.incoming.get(self.next_at..self.next_at + 5) {
+                Some(&[kind, major, _, high, low]) if is_record(kind, major) => {
+                    5 + usize::from(u16::from_be_bytes([high, low]))
+                }
+                // rustls refuses a header that is none, and the rest may never come.
                 _ => 5,
             };
             let (have, end) = (self.incoming.len(), self.next_at + wanted.min(RECORD_MAX));
@@ -334,6 +337,12 @@ impl TlsHandshake {
             }
         }
     }
+}
+
+/// Whether a record may begin so: the types that rustls knows (RFC 8446 5.1, RFC 6520 3). The bytes of another protocol,
+/// such as HTTP, do not.
+fn is_record(kind: u8, major: u8) -> bool {
+    (20..=24).contains(&kind) && major == 3
 }
 
 /// Does the step that rustls asks for.

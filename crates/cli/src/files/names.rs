@@ -1,9 +1,9 @@
 //! The names in a directory, one after the other, in constant memory.
 //!
-//! A directory with few names gives them in order; of a larger one the first [`SORTED_MAX`] are in order, and the others
+//! A directory with few names gives them in order; of a larger one the first [`BATCH_MAX`] are in order, and the others
 //! come as the file system has them.
 //!
-//! Invariants: hidden names are left out, as their files are not served.
+//! Invariants: hidden names are left out, as their files are not served. Reading may wait for a disk, taking does not.
 //! Locks: none.
 
 use std::fmt;
@@ -12,14 +12,16 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, DirEntry, FileType};
 
-/// Names that are sorted at most: as many as are read in a quarter of a millisecond.
-const SORTED_MAX: usize = 1024;
+/// Names that are read at a time at most: a quarter of a millisecond.
+const BATCH_MAX: usize = 1024;
 
 /// A directory that is being read.
 pub(crate) struct DirectoryNames {
-    /// In order.
-    first: std::vec::IntoIter<DirectoryName>,
-    rest: Dir,
+    /// Those that were read, and not taken.
+    batch: std::vec::IntoIter<DirectoryName>,
+    /// The directory, until all of it was read.
+    rest: Option<Dir>,
+    device: u64,
 }
 
 /// A name in a directory.
@@ -30,43 +32,54 @@ pub(crate) struct DirectoryName {
 }
 
 impl DirectoryNames {
-    /// Reads the directory.
+    /// Reads the directory's first names.
     ///
     /// # Errors
     /// It can't be read.
     pub(crate) fn of(directory: OwnedFd) -> io::Result<DirectoryNames> {
+        let device = rustix::fs::fstat(&directory)?.st_dev;
         let mut names = DirectoryNames {
-            first: Vec::new().into_iter(),
-            rest: Dir::new(directory)?,
+            batch: Vec::new().into_iter(),
+            rest: Some(Dir::new(directory)?),
+            device,
         };
-        let mut first = Vec::new();
-        while first.len() < SORTED_MAX
-            && let Some(name) = names.read()
-        {
-            first.push(name?);
-        }
-        first.sort_unstable();
-        names.first = first.into_iter();
+        names.read_more()?;
+        names.batch.as_mut_slice().sort_unstable();
         Ok(names)
     }
 
-    /// The next one.
-    pub(crate) fn next(&mut self) -> Option<io::Result<DirectoryName>> {
-        match self.first.next() {
-            Some(name) => Some(Ok(name)),
-            None => self.read(),
-        }
+    /// The number of its file system.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
     }
 
-    /// The next one that the file system gives and that is not hidden.
-    fn read(&mut self) -> Option<io::Result<DirectoryName>> {
-        loop {
-            match self.rest.read()? {
-                Ok(entry) if is_hidden(&entry) => {}
-                Ok(entry) => return Some(Ok(DirectoryName::of(&entry))),
-                Err(e) => return Some(Err(e.into())),
+    /// The next name of those that were read.
+    pub(crate) fn next(&mut self) -> Option<DirectoryName> {
+        self.batch.next()
+    }
+
+    /// Whether names may be left that were not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Reads more names, when all were taken. It may wait for a disk.
+    ///
+    /// # Errors
+    /// The directory can't be read.
+    pub(crate) fn read_more(&mut self) -> io::Result<()> {
+        let mut names = Vec::new();
+        while names.len() < BATCH_MAX
+            && let Some(directory) = &mut self.rest
+        {
+            match directory.read().transpose()? {
+                Some(entry) if is_hidden(&entry) => {}
+                Some(entry) => names.push(DirectoryName::of(&entry)),
+                None => self.rest = None,
             }
         }
+        self.batch = names.into_iter();
+        Ok(())
     }
 }
 

@@ -147,7 +147,6 @@ fn names_come_in_order_and_hidden_ones_do_not() {
     let mut names = DirectoryNames::of(directory).expect("names");
     let mut found = Vec::new();
     while let Some(name) = names.next() {
-        let name = name.expect("a name");
         found.push((
             String::from_utf8_lossy(&name.bytes).into_owned(),
             name.is_directory,
@@ -155,4 +154,5 @@ fn names_come_in_order_and_hidden_ones_do_not() {
     }
     let expected = [("a", false), ("b", false), ("below", true), ("c", false)];
     assert_eq!(found, expected.map(|(name, is)| (name.to_owned(), is)));
+    assert!(!names.has_unread());
 }

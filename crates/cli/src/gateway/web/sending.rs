@@ -7,7 +7,8 @@
 //!   [ head | a small file whose bytes are kept ]     one chain, to which both are copied
 //! ```
 //!
-//! If bytes are not in memory, another thread reads them, and the connection waits ([`reading`](super::reading)).
+//! If bytes of a file or names of a directory are not in memory, another thread reads them, and the connection waits
+//! ([`reading`](super::reading)).
 //!
 //! Invariants: a file is read only when the send buffer has room for the bytes, and no worker waits for a disk.
 //! Locks: none.
@@ -49,11 +50,27 @@ pub(super) struct Sending {
     /// The file that is being sent.
     job: Option<SendFile>,
     /// The same, while a thread reads.
-    reading: Option<DiskWait<(SendFile, io::Result<()>)>>,
+    reading: Option<DiskWait<(DiskJob, io::Result<()>)>>,
     /// The page's beginning was made.
     has_begun: bool,
     head_len: u64,
     sent: u64,
+}
+
+/// The part of a response that a thread reads for.
+enum DiskJob {
+    File(SendFile),
+    Names(Source),
+}
+
+impl DiskJob {
+    fn read(&mut self) -> io::Result<()> {
+        match self {
+            DiskJob::File(job) => job.read_ahead(),
+            DiskJob::Names(Source::Names(_, names)) => names.read_more(),
+            DiskJob::Names(_) => Ok(()),
+        }
+    }
 }
 
 /// The result of a turn.
@@ -166,18 +183,25 @@ impl Sending {
         self.job.is_none() && self.gathered.is_empty() && self.parts.is_empty()
     }
 
-    /// Lets a thread read for the job.
+    /// Lets a thread read for the job, or the next names.
     fn read(&mut self, readers: &FileReaders, wake: &Arc<TaskWaker>) {
-        if let (Some(mut job), Source::File(file)) = (self.job.take(), &self.source) {
-            let work = move || {
-                let read = job.read_ahead();
-                (job, read)
-            };
-            self.reading = Some(DiskWait::begin(work, file.device(), readers, wake));
-        }
+        let device = match &self.source {
+            Source::File(file) => file.device(),
+            Source::Names(_, names) => names.device(),
+            Source::Plan => return,
+        };
+        let mut job = match self.job.take() {
+            Some(job) => DiskJob::File(job),
+            None => DiskJob::Names(std::mem::replace(&mut self.source, Source::Plan)),
+        };
+        let work = move || {
+            let read = job.read();
+            (job, read)
+        };
+        self.reading = Some(DiskWait::begin(work, device, readers, wake));
     }
 
-    /// Whether a thread reads yet; else the job goes on.
+    /// Whether a thread reads yet; else the response goes on.
     fn still_reads(&mut self) -> Result<bool, Failed> {
         let Some(reading) = &self.reading else {
             return Ok(false);
@@ -185,7 +209,11 @@ impl Sending {
         let Some((job, read)) = reading.take() else {
             return Ok(true);
         };
-        (self.job, self.reading) = (Some(job), None);
+        self.reading = None;
+        match job {
+            DiskJob::File(job) => self.job = Some(job),
+            DiskJob::Names(source) => self.source = source,
+        }
         read.map_err(|_| Failed::File)?;
         Ok(false)
     }
@@ -227,6 +255,9 @@ impl Sending {
         }
         if self.gathered.is_empty() {
             match self.gather(shared, space.min(max)) {
+                Ok(chain) if chain.is_empty() && self.names_are_next() => {
+                    return Ok(PushStep::Stopped(SendProgress::Reads));
+                }
                 Ok(chain) => self.gathered = chain,
                 Err(Failed::NoBufs) => return Ok(PushStep::Stopped(SendProgress::NoBufs)),
                 Err(e) => return Err(e),
@@ -244,6 +275,10 @@ impl Sending {
         }
     }
 
+    fn names_are_next(&self) -> bool {
+        matches!(self.parts.front(), Some(BodyPart::Names { .. }))
+    }
+
     /// A lower bound of the bytes in the next parts, up to a packet.
     fn next_len(&self) -> usize {
         let parts = self.parts.iter().map(|part| match part {
@@ -254,7 +289,7 @@ impl Sending {
         parts.fold(self.gathered.len(), usize::saturating_add)
     }
 
-    /// The next `max` bytes of the response, up to the next file.
+    /// The next `max` bytes of the response, up to the next file, or the next names that must be read.
     fn gather(&mut self, shared: &Shared, max: usize) -> Result<Chain, Failed> {
         let mut chain = Chain::new();
         while chain.len() < max {
@@ -287,9 +322,13 @@ impl Sending {
                         return Err(Failed::File);
                     };
                     let begun = std::mem::replace(&mut self.has_begun, true);
-                    let (page, more) = piece_of(path, names, begun)?;
+                    let (page, more) = piece_of(path, names, begun);
                     if more {
                         self.parts.push_front(BodyPart::Names { chunked });
+                    }
+                    // As a chunk it would be the last one.
+                    if page.is_empty() {
+                        break;
                     }
                     let piece = framed(page, chunked, !more);
                     self.parts.push_front(BodyPart::Bytes(piece));
@@ -335,27 +374,23 @@ fn if_any(chain: Chain) -> Result<Chain, Failed> {
     }
 }
 
-/// The next piece of a listing, and whether more follows.
-fn piece_of(
-    path: &FilePath,
-    names: &mut DirectoryNames,
-    begun: bool,
-) -> Result<(String, bool), Failed> {
+/// The next piece of a listing, and whether more follows; empty if names must be read first.
+fn piece_of(path: &FilePath, names: &mut DirectoryNames, begun: bool) -> (String, bool) {
     let mut page = match begun {
         true => String::new(),
         false => listing::begin(path),
     };
     while page.len() < PAGE_PIECE {
         match names.next() {
-            Some(Ok(name)) => listing::push_name(&mut page, &name.bytes, name.is_directory),
-            Some(Err(_)) => return Err(Failed::File),
+            Some(name) => listing::push_name(&mut page, &name.bytes, name.is_directory),
+            None if names.has_unread() => break,
             None => {
                 page.push_str(listing::END);
-                return Ok((page, false));
+                return (page, false);
             }
         }
     }
-    Ok((page, true))
+    (page, true)
 }
 
 /// The piece as the body has it.

@@ -23,6 +23,7 @@ use super::stream::WebStream;
 use super::*;
 use crate::files::ServedTree;
 use crate::gateway::test_gateway;
+use crate::http::listing;
 use crate::http::plan::{self, Terms};
 
 /// Connections that the site serves at once.
@@ -302,6 +303,40 @@ fn requests_of_one_round_are_answered_each_with_its_own_part() {
         let body = answer.split("\r\n\r\n").nth(1);
         assert_eq!(body, "012345678".get(n..), "{answer}");
     }
+}
+
+#[test]
+fn names_of_a_large_directory_are_read_by_a_thread() {
+    // Breaks when a worker reads a directory, and waits for its disk, or a listing loses names between two reads.
+    const NAMES: usize = 1500;
+    let mut bench = SiteBench::new("names");
+    let many = bench.dir.join("many");
+    fs::create_dir(&many).expect("our directory");
+    for n in 0..NAMES {
+        fs::write(many.join(format!("name-{n}.")), "").expect("likewise");
+    }
+    let client = bench.connect();
+    bench.run();
+    let request = b"GET /many/ HTTP/1.0\r\n\r\n";
+    assert_eq!(client.send(request), Ok(request.len()));
+    let begin = Instant::now();
+    let (mut page, mut bytes) = (Vec::new(), [0; 4096]);
+    loop {
+        bench.pass(Duration::from_millis(1));
+        match client.recv(&mut bytes) {
+            Ok(0) => break,
+            Ok(n) => page.extend_from_slice(&bytes[..n]),
+            Err(e) => assert_eq!(e, SocketError::WouldBlock),
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "no end");
+        std::thread::yield_now();
+    }
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.starts_with("HTTP/1.1 200") && page.ends_with(listing::END));
+    for n in 0..NAMES {
+        assert!(page.contains(&format!("\"./name-{n}.\"")), "{n}");
+    }
+    assert_eq!(bench.server.shared.counters.file_reads, 1);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn connect(caps: Capabilities) -> Result<Pair> {
             addrs: vec![addr],
             ..IfConfig::new("pipe0")
         };
-        let index = stack.attach(Arc::new(device), config);
+        let index = stack.attach(Arc::new(device), config)?;
         ends.push((stack, index));
     }
     let Ok(ends) = <[_; 2]>::try_from(ends) else {

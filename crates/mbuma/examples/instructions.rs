@@ -69,7 +69,7 @@ impl Net {
                 addrs: vec![addr],
                 ..IfConfig::new("pipe0")
             };
-            let index = stack.attach(Arc::new(device), config);
+            let index = stack.attach(Arc::new(device), config)?;
             Ok((stack, index))
         };
         let ends = [end(1, a)?, end(2, b)?];

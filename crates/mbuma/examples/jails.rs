@@ -108,7 +108,7 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
         verify_source: false,
         mp_safe: true,
     };
-    let index = plug.attach(stack, config, Input::Direct);
+    let index = plug.attach(stack, config, Input::Direct)?;
     Ok(Cable {
         plug,
         _port: port,

@@ -26,8 +26,8 @@ fn main() -> Result<()> {
     let (left, right) = (stack(&runtime)?, stack(&runtime)?);
     let queue_max = EpairConfig::default().queue_max;
     let (mut a, mut b) = EpairEnd::pair(EpairConfig { mtu, queue_max });
-    a.attach(&left, interface(1), Input::Task(runtime.taskqueue(0)));
-    b.attach(&right, interface(2), Input::Task(runtime.taskqueue(1)));
+    a.attach(&left, interface(1), Input::Task(runtime.taskqueue(0)))?;
+    b.attach(&right, interface(2), Input::Task(runtime.taskqueue(1)))?;
 
     let (client, server) = connect(&left, &right)?;
     match mode {

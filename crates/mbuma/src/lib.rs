@@ -62,7 +62,7 @@
 //! for (n, device) in [(1, a_end), (2, b_end)] {
 //!     let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(n)))?;
 //!     let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n as u8), 24);
-//!     let index = stack.attach(Arc::new(device), config);
+//!     let index = stack.attach(Arc::new(device), config).unwrap();
 //!     ends.push((stack, index));
 //! }
 //! let (server, client) = (&ends[1].0, &ends[0].0);

@@ -31,7 +31,7 @@
 //!     let stack = Stack::new(Config { cpus: runtime.cpus(), ..Config::from_system() })?;
 //!     runtime.add(&stack);
 //!     let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, 1 + n), 24);
-//!     end.attach(&stack, config, Input::Task(runtime.taskqueue(n.into())));
+//!     end.attach(&stack, config, Input::Task(runtime.taskqueue(n.into()))).unwrap();
 //!     stacks.push(stack);
 //! }
 //! let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
@@ -235,7 +235,9 @@ impl Runtime {
             let tap = Tap::from_fd(fd, options, stack.pool());
             Arc::new(tap) as Arc<dyn Device>
         });
-        let index = stack.attach_queues(taps.collect(), config);
+        let index = stack
+            .attach_queues(taps.collect(), config)
+            .map_err(io::Error::other)?;
         for (queue, fd) in watched.into_iter().enumerate() {
             if let Err(e) = self.watch(stack, index, queue, fd) {
                 self.remove_interface(stack, index);

@@ -258,8 +258,8 @@ fn epair(net: u8, n: usize, stacks: &[Stack; 2], slot: &Slot, tasks: &Arc<Taskqu
         queue_max: 64,
         ..EpairConfig::default()
     });
-    a.attach(left, config(net, 1), input());
-    b.attach(right, config(net, 2), input());
+    a.attach(left, config(net, 1), input()).unwrap();
+    b.attach(right, config(net, 2), input()).unwrap();
     let there = at(net, 2, 1024 + (n % 50_000) as u16);
     let job = Arc::new(Job {
         listener: right.tcp_listen(there, 8).ok(),
@@ -281,7 +281,7 @@ fn epair(net: u8, n: usize, stacks: &[Stack; 2], slot: &Slot, tasks: &Arc<Taskqu
             // Out, and in again on the other side of the cable.
             b.detach();
             job.run();
-            b.attach(right, config(net, 2), input());
+            b.attach(right, config(net, 2), input()).unwrap();
             job.run();
             drop(a);
             job.run();
@@ -290,7 +290,7 @@ fn epair(net: u8, n: usize, stacks: &[Stack; 2], slot: &Slot, tasks: &Arc<Taskqu
             a.detach();
             drop(b);
             job.run();
-            a.attach(left, config(net, 1), Input::Direct);
+            a.attach(left, config(net, 1), Input::Direct).unwrap();
         }
     }
     job.run();
@@ -301,12 +301,12 @@ fn by_hand(net: u8, stacks: &[Stack; 2]) {
     let [left, right] = stacks;
     let token = Arc::new(());
     let (a, mut b) = EpairEnd::pair(EpairConfig::default());
-    b.attach(right, config(net, 2), Input::Direct);
+    b.attach(right, config(net, 2), Input::Direct).unwrap();
     let device = Tracked {
         plug: a.plug(),
         _token: Arc::clone(&token),
     };
-    let index = left.attach(Arc::new(device), config(net, 1));
+    let index = left.attach(Arc::new(device), config(net, 1)).unwrap();
     let socket = left.udp_bind(ANY).unwrap();
     for host in [2, 3] {
         let payload = Chain::from_slice(left.pool(), &[1; 100]).unwrap();
@@ -329,7 +329,8 @@ fn stacks() {
     let bridge = Bridge::new(clock, &mut random, &pool, BridgeConfig::default());
     let (mut plug, mut port) = EpairEnd::pair(EpairConfig::default());
     port.join(&bridge, Input::Direct).unwrap();
-    plug.attach(&hub.stack, config(0, 1), Input::Direct);
+    plug.attach(&hub.stack, config(0, 1), Input::Direct)
+        .unwrap();
     let tasks = Arc::new(Taskqueue::new(|| {}));
     let stop = AtomicBool::new(false);
     // Each worker's, and the hub's towards all of them.
@@ -391,7 +392,7 @@ fn jail(host: u8, n: usize, bridge: &Bridge, slot: &Slot, tasks: &Arc<Taskqueue>
     };
     let (mut plug, mut port) = EpairEnd::pair(EpairConfig::default());
     port.join(bridge, input()).unwrap();
-    plug.attach(&stack, config(0, host), input());
+    plug.attach(&stack, config(0, host), input()).unwrap();
     let job = Arc::new(Job {
         listener: stack.tcp_listen(at(0, host, 80), 8).ok(),
         stream: stack.tcp_connect(ANY, at(0, 1, 80)).ok(),

@@ -158,7 +158,7 @@ fn an_end_moves_under_traffic() {
     let homes = [stack(2), stack(3)];
     let runner = Runner::new();
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    a.attach(&sender, config(1), runner.input());
+    a.attach(&sender, config(1), runner.input()).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = Stop(&stop);
@@ -173,7 +173,7 @@ fn an_end_moves_under_traffic() {
             };
             let home = &homes[n % 2];
             let before = home.stats().received;
-            b.attach(home, config(2), input);
+            b.attach(home, config(2), input).unwrap();
             // The first ones need an ARP answer, and may have to ask again after a second.
             let some = before + (n as u64) % 5;
             wait_until("packets for the end that moved", || {
@@ -224,8 +224,8 @@ fn epairs_come_and_go_under_load() {
                 queue_max: 64,
                 ..EpairConfig::default()
             });
-            a.attach(&left, config(1), Input::Direct);
-            b.attach(&right, config(2), runner.input());
+            a.attach(&left, config(1), Input::Direct).unwrap();
+            b.attach(&right, config(2), runner.input()).unwrap();
             let socket = left.udp_bind(ANY).unwrap();
             send(&left, &socket, SocketAddrV4::new(addr(2), 9));
             if n % 2 == 0 {
@@ -255,7 +255,7 @@ fn stacks_come_and_go_under_load() {
     let sender = stack(1);
     let runner = Runner::new();
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    a.attach(&sender, config(1), runner.input());
+    a.attach(&sender, config(1), runner.input()).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = Stop(&stop);
@@ -263,7 +263,7 @@ fn stacks_come_and_go_under_load() {
         for n in 0..LOOPS {
             let home = stack(n as u64);
             let pool = home.pool().clone();
-            b.attach(&home, config(2), runner.input());
+            b.attach(&home, config(2), runner.input()).unwrap();
             let connecting = home.tcp_connect(ANY, SocketAddrV4::new(addr(1), 9));
             drop(connecting);
             match n % 2 {

@@ -147,7 +147,7 @@ fn crowd(giant: Giant, mp_safe: bool, quorum: usize) -> (usize, ComponentStats) 
         mp_safe,
         ..IfConfig::new("crowd0").with_addr(US, 24)
     };
-    let index = stack.attach(Arc::clone(&device) as _, config);
+    let index = stack.attach(Arc::clone(&device) as _, config).unwrap();
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -216,7 +216,7 @@ fn a_port_of_a_bridge_may_need_giant() {
     let port = bridge.add(Arc::clone(&old) as _).unwrap();
     let (mut plug, mut socket) = EpairEnd::pair(EpairConfig::default());
     let config = IfConfig::new("epair0").with_addr(US, 24);
-    plug.attach(&stack, config, Input::Direct);
+    plug.attach(&stack, config, Input::Direct).unwrap();
     socket.join(&bridge, Input::Direct).unwrap();
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -263,13 +263,16 @@ fn all_that_needs_giant_excludes_each_other() {
     lab.stack.set_mp_safe(Protocol::Ip4, false);
     let giant_is_free = Arc::new(AtomicBool::new(true));
     let probe = Arc::new(Crowd::default());
-    let index = lab.stack.attach(
-        Arc::clone(&probe) as _,
-        IfConfig {
-            mp_safe: false,
-            ..IfConfig::new("old0")
-        },
-    );
+    let index = lab
+        .stack
+        .attach(
+            Arc::clone(&probe) as _,
+            IfConfig {
+                mp_safe: false,
+                ..IfConfig::new("old0")
+            },
+        )
+        .unwrap();
     let inside = Arc::new(Inside {
         stack: lab.stack.clone(),
         poll: move |stack: &Stack| drop(stack.poll_interface(index, ALL)),
@@ -404,10 +407,12 @@ impl Wake for Forwards {
 fn blocking_calls_sleep_without_giant() {
     // Breaks if a thread that waits for data keeps the thread that brings the data out of the stack.
     let stack = stack_with(&over_all());
-    let index = stack.attach(
-        Arc::new(Crowd::default()),
-        IfConfig::new("lo0").with_addr(US, 24),
-    );
+    let index = stack
+        .attach(
+            Arc::new(Crowd::default()),
+            IfConfig::new("lo0").with_addr(US, 24),
+        )
+        .unwrap();
     let (left, right) = stack.unix().pair();
     let here = stack.udp_bind(at(US, 7)).unwrap();
     let listener = stack.tcp_listen(at(US, 80), 1).unwrap();
@@ -451,7 +456,7 @@ impl Joined {
                 mp_safe,
                 ..IfConfig::new("epair0").with_addr(host(n), 24)
             };
-            end.attach(stack, config, Input::Direct);
+            end.attach(stack, config, Input::Direct).unwrap();
         }
         Self { stacks, ends }
     }

@@ -78,7 +78,7 @@ impl Net {
             let stack =
                 Stack::new(Config::new(clock.clone(), Random::from_seed(n.into()))).unwrap();
             let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
-            let index = stack.attach(Arc::new(device), config);
+            let index = stack.attach(Arc::new(device), config).unwrap();
             (stack, index)
         });
         Self { clock, ends }

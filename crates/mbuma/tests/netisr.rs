@@ -344,7 +344,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         mp_safe: true,
     };
     let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);
-    let iface = lab.stack.attach_queues(devices.collect(), config);
+    let iface = lab.stack.attach_queues(devices.collect(), config).unwrap();
     let give = |frame: &[u8]| {
         let packet = mbuf::Packet::from_slice(&lab.pool, frame, 0).unwrap();
         lab.stack.input(iface, packet);

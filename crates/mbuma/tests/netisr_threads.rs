@@ -83,7 +83,7 @@ fn source(stack: &Stack, number: u8) -> Source {
         verify_source: false,
         mp_safe: true,
     };
-    let index = stack.attach(Arc::new(ours), config);
+    let index = stack.attach(Arc::new(ours), config).unwrap();
     let socket = stack.udp_bind(SocketAddrV4::new(addr, 7)).unwrap();
     Source {
         number,

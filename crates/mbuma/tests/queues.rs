@@ -42,7 +42,7 @@ impl Gateway {
             accept_any: true,
             ..IfConfig::new("many0").with_addr(US, 24)
         };
-        let iface = stack.attach_queues(devices.collect(), config);
+        let iface = stack.attach_queues(devices.collect(), config).unwrap();
         let gateway = Self {
             cpus,
             stack,

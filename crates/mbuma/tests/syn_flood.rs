@@ -80,11 +80,15 @@ impl Net {
         let (server, clients) = (stack(1), stack(2));
         let (device, attacker) = tunnel::pair(server.pool(), 1500).unwrap();
         let config = IfConfig::new("tun0").with_addr(SERVER, 32);
-        let to_attacker = server.attach(Arc::new(device), config);
+        let to_attacker = server.attach(Arc::new(device), config).unwrap();
         let (a, b) = Pipe::pair(Capabilities::whole(1500));
         let ours = Ipv4Addr::new(198, 51, 100, 1);
-        let to_clients = server.attach(Arc::new(a), IfConfig::new("pipe0").with_addr(ours, 24));
-        let to_server = clients.attach(Arc::new(b), IfConfig::new("pipe0").with_addr(CLIENTS, 24));
+        let to_clients = server
+            .attach(Arc::new(a), IfConfig::new("pipe0").with_addr(ours, 24))
+            .unwrap();
+        let to_server = clients
+            .attach(Arc::new(b), IfConfig::new("pipe0").with_addr(CLIENTS, 24))
+            .unwrap();
         let anywhere = |prefix_len, addr| IfAddr { addr, prefix_len };
         let default = anywhere(0, Ipv4Addr::UNSPECIFIED);
         let route = server.add_route(default, RouteKind::Link(to_attacker));

@@ -42,7 +42,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         verify_source: false,
         mp_safe: true,
     };
-    stack.attach(Arc::new(device), config);
+    stack.attach(Arc::new(device), config).unwrap();
     World { clock, stack, wire }
 }
 

@@ -54,7 +54,8 @@ impl Net {
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, host) in [(&mut a, 1), (&mut b, 2)] {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
+            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct)
+                .unwrap();
         }
         let drivers = stacks
             .iter()

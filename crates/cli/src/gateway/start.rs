@@ -388,7 +388,9 @@ fn attach(
         .impair
         .map(|wanted| impaired(queues.remove(0), wanted, stack, clock));
     queues.extend(link.iter().map(|link| Arc::clone(link) as _));
-    Ok((stack.attach_queues(queues, config), link))
+    let index = stack.attach_queues(queues, config);
+    let index = index.map_err(|e| Error::stack("attaching the guest's interface", e))?;
+    Ok((index, link))
 }
 
 /// Puts a bad link before a device.

@@ -25,7 +25,9 @@ pub(super) fn start() -> (Shared, IfIndex) {
     let config = Config::new(Arc::clone(&clock), Random::from_seed(1));
     let stack = Stack::new(config).expect("address space");
     let (ours, _guests) = Pipe::pair(Capabilities::whole(1500));
-    let index = stack.attach(Arc::new(ours), IfConfig::new("tap0"));
+    let index = stack
+        .attach(Arc::new(ours), IfConfig::new("tap0"))
+        .expect("an MTU that is large enough");
     (shared_of(stack, &clock), index)
 }
 

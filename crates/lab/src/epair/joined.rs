@@ -107,7 +107,8 @@ fn epair(stacks: &[Stack; 2], runners: &[Runner; 2], mtu: u16) -> Ends {
     });
     for (end, n) in [(&mut a, 0), (&mut b, 1)] {
         let input = Input::Task(Arc::clone(runners[n].queue()));
-        end.attach(&stacks[n], config(n as u8 + 1), input);
+        end.attach(&stacks[n], config(n as u8 + 1), input)
+            .expect("the MTU is large enough");
     }
     Ends::Epair([a, b])
 }
@@ -120,7 +121,9 @@ fn devices<S: Scheme<Packet>>(stacks: &[Stack; 2], runners: &[Runner; 2], mtu: u
             inward: Arc::clone(&ways[n]),
             outward: Arc::clone(&ways[1 - n]),
         });
-        let index = stacks[n].attach(device, config(n as u8 + 1));
+        let index = stacks[n]
+            .attach(device, config(n as u8 + 1))
+            .expect("the MTU is large enough");
         ways[n].set_task(runners[n].queue(), task(&stacks[n], index, &runners[n]));
         index
     });

@@ -41,10 +41,12 @@ impl World {
             config.netisr.dispatch = Dispatch::Deferred;
         }
         let stack = Stack::new(config).expect("address space for a stack's buffers");
-        stack.attach(
-            Arc::new(Nowhere),
-            IfConfig::new("lo0").with_addr(ours::ADDR, 32),
-        );
+        stack
+            .attach(
+                Arc::new(Nowhere),
+                IfConfig::new("lo0").with_addr(ours::ADDR, 32),
+            )
+            .expect("the MTU is large enough");
         Self::Stack(Driven::new(stack, &workers, cpus, design.is_deferred()))
     }
 

@@ -61,14 +61,17 @@ impl World {
                 let one = make(1);
                 // An interface for the address; no packet ever enters or leaves by it.
                 let (device, _) = Pipe::pair(Capabilities::whole(1500));
-                one.attach(Arc::new(device), config(2));
+                one.attach(Arc::new(device), config(2))
+                    .expect("the MTU is large enough");
                 (one.clone(), one, None)
             }
             Place::Epair => {
                 let (client, server) = (make(1), make(2));
                 let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-                a.attach(&client, config(1), Input::Direct);
-                b.attach(&server, config(2), Input::Direct);
+                a.attach(&client, config(1), Input::Direct)
+                    .expect("the MTU is large enough");
+                b.attach(&server, config(2), Input::Direct)
+                    .expect("the MTU is large enough");
                 (client, server, Some([a, b]))
             }
         };

@@ -111,7 +111,9 @@ fn epair() -> [EpairEnd; 2] {
 fn attach(end: &mut EpairEnd, stack: &Stack, addr: Ipv4Addr) -> Inlet {
     let config = IfConfig::new("epair").with_addr(addr, 24);
     let mark = Arc::new(ArrivalMark::default());
-    let index = end.attach(stack, config, Input::Polled(mark.waker()));
+    let index = end
+        .attach(stack, config, Input::Polled(mark.waker()))
+        .expect("the MTU is large enough");
     let queue = stack.rx_queue(index, 0).expect("just attached");
     Inlet::new(queue, mark)
 }

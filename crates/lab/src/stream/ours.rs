@@ -91,14 +91,19 @@ fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<I
     let waker = mark.waker();
     let index = match (setup.work, setup.drive) {
         (Work::None, Drive::Direct) => {
-            end.attach(stack, config, Input::Direct);
+            end.attach(stack, config, Input::Direct)
+                .expect("the MTU is large enough");
             return None;
         }
-        (Work::None, Drive::Polled) => end.attach(stack, config, Input::Polled(waker)),
+        (Work::None, Drive::Polled) => end
+            .attach(stack, config, Input::Polled(waker))
+            .expect("the MTU is large enough"),
         (work, _) => {
             let plug = end.plug();
             plug.set_waker(waker);
-            stack.attach(Arc::new(Sums::new(plug, work)), config)
+            stack
+                .attach(Arc::new(Sums::new(plug, work)), config)
+                .expect("the MTU is large enough")
         }
     };
     let queue = stack.rx_queue(index, 0).expect("just attached");

@@ -114,7 +114,7 @@ impl std::error::Error for BridgeError {}
 ///     let (mut plug, mut socket) = EpairEnd::pair(EpairConfig::default());
 ///     socket.join(&bridge, Input::Direct)?;
 ///     let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
-///     plug.attach(&stack, config, Input::Direct);
+///     plug.attach(&stack, config, Input::Direct).unwrap();
 ///     jails.push((stack, plug, socket));
 /// }
 /// let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 3), 80);

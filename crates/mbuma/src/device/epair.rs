@@ -96,8 +96,8 @@ enum Side {
 /// let config = |n| IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
 /// let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
 /// let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-/// a.attach(&left, config(1), Input::Direct);
-/// b.attach(&right, config(2), Input::Direct);
+/// a.attach(&left, config(1), Input::Direct).unwrap();
+/// b.attach(&right, config(2), Input::Direct).unwrap();
 ///
 /// let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
 /// let listener = right.tcp_listen(there, 8)?;

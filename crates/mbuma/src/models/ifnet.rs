@@ -123,7 +123,7 @@ fn scenario() {
         mac: Some(OUR_MAC),
         ..IfConfig::new("epair0").with_addr(US, 24)
     };
-    let index = stack.attach(Arc::new(ours), config);
+    let index = stack.attach(Arc::new(ours), config).unwrap();
     // Kept, so that its waiting packets do not go with it, unseen.
     let ifp = stack.0.interface(index).expect("just attached");
     let socket = stack.udp_bind(SocketAddrV4::new(US, 9)).expect("a port");

@@ -80,7 +80,7 @@ impl World {
             ..IfConfig::new("pipe0").with_addr(LOCAL, 24)
         };
         let device = Arc::new(Pipe::pair(Capabilities::whole(1500)).0);
-        let index = stack.attach(device, config);
+        let index = stack.attach(device, config).unwrap();
         let interceptor = stack.tcp_intercept(index, 8).expect("the first");
         let ifp = stack.0.interface(index).expect("it is there");
         Arc::new(Self {

@@ -142,7 +142,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
         mp_safe: true,
     };
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);
-    let index = stack.attach(device, config);
+    let index = stack.attach(device, config).unwrap();
     let ifp = Arc::downgrade(&stack.0.interface(index).unwrap());
     let any = std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let peer = std::net::SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 9), 80);

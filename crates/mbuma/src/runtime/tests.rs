@@ -42,8 +42,10 @@ impl Pair {
     fn new(runtime: &Runtime) -> Self {
         let stacks = [stack(runtime), stack(runtime)];
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-        a.attach(&stacks[0], interface(1), Input::Task(runtime.taskqueue(0)));
-        b.attach(&stacks[1], interface(2), Input::Task(runtime.taskqueue(1)));
+        a.attach(&stacks[0], interface(1), Input::Task(runtime.taskqueue(0)))
+            .unwrap();
+        b.attach(&stacks[1], interface(2), Input::Task(runtime.taskqueue(1)))
+            .unwrap();
         Self {
             stacks,
             ends: [a, b],
@@ -237,7 +239,7 @@ fn timers_run_though_nobody_calls() {
     let runtime = Runtime::with_workers(2).expect("threads");
     let stack = stack(&runtime);
     let (a, _) = crate::device::memory::Pipe::pair(crate::device::Capabilities::plain(1500));
-    stack.attach(Arc::new(a), interface(1));
+    stack.attach(Arc::new(a), interface(1)).unwrap();
     let nobody = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 80);
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let stream = stack.tcp_connect(any, nobody).expect("a route");
@@ -266,7 +268,9 @@ fn a_queue_that_is_not_there_is_not_watched() {
     let runtime = Runtime::with_workers(1).expect("threads");
     let stack = stack(&runtime);
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());
-    let index = end.attach(&stack, interface(1), Input::Task(runtime.taskqueue(0)));
+    let index = end
+        .attach(&stack, interface(1), Input::Task(runtime.taskqueue(0)))
+        .unwrap();
     let (fd, _silent) = io::pipe().expect("descriptors");
     assert!(runtime.add_queue(&stack, index, 0, fd.as_fd()).is_ok());
     let missing = runtime.add_queue(&stack, index, 1, fd.as_fd());

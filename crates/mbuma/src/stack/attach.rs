@@ -12,7 +12,7 @@ use wire::MacAddr;
 use crate::batch::Batch;
 use crate::device::{Device, Medium};
 use crate::drops::DropReason;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ether::{arp, autoconf, nd};
 use crate::faults::{StackFault, planted};
 use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
@@ -22,21 +22,31 @@ use crate::stack::Stack;
 impl Stack {
     /// Attaches a device. Its connected networks become routes. The index is never used again for another interface.
     ///
-    /// # Panics
-    /// If the device's MTU is below 68 bytes (RFC 791), or below 1280 and the interface has IPv6 (RFC 8200 section 5).
-    pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
+    /// # Errors
+    /// [`Error::Mtu`]: the device's MTU is below 68 bytes (RFC 791), or below 1280 and the interface has IPv6 (RFC 8200
+    /// section 5).
+    pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> Result<IfIndex> {
         self.attach_queues(vec![device], config)
     }
 
     /// Attaches a device with several queues: `devices` are its queues, all with the same capabilities. All frames of a
     /// flow leave through one of them, in order.
     ///
+    /// # Errors
+    /// [`Error::Mtu`], as for [`attach`](Self::attach).
+    ///
     /// # Panics
-    /// If `devices` is empty, or their MTU is too small, as for [`attach`](Self::attach).
-    pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, mut config: IfConfig) -> IfIndex {
+    /// If `devices` is empty.
+    pub fn attach_queues(
+        &self,
+        devices: Vec<Arc<dyn Device>>,
+        mut config: IfConfig,
+    ) -> Result<IfIndex> {
         assert!(!devices.is_empty(), "a device has at least one queue");
         let mtu = devices[0].capabilities().mtu;
-        assert!(config.takes_mtu(mtu), "{}", Error::Mtu(mtu));
+        if !config.takes_mtu(mtu) {
+            return Err(Error::Mtu(mtu));
+        }
         if devices.len() > 1 {
             self.0.netisr.need_flows();
         }
@@ -64,7 +74,7 @@ impl Stack {
         self.0.routes.add_connected(&ifp, &ifp.addrs.list());
         self.0.routes6.add_connected(&ifp, &ifp.addrs6.list());
         self.begin_host6(&ifp, wanted);
-        index
+        Ok(index)
     }
 
     /// An interface that configures itself begins with its link-local address and then these.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::device::Budget;
 use crate::device::epair::{Attachment, EpairEnd, Input};
+use crate::error::Result;
 use crate::ifnet::{IfConfig, IfIndex};
 use crate::stack::Stack;
 use crate::state::StackState;
@@ -33,18 +34,21 @@ impl EpairEnd {
     /// Attaches this end to a stack, where `input` takes in arriving packets. An attached end moves: packets that wait
     /// in its former stack are dropped and counted there. The end keeps its Ethernet address, which the first stack may
     /// have drawn, unless `config` has another. So neighbours do not notice the move.
+    ///
+    /// # Errors
+    /// [`Error::Mtu`](crate::Error::Mtu), as for [`Stack::attach`]. The end is then attached to nothing.
     #[doc(alias = "if_vmove")]
-    pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> IfIndex {
+    pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> Result<IfIndex> {
         self.detach();
         let mac = config.mac.or(self.mac);
         self.mac = Some(mac.unwrap_or_else(|| stack.random_mac()));
         config.mac = self.mac;
         let plug = Arc::new(self.plug_for(&input));
-        let index = stack.attach(Arc::clone(&plug) as _, config);
+        let index = stack.attach(Arc::clone(&plug) as _, config)?;
         plug.set_waker(input.into_waker(stack_driver(stack, index)));
         self.attachment = Some(Box::new(StackInterface(Arc::downgrade(&stack.0), index)));
         stack.announce(index);
-        index
+        Ok(index)
     }
 }
 

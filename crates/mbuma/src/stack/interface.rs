@@ -140,15 +140,8 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         }
         let stack = self.stack;
         let queues = self.device.into_queues(stack)?;
-        let mtu = queues
-            .first()
-            .map(|(device, _)| device.capabilities().mtu)
-            .filter(|mtu| !self.config.takes_mtu(*mtu));
-        if let Some(mtu) = mtu {
-            return Err(Error::Mtu(mtu));
-        }
         let (devices, watched) = queues.into_iter().unzip();
-        let index = stack.attach_queues(devices, self.config);
+        let index = stack.attach_queues(devices, self.config)?;
         let up = finish(stack, &*driver, index, watched, self.gateway);
         if up.is_err() {
             driver.forget(stack, index);

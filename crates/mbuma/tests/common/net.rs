@@ -103,7 +103,7 @@ impl Lab {
             route_localnet: setup.route_localnet,
             ..IfConfig::new("pipe0")
         };
-        let iface = stack.attach(device, config);
+        let iface = stack.attach(device, config).unwrap();
         let lab = Self {
             clock,
             stack,

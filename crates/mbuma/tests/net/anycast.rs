@@ -184,7 +184,7 @@ fn n11_a_router_is_reached_at_the_address_of_each_of_its_networks() {
     let lab = router();
     let (ours, far) = Pipe::pair(Capabilities::plain(1500));
     let config = IfConfig::new("pipe1").with_addr(Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 1), 64);
-    let second = lab.stack.attach(Arc::new(ours), config);
+    let second = lab.stack.attach(Arc::new(ours), config).unwrap();
     let there = Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 0);
     lab.give(&icmp6_frame(PEER6, there, 64, PING, b""));
     assert_eq!(answer(&lab), (US6, PONG));

@@ -48,7 +48,7 @@ impl Router {
             verify_source: true,
             mp_safe: true,
         };
-        let iface = lab.stack.attach(std::sync::Arc::new(ours), config);
+        let iface = lab.stack.attach(std::sync::Arc::new(ours), config).unwrap();
         let router = Self { lab, far, iface };
         // The far host asks for us, so that we know it.
         let mut arp = [0; ArpPacket::LEN];

@@ -461,7 +461,7 @@ impl Router6 {
             verify_source: true,
             ..IfConfig::new("pipe1").with_addr(FAR_US, 64)
         };
-        let iface = lab.stack.attach(Arc::new(ours), config);
+        let iface = lab.stack.attach(Arc::new(ours), config).unwrap();
         let router = Self { lab, far, iface };
         let question = NeighborMessage::solicit(FAR_US, Some(FAR_MAC), None);
         router.give_far(&nd_frame(FAR, solicited_node(FAR_US), &question));
@@ -797,7 +797,7 @@ impl Two {
                 mac: Some(MacAddr([2, 0, 0, 0, 1, n as u8])),
                 ..IfConfig::new("pipe0").with_addr(addr, 64)
             };
-            let index = stack.attach(Arc::new(device), config);
+            let index = stack.attach(Arc::new(device), config).unwrap();
             (stack, index)
         });
         Self { clock, ends }

@@ -32,7 +32,7 @@ impl Wire6 {
                 mac: Some(MacAddr([2, 0, 0, 0, 1, n])),
                 ..IfConfig::new("wire").with_addr(addr, 64)
             };
-            let index = stack.attach(Arc::new(inner), config);
+            let index = stack.attach(Arc::new(inner), config).unwrap();
             ((stack, index), outer)
         });
         let [(a, left), (b, right)] = made;

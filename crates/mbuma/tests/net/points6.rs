@@ -344,7 +344,7 @@ fn s5_the_source_is_an_address_of_the_interface_that_it_leaves_by() {
         mac: Some(OUR_MAC),
         ..IfConfig::new("pipe1").with_addr(own, 64)
     };
-    let second = lab.stack.attach(Arc::new(ours), config);
+    let second = lab.stack.attach(Arc::new(ours), config).unwrap();
     // By label and prefix the first interface's is better.
     let addr = Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 5);
     let net = IfAddr {

@@ -47,7 +47,7 @@ impl Driven {
             addrs,
             ..IfConfig::new("tap0").with_addr(US6, 64)
         };
-        let index = stack.attach(device, config);
+        let index = stack.attach(device, config).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
             let (stack, stop) = (stack.clone(), Arc::clone(&stop));

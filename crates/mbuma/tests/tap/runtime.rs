@@ -46,7 +46,7 @@ fn by_add_queue(runtime: &Runtime, stack: &Stack) -> IfIndex {
         let tap = Tap::from_fd(fd, OFFLOADS, stack.pool());
         Arc::new(tap) as Arc<dyn Device>
     });
-    let index = stack.attach_queues(devices.collect(), interface());
+    let index = stack.attach_queues(devices.collect(), interface()).unwrap();
     for (queue, fd) in watched.iter().enumerate() {
         runtime.add_queue(stack, index, queue, fd.as_fd()).unwrap();
     }

@@ -46,7 +46,8 @@ impl Wire {
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, host) in [(&mut a, 1), (&mut b, 2)] {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
+            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct)
+                .unwrap();
         }
         let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 443);
         let listener = stacks[1].tcp_listen(there, 1).expect("a listener");

@@ -124,7 +124,9 @@ impl Net {
         let stack = self.nodes[node.0].stack.clone();
         let port = Arc::new(Port::new(*port, stack.pool()));
         let mac = Some(config.mac.unwrap_or_else(|| self.draw_mac()));
-        let ifindex = stack.attach(Arc::clone(&port) as _, IfConfig { mac, ..config });
+        let ifindex = stack
+            .attach(Arc::clone(&port) as _, IfConfig { mac, ..config })
+            .expect("the MTU is large enough");
         let end = self.add_end(wire.0, End::Port(self.slots.len()));
         let cpu = self.draw_server(node.0).0;
         self.slots.push(Slot {

@@ -46,7 +46,10 @@ impl Net {
                 Some(member) => Input::Polled(member.doorbell()),
             };
             let place = &mut net.cables[cable.0][side];
-            let index = place.end.attach(&stack, config, input);
+            let index = place
+                .end
+                .attach(&stack, config, input)
+                .expect("the MTU is large enough");
             place.place = Some((node.0, index));
             if let (Some(member), false) = (member, by_task) {
                 member.name_doorbell(index);

@@ -111,7 +111,7 @@ impl Pair {
                 }],
                 ..IfConfig::new("pipe0")
             };
-            let index = stack.attach(device.clone(), config);
+            let index = stack.attach(device.clone(), config).unwrap();
             End {
                 stack,
                 index,

@@ -92,7 +92,8 @@ impl SiteBench {
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, stack, host) in [(&mut a, &server, 2), (&mut b, &clients, 1)] {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(stack, config, Input::Direct);
+            end.attach(stack, config, Input::Direct)
+                .expect("an MTU that is large enough");
         }
         let worker_clock: Arc<dyn Clock> = clock.clone();
         let shared = test_gateway::shared_of(server, &worker_clock);

@@ -268,7 +268,9 @@ impl Machine {
             mac: Some(MAC),
             ..IfConfig::new("eth0").with_addr(addr, 24)
         };
-        let index = stack.attach(Arc::clone(&device) as _, config);
+        let index = stack
+            .attach(Arc::clone(&device) as _, config)
+            .expect("an MTU that is large enough");
         let watched = runtime.add_queue(&stack, index, 0, device.as_fd());
         watched.expect("descriptors");
         Machine {

@@ -76,7 +76,9 @@ impl OurEnd {
         let stack = Stack::new(config).map_err(io::Error::other)?;
         let (device, cable) = Pipe::pair(Capabilities::plain(MTU));
         let config = IfConfig::new("wan0").with_addr(addr, 24);
-        let index = stack.attach(Arc::new(device), config);
+        let index = stack
+            .attach(Arc::new(device), config)
+            .expect("the MTU is large enough");
         Ok(Self {
             stack,
             index,

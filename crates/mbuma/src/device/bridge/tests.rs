@@ -386,7 +386,7 @@ fn three_stacks_and_a_router() {
     let mut join = |bridge: &Bridge, stack: &Stack, config: IfConfig| {
         let (mut plug, mut port) = EpairEnd::pair(EpairConfig::default());
         port.join(bridge, Input::Direct).unwrap();
-        let index = plug.attach(stack, config, Input::Direct);
+        let index = plug.attach(stack, config, Input::Direct).unwrap();
         ends.push((plug, port));
         index
     };

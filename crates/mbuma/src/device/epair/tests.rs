@@ -274,8 +274,8 @@ fn direct_input_in_virtual_time() {
             mtu,
             ..EpairConfig::default()
         });
-        a.attach(&left, config(1), Input::Direct);
-        b.attach(&right, config(2), Input::Direct);
+        a.attach(&left, config(1), Input::Direct).unwrap();
+        b.attach(&right, config(2), Input::Direct).unwrap();
         let (from, to) = connect(&left, &right, 2);
         let (mut sent, mut got) = (0, Vec::new());
         let bytes: Vec<u8> = (0..4_000_000_u32).map(|n| (n % 251) as u8).collect();
@@ -310,8 +310,10 @@ fn input_on_a_taskqueue() {
     let woken = Waker::from(Arc::clone(&count));
     let queue = Arc::new(Taskqueue::new(move || woken.wake_by_ref()));
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    a.attach(&left, config(1), Input::Task(Arc::clone(&queue)));
-    b.attach(&right, config(2), Input::Task(Arc::clone(&queue)));
+    a.attach(&left, config(1), Input::Task(Arc::clone(&queue)))
+        .unwrap();
+    b.attach(&right, config(2), Input::Task(Arc::clone(&queue)))
+        .unwrap();
     let there = SocketAddrV4::new(addr(2), 80);
     let listener = right.tcp_listen(there, 8).unwrap();
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -347,8 +349,8 @@ fn stacks_end_though_they_are_joined() {
         let pools = (left.pool().clone(), right.pool().clone());
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         let cable = Arc::downgrade(&a.cable);
-        a.attach(&left, config(1), Input::Direct);
-        b.attach(&right, config(2), Input::Direct);
+        a.attach(&left, config(1), Input::Direct).unwrap();
+        b.attach(&right, config(2), Input::Direct).unwrap();
         let sockets = connect(&left, &right, 2);
         sockets.0.send(&[1; 100_000]).unwrap();
         drop(sockets);
@@ -373,25 +375,25 @@ fn moving_to_another_stack() {
     let stacks = [stack(&clock, 1), stack(&clock, 2), stack(&clock, 3)];
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
     let sleeps = || Input::Polled(Waker::noop().clone());
-    let was = a.attach(&stacks[0], config(1), sleeps());
-    b.attach(&stacks[1], config(2), Input::Direct);
+    let was = a.attach(&stacks[0], config(1), sleeps()).unwrap();
+    b.attach(&stacks[1], config(2), Input::Direct).unwrap();
     // Towards a host that does not answer: the packet waits for its address.
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let nobody = SocketAddrV4::new(addr(99), 80);
     let lost = stacks[0].tcp_connect(any, nobody).unwrap();
     // Another packet waits on the cable behind the announcement; the first stack would take it in.
     let asked = stacks[1].tcp_connect(any, SocketAddrV4::new(addr(1), 80));
-    let now = a.attach(&stacks[2], config(1), Input::Direct);
+    let now = a.attach(&stacks[2], config(1), Input::Direct).unwrap();
     let left = stacks[0].stats();
     assert_eq!(dropped(&left, DropReason::NoInterface), 2, "on the cable");
     assert_eq!(dropped(&left, DropReason::InterfaceGone), 1, "in ARP");
     assert_eq!(left.received, 2);
     assert!(left.interfaces.is_empty());
     assert!(stacks[0].poll_interface(was, ALL).is_err());
-    let again = stacks[0].attach(Arc::new(b.plug()), config(1));
+    let again = stacks[0].attach(Arc::new(b.plug()), config(1)).unwrap();
     assert_ne!(again, was, "an index is for ever");
     stacks[0].detach(again);
-    b.attach(&stacks[1], config(2), Input::Direct);
+    b.attach(&stacks[1], config(2), Input::Direct).unwrap();
     let (from, to) = connect(&stacks[1], &stacks[2], 1);
     from.send(b"moved").unwrap();
     assert_eq!(to.recv(&mut [0; 16]).unwrap(), 5);
@@ -408,8 +410,8 @@ fn a_connection_outlives_its_cable() {
     let clock = clock();
     let (left, right) = (stack(&clock, 1), stack(&clock, 2));
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    a.attach(&left, config(1), Input::Direct);
-    b.attach(&right, config(2), Input::Direct);
+    a.attach(&left, config(1), Input::Direct).unwrap();
+    b.attach(&right, config(2), Input::Direct).unwrap();
     let mac = right.stats().interfaces[0].mac;
     let (from, to) = connect(&left, &right, 2);
     let (mut sent, mut got) = (0, 0);
@@ -420,7 +422,7 @@ fn a_connection_outlives_its_cable() {
             // In the middle of a window, for a few retransmission timeouts.
             300 => b.detach(),
             600 => {
-                b.attach(&right, config(2), Input::Direct);
+                b.attach(&right, config(2), Input::Direct).unwrap();
             }
             _ => {}
         }
@@ -451,8 +453,8 @@ fn a_connection_follows_its_neighbour() {
     let clock = clock();
     let (left, right) = (stack(&clock, 1), stack(&clock, 2));
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    a.attach(&left, config(1), Input::Direct);
-    b.attach(&right, config(2), Input::Direct);
+    a.attach(&left, config(1), Input::Direct).unwrap();
+    b.attach(&right, config(2), Input::Direct).unwrap();
     let (from, to) = connect(&left, &right, 2);
     from.set_nodelay(true);
     let say = |what: &[u8]| {
@@ -464,7 +466,8 @@ fn a_connection_follows_its_neighbour() {
     };
     assert_eq!(say(b"here"), 1);
     let mac = Some(MacAddr([2, 0, 0, 0, 0, 77]));
-    b.attach(&right, IfConfig { mac, ..config(2) }, Input::Direct);
+    b.attach(&right, IfConfig { mac, ..config(2) }, Input::Direct)
+        .unwrap();
     assert_eq!(say(b"and there"), 1);
     // First the acknowledgement; then all known addresses become stale.
     for seconds in [1, 21 * 60] {

@@ -51,7 +51,7 @@ const NEVER: u64 = u64::MAX;
 /// let link = "rate=20mbit,delay=40ms,loss=1%".parse()?;
 /// let clock = Arc::new(MonotonicClock::new()); // that of the stack, where it has one of its own
 /// let device = Impaired::new(device, [link, link], stack.pool(), clock, Random::from_seed(1));
-/// stack.attach(Arc::new(device), IfConfig::new("wan0"));
+/// stack.attach(Arc::new(device), IfConfig::new("wan0")).unwrap();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

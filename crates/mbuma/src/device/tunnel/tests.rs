@@ -31,7 +31,7 @@ impl Tunnel {
         let stack = Stack::new(Config::new(clock, Random::from_seed(1))).expect("address space");
         let (device, end) = pair(stack.pool(), MTU).expect("a descriptor");
         let config = IfConfig::new("tun0").with_addr(addr, 0);
-        let index = stack.attach(Arc::new(device), config);
+        let index = stack.attach(Arc::new(device), config).unwrap();
         Self { stack, index, end }
     }
 

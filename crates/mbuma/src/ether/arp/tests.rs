@@ -31,7 +31,7 @@ impl Bench {
             }],
             ..IfConfig::new("pipe0")
         };
-        let index = stack.attach(Arc::new(ours), config);
+        let index = stack.attach(Arc::new(ours), config).unwrap();
         let ifp = stack.0.interface(index).unwrap();
         Self {
             clock,

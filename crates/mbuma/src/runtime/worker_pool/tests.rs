@@ -110,7 +110,8 @@ fn a_worker_does_not_sleep_over_packets_that_it_queued_for_itself() {
             &stack,
             IfConfig::new("epair0").with_addr(addr, 24),
             Input::Direct,
-        );
+        )
+        .unwrap();
         stack
     });
     let [from, to] = addrs.map(|addr| SocketAddrV4::new(addr, 7));

@@ -28,7 +28,8 @@ impl Pair {
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
         for (end, host) in [(&mut a, 1), (&mut b, 2)] {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
+            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct)
+                .unwrap();
         }
         let server = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 2), 80));
         let listener = stacks[1].tcp_listen(server, 1).unwrap();

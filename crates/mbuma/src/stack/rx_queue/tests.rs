@@ -20,13 +20,17 @@ fn a_queue_ends_with_its_interface() {
     let stack = Stack::new(Config::new(clock, Random::from_seed(1))).unwrap();
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());
     let config = || IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, 1), 24);
-    let index = end.attach(&stack, config(), Input::Polled(Waker::noop().clone()));
+    let index = end
+        .attach(&stack, config(), Input::Polled(Waker::noop().clone()))
+        .unwrap();
 
     let queue = stack.rx_queue(index, 0).unwrap();
     assert!(stack.rx_queue(index, 1).is_err());
     assert!(!queue.poll(ALL).unwrap());
 
-    let again = end.attach(&stack, config(), Input::Polled(Waker::noop().clone()));
+    let again = end
+        .attach(&stack, config(), Input::Polled(Waker::noop().clone()))
+        .unwrap();
     let kind = |poll: io::Result<bool>| poll.unwrap_err().kind();
     assert_eq!(kind(queue.poll(ALL)), io::ErrorKind::NotFound);
     assert_eq!(

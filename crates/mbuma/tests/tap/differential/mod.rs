@@ -102,7 +102,7 @@ impl Ours {
             }],
             ..IfConfig::new("pipe0").with_addr(std::net::Ipv6Addr::from(frames::KERNEL6), 64)
         };
-        let interface = stack.attach(Arc::new(ours), config);
+        let interface = stack.attach(Arc::new(ours), config).unwrap();
         Self {
             clock,
             stack,

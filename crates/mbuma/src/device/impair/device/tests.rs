@@ -147,8 +147,8 @@ impl Pair {
         let device = Impaired::new(device, links, a.pool(), clock.clone(), random);
         let device = Arc::new(device);
         let config = |n| IfConfig::new("wan0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
-        let at = a.attach(Arc::clone(&device) as _, config(1));
-        let there = b.attach(Arc::new(other), config(2));
+        let at = a.attach(Arc::clone(&device) as _, config(1)).unwrap();
+        let there = b.attach(Arc::new(other), config(2)).unwrap();
         let stacks = [(a, at), (b, there)];
         Self {
             clock,

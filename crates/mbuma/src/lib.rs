@@ -159,7 +159,8 @@ mod inet;
 mod one_or_many;
 
 pub use config::{
-    AccEcnOptionUse, Config, Dispatch, EcnMode, IcmpAborts, NetisrConfig, Protocol, TcpConfig,
+    AccEcnOptionUse, Config, Dispatch, EcnMode, IcmpAborts, NagleForm, NetisrConfig, Protocol,
+    TcpConfig,
 };
 pub use device::tap::Tap;
 pub use drops::DropReason;

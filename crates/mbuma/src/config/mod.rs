@@ -110,6 +110,8 @@ pub struct TcpConfig {
     /// Default true.
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing: bool,
+    /// When a segment that is not full waits, without TCP_NODELAY. Default [`NagleForm::AnySegment`].
+    pub nagle: NagleForm,
     /// Initial congestion window in segments (RFC 6928). Default 10.
     pub initial_window: u32,
     /// Congestion control of connections. Default CUBIC.
@@ -235,6 +237,18 @@ pub enum EcnMode {
     OfferAccurate,
 }
 
+/// The form of Nagle's algorithm (RFC 1122 4.2.3.4): which data in flight makes a segment that is not full wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NagleForm {
+    /// Any (RFC 896). The end of a large write waits for the next write or for an acknowledgement, and a bulk transfer
+    /// consists of full segments, whatever the sizes of its writes are.
+    #[default]
+    AnySegment,
+    /// Another segment that is not full (draft-minshall-nagle, as on Linux). The end of a large write leaves at once, so a peer
+    /// that delays acknowledgements delays no request of more than a segment; a bulk transfer has more segments.
+    Minshall,
+}
+
 /// Which ICMP errors about a SYN end an attempt to connect. After the others it goes on, and the error is reported when it is
 /// given up. No error ends an established connection (RFC 5927 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -271,6 +285,7 @@ impl Default for TcpConfig {
             send_buffer: 1 << 20,
             send_buffer_max: 6 << 20,
             pacing: true,
+            nagle: NagleForm::default(),
             initial_window: 10,
             congestion: CongestionControl::default(),
             rto_initial: Duration::from_secs(1),

@@ -278,6 +278,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
         let len = end.since(t.send.nxt).min(plan.len);
         batch.stack.tcp.counters.bytes_out.add(u64::from(len));
         t.send.nxt = end;
+        t.send.note_small(end, plan.len);
     }
     t.send.recovery.on_sent(plan.len);
 }

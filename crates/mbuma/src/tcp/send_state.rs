@@ -13,7 +13,7 @@ use super::recovery::Recovery;
 use super::rtt::Rtt;
 use super::sent::SentMap;
 use super::tlp::TailProbe;
-use crate::config::TcpConfig;
+use crate::config::{NagleForm, TcpConfig};
 use crate::sockbuf::StreamBuf;
 
 /// The maximum segment size of a peer that announces none (RFC 9293 3.7.1).
@@ -55,6 +55,10 @@ pub(crate) struct SendState {
     pub(crate) cc: Cc,
     pub(crate) retransmits: u8,
     pub(crate) nodelay: bool,
+    pub(crate) nagle: NagleForm,
+    /// The end of the last segment that was not full, for [`NagleForm::Minshall`].
+    #[doc(alias = "snd_sml")]
+    pub(crate) small_end: SeqNum,
     /// The user will send no more.
     pub(crate) fin_queued: bool,
 }
@@ -130,6 +134,8 @@ impl SendState {
             cc: Cc::new(config.congestion),
             retransmits: 0,
             nodelay: false,
+            nagle: config.nagle,
+            small_end: iss,
             fin_queued: false,
         }
     }
@@ -140,6 +146,24 @@ impl SendState {
         match right.after(self.nxt) {
             true => right.since(self.nxt),
             false => 0,
+        }
+    }
+
+    /// Whether a segment in flight makes one that is not full wait (RFC 1122 4.2.3.4).
+    pub(crate) fn is_nagled(&self) -> bool {
+        match self.nagle {
+            NagleForm::AnySegment => self.una != self.nxt,
+            // The second condition is for an end that lies half a sequence space back.
+            NagleForm::Minshall => {
+                self.small_end.after(self.una) && self.small_end.at_or_before(self.nxt)
+            }
+        }
+    }
+
+    /// Notes that a segment with `len` bytes of new data up to `end` is sent.
+    pub(crate) fn note_small(&mut self, end: SeqNum, len: u32) {
+        if self.nagle == NagleForm::Minshall && len % self.mss.max(1) != 0 {
+            self.small_end = end;
         }
     }
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use mbuma::congestion::CongestionControl;
-use mbuma::{AccEcnOptionUse, EcnMode, IcmpAborts, TcpConfig};
+use mbuma::{AccEcnOptionUse, EcnMode, IcmpAborts, NagleForm, TcpConfig};
 
 /// The values that scripts for Linux expect: those of Google's suite (its `defaults.sh`), which are not all the
 /// kernel's.
@@ -66,6 +66,7 @@ pub(super) fn set_linux_defaults(tunables: &mut Tunables) {
         linux(name, value, &mut tunables.tcp);
     }
     tunables.tcp.pacing = false;
+    tunables.tcp.nagle = NagleForm::Minshall;
     // With AccECN Linux has all segments but SYNs ECN-capable.
     tunables.tcp.ecn_control_packets = true;
 }

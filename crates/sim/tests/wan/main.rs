@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use mbuma::congestion::CongestionControl;
-use mbuma::{Config, EcnMode};
+use mbuma::{AccEcnOptionUse, Config, EcnMode};
 use path::{Flow, Path, RTT, loss, reordering, run, seeds};
 use sim::Faults;
 
@@ -141,6 +141,11 @@ fn a_queue_that_marks_loses_nothing() {
     // its window more than once for one window of data.
     let cubic: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::Offer;
     let accurate: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::OfferAccurate;
+    let control: fn(&mut Config) = |config| {
+        config.tcp.ecn = EcnMode::OfferAccurate;
+        config.tcp.accecn_option = AccEcnOptionUse::Always;
+        config.tcp.ecn_control_packets = true;
+    };
     let reno: fn(&mut Config) = |config| {
         config.tcp.ecn = EcnMode::Offer;
         config.tcp.congestion = CongestionControl::Reno;
@@ -148,6 +153,7 @@ fn a_queue_that_marks_loses_nothing() {
     for (name, tune) in [
         ("CUBIC, marks", cubic),
         ("CUBIC, AccECN", accurate),
+        ("CUBIC, ECN++", control),
         ("Reno, marks", reno),
     ] {
         let path = Path {

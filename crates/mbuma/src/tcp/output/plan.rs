@@ -282,10 +282,10 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     }
 }
 
-/// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (idle,
-/// TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
+/// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (nothing
+/// makes it wait, TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
-    let idle = t.send.una == t.send.nxt;
+    let idle = !t.send.is_nagled();
     let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());
     let last = len == waiting && (!held_back || t.send.fin_queued);
     len >= t.send.mss

@@ -162,7 +162,7 @@ impl SendState {
 
     /// Notes that a segment with `len` bytes of new data up to `end` is sent.
     pub(crate) fn note_small(&mut self, end: SeqNum, len: u32) {
-        if self.nagle == NagleForm::Minshall && len % self.mss.max(1) != 0 {
+        if self.nagle == NagleForm::Minshall && !len.is_multiple_of(self.mss) {
             self.small_end = end;
         }
     }

@@ -2,7 +2,8 @@
 //! solicitations, to a program that advertises a router.
 //!
 //! Invariants: a type of message on an interface has one socket at most.
-//! Locks: the table (UDP_TABLE, read-mostly); each socket's queue (UDP).
+//! Locks: the table (IFADDR, read-mostly), which output reads while it holds a socket's route: it says whether the stack has the
+//! anycast addresses of routers; each socket's queue (UDP).
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::ifnet::IfIndex;
 use crate::ip::Addressed;
 use crate::sockbuf::{Ancillary, QueuedRecord, RecvSide};
 
-static TABLE: LockClass = LockClass::new("icmp6 sockets", order::UDP_TABLE);
+static TABLE: LockClass = LockClass::new("icmp6 sockets", order::IFADDR);
 
 /// Messages that wait for a program at most.
 const QUEUE_MAX: usize = 64;

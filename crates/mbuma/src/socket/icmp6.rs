@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use mbuf::Chain;
-use wire::{Icmp6Message, IpProto};
+use wire::{Icmp6Message, IpProto, NdpMessage};
 
 use super::udp::BindError;
+use crate::ether::mld;
 use crate::icmp6;
 use crate::icmp6::raw::Icmp6Pcb;
 use crate::ifnet::IfIndex;
@@ -34,9 +35,27 @@ struct BoundIcmp6 {
 
 impl Drop for BoundIcmp6 {
     fn drop(&mut self) {
-        let _giant = self.stack.0.enter_giant();
+        let giant = self.stack.0.enter_giant();
         self.stack.0.icmp6.sockets.remove(&self.pcb);
         self.pcb.queue.close(self.stack.0.giant());
+        drop(giant);
+        self.advertises_router();
+    }
+}
+
+impl BoundIcmp6 {
+    /// The socket was bound, or is gone. A program that takes solicitations of routers makes the stack a router of the link's
+    /// networks, which has their anycast addresses and is in their groups (RFC 4291 section 2.6.1).
+    fn advertises_router(&self) {
+        if !self.pcb.kinds.contains(&NdpMessage::ROUTER_SOLICIT) {
+            return;
+        }
+        let stack = &self.stack.0;
+        // Packets to an anycast address have another way from now on.
+        stack.routes6.void_kept();
+        if let Some(ifp) = stack.interface(self.pcb.iface) {
+            stack.enter(|batch| mld::groups_changed(batch, &ifp));
+        }
     }
 }
 
@@ -62,14 +81,17 @@ impl Stack {
             return Err(BindError::NoInterface);
         }
         let pcb = Arc::new(Icmp6Pcb::new(index, kinds));
-        let _giant = self.0.enter_giant();
+        let giant = self.0.enter_giant();
         if !self.0.icmp6.sockets.insert(&pcb) {
             return Err(BindError::AddrInUse);
         }
-        Ok(Icmp6Socket(Arc::new(BoundIcmp6 {
+        drop(giant);
+        let bound = BoundIcmp6 {
             stack: self.clone(),
             pcb,
-        })))
+        };
+        bound.advertises_router();
+        Ok(Icmp6Socket(Arc::new(bound)))
     }
 }
 

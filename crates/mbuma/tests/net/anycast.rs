@@ -230,3 +230,33 @@ fn n11_a_gateway_that_advertises_a_router_has_the_address() {
     drop((adverts, foreign));
     lab.done();
 }
+
+#[test]
+fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
+    // Breaks if a socket that has sent to the routers goes on sending to the link when the stack is one of them, or to itself
+    // when the stack is none any more; and if a datagram to them takes the locks of its way in a wrong order.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
+    let leaves = || {
+        socket
+            .send_to(lab.chain(b"hello"), at6(ROUTERS, 7))
+            .unwrap();
+        lab.poll();
+        let left = !lab.frames().is_empty();
+        assert_ne!(left, socket.recv().is_ok());
+        left
+    };
+    assert!(leaves(), "the link is asked for the routers");
+    let kinds = [NdpMessage::ROUTER_SOLICIT];
+    let adverts = lab.stack.icmp6_bind(lab.iface, &kinds).unwrap();
+    assert!(!leaves());
+    drop(adverts);
+    // The questions for the routers are repeated once a second.
+    lab.advance(SECOND);
+    assert!(leaves());
+    drop(socket);
+    (0..5).for_each(|_| lab.advance(SECOND));
+    lab.frames();
+    lab.done();
+}

@@ -8,7 +8,7 @@ use crate::ip6::{frame6, icmp6};
 use mbuma::{Autoconf, DropReason};
 use wire::{
     ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
-    Ipv6Header, MldQuery, MldRecord, link_local_of, pseudo_header_v6, solicited_node,
+    Ipv6Header, MldQuery, MldRecord, NdpMessage, link_local_of, pseudo_header_v6, solicited_node,
 };
 
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
@@ -194,5 +194,31 @@ fn m4_a_question_that_no_router_of_the_link_asked_is_dropped() {
     }
     assert_eq!(lab.dropped(DropReason::BadMld), 5);
     assert!(said(&lab, 2000).is_empty());
+    lab.done();
+}
+
+#[test]
+fn m1_a_program_that_advertises_a_router_joins_the_group_of_the_routers_address() {
+    // Breaks if a switch that listens drops the solicitations for the routers' address of a network, because the interface said
+    // nothing of its group when the program began; or if the interface stays in the group for ever.
+    let lab = host();
+    let addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
+    lab.stack.add_address(lab.iface, addr, 64).unwrap();
+    said(&lab, 5000);
+    let group = solicited_node(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0));
+    let records = |lab: &Lab| -> Vec<_> {
+        let all = said(lab, 2000).into_iter();
+        all.flat_map(|report| report.3).collect()
+    };
+    let socket = lab
+        .stack
+        .icmp6_bind(lab.iface, &[NdpMessage::ROUTER_SOLICIT]);
+    assert_eq!(records(&lab), [(4, group); 2]);
+    let other = lab
+        .stack
+        .icmp6_bind(lab.iface, &[NdpMessage::ROUTER_ADVERT]);
+    assert!(records(&lab).is_empty());
+    drop((socket, other));
+    assert_eq!(records(&lab), [(3, group); 2]);
     lab.done();
 }

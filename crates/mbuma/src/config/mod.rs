@@ -112,7 +112,7 @@ pub struct TcpConfig {
     pub pacing: bool,
     /// When a segment that is not full waits, without TCP_NODELAY. Default [`NagleForm::AnySegment`].
     pub nagle: NagleForm,
-    /// Initial congestion window in segments (RFC 6928). Default 10.
+    /// Initial congestion window in segments, at least 1 (RFC 6928). Default 10.
     pub initial_window: u32,
     /// Congestion control of connections. Default CUBIC.
     #[doc(alias = "net.inet.tcp.cc.algorithm")]

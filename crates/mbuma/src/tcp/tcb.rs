@@ -205,7 +205,8 @@ impl Tcb {
     /// the limit is reached; then none.
     pub(crate) fn send_room(&self) -> usize {
         let space = self.send.buf.space();
-        let Some(max) = self.conn.options.as_ref().and_then(|o| o.asked.unsent_max) else {
+        let options = self.conn.options.as_ref();
+        let Some(max) = options.and_then(|o| o.asked.unsent_limit()) else {
             return space;
         };
         match max.saturating_sub(self.unsent()) {

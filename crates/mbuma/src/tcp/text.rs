@@ -113,7 +113,7 @@ fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
         return;
     };
     let read = t.recv.nxt - t.recv.buf.claimed() as u32;
-    let initial = config.initial_window * t.recv.mss;
+    let initial = config.initial_window.saturating_mul(t.recv.mss);
     let new = || Box::new(RecvTuner::new(read, initial, batch.now));
     let tuner = t.recv.tuner.get_or_insert_with(new);
     let began = tuner.since();

@@ -48,7 +48,7 @@ pub struct TcpSocketOptions {
     /// The limit of unsent bytes in the send buffer. A write takes as many bytes as the windows let out at once and so
     /// many more that the limit is reached; then it takes none. So a program's data is recent when it leaves. Calls that wait
     /// go on, and the waker is called, when half of the limit is unsent. Only the buffer bounds files, claims, urgent
-    /// data, splices, TLS and the length of a moved chain.
+    /// data, splices, TLS and the length of a moved chain. At least 1: with a limit of 0 no byte could ever be written.
     #[doc(alias = "TCP_NOTSENT_LOWAT")]
     pub unsent_max: Option<usize>,
     /// Payload and option bytes of a segment at most. Set before the handshake it applies to both directions, later
@@ -125,6 +125,11 @@ impl TcpSocketOptions {
         most.map_or(mss, |most| most.min(mss))
     }
 
+    /// The limit of unsent bytes.
+    pub(crate) fn unsent_limit(&self) -> Option<usize> {
+        self.unsent_max.map(|max| max.max(1))
+    }
+
     /// The traffic class of sent packets, and their TTL or 0.
     pub(crate) fn ip_fields(&self) -> (u8, u8) {
         let ttl = self.ttl.map_or(0, std::num::NonZeroU8::get);
@@ -169,7 +174,7 @@ impl UserOptions {
     /// After a turn to send; `unsent`: so many bytes wait. True when waiting writers are to be woken.
     pub(crate) fn note_unsent(&mut self, unsent: usize) -> bool {
         let was_over = self.is_over;
-        self.is_over = self.asked.unsent_max.is_some_and(|max| match was_over {
+        self.is_over = self.asked.unsent_limit().is_some_and(|max| match was_over {
             // A writer that was woken by each acknowledgement would write a segment at a time.
             true => unsent > max / 2,
             false => unsent >= max,

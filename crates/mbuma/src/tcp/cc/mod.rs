@@ -98,6 +98,8 @@ const CWND_MAX: u32 = 65_535 << 14;
 /// (RFC 6928 2: min (10*MSS, max (2*MSS, 14600))).
 pub(crate) fn initial_window(mss: u32, segments: u32) -> u32 {
     const ETHERNET_MSS: u32 = 1460;
+    // A connection with a window of 0 would never send.
+    let segments = segments.max(1);
     let bound = mss
         .saturating_mul(2)
         .max(segments.saturating_mul(ETHERNET_MSS));

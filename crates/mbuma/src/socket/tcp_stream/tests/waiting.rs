@@ -131,6 +131,7 @@ fn a_writer_is_told_when_there_is_as_much_room_as_it_asks_for() {
 #[test]
 fn a_writer_with_a_limit_of_unsent_bytes_goes_on() {
     for (limit, asks) in [
+        (0, None),
         (1, None),
         (1_000, None),
         (3_000, Some(1)),

@@ -210,7 +210,7 @@ impl AccurateEcn {
 
     /// Packets that arrived marked with congestion experienced.
     pub(crate) fn received_ce(&self) -> u32 {
-        self.received - PACKETS_FIRST
+        self.received.wrapping_sub(PACKETS_FIRST)
     }
 
     /// The same count of our packets, according to the peer.

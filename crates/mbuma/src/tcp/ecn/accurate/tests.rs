@@ -385,3 +385,13 @@ fn the_window_shrinks_once_a_round_trip_and_says_no_cwr() {
         "the counter"
     );
 }
+
+#[test]
+fn the_count_of_marked_packets_wraps() {
+    // Breaks if a program that asks for the count ends with a panic because a peer has sent 2^32 marked packets.
+    let mut ecn = counting();
+    ecn.on_packets(CE, u32::MAX - 2, 0);
+    assert_eq!(ecn.received_ce(), u32::MAX - 2);
+    ecn.on_packets(CE, 4, 0);
+    assert_eq!(ecn.received_ce(), 1);
+}

@@ -159,7 +159,7 @@ impl Error for PolicyError {}
 /// The table of a stack, which its interfaces share.
 #[derive(Debug)]
 pub(crate) struct AddressPolicy {
-    /// Relaxed: a packet that misses a change counts as one that was sent before it.
+    /// Relaxed: a packet that misses a change counts as one that was sent before it. Written under the table's lock.
     is_default: AtomicBool,
     table: RmLock<Arc<PolicyTable>>,
 }
@@ -173,10 +173,11 @@ impl AddressPolicy {
     }
 
     pub(crate) fn set(&self, table: PolicyTable) {
-        self.is_default
-            .store(table == PolicyTable::DEFAULT, Ordering::Relaxed);
+        let is_default = table == PolicyTable::DEFAULT;
         let table = Arc::new(table);
         let mut present = self.table.write();
+        // Of two threads the one whose table stays is also the last to write this.
+        self.is_default.store(is_default, Ordering::Relaxed);
         let before = mem::replace(&mut *present, table);
         drop(present);
         drop(before);

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use super::lexer::{Placed, SyntaxError, Token, tokens};
 use super::preprocess::lines_that_count;
-use super::syntax::{Action, Body, Line, Micros, ScriptEvent, Setting, When};
+use super::syntax::{Action, Body, Line, Micros, ScriptEvent, Setting, TIME_MAX, When};
 
 mod call;
 mod change;
@@ -233,8 +233,6 @@ impl Parser<'_> {
             },
             _ => return Ok(None),
         };
-        /// A thousand years: sums of times can't overflow.
-        const TIME_MAX: Micros = 31_557_600_000_000_000;
         if time.is_some_and(|n| n > TIME_MAX) {
             return self.error("this time is too far away");
         }

@@ -19,7 +19,7 @@ use super::host::Host;
 use super::packet::{SeenBody, SeenPacket};
 use super::report::{Failure, ScriptReport, ScriptVerdict};
 use super::settings::Settings;
-use super::syntax::{Action, Line, Micros, ScriptEvent, TcpSpec, When};
+use super::syntax::{Action, Line, Micros, ScriptEvent, TIME_MAX, TcpSpec, When};
 use super::sysctl::Tunables;
 use super::{FROM_STACK, Script, asserts, command, info, show, states, sysctl};
 
@@ -118,6 +118,7 @@ pub(super) fn run(
             Err(error) => notes.push(error.to_string()),
         }
     }
+    settings.bound_times();
     if let Err(why) = settings.is_mtu_possible() {
         return ScriptReport {
             script: script.name.clone(),
@@ -190,7 +191,7 @@ impl<'a> Runner<'a> {
             config.tcp = tunables.tcp.clone();
             config.tcp.recv_buffer = tunables.rounded(config.tcp.recv_buffer, settings.mss());
         });
-        let slop = tunables.slop.as_micros() as Micros;
+        let slop = Micros::try_from(tunables.slop.as_micros()).unwrap_or(TIME_MAX);
         let sockets = Sockets::new(host.stack().clone(), tunables, &settings, dialect);
         let local = SocketAddrV4::new(addresses.local, settings.bind_port);
         let remote = SocketAddrV4::new(addresses.remote, FIRST_REMOTE_PORT);
@@ -212,7 +213,7 @@ impl<'a> Runner<'a> {
             trace: Vec::new(),
             notes,
             last_sent: None,
-            slop,
+            slop: slop.min(TIME_MAX),
             settings,
         }
     }
@@ -248,6 +249,10 @@ impl<'a> Runner<'a> {
     fn event(&mut self, event: &ScriptEvent, applied: bool) -> Result<(), Stop> {
         self.line = event.line;
         let (from, to) = self.window(event.when);
+        if from.max(to) > TIME_MAX {
+            let message = "this time is too far away".to_owned();
+            return Err(Stop::Unsupported(self.line, message));
+        }
         let is_wildcard = event.when == When::Any;
         if !matches!(event.action, Action::Expect(_)) {
             self.advance(from)?;

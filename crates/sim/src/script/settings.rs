@@ -6,7 +6,7 @@ use wire::{Ipv4Header, TcpHeader};
 
 use super::dialect::Dialect;
 use super::lexer::SyntaxError;
-use super::syntax::{Addresses, Micros, Setting};
+use super::syntax::{Addresses, Micros, Setting, TIME_MAX};
 use crate::family::{IpFamily, LONGER};
 
 /// All settings of one run of one script.
@@ -82,6 +82,12 @@ impl Settings {
             IpFamily::V6 if mtu < 1280 => Err("IPv6 needs an MTU of 1280 or more"),
             _ => Ok(()),
         }
+    }
+
+    /// Leaves sums of the times that a script, or a command line, sets within what a number can hold.
+    pub(super) fn bound_times(&mut self) {
+        self.tolerance = self.tolerance.clamp(0, TIME_MAX);
+        self.timestamp_tick = self.timestamp_tick.map(|tick| tick.min(TIME_MAX));
     }
 
     /// The largest segment of the stack's link without options (RFC 6691).

@@ -22,6 +22,9 @@ impl fmt::Display for Line {
 /// A time in microseconds.
 pub(super) type Micros = i64;
 
+/// A hundred years, the longest time of a script: the stack's clock and sums of a few times can hold it.
+pub(super) const TIME_MAX: Micros = 3_155_760_000_000_000;
+
 /// When an event happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {

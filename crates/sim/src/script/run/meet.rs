@@ -7,7 +7,7 @@ use crate::script::flow::{RST, SYN};
 use crate::script::options::{OptionsSpec, TcpOption};
 use crate::script::packet::SeenBody;
 use crate::script::show;
-use crate::script::syntax::{Body, Micros, PacketChange, PacketSpec, TcpSpec};
+use crate::script::syntax::{Body, Micros, PacketChange, PacketSpec, TIME_MAX, TcpSpec};
 
 impl Runner<'_> {
     /// Waits for the packet. `is_wildcard`: at any time.
@@ -161,7 +161,8 @@ impl Runner<'_> {
         let Some(tick) = self.settings.timestamp_tick else {
             return Ok(());
         };
-        if Micros::from(ticks).abs() * tick <= self.settings.tolerance + tick {
+        let error = Micros::from(ticks).abs().saturating_mul(tick);
+        if error <= self.settings.tolerance + tick {
             return Ok(());
         }
         let got = format!("TS val {}", i64::from(script) - i64::from(ticks));
@@ -183,7 +184,8 @@ impl Runner<'_> {
         is_wildcard: bool,
     ) -> Result<(), Stop> {
         let tolerance = self.settings.tolerance;
-        let early = tolerance + self.slop * Micros::from(sent.repeats);
+        let slop = self.slop.saturating_mul(sent.repeats.into()).min(TIME_MAX);
+        let early = tolerance + slop;
         if is_wildcard || (from - early..=to + tolerance).contains(&sent.at) {
             return Ok(());
         }

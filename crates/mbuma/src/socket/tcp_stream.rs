@@ -34,7 +34,7 @@ mod urgent_data;
 pub use claim::SendClaim;
 pub(super) use claim::fail;
 pub(super) use rules::{
-    close_send, is_source, may_send, may_write, should_reopen, take_head, take_received, wait_for,
+    close_send, is_source, may_send, may_write, take_head, take_received, wait_for,
 };
 pub use send_room::SendRoom;
 
@@ -209,7 +209,7 @@ impl TcpStream {
             false => f(&mut t),
         };
         let taken = taken.inspect_err(|e| wait_for(&mut t, Want::Read, *e, waiting))?;
-        let tell = should_reopen(&t);
+        let tell = t.should_reopen();
         drop(t);
         if tell {
             self.stack.enter(|batch| visit::schedule(batch, &self.pcb));

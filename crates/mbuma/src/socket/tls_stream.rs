@@ -20,7 +20,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 use super::SocketError;
 use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
 use super::tcp_stream::{
-    TcpStream, close_send, fail, is_source, may_send, may_write, send_all, should_reopen, wait_for,
+    TcpStream, close_send, fail, is_source, may_send, may_write, send_all, wait_for,
 };
 use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;

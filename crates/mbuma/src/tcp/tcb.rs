@@ -268,16 +268,27 @@ impl Tcb {
         }
     }
 
+    /// The largest window that the header's field can announce.
+    fn rcv_wnd_max(&self) -> usize {
+        let shift = match self.recv.wscale_on {
+            true => self.recv.wscale,
+            false => 0,
+        };
+        65_535 << shift
+    }
+
     /// The window that could be announced now.
     pub(crate) fn rcv_space(&self) -> u32 {
         let reserved = charge(0, self.recv.reass.pinned());
-        let max = 65_535usize
-            << if self.recv.wscale_on {
-                self.recv.wscale
-            } else {
-                0
-            };
-        self.recv.buf.space().saturating_sub(reserved).min(max) as u32
+        let space = self.recv.buf.space().saturating_sub(reserved);
+        space.min(self.rcv_wnd_max()) as u32
+    }
+
+    /// Whether a reader has made so much room that the peer, whose window may have been nearly closed, must hear of it. A
+    /// buffer may be larger than any window.
+    pub(crate) fn should_reopen(&self) -> bool {
+        let whole = self.recv.buf.hiwat().min(self.rcv_wnd_max());
+        self.rcv_space().saturating_sub(self.rcv_wnd()) as usize >= whole / 4
     }
 
     /// How far the announced right edge could move, in units of the window scale.

@@ -269,6 +269,32 @@ fn the_window_closes_when_nobody_reads_and_opens_when_somebody_does() {
 }
 
 #[test]
+fn a_reader_of_a_buffer_larger_than_any_window_reopens_it() {
+    // RFC 9293 3.8.6: breaks when a peer that cannot scale windows hears of a reader's progress only by its own probes, because a
+    // quarter of the buffer is more than a window can grow by.
+    let mut b = Bench::tuned(|c| {
+        c.tcp.recv_buffer = 400_000;
+        c.tcp.recv_buffer_max = 400_000;
+    });
+    let (mut hand, stream) = b.passive();
+    let mut sent = 0;
+    loop {
+        let data = hand.data(&bytes(1000));
+        b.say(&data);
+        sent += data.data.len();
+        b.run(ms(50));
+        let ack = b.seen().pop().expect("an acknowledgement");
+        assert_eq!(ack.ack, hand.snd);
+        if ack.window < 1000 {
+            break;
+        }
+    }
+    assert_eq!(read(&stream).len(), sent);
+    b.run(ms(0));
+    assert_eq!(b.one().window, 65_535, "told at once");
+}
+
+#[test]
 fn a_slow_reader_does_not_cause_small_segments() {
     // RFC 9293 3.8.6.2.2 (silly window syndrome): breaks when each byte read is announced.
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 16_384);

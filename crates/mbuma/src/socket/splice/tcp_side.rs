@@ -171,7 +171,7 @@ impl SpliceSide for TcpSide {
             Err(SocketError::NoBufs) => return Taken::NoBufs,
             Err(e) => return Taken::End(SpliceEnd::Source(e)),
         };
-        news.schedule = tcp_stream::should_reopen(&t);
+        news.schedule = t.should_reopen();
         let more = !t.recv.buf.is_empty() || !t.conn.state.receives_data();
         Taken::Data { data, more }
     }

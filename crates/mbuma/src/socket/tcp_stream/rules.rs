@@ -23,11 +23,6 @@ pub(in crate::socket) fn wait_for(
     }
 }
 
-/// Whether the peer needs a window update: only if the window was nearly closed.
-pub(in crate::socket) fn should_reopen(t: &Tcb) -> bool {
-    t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4
-}
-
 /// Whether a splice reads from the connection.
 pub(in crate::socket) fn is_source(t: &Tcb) -> bool {
     let splices = t.conn.attached.as_ref();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mbuf::{Chain, MbufPool};
 
-use super::{TlsStream, blocking, close_send, flush, is_source, session, should_reopen, wait_for};
+use super::{TlsStream, blocking, close_send, flush, is_source, session, wait_for};
 use crate::error::SocketError;
 use crate::sockbuf::Flushed;
 use crate::socket::tcp_stream::{take_head, take_received};
@@ -100,7 +100,7 @@ pub(in crate::socket) fn after_read(t: &mut Tcb) -> AfterRead {
         unread = Some(t.recv.buf.flush());
         close_send(t, None);
     }
-    let tell = said || unread.is_some() || should_reopen(t);
+    let tell = said || unread.is_some() || t.should_reopen();
     AfterRead { tell, unread }
 }
 

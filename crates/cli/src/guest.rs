@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::mount::MountFlags;
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
@@ -336,7 +337,7 @@ fn own_sys_class_net() -> io::Result<()> {
     ])?;
     // The kernel wants a new one to be no more writable than the old one.
     mount::mount_new("sysfs", sys, mount::DATA_ONLY, "")
-        .or_else(|_| mount::mount_new("sysfs", sys, mount::DATA_ONLY | libc::MS_RDONLY, ""))?;
+        .or_else(|_| mount::mount_new("sysfs", sys, mount::DATA_ONLY | MountFlags::RDONLY, ""))?;
     let placed = covered.rebind();
     mount::detach(sys).and(placed)
 }

@@ -264,7 +264,7 @@ fn site(
 
 /// Files that are kept open at most.
 fn served_files_max() -> usize {
-    limits::descriptors().unwrap_or(0) / SERVED_FILES_SHARE
+    limits::descriptors() / SERVED_FILES_SHARE
 }
 
 /// The configuration of TLS. Prints the fingerprint of a certificate that mbuma made.
@@ -459,6 +459,6 @@ fn own_addrs6(v6: &Addressing6) -> Vec<IfAddr<Ipv6Addr>> {
 /// The most clients of published ports.
 fn client_quota() -> ClientQuota {
     // If the limit can't be read, the kernel reports when no descriptor is left.
-    let descriptors = limits::descriptors().unwrap_or(usize::MAX);
+    let descriptors = limits::descriptors();
     ClientQuota::new(descriptors.min(CONNECTIONS_MAX))
 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use rustix::mount::MountFlags;
 use rustix::process::{chdir, pivot_root};
 use rustix::thread::CapabilitySet;
 
@@ -34,7 +35,7 @@ pub(super) fn enter() -> io::Result<()> {
 
 /// Mounts the file system somewhere, and makes that the working directory.
 fn cover() -> io::Result<()> {
-    let flags = mount::DATA_ONLY | libc::MS_RDONLY;
+    let flags = mount::DATA_ONLY | MountFlags::RDONLY;
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     for place in COVERED {
         match mount::mount_new("tmpfs", Path::new(place), flags, OPTIONS) {

@@ -4,8 +4,7 @@
 //! and continue without it; and code that a packet took over gains nothing in either case.
 //!
 //! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It
-//! names no call that aarch64 lacks, but for the one of [`WAITING`]. If a call can do more than serving needs, its
-//! arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not exist here, and the C
+//! names no call that aarch64 lacks. If a call can do more than serving needs, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not exist here, and the C
 //! library uses clone(2).
 //!
 //! Locks: none.
@@ -67,7 +66,7 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_epoll_pwait, "the loop"),
     call!(
         SYS_ppoll,
-        "whether a virtual machine has gone; the form of poll(2) of later architectures"
+        "the watch, captures to a FIFO, whether a virtual machine has gone"
     ),
     call!(SYS_futex, "locks, the join of threads"),
     call!(SYS_sched_yield, "spinning locks"),
@@ -98,12 +97,6 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_exit, "end of a thread"),
     call!(SYS_exit_group, "the end"),
 ];
-
-/// Waiting, in the form that the C library uses: architectures later than x86-64 have only the newest form of each call.
-#[cfg(target_arch = "x86_64")]
-const WAITING: &[AllowedCall] = &[call!(SYS_poll, "the watch, captures to a FIFO")];
-#[cfg(not(target_arch = "x86_64"))]
-const WAITING: &[AllowedCall] = &[];
 
 /// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
 /// a process that was taken over could read what its user may.
@@ -185,7 +178,7 @@ fn allowed_calls(
         true => SHARED_MEMORY,
         false => &[],
     };
-    let free = FREE.iter().chain(WAITING).chain(serving);
+    let free = FREE.iter().chain(serving);
     let free = free.chain(runtime).chain(shared);
     let mut calls: BTreeMap<_, _> = free.map(|call| (call.number, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());

@@ -8,6 +8,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use rustix::event::{self, PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
 use super::cvt;
 
 /// Takes over descriptor `number`, which the process that started mbuma left open for it.
@@ -72,32 +76,23 @@ fn close_each(first: u32, last: u32) -> io::Result<()> {
 
 /// Reads and writes of `file` block from now on. Its other status flags are cleared.
 pub(crate) fn set_blocking(file: &File) -> io::Result<()> {
-    // SAFETY: F_SETFL takes an int and touches no memory; the file is open.
-    cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) })?;
-    Ok(())
+    Ok(rustix::fs::fcntl_setfl(file, OFlags::empty())?)
 }
 
 /// Waits until one of `fds` is readable, hung up or in error. Returns which are.
 ///
 /// `None` waits for ever. A signal that interrupts counts as "none yet".
 pub(crate) fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let mut set: Vec<libc::pollfd> = fds
+    let mut set: Vec<_> = fds
         .iter()
-        .map(|fd| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
         .collect();
-    let ms = timeout.map_or(-1, |t| {
-        libc::c_int::try_from(t.as_millis()).unwrap_or(libc::c_int::MAX)
-    });
-    // SAFETY: `set` is an array of that many pollfds, ours alone until the call returns.
-    let polled = cvt(unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, ms) });
-    match polled {
-        Ok(_) => Ok(set.iter().map(|p| p.revents != 0).collect()),
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
-        Err(e) => Err(e),
+    // A timeout beyond the range of the clock is none.
+    let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+    match event::poll(&mut set, timeout.as_ref()) {
+        Ok(_) => Ok(set.iter().map(|p| !p.revents().is_empty()).collect()),
+        Err(Errno::INTR) => Ok(vec![false; fds.len()]),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -108,14 +103,9 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Whether a write of up to PIPE_BUF bytes (4 KiB) to `fd` does not wait (pipe(7)).
 pub(crate) fn may_write(fd: &impl AsFd) -> bool {
-    let mut polled = libc::pollfd {
-        fd: fd.as_fd().as_raw_fd(),
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one pollfd, ours alone until the call returns.
-    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
-    ready == 1 && polled.revents & libc::POLLOUT != 0
+    let mut set = [PollFd::new(fd, PollFlags::OUT)];
+    let ready = event::poll(&mut set, Some(&Timespec::default()));
+    ready == Ok(1) && set[0].revents().contains(PollFlags::OUT)
 }
 
 /// Points standard input and output at /dev/null.

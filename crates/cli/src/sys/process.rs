@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
+use rustix::process::{DumpableBehavior, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::{cvt, cvt_long};
@@ -175,16 +176,16 @@ pub(crate) fn wait() -> io::Result<Option<(Pid, Change)>> {
 ///
 /// A program that changes its credentials loses this, so it is asked for again before exec.
 pub(crate) fn die_with_parent() -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal number.
-    cvt(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
-    Ok(())
+    Ok(rustix::process::set_parent_process_death_signal(Some(
+        Signal::KILL,
+    ))?)
 }
 
 /// Makes this process the parent of every descendant whose own parent ends.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes a flag.
-    cvt(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
-    Ok(())
+    // A flag to the kernel: each number but 0 sets it.
+    let on = rustix::process::getpid();
+    Ok(rustix::process::set_child_subreaper(Some(on))?)
 }
 
 /// The children of this process by the kernel's own list, zombies included.
@@ -201,38 +202,30 @@ pub(crate) fn listed_children() -> io::Result<Vec<Pid>> {
 
 /// Moves this process into a process group of its own.
 pub(crate) fn lead_own_group() -> io::Result<()> {
-    // SAFETY: takes two numbers: this process, and its own number for the group.
-    cvt(unsafe { libc::setpgid(0, 0) })?;
-    Ok(())
+    Ok(rustix::process::setpgid(None, None)?)
 }
 
 /// Moves this process, which leads no process group, into a session of its own: no terminal reaches it.
 pub(crate) fn lead_own_session() -> io::Result<()> {
-    // SAFETY: takes nothing and touches no memory.
-    cvt(unsafe { libc::setsid() })?;
+    rustix::process::setsid()?;
     Ok(())
 }
 
 /// Keeps other processes, except those with CAP_SYS_PTRACE in the user namespace that this process was started in, from
 /// tracing this process and from opening its descriptors and memory by /proc (ptrace(2), PR_SET_DUMPABLE(2const)).
 pub(crate) fn refuse_tracing() -> io::Result<()> {
-    // SAFETY: PR_SET_DUMPABLE takes a flag.
-    cvt(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) })?;
-    Ok(())
+    Ok(rustix::process::set_dumpable_behavior(
+        DumpableBehavior::NotDumpable,
+    )?)
 }
 
 /// The name of this process for `ps` and `killall`; the kernel keeps 15 bytes.
 pub(crate) fn set_name(name: &CStr) -> io::Result<()> {
-    // SAFETY: PR_SET_NAME reads a NUL-terminated string, alive to the end of the call.
-    cvt(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) })?;
-    Ok(())
+    Ok(rustix::thread::set_name(name)?)
 }
 
 /// The effective user and group of this process.
 pub(crate) fn ids() -> (u32, u32) {
-    // SAFETY: takes nothing, cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    // SAFETY: as above.
-    let gid = unsafe { libc::getegid() };
-    (uid, gid)
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    (uid.as_raw(), gid.as_raw())
 }

@@ -7,9 +7,16 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags,
+    SocketFlags, SocketType, ipproto, netdevice, sockopt,
+};
 
 use super::cvt;
 
@@ -28,26 +35,18 @@ pub(crate) enum Kind {
 
 /// Makes a socket that suits `peer`.
 pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if peer.is_ipv4() {
-        libc::AF_INET
-    } else {
-        libc::AF_INET6
-    };
-    let icmp = match peer {
-        SocketAddr::V4(_) => libc::IPPROTO_ICMP,
-        SocketAddr::V6(_) => libc::IPPROTO_ICMPV6,
+    let (family, icmp) = match peer {
+        SocketAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
+        SocketAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
     };
     let (style, protocol) = match kind {
-        Kind::Tcp => (libc::SOCK_STREAM, libc::IPPROTO_TCP),
-        Kind::Udp => (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
-        Kind::Ping => (libc::SOCK_DGRAM, icmp),
-        Kind::RawIcmp => (libc::SOCK_RAW, icmp),
+        Kind::Tcp => (SocketType::STREAM, ipproto::TCP),
+        Kind::Udp => (SocketType::DGRAM, ipproto::UDP),
+        Kind::Ping => (SocketType::DGRAM, icmp),
+        Kind::RawIcmp => (SocketType::RAW, icmp),
     };
-    let style = style | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: takes three numbers and touches no memory.
-    let fd = cvt(unsafe { libc::socket(family, style, protocol) })?;
-    // SAFETY: the kernel just made this descriptor, and no other owner has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(family, style, flags, Some(protocol))?)
 }
 
 /// The local end of a socket, unless that is the kernel's choice.
@@ -94,7 +93,7 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
             libc::IP_BIND_ADDRESS_NO_PORT,
             &1_i32,
         )?;
-        bind(fd.as_fd(), SocketAddr::from((source, 0)))?;
+        net::bind(&fd, &SocketAddr::from((source, 0)))?;
     }
     Ok(fd)
 }
@@ -103,57 +102,37 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
 pub(crate) fn bound(kind: Kind, at: SocketAddr) -> io::Result<OwnedFd> {
     let fd = open(kind, at)?;
     if at.is_ipv6() {
-        set(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32)?;
+        sockopt::set_ipv6_v6only(&fd, true)?;
     }
     if kind == Kind::Tcp {
-        set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
     }
-    bind(fd.as_fd(), at)?;
+    net::bind(&fd, &at)?;
     Ok(fd)
-}
-
-fn bind(fd: BorrowedFd<'_>, at: SocketAddr) -> io::Result<()> {
-    let name = SocketAddress::from(at);
-    let (at, len) = name.as_ptr();
-    // SAFETY: `at` points at `len` bytes of an initialized socket address.
-    cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
-    Ok(())
 }
 
 /// Connects. Returns false while the attempt is under way; a second call returns the result.
 pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> {
-    let name = SocketAddress::from(peer);
-    let (at, len) = name.as_ptr();
-    // SAFETY: `at` points at `len` bytes of an initialized socket address.
-    match cvt(unsafe { libc::connect(fd.as_raw_fd(), at, len) }) {
-        Ok(_) => Ok(true),
-        Err(e) => match e.raw_os_error() {
-            Some(libc::EISCONN) => Ok(true),
-            Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => Ok(false),
-            _ => Err(e),
-        },
+    match net::connect(fd, &peer) {
+        Ok(()) | Err(Errno::ISCONN) => Ok(true),
+        Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 
 /// Lets as many clients wait to be accepted as the system allows (net.core.somaxconn). The socket may be listening.
 pub(crate) fn listen_max(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: takes two numbers and touches no memory.
-    cvt(unsafe { libc::listen(fd.as_raw_fd(), libc::c_int::MAX) })?;
-    Ok(())
+    Ok(net::listen(fd, i32::MAX)?)
 }
 
 /// Makes closing a TCP socket a reset.
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
+    Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
 }
 
 /// Sends small segments at once.
 pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
+    Ok(sockopt::set_tcp_nodelay(fd, true)?)
 }
 
 /// Lets a TCP socket's receive window be `bytes` from the beginning; it may still grow by itself. A sender limits its
@@ -184,11 +163,11 @@ pub(crate) fn keep_errors(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> 
 
 /// The TTL, or hop limit, of sent packets.
 pub(crate) fn set_ttl(fd: BorrowedFd<'_>, family: Family, ttl: u8) -> io::Result<()> {
-    let ttl = i32::from(ttl);
-    match family {
-        Family::V4 => set(fd, libc::IPPROTO_IP, libc::IP_TTL, &ttl),
-        Family::V6 => set(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &ttl),
-    }
+    let set = match family {
+        Family::V4 => sockopt::set_ip_ttl(fd, ttl.into()),
+        Family::V6 => sockopt::set_ipv6_unicast_hops(fd, Some(ttl)),
+    };
+    Ok(set?)
 }
 
 /// Lets only answers to pings into a raw ICMP socket. Errors come by [`take_error`] all the same.
@@ -209,14 +188,17 @@ pub(crate) fn only_echo_replies(fd: BorrowedFd<'_>, family: Family) -> io::Resul
     }
 }
 
-/// Sets an option whose value is a `T`.
+/// Sets an option that rustix does not have, whose value is a `T`.
 fn set<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    let (at, len) = (ptr::from_ref(value).cast(), socklen::<T>());
+    let (at, len) = (
+        ptr::from_ref(value).cast(),
+        mem::size_of::<T>() as libc::socklen_t,
+    );
     // SAFETY: the call reads the `len` bytes of `value`, integers without padding.
     cvt(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, at, len) })?;
     Ok(())
@@ -229,25 +211,18 @@ pub(crate) fn send(
     pieces: &[IoSlice<'_>],
     peer: Option<SocketAddr>,
 ) -> io::Result<usize> {
-    let mut name = peer.map(SocketAddress::from);
-    let mut msg = message();
-    // An IoSlice has the layout of an iovec, and sendmsg only reads through it.
-    msg.msg_iov = pieces.as_ptr().cast_mut().cast();
-    msg.msg_iovlen = pieces.len() as _;
-    if let Some(name) = &mut name {
-        (msg.msg_name, msg.msg_namelen) = name.as_mut_ptr();
-    }
-    // SAFETY: `msg` points at `pieces` and `name`, which outlive the call, with their true lengths.
-    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const msg, libc::MSG_NOSIGNAL) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    let (mut control, flags) = (SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+    let sent = match &peer {
+        Some(peer) => net::sendmsg_addr(fd, peer, pieces, &mut control, flags),
+        None => net::sendmsg(fd, pieces, &mut control, flags),
+    };
+    Ok(sent?)
 }
 
 /// Receives into `pieces`; 0 from a stream is its end.
 pub(crate) fn recv(fd: BorrowedFd<'_>, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let mut msg = message();
-    msg.msg_iov = pieces.as_mut_ptr().cast();
-    msg.msg_iovlen = pieces.len() as _;
-    recvmsg(fd, &mut msg, 0)
+    let mut control = RecvAncillaryBuffer::default();
+    Ok(net::recvmsg(fd, pieces, &mut control, RecvFlags::empty())?.bytes)
 }
 
 /// Receives one datagram into `pieces`, and its sender.
@@ -255,21 +230,10 @@ pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
 ) -> io::Result<(usize, SocketAddr)> {
-    let mut name = SocketAddress::empty();
-    let mut msg = message();
-    msg.msg_iov = pieces.as_mut_ptr().cast();
-    msg.msg_iovlen = pieces.len() as _;
-    (msg.msg_name, msg.msg_namelen) = name.as_mut_ptr();
-    let n = recvmsg(fd, &mut msg, 0)?;
-    let sender = name.addr().ok_or(io::ErrorKind::InvalidData)?;
-    Ok((n, sender))
-}
-
-fn recvmsg(fd: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: private to this module, whose callers point `msg` at buffers that are theirs alone and
-    // outlive the call, with their true lengths. An IoSliceMut has the layout of an iovec.
-    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), msg, flags) };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    let mut control = RecvAncillaryBuffer::default();
+    let got = net::recvmsg(fd, pieces, &mut control, RecvFlags::empty())?;
+    let sender = got.address.and_then(|addr| addr.try_into().ok());
+    Ok((got.bytes, sender.ok_or(io::ErrorKind::InvalidData)?))
 }
 
 /// An error of the network, or of the kernel itself, about a packet that was sent.
@@ -283,7 +247,8 @@ pub(crate) struct SocketSendError {
     pub(crate) info: u32,
 }
 
-/// Takes the next of the kept errors, with the first bytes of the packet, without waiting.
+/// Takes the next of the kept errors, with the first bytes of the packet, without waiting. (rustix does not know this kind
+/// of control message.)
 pub(crate) fn take_error(
     fd: BorrowedFd<'_>,
     quoted: &mut [u8],
@@ -292,12 +257,17 @@ pub(crate) fn take_error(
         bytes: [0; CONTROL_LEN],
     };
     let mut pieces = [IoSliceMut::new(quoted)];
-    let mut msg = message();
+    // SAFETY: msghdr is integers and pointers, for which zero is a value: no name, parts or control.
+    let mut msg: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     msg.msg_iov = pieces.as_mut_ptr().cast();
     msg.msg_iovlen = 1;
     msg.msg_control = (&raw mut control).cast();
     msg.msg_controllen = CONTROL_LEN as _;
-    let n = recvmsg(fd, &mut msg, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)?;
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: `msg` points at `pieces` and `control`, which are ours alone and outlive the call, with their true lengths.
+    // An IoSliceMut has the layout of an iovec.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut msg, flags) };
+    let n = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
     Ok((n, send_error(&msg)))
 }
 
@@ -342,109 +312,10 @@ union SocketControl {
     bytes: [u8; CONTROL_LEN],
 }
 
-/// A message of nothing yet.
-fn message() -> libc::msghdr {
-    // SAFETY: msghdr is integers and pointers, for which zero is a value: no name, parts or control.
-    unsafe { MaybeUninit::zeroed().assume_init() }
-}
-
-/// A socket address as the kernel takes and gives it.
-#[repr(C)]
-union SocketAddress {
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
-}
-
-impl SocketAddress {
-    /// Room for any address.
-    fn empty() -> SocketAddress {
-        SocketAddress {
-            // SAFETY: integers, for which zero is a value.
-            v6: unsafe { MaybeUninit::zeroed().assume_init() },
-        }
-    }
-
-    fn family(&self) -> libc::c_int {
-        // SAFETY: both variants begin with the family, and all of the union is initialized.
-        libc::c_int::from(unsafe { self.v4.sin_family })
-    }
-
-    fn len(&self) -> libc::socklen_t {
-        match self.family() {
-            libc::AF_INET => socklen::<libc::sockaddr_in>(),
-            _ => socklen::<libc::sockaddr_in6>(),
-        }
-    }
-
-    fn as_ptr(&self) -> (*const libc::sockaddr, libc::socklen_t) {
-        (ptr::from_ref(self).cast(), self.len())
-    }
-
-    fn as_mut_ptr(&mut self) -> (*mut libc::c_void, libc::socklen_t) {
-        (ptr::from_mut(self).cast(), self.len())
-    }
-
-    /// The address, if the kernel wrote one of a family that we know.
-    fn addr(&self) -> Option<SocketAddr> {
-        match self.family() {
-            libc::AF_INET => {
-                // SAFETY: all of the union is initialized, with integers.
-                let v4 = unsafe { self.v4 };
-                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
-                Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as above.
-                let v6 = unsafe { self.v6 };
-                let (ip, port) = (Ipv6Addr::from(v6.sin6_addr.s6_addr), v6.sin6_port);
-                let port = u16::from_be(port);
-                Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-            }
-            _ => None,
-        }
-    }
-}
-
-impl From<SocketAddr> for SocketAddress {
-    fn from(addr: SocketAddr) -> SocketAddress {
-        let mut name = SocketAddress::empty();
-        match addr {
-            SocketAddr::V4(a) => {
-                name.v4 = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: a.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(a.ip().octets()),
-                    },
-                    sin_zero: [0; 8],
-                };
-            }
-            SocketAddr::V6(a) => {
-                name.v6 = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: a.port().to_be(),
-                    sin6_flowinfo: a.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: a.ip().octets(),
-                    },
-                    sin6_scope_id: a.scope_id(),
-                };
-            }
-        }
-        name
-    }
-}
-
 /// The index of an interface, as the scope of a link-local address needs it; 0 if there is none.
 pub(crate) fn interface_index(name: &str) -> u32 {
-    let Ok(name) = std::ffi::CString::new(name) else {
-        return 0;
-    };
-    // SAFETY: a NUL-terminated string, alive to the end of the call.
-    unsafe { libc::if_nametoindex(name.as_ptr()) }
-}
-
-/// The size of a `T` as the socket calls count it.
-const fn socklen<T>() -> libc::socklen_t {
-    mem::size_of::<T>() as libc::socklen_t
+    let flags = SocketFlags::CLOEXEC;
+    let any = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
+    any.and_then(|any| netdevice::name_to_index(any, name))
+        .unwrap_or(0)
 }

@@ -105,15 +105,16 @@ pub(crate) fn rate(t: &Tcb, config: &TcpConfig) -> Option<u64> {
     }
 }
 
+/// Whether the smallest round trip so far is longer than [`FAR`].
+pub(super) fn is_far(t: &Tcb) -> bool {
+    let min_rtt = t.send.reordering.min_rtt.get();
+    min_rtt.is_some_and(|ns| ns > FAR.as_nanos() as u64)
+}
+
 fn of_path(t: &Tcb) -> Option<u64> {
     let s = &t.send;
-    let is_far = s
-        .reordering
-        .min_rtt
-        .get()
-        .is_some_and(|ns| ns > FAR.as_nanos() as u64);
     // Before the first flight arrives, only the SYN was delivered.
-    if !is_far || s.rate.delivered() <= 1 {
+    if !is_far(t) || s.rate.delivered() <= 1 {
         return None;
     }
     if let Some(rate) = s.cc.rate(&s.window) {
@@ -134,13 +135,8 @@ fn of_path(t: &Tcb) -> Option<u64> {
 /// never shrinks; a program that sets its size ends that.
 pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
     let s = &t.send;
-    let is_far = s
-        .reordering
-        .min_rtt
-        .get()
-        .is_some_and(|ns| ns > FAR.as_nanos() as u64);
     let wanted = (2 * s.cwnd() as usize).min(config.send_buffer_max);
-    if is_far && !t.recv.fixed && wanted > s.buf.hiwat() {
+    if is_far(t) && !t.recv.fixed && wanted > s.buf.hiwat() {
         t.send.buf.set_hiwat(wanted);
     }
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use wire::Ipv6Header;
 
 use super::options;
+use super::pace::is_far;
 use super::pcb::{DoubtedReport, PathMtu, Tcb};
-use super::recv_tuner::FAR;
 use crate::batch::Batch;
 use crate::icmp::input::Quoted;
 use crate::inet::Ends;
@@ -149,10 +149,9 @@ fn next_plateau(packet_len: u16) -> u16 {
 pub(crate) fn on_timeout(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let headers = network::tcp_headers_len(ends) + options::each_segment_len(t);
     let base = u32::from(mtu_base(ends)) - headers;
-    let is_far = (t.send.reordering.min_rtt.get()).is_some_and(|ns| ns > FAR.as_nanos() as u64);
     let is_full = t.send.sent.first_len() >= t.send.mss && t.send.mss > base;
     match (t.send.retransmits, &t.send.path) {
-        (SUSPECTED_AFTER, None) if is_far && is_full => {
+        (SUSPECTED_AFTER, None) if is_far(t) && is_full => {
             let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
             t.send.path = Some(Box::new(PathMtu {
                 suspected: true,

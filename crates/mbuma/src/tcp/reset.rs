@@ -26,8 +26,19 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
             TcpFlags::RST | TcpFlags::ACK,
         )
     };
+    // If there is no buffer or route for it, the peer will retransmit.
+    transmit(batch, seg.ends, seq, ack, flags);
+}
+
+/// A reset that ends a connection of ours; its sequence number is that of our next byte for the peer.
+pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
+    // If there is no buffer or route for it, the peer gets one when it sends the next segment.
+    transmit(batch, ends, seq, ack, TcpFlags::RST | TcpFlags::ACK);
+}
+
+fn transmit(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum, flags: TcpFlags) {
     let out = SegmentFields {
-        ends: seg.ends,
+        ends,
         flow: 0,
         seq,
         ack,
@@ -41,27 +52,5 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         may_fragment: false,
     };
     batch.stack.tcp.counters.resets_out.inc();
-    // If there is no buffer or route for it, the peer will retransmit.
-    let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
-}
-
-/// A reset that ends a connection of ours; its sequence number is that of our next byte for the peer.
-pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
-    let out = SegmentFields {
-        ends,
-        flow: 0,
-        seq,
-        ack,
-        flags: TcpFlags::RST | TcpFlags::ACK,
-        window: 0,
-        urgent: 0,
-        options: TcpOptions::default(),
-        segsz: 0,
-        tos: 0,
-        ttl: 0,
-        may_fragment: false,
-    };
-    batch.stack.tcp.counters.resets_out.inc();
-    // If there is no buffer or route for it, the peer gets one when it sends the next segment.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

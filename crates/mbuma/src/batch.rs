@@ -68,6 +68,12 @@ impl<'s> Batch<'s> {
         drop(packet);
     }
 
+    /// Ends the life of a packet that can't be sent, for a reason that its sender gets too.
+    pub(crate) fn refuse(&self, packet: Packet, reason: DropReason) -> Result<(), DropReason> {
+        self.drop(packet, reason);
+        Err(reason)
+    }
+
     /// Counts a packet that reached its socket or protocol. Each received packet ends here or in
     /// [`Batch::drop`], once.
     pub(crate) fn delivered(&self) {

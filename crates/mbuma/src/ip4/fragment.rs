@@ -28,10 +28,10 @@ pub(super) fn run(
     // RFC 791 requires an MTU of at least 68 of every link, which leaves room for 8 bytes.
     let room = ifp.mtu().saturating_sub(whole.header_len()) & !7;
     if room == 0 {
-        return output::refuse(batch, packet, DropReason::IpTooBig);
+        return batch.refuse(packet, DropReason::IpTooBig);
     }
     if let Err(reason) = offload::finish_checksum(&mut packet, 0) {
-        return output::refuse(batch, packet, reason);
+        return batch.refuse(packet, reason);
     }
     // All fragments get the flow of the datagram, and so one queue.
     let flow = packet.header().flow;

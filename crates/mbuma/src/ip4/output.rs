@@ -39,7 +39,7 @@ pub(crate) fn run(
     let routes = &batch.stack.routes;
     match cache.v4(routes, || find_route(batch, to)) {
         Some(route) => through(batch, packet, to, route),
-        None => refuse(batch, packet, DropReason::IpNoRoute),
+        None => batch.refuse(packet, DropReason::IpNoRoute),
     }
 }
 
@@ -53,7 +53,7 @@ fn through(
     let oversize = len > usize::from(u16::MAX);
     // A device that does not take it has it cut first, but no device sees what is for this host.
     if oversize && (route.local || packet.header().tso_segsz == 0) {
-        return refuse(batch, packet, DropReason::IpTooBig);
+        return batch.refuse(packet, DropReason::IpTooBig);
     }
     let fields = Ipv4Fields {
         oversize,
@@ -67,7 +67,7 @@ fn through(
         return to_link(batch, ifp, packet, &fields, route.next_hop, hop);
     }
     if to.service.df {
-        return refuse(batch, packet, DropReason::IpTooBig);
+        return batch.refuse(packet, DropReason::IpTooBig);
     }
     fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
 }
@@ -123,11 +123,11 @@ fn to_ourselves(
     fields: &Ipv4Fields<'_>,
 ) -> Result<(), DropReason> {
     if prepend_header(&mut packet, fields).is_err() {
-        return refuse(batch, packet, DropReason::TxNoBufs);
+        return batch.refuse(packet, DropReason::TxNoBufs);
     }
     match loopback::enqueue(batch, packet, route.ifp.index) {
         Ok(()) => Ok(()),
-        Err((packet, reason)) => refuse(batch, packet, reason),
+        Err((packet, reason)) => batch.refuse(packet, reason),
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn to_link(
     hop: &mut Option<Hop>,
 ) -> Result<(), DropReason> {
     if prepend_header(&mut packet, fields).is_err() {
-        return refuse(batch, packet, DropReason::TxNoBufs);
+        return batch.refuse(packet, DropReason::TxNoBufs);
     }
     ether::output::run4(batch, ifp, packet, next_hop, hop);
     Ok(())
@@ -154,13 +154,4 @@ fn prepend_header(packet: &mut Packet, fields: &Ipv4Fields<'_>) -> Result<(), mb
     // At most 60.
     (meta.l2_len, meta.l3_len) = (0, header_len as u8);
     Ok(())
-}
-
-pub(super) fn refuse(
-    batch: &Batch<'_>,
-    packet: Packet,
-    reason: DropReason,
-) -> Result<(), DropReason> {
-    batch.drop(packet, reason);
-    Err(reason)
 }

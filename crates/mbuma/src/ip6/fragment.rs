@@ -27,10 +27,10 @@ pub(super) fn run(
 ) -> Result<(), DropReason> {
     let room = mtu.saturating_sub(Ipv6Header::LEN + Ipv6Fragment::LEN) & !7;
     if room == 0 {
-        return output::refuse(batch, packet, DropReason::IpTooBig);
+        return batch.refuse(packet, DropReason::IpTooBig);
     }
     if let Err(reason) = offload::finish_checksum(&mut packet, 0) {
-        return output::refuse(batch, packet, reason);
+        return batch.refuse(packet, reason);
     }
     // All fragments get the flow of the datagram, and so one queue.
     let flow = packet.header().flow;

@@ -73,13 +73,13 @@ pub(crate) fn run(
         None => {
             return match find() {
                 Some(mut route) => through(batch, packet, to, &mut route),
-                None => refuse(batch, packet, DropReason::IpNoRoute),
+                None => batch.refuse(packet, DropReason::IpNoRoute),
             };
         }
     };
     match found {
         Some(route) => through(batch, packet, to, route),
-        None => refuse(batch, packet, DropReason::IpNoRoute),
+        None => batch.refuse(packet, DropReason::IpNoRoute),
     }
 }
 
@@ -135,7 +135,7 @@ fn through(
     route: &mut Route<Ipv6Addr>,
 ) -> Result<(), DropReason> {
     if u16::try_from(packet.len()).is_err() {
-        return refuse(batch, packet, DropReason::IpTooBig);
+        return batch.refuse(packet, DropReason::IpTooBig);
     }
     let whole = packet.header().tso_segsz != 0 || route.local;
     let len = packet.len() + Ipv6Header::LEN;
@@ -146,11 +146,11 @@ fn through(
     if !whole && len > path.unwrap_or(link) {
         return match path {
             Some(path) => fragment::run(batch, packet, to, route, path),
-            None => refuse(batch, packet, DropReason::IpTooBig),
+            None => batch.refuse(packet, DropReason::IpTooBig),
         };
     }
     if prepend_header(&mut packet, to, to.send.service.proto).is_err() {
-        return refuse(batch, packet, DropReason::TxNoBufs);
+        return batch.refuse(packet, DropReason::TxNoBufs);
     }
     if route.local {
         return to_ourselves(batch, &route.ifp, packet);
@@ -179,7 +179,7 @@ fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
 fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Result<(), DropReason> {
     match loopback::enqueue(batch, packet, ifp.index) {
         Ok(()) => Ok(()),
-        Err((packet, reason)) => refuse(batch, packet, reason),
+        Err((packet, reason)) => batch.refuse(packet, reason),
     }
 }
 
@@ -199,13 +199,4 @@ pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> 
     let meta = packet.header_mut();
     (meta.l2_len, meta.l3_len) = (0, Ipv6Header::LEN as u8);
     Ok(())
-}
-
-pub(super) fn refuse(
-    batch: &Batch<'_>,
-    packet: Packet,
-    reason: DropReason,
-) -> Result<(), DropReason> {
-    batch.drop(packet, reason);
-    Err(reason)
 }

@@ -95,8 +95,8 @@ pub(crate) enum Verb {
         long_about = "Run COMMAND in its own user and network namespace, and exit with its status.\n\n\
         COMMAND finds one interface, 10.0.2.100/24 and fd00::100/64, with a gateway at 10.0.2.2 and \
         fd00::2 and a name server at 10.0.2.3 and fd00::3. Behind them is a network stack inside \
-        mbuma, which carries its connections on by ordinary sockets of the host: COMMAND reaches what \
-        you reach, except the host's loopback. \
+        mbuma, which carries its connections on by ordinary sockets of the host: COMMAND reaches the hosts \
+        that you reach, but not the host's loopback. \
         No root is needed where the system lets users make user namespaces and open /dev/net/tun."
     )]
     Run(RunArgs),
@@ -108,17 +108,17 @@ pub(crate) enum Verb {
         SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
     )]
     Attach(AttachArgs),
-    /// Look into a running `mbuma run`, `attach`, `serve` or `vm`: connections, buffers, counters, locks
+    /// Look into a running `mbuma run`, `attach`, `serve` or `vm`, or a network: connections, buffers, counters, locks
     #[command(
-        long_about = "Look into a running `mbuma run`, `attach`, `serve` or `vm` of the same user; root may look into \
-        any.\n\n\
+        long_about = "Look into a running `mbuma run`, `attach`, `serve` or `vm`, or a network, of the same user; root \
+        may look into any.\n\n\
         Without an option it gives an overview; with several, one section after the other. PID is needed only \
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
     /// List, look at and remove the networks that `mbuma run --network` makes
     Network(network::NetworkArgs),
-    /// Publish ports of a running `mbuma run`, `attach` or `vm`, or no more
+    /// Publish ports of a running `mbuma run`, `attach` or `vm`, list them, or end that
     Publish(publish::PublishArgs),
     /// Serve the files below a directory, by an interface of its own in a namespace or on this host
     #[command(
@@ -126,8 +126,8 @@ pub(crate) enum Verb {
         own in a network namespace, or on this host.\n\n\
         The process that reads requests has given up root and all files but those of the directory, which it \
         reads as `nobody` if mbuma was started by root. Hidden files and links that lead out of the directory are \
-        not served. A file that the client takes compressed is sent from the file of the same name with .zst, .br \
-        or .gz behind it, if that is no older."
+        not served. If the client accepts compression, mbuma sends the file of the same name with .zst, .br or .gz \
+        appended, if that exists and is no older."
     )]
     Serve(serve::ServeArgs),
     /// Relay TCP connections from one interface to another, inside of the stack
@@ -197,7 +197,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
     pub(crate) ifname: String,
 
-    /// Give the guest this name (its own otherwise is the host's)
+    /// Give the guest this name; without it the guest has the host's name
     #[arg(long, value_name = "NAME", value_parser = names::host_name)]
     pub(crate) hostname: Option<String>,
 
@@ -358,7 +358,7 @@ pub(crate) struct NetOpts {
 
     /// Write the windows, round trips and losses of each TCP connection to FILE over time, as JSON lines
     ///
-    /// mbuma looks ten times a second, and writes a line with the values that have changed, similar to qlog.
+    /// Ten times a second mbuma reads the values, and writes a line with those that have changed, similar to qlog.
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) tcp_trace: Option<PathBuf>,
 

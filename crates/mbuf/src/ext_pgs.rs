@@ -32,7 +32,7 @@
 //! mbuf's reference is to the source that knows the page numbers. Locks: none.
 //!
 //! Source: seed 001 (the list in the mbuf itself, instead of in a record of its own, which was
-//! cold in the cache; `mbuma lab extpgs` measures it).
+//! cold in the cache; `cargo lab extpgs` measures it).
 
 use core::fmt;
 

@@ -149,7 +149,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR/LEN", required_unless_present = "inside")]
     address: Option<ServerAddress>,
 
-    /// Answer clients of other networks through this address [default: that of a new interface]
+    /// Answer clients of other networks through this address [default: the host's or namespace's address of a new interface]
     #[arg(long, value_name = "ADDR")]
     gateway: Option<Ipv4Addr>,
 

@@ -2,8 +2,8 @@
 //! from each to the other.
 //!
 //! ```text
-//!   guest ==> TAP ==> receive buffer --recv_chain--> pending --writev--> host socket       up
-//!   guest <== TAP <== send buffer <--send_chain-- clusters <--readv-- host socket          down
+//!   guest ==> TAP ==> receive buffer --recv_chain--> pending --sendmsg--> host socket      up
+//!   guest <== TAP <== send buffer <--send_chain-- clusters <--recvmsg-- host socket     down
 //! ```
 //!
 //! Mbufs move; only the kernel copies bytes, once at each of its borders. Up, more is taken from the receive buffer

@@ -59,7 +59,7 @@ pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     };
     // A Teredo host is reached by UDP at its inverted IPv4 address, and by way of its server (RFC 4380 section 4).
     let teredo = begins(Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
-    // A host of any network may say so of itself, globally unique or not (RFC 5214 section 6.1).
+    // A host of any network may use such an address, globally unique or not (RFC 5214 section 6.1).
     let isatap = (bits >> 32) as u32 & 0xfdff_ffff == 0x5efe;
     let certain = [
         (well_known || translated || isatap).then(|| from(0)),

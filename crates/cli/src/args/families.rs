@@ -23,9 +23,9 @@ pub(crate) struct FamilyOpts {
 
     /// The guest's IPv6 network: its hosts ::2, ::3 and ::100 are the gateway, the name server and the guest; or `host`
     ///
-    /// With `host` the guest has the address of the host: its programs then prefer IPv6 for a name that has both versions, as
-    /// those of the host do. The first address of the network, fd00::, is the one that any of its routers answers at (the
-    /// subnet-router anycast address), and the gateway answers pings there too.
+    /// With `host` the guest has the address of the host: its programs then prefer IPv6 for a name that has both
+    /// versions, as those of the host do. The first address of the network, fd00::, is that of any of its routers (the
+    /// subnet-router anycast address): the gateway answers pings there too.
     #[arg(long, value_name = "NETWORK/64|host", default_value = "fd00::/64", value_parser = prefix)]
     ipv6_prefix: Addressing6,
 }

@@ -54,7 +54,7 @@ impl OutboundOpts {
         !self.outbound_addr.is_empty()
     }
 
-    /// Whether this host has the addresses that were given as such.
+    /// Checks that this host has the addresses, if the user gave addresses and not interfaces.
     ///
     /// # Errors
     /// No interface has one of them.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn only_an_address_of_the_host_is_a_source() {
-        // Breaks when a mistyped address is taken, and then no connection of the guest ever works.
+        // Breaks when mbuma accepts a mistyped address, with which no connection of the guest works.
         let check = |addr: &str| OutboundOpts::of(addr.parse::<OutboundAddr>()).check();
         check("127.0.0.1").expect("each host has it");
         let error = check("192.0.2.77").expect_err("it is for documents only");

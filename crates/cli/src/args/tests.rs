@@ -157,7 +157,7 @@ fn help_and_version_are_answered_everywhere() {
 
 #[test]
 fn a_mistaken_number_of_a_published_port_is_explained() {
-    // Breaks when the message tells of digits and not of the numbers that there are.
+    // Breaks when the message speaks of digits, and does not name the numbers in use.
     let mistaken = Args::try_parse_from(["mbuma", "publish", "remove", "x"]);
     let message = mistaken.expect_err("it is no number").to_string();
     assert!(message.contains("`mbuma publish list`"), "{message}");

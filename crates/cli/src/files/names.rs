@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, DirEntry, FileType};
 
-/// Names that are read at a time at most: a quarter of a millisecond.
+/// The most names that one call reads, which takes a quarter of a millisecond.
 const BATCH_MAX: usize = 1024;
 
 /// A directory that is being read.
 pub(crate) struct DirectoryNames {
-    /// Those that were read, and not taken.
+    /// The names that were read and not taken yet.
     batch: std::vec::IntoIter<DirectoryName>,
     /// The directory, until all of it was read.
     rest: Option<Dir>,
@@ -53,12 +53,12 @@ impl DirectoryNames {
         self.device
     }
 
-    /// The next name of those that were read.
+    /// The next of the names that were read.
     pub(crate) fn next(&mut self) -> Option<DirectoryName> {
         self.batch.next()
     }
 
-    /// Whether names may be left that were not read.
+    /// Whether the directory may have names that were not read yet.
     pub(crate) fn has_unread(&self) -> bool {
         self.rest.is_some()
     }

@@ -133,9 +133,9 @@ struct Framing {
     keep_alive: bool,
     /// The length of the body.
     length: Option<u64>,
-    /// A length is no number, or there are different ones.
+    /// A length is no number, or the lengths differ.
     length_is_broken: bool,
-    /// The body has codings of the transfer, and whether the last one is chunked.
+    /// The body has transfer codings; true if the last one is `chunked`.
     last_is_chunked: Option<bool>,
 }
 
@@ -171,8 +171,8 @@ impl Framing {
         }
     }
 
-    /// Whether all that read the request find the same end of it (RFC 9112 6.1 and 6.3): else a proxy may take for a
-    /// body the bytes that a server takes for a request.
+    /// Whether each reader of the request finds the same end of it (RFC 9112 6.1 and 6.3): otherwise a proxy may take
+    /// bytes for a body that a server takes for a request.
     fn is_valid(&self, minor: u8) -> bool {
         let coded = match self.last_is_chunked {
             None => true,

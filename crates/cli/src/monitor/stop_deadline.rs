@@ -1,5 +1,5 @@
-//! When a gateway process that was told to stop must have ended. Time in which it was ready and another process had the
-//! CPU is not its own, and does not count: a machine with much load is no reason to kill it.
+//! The deadline by which a gateway process that was told to stop must end. The time in which it was ready to run but
+//! another process had the CPU does not count: load on the machine is no reason to kill it.
 //!
 //! Invariants: only time that the kernel counted as such a wait moves the deadline. A process that is stopped, blocked or
 //! spins gets no more than its own time.
@@ -15,7 +15,7 @@ use crate::sys::process::Pid;
 pub(super) struct CpuWait(Option<File>);
 
 impl CpuWait {
-    /// That of a process. A kernel that does not count it leaves no wait.
+    /// The wait of a process; none if the kernel does not count it.
     pub(super) fn of(pid: Pid) -> CpuWait {
         CpuWait(File::open(format!("/proc/{}/schedstat", pid.0)).ok())
     }
@@ -39,12 +39,12 @@ fn waited(bytes: &[u8]) -> Option<Duration> {
 /// The deadline.
 pub(super) struct StopDeadline {
     by: Instant,
-    /// The wait for a CPU that `by` takes account of.
+    /// The wait for a CPU that `by` already includes.
     counted: Duration,
 }
 
 impl StopDeadline {
-    /// In `within` from now, as the process waited so long so far.
+    /// A deadline at `within` from now; the wait of the process until now does not count.
     pub(super) fn new(within: Duration, cpu: &CpuWait) -> StopDeadline {
         StopDeadline {
             by: Instant::now() + within,
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_cpu_is_granted_once() {
-        // Breaks when a process that only waited for a CPU is taken for one that hangs, or one that hangs is waited for
-        // without end.
+        // Breaks when a process that only waited for a CPU counts as hung, or the monitor waits for a hung one without
+        // end.
         let nothing = CpuWait(None);
         let mut deadline = StopDeadline::new(Duration::ZERO, &nothing);
         assert_eq!(deadline.left(&nothing), Duration::ZERO);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_the_wait() {
-        // Breaks when another word of the file is read, or a file that is not like that is taken for a wait.
+        // Breaks when another word of the file is read, or a file of another form gives a wait.
         assert_eq!(waited(b"17 4000000000 3\n"), Some(Duration::from_secs(4)));
         for odd in [&b""[..], b"17", b"17 x 3", b"\xff 1 2"] {
             assert_eq!(waited(odd), None);

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn cpu_time_includes_children() {
-        // Breaks when the time of a child is left out, or the clock is that of another process.
+        // Breaks when the time of a child is missing, or the clock is that of another process.
         let mut command = Command::new("sh");
         command.args(["-c", "timeout 60 sh -c 'while :; do :; done'; :"]);
         let kept = Kept::start(&mut command).expect("it is there");

@@ -149,7 +149,7 @@ impl Contest {
             p50_us: latency(answers.p50_us),
             p99_us: latency(answers.p99_us),
             peak_mb: self.server.peak_mb(),
-            // Handshakes are not for their payload.
+            // Handshakes carry little payload, so these cases have no CPU time for each GB.
             cpu_s_per_gb: for_cpu(answers.bytes as f64)
                 .filter(|_| self.case.load == Load::Requests)
                 .map(|rate| 1e9 / rate),
@@ -184,7 +184,7 @@ impl Identity {
     }
 }
 
-/// The conditions of a server's figures that its case does not say.
+/// The conditions of a server's figures, beside those of its case.
 fn note(entry: &Entry, case: &Case) -> String {
     let no_ktls = entry.kind == Kind::Peer && case.tls && !has_ktls();
     let notes = [

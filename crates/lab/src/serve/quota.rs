@@ -18,7 +18,7 @@ const HIERARCHIES: [(&str, &str); 2] = [
 ];
 /// The time over which the kernel counts; the files have it in microseconds.
 const PERIOD: Duration = Duration::from_millis(50);
-/// What a shell does to start a program in a group: `$0` is the group's directory.
+/// The shell script that starts a program in a group: `$0` is the group's directory.
 const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
 /// The part of its bound that a server uses at least if nothing else is the limit. A reading begins anywhere in a period.
 const USED: f64 = 0.8;
@@ -94,7 +94,7 @@ pub(super) fn was_limit(percent: u32, cpu_seconds: f64, seconds: f64) -> io::Res
 
 impl Drop for CpuQuota {
     fn drop(&mut self) {
-        // It fails if a process is left; the group then stays, and binds that process only.
+        // This fails if a process is left; then the group stays, and its bound applies to that process only.
         let _ = fs::remove_dir(&self.group);
     }
 }

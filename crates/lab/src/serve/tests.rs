@@ -59,7 +59,7 @@ fn a_server_is_in_its_group_and_the_group_ends_with_it() {
     let mut command = quota.inside(&Command::new("cat"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut kept = Kept::start(&mut command).expect("a shell");
-    // The program answers, so it is no shell any more.
+    // The program answers, so the shell has been replaced by it.
     writeln!(kept.input().expect("piped"), "there").expect("it reads");
     let mut line = String::new();
     let output = kept.output().expect("piped");

@@ -266,7 +266,7 @@ pub enum IcmpAborts {
 /// When segments of a connection with AccECN carry its option (RFC 9768 3.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccEcnOptionUse {
-    /// Never: the peer has the counter of packets alone.
+    /// Never: the peer only gets the counter of packets.
     Off,
     /// In the handshake, and after bytes arrived that it counts, with the counts that have ever changed. RFC 9768 3.2.3.3
     /// recommends it: the option takes no room of data for counts that stay the same.

@@ -7,8 +7,7 @@
 //! | STALE | `Known`, past `until` |
 //! | DELAY, PROBE | `Probing`, before and after its first question |
 //!
-//! Invariants: an advertisement for which nothing asked evicts no entry, and such advertisements alone fill at most half of
-//! the table.
+//! Invariants: an unsolicited advertisement evicts no entry, and such advertisements fill at most half of the table.
 //! Locks: the table's. Sources: RFC 4861 sections 7.2.3, 7.2.5, 7.3.1, appendix C; RFC 9131 section 6.1.1.
 
 use std::net::Ipv6Addr;
@@ -20,7 +19,7 @@ use wire::{AdvertFlags, MacAddr};
 use super::entry::NeighbourEntry;
 use super::{ENTRIES_MAX, Learnt, Neighbours};
 
-/// A table with so many entries takes no station that nothing asked for.
+/// A table with this many entries takes no station from an unsolicited advertisement.
 const UNASKED_MAX: usize = ENTRIES_MAX / 2;
 
 impl Neighbours<Ipv6Addr> {

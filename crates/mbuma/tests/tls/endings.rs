@@ -28,8 +28,7 @@ fn a_reset_is_an_error_of_the_reader() {
 
 #[test]
 fn a_peer_that_speaks_no_tls_is_told_so() {
-    // Breaks if a handshake waits for the rest of bytes that are no record, of which no more come, or the alert is not
-    // sent.
+    // Breaks if a handshake waits for more bytes after bytes that are no record, or sends no alert.
     let mut wire = Wire::new();
     let client = wire.client.take().expect("a connection");
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -37,7 +36,7 @@ fn a_peer_that_speaks_no_tls_is_told_so() {
     let tcp = wire.server.take().expect("a connection");
     until(&wire, || tcp.info().recv_queue == request.len());
     let mut server = TlsHandshake::server(tcp, Arc::new(server_config())).expect("a server");
-    // Once: nothing wakes the server again.
+    // One call must do: no event wakes the server again.
     let failed = server.advance().err();
     assert!(matches!(failed, Some(HandshakeError::Tls(_))), "{failed:?}");
     let mut alert = [0; 7];

@@ -57,7 +57,7 @@ pub(super) struct Sending {
     sent: u64,
 }
 
-/// The part of a response that a thread reads for.
+/// The part of a response for which a thread reads.
 enum DiskJob {
     File(SendFile),
     Names(Source),
@@ -201,7 +201,7 @@ impl Sending {
         self.reading = Some(DiskWait::begin(work, device, readers, wake));
     }
 
-    /// Whether a thread reads yet; else the response goes on.
+    /// Whether a thread still reads; if not, the response goes on.
     fn still_reads(&mut self) -> Result<bool, Failed> {
         let Some(reading) = &self.reading else {
             return Ok(false);
@@ -326,7 +326,7 @@ impl Sending {
                     if more {
                         self.parts.push_front(BodyPart::Names { chunked });
                     }
-                    // As a chunk it would be the last one.
+                    // An empty chunk would end the body.
                     if page.is_empty() {
                         break;
                     }

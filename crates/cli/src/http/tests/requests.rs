@@ -104,8 +104,8 @@ fn what_is_no_request_is_refused() {
 
 #[test]
 fn a_request_without_a_certain_end_is_refused() {
-    // Breaks when a proxy that reads other fields first finds another end of a request, and passes on a client's body that
-    // is taken for a request here (RFC 9112 6.1 and 6.3).
+    // Breaks when a proxy that prefers other fields finds another end of a request, so that it passes on a client's
+    // body which this server takes for a request (RFC 9112 6.1 and 6.3).
     for fields in [
         "Content-Length: 0\r\nContent-Length: 9",
         "Content-Length: 0, 9",
@@ -139,8 +139,8 @@ fn a_request_without_a_certain_end_is_refused() {
 
 #[test]
 fn a_target_with_a_host_has_the_path_behind_it() {
-    // Breaks when a query is taken for a path, so that a proxy that guards paths sees another one (RFC 3986 3), or a scheme
-    // in capitals is none (3.1).
+    // Breaks when a query counts as a path, so that a proxy that checks paths reads another one (RFC 3986 3), or a
+    // scheme in capitals is refused (3.1).
     let paths = |target: &str| {
         talk(
             format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes(),

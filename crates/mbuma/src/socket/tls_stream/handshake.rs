@@ -320,7 +320,7 @@ impl TlsHandshake {
                 Some(&[kind, major, _, high, low]) if is_record(kind, major) => {
                     5 + usize::from(u16::from_be_bytes([high, low]))
                 }
-                // rustls refuses a header that is none, and the rest may never come.
+                // rustls refuses bytes that are no header of a record, and the rest of such a record may never come.
                 _ => 5,
             };
             let (have, end) = (self.incoming.len(), self.next_at + wanted.min(RECORD_MAX));
@@ -339,8 +339,8 @@ impl TlsHandshake {
     }
 }
 
-/// Whether a record may begin so: the types that rustls knows (RFC 8446 5.1, RFC 6520 3). The bytes of another protocol,
-/// such as HTTP, do not.
+/// Whether a record may begin with these bytes: its type is one that rustls knows (RFC 8446 5.1, RFC 6520 3). Bytes of
+/// another protocol, such as HTTP, do not.
 fn is_record(kind: u8, major: u8) -> bool {
     (20..=24).contains(&kind) && major == 3
 }

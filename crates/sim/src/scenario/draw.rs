@@ -9,7 +9,7 @@ use kern::{Random, Time};
 use mbuf::PoolConfig;
 use mbuma::congestion::CongestionControl;
 use mbuma::socket::Refusal;
-use mbuma::{EcnMode, IcmpError, TcpConfig};
+use mbuma::{AccEcnOptionUse, EcnMode, IcmpError, NagleForm, TcpConfig};
 use wire::Ipv6Header;
 
 use super::{Answer, Connection, Scenario, Topology};
@@ -224,7 +224,7 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     for tcp in tcp.iter_mut() {
         tcp.pacing = r.chance(0.8);
     }
-    for tcp in tcp {
+    for tcp in tcp.iter_mut() {
         if tcp.ecn == EcnMode::Offer && r.chance(0.5) {
             tcp.ecn = EcnMode::OfferAccurate;
         }
@@ -232,6 +232,18 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
             tcp.congestion = CongestionControl::Bbr;
         }
         tcp.path_mtu_search = r.chance(0.8);
+    }
+    const OPTION_USES: [AccEcnOptionUse; 3] = [
+        AccEcnOptionUse::Off,
+        AccEcnOptionUse::Changed,
+        AccEcnOptionUse::Always,
+    ];
+    for tcp in tcp {
+        tcp.accecn_option = pick(&mut r, &OPTION_USES);
+        tcp.ecn_control_packets = r.chance(0.5);
+        if r.chance(0.3) {
+            tcp.nagle = NagleForm::Minshall;
+        }
     }
 }
 

@@ -6,10 +6,10 @@
 //! So a buffer's size is a share of the free storage, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0          2 MiB     4 MiB         6 MiB    28 MiB   36 MiB                   7/8     all
-//!          |-----------|---------|--------------|--------|--------|------------------------|-------|
-//!   each   1 MiB       512 KiB   256, 128 KiB   64 KiB   32 KiB   16 KiB                   nothing more is
-//!                                                                                          read from hosts
+//!   used   0       2 MiB     7 MiB     9 MiB     26 MiB       33 MiB                     7/8     all
+//!          |--------|---------|---------|---------|------------|--------------------------|-------|
+//!   each   1 MiB    512 KiB   256 KiB   128 KiB   64, 32 KiB   16 KiB                     nothing more is
+//!                                                                                         read from hosts
 //!                      (no receive buffer is smaller than 128 KiB)
 //! ```
 //!
@@ -28,19 +28,20 @@ use super::host::READ_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance(usize);
 
-/// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and the part of their rest
-/// that a buffer gets: a quarter.
+/// Bytes that buffers take together, nearly, if they are larger than a read; and the part of their rest that a buffer gets, so
+/// that 8 downloads get 512 KiB each.
 const LARGE: Part = Part {
-    total: 6 << 20,
-    share: 4,
+    total: 12 << 20,
+    share: 10,
 };
-/// The same for buffers of one packet, so that 512 downloads take no more than some 36 MiB.
+/// The same for buffers of one read, so that 512 downloads take no more than some 32 MiB, most of them in buffers of a whole
+/// read.
 const SMALL: Part = Part {
-    total: 44 << 20,
-    share: 256,
+    total: 34 << 20,
+    share: 64,
 };
-/// The largest of the second kind: a packet of the largest kind.
-const SMALL_MAX: usize = 64 << 10;
+/// The largest of the second kind: a read.
+const SMALL_MAX: usize = READ_MAX;
 /// The smallest send buffer: a read of that size is worth its system call. A guest may acknowledge so little 40 ms later.
 const SEND_LEAST: usize = 16 << 10;
 /// The smallest receive buffer: two of the largest segments. A sender waits 200 ms before it sends less than a segment
@@ -95,11 +96,11 @@ impl Allowance {
         self.0.clamp(RECV_LEAST, RECV_BUFFER)
     }
 
-    /// Room in the send buffer that makes a read worth its system calls: most of a packet. Each acknowledgement that leaves
-    /// half of the buffer free wakes the connection, so a buffer of one packet would be filled by halves: twice as many
-    /// packets, each with its calls, move the same data.
-    pub(super) fn worth_a_read(self) -> usize {
-        self.send_buffer().min(READ_MAX) / 4 * 3
+    /// Room in the send buffer that makes a read of at most `read_max` bytes worth its system calls: most of a packet. Each
+    /// acknowledgement that leaves half of the buffer free wakes the connection, so a buffer of one packet would be filled
+    /// by halves: twice as many packets, each with its calls, move the same data.
+    pub(super) fn worth_a_read(self, read_max: usize) -> usize {
+        self.send_buffer().min(read_max) / 4 * 3
     }
 
     /// Whether so little is left that nothing may be read from a host.
@@ -110,6 +111,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host::SEGMENT_MAX;
     use super::{Allowance, READ_MAX, SEND_BUFFER as MOST, SEND_LEAST as LEAST};
     use mbuf::Headroom;
 
@@ -123,9 +125,9 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take the storage that the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let used = [0, 2, 4, 5, 6, 28, 36, 37, 448].map(|mib| mib << 20);
+        let used = [0, 2, 7, 9, 10, 26, 30, 32, 34, 448].map(|mib| mib << 20);
         let sizes = used.map(|used| with(MAX - used).0 >> 10);
-        assert_eq!(sizes, [1024, 1024, 512, 256, 64, 64, 32, 16, 16]);
+        assert_eq!(sizes, [1024, 1024, 512, 256, 128, 128, 64, 32, 16, 16]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());
         assert!(!with(MAX / 8).is_none());
         let buffers = |left| (with(left).send_buffer(), with(left).recv_buffer());
@@ -136,12 +138,16 @@ mod tests {
     #[test]
     fn a_packet_is_not_filled_by_halves_and_an_empty_buffer_always() {
         // Breaks when half a buffer of one packet is read into, or when an empty buffer waits for more room, for ever.
-        let one = with(MAX - (28 << 20));
-        assert!(one.worth_a_read() > one.send_buffer() / 2);
-        for left in [0, MAX / 8, MAX - (36 << 20), MAX] {
+        for (used, packet) in [(10, SEGMENT_MAX), (10, READ_MAX), (28, READ_MAX)] {
+            let one = with(MAX - (used << 20));
+            assert!(one.worth_a_read(packet) > one.send_buffer().min(packet) / 2);
+        }
+        for left in [0, MAX / 8, MAX - (34 << 20), MAX] {
             let allowance = with(left);
-            assert!(allowance.worth_a_read() <= allowance.send_buffer());
-            assert!(allowance.worth_a_read() <= READ_MAX);
+            for read_max in [SEGMENT_MAX, READ_MAX] {
+                let worth = allowance.worth_a_read(read_max);
+                assert!(worth <= allowance.send_buffer() && worth <= read_max);
+            }
         }
     }
 

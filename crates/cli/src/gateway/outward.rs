@@ -18,7 +18,7 @@ use mbuf::Chain;
 use mbuma::runtime::Readiness;
 
 use super::client_quota::ClientSlot;
-use super::host::{Host, Moved, READ_MAX};
+use super::host::{Host, Moved, SEGMENT_MAX};
 use super::loopback::OutwardClient;
 use super::relay::{Remainder, Turn};
 use super::shared::Shared;
@@ -151,7 +151,7 @@ fn pump(
             return Ok((moved, Pause::Event));
         }
         if !to.pending.is_empty() {
-            if let Moved::Some(n) | Moved::Last(n) = to.socket.write(&to.pending, READ_MAX)? {
+            if let Moved::Some(n) | Moved::Last(n) = to.socket.write(&to.pending, SEGMENT_MAX)? {
                 to.pending.trim_front(n);
                 moved += n;
             }
@@ -166,7 +166,7 @@ fn pump(
         if !from.socket.may_read() {
             return Ok((moved, Pause::Event));
         }
-        if moved >= READ_MAX {
+        if moved >= SEGMENT_MAX {
             return Ok((moved, Pause::Turn));
         }
         let now = shared.now();
@@ -176,7 +176,7 @@ fn pump(
         let Ok(row) = shared.scatter() else {
             return Ok((moved, Pause::Clusters));
         };
-        match from.socket.read(row, READ_MAX)? {
+        match from.socket.read(row, SEGMENT_MAX)? {
             Moved::Some(chain) | Moved::Last(chain) => to.pending = chain,
             Moved::End => from.ended = true,
             Moved::Nothing => {}

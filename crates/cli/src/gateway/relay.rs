@@ -340,7 +340,8 @@ impl Relay {
         let mut left = DOWN_MAX;
         while self.down == Half::Open && self.host.may_read() {
             let room = self.stream.send_room();
-            if room.bytes < self.allowance.worth_a_read() {
+            let read_max = room.packet.min(READ_MAX);
+            if room.bytes < self.allowance.worth_a_read(read_max) {
                 return Ok(Turn::Wait);
             }
             if left == 0 {

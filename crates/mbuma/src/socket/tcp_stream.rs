@@ -308,7 +308,7 @@ impl TcpStream {
         SendRoom {
             bytes: room(&t).unwrap_or(0),
             mss: t.send.mss as usize,
-            packet: output::payload_max(&t) as usize,
+            packet: output::large_payload_max(&t) as usize,
         }
     }
 

@@ -25,7 +25,7 @@ use plan::{Plan, PlanKind, next};
 mod plan;
 
 pub(super) use plan::is_due;
-pub(crate) use plan::payload_max;
+pub(crate) use plan::{large_payload_max, payload_max};
 
 /// Sends what the connection may send now, and arms its timers. [`visit::end`](super::visit::end) calls it.
 pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {

@@ -286,7 +286,8 @@ impl Device for NotingTap {
     }
 }
 
-/// Breaks if the kernel does not take our packets of more than 64 KiB, or gets none of them.
+/// Breaks if the kernel does not take our packets of more than 64 KiB, gets none of them, or a writer that fills packets is not
+/// told how large they may be.
 #[test]
 fn tcp_in_packets_of_more_than_64_kib() {
     const NAME: &str = "tcp_in_packets_of_more_than_64_kib";
@@ -330,6 +331,11 @@ fn tcp_in_packets_of_more_than_64_kib() {
             stream.send_chain(chain).unwrap();
             sent += 1;
         }
+        let room = stream.send_room();
+        assert!(
+            room.packet > 65_535 && room.packet.is_multiple_of(room.mss),
+            "{room:?}"
+        );
         drop(stream);
         assert!(reader.join().unwrap() == data.repeat(sent));
         // Let TIME-WAIT pass.

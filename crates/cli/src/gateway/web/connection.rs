@@ -34,7 +34,7 @@ use super::{FileStorage, WebSite};
 use crate::files::FileRound;
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
-use crate::gateway::host::READ_MAX;
+use crate::gateway::host::SEGMENT_MAX;
 use crate::gateway::shared::Shared;
 use crate::gateway::table::Token;
 use crate::http::access_log::LoggedRequest;
@@ -56,7 +56,7 @@ const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 const REQUESTS_MAX: usize = 8;
 /// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption. With
 /// more in one turn, fewer turns and wakeups share their cost.
-const SEND_MAX: usize = 4 * READ_MAX;
+const SEND_MAX: usize = 4 * SEGMENT_MAX;
 /// Bytes that a turn reads and drops at most.
 const FORGET_MAX: usize = 64 << 10;
 /// Bytes of requests that wait to be read at most: two of the largest segments.

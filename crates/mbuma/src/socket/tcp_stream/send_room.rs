@@ -10,8 +10,8 @@ pub struct SendRoom {
     pub bytes: usize,
     /// Payload bytes of a segment.
     pub mss: usize,
-    /// Payload bytes of the largest packet: a multiple of `mss` within the limit of IP's length. A device or the
-    /// interface cuts it into segments.
+    /// Payload bytes of the largest packet: a multiple of `mss` within the limit of IP's length, or beyond it where the
+    /// interface takes such packets (BIG TCP). A device or the interface cuts it into segments.
     pub packet: usize,
 }
 

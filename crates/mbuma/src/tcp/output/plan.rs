@@ -259,7 +259,7 @@ pub(crate) fn payload_max(t: &Tcb) -> u32 {
 }
 
 /// As much as a packet takes that the interface cuts: more than [`payload_max`], where it is not bound by IP's length (BIG TCP).
-fn large_payload_max(t: &Tcb) -> u32 {
+pub(crate) fn large_payload_max(t: &Tcb) -> u32 {
     let large = t.route.tso_max().saturating_sub(HEADERS_MAX);
     match large > PAYLOAD_MAX {
         true => large - large % t.send.mss,

@@ -101,6 +101,13 @@ impl PathMtu {
         }
     }
 
+    /// The program wants no larger segments: larger ones are not tried later either.
+    pub(crate) fn limit(&mut self, mss: u32) {
+        if self.interface_mss > mss {
+            (self.interface_mss, self.search) = (mss, MtuSearch::default());
+        }
+    }
+
     /// Whether it does not restrict segments of `mss` bytes any more.
     pub(crate) fn is_idle(&self, mss: u32) -> bool {
         self.interface_mss <= mss && !self.may_fragment && !self.suspected && !self.search.is_on()

@@ -1,7 +1,7 @@
 //! The path's MTU, as routers report it, and reports that are forged (RFC 1191, RFC 5927 7).
 
 use crate::common::*;
-use mbuma::TcpStream;
+use mbuma::{TcpSocketOptions, TcpStream};
 use sim::Segment;
 
 /// The rest of an ICMP header that names an MTU.
@@ -154,6 +154,30 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
     drop(stream);
     b.seen();
     b.finish();
+}
+
+#[test]
+fn a_programs_limit_of_segments_outlives_a_report() {
+    // RFC 1191 6.3: breaks if segments become larger than their program allows when the interface's MTU is tried again.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    reported(&mut b, &seen[0], small());
+    b.say(&hand.ack(&seen[9]));
+    b.run(secs(1));
+    b.seen();
+    let limit = 800;
+    stream.set_options(&TcpSocketOptions {
+        segment_max: Some(limit),
+        ..TcpSocketOptions::default()
+    });
+    b.run(secs(11 * 60));
+    stream.send(&bytes(10 * MSS)).expect("room");
+    b.run(ms(0));
+    let later = b.seen();
+    assert!(!later.is_empty());
+    let longest = later.iter().map(|s| s.data.len()).max();
+    assert_eq!(longest, Some(limit as usize), "{}", show(&later));
+    b.abort_and_finish(stream);
 }
 
 #[test]

@@ -70,7 +70,11 @@ impl TcpStream {
             kept.asked = *options;
             kept.note_waiting(waits, now);
             if let Some(max) = options.segment_max {
-                let mss = t.send.mss.min(max.max(SEGMENT_MIN) - each_segment_len(t));
+                let most = max.max(SEGMENT_MIN) - each_segment_len(t);
+                if let Some(path) = &mut t.send.path {
+                    path.limit(most);
+                }
+                let mss = t.send.mss.min(most);
                 t.send.set_mss(mss);
             }
         });

@@ -73,7 +73,7 @@ pub(crate) fn serve(
 ) -> Result<u8, Error> {
     // The gateway process inherits it; without a directory for it there is no socket.
     instances::own_pid();
-    let mut ports = Ports::default();
+    let mut ports = Ports::new(net.network);
     let bound = ports.begin(&net.published())?;
     let followed = lifecycle.take_agent();
     let followed = followed.map(|agent| FollowedPorts::begin(&net.loopback, agent, &mut ports));

@@ -4,7 +4,7 @@
 //! Locks: none.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Runs the command. Returns the status to exit with.
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     match &args.what {
-        PublishVerb::Add { ports } => {
+        PublishVerb::Add { ports, guest } => {
             for request in ports.iter().flat_map(|range| range.ports()) {
-                let id = &ask(args, &add(&request))?["id"];
+                let id = &ask(args, &add(&request, *guest))?["id"];
                 print(&format!("{id}  {request}\n"))?;
             }
         }
@@ -55,12 +55,13 @@ pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     Ok(0)
 }
 
-fn add(request: &PublishRequest) -> Value {
+fn add(request: &PublishRequest, guest: Option<IpAddr>) -> Value {
     let publish = &request.publish;
     json!({"execute": "add_hostfwd", "arguments": {
         "proto": publish.proto,
         "host_addr": request.host_text(),
         "host_port": publish.host.port(),
+        "guest_addr": guest.map(|addr| addr.to_string()).unwrap_or_default(),
         "guest_port": publish.guest_port,
     }})
 }

@@ -2,6 +2,8 @@
 //!
 //! Locks: none.
 
+use std::net::IpAddr;
+
 use clap::Subcommand;
 
 use super::PublishRange;
@@ -12,6 +14,7 @@ use super::PublishRange;
 Examples:
   mbuma publish add 8080:80              of the one mbuma that runs
   mbuma publish add --pid 4711 0.0.0.0:53:53/udp
+  mbuma publish add --guest 10.0.2.101 8080:80   of a network's guest (`mbuma network inspect`)
   mbuma publish list
   mbuma publish remove 2                 by the number that `add` and `list` print; connections stay
 
@@ -36,6 +39,9 @@ pub(crate) enum PublishVerb {
         /// As `mbuma run --publish`
         #[arg(value_name = "[ADDR:]HOST:GUEST[/udp]", required = true)]
         ports: Vec<PublishRange>,
+        /// Address of the guest, if a network has several
+        #[arg(long, value_name = "ADDR")]
+        guest: Option<IpAddr>,
     },
     /// Publish ports no more
     Remove {

@@ -17,12 +17,22 @@ const PORTS_MAX: usize = 4096;
 /// All that are published now, by number.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
+    /// There are several guests: each port needs the address of its own.
+    network: bool,
     list: Vec<PortSpec>,
     outward: Vec<OutwardSpec>,
     last: PublishedId,
 }
 
 impl Ports {
+    /// None, of one guest or of those of a network.
+    pub(super) fn new(network: bool) -> Self {
+        Self {
+            network,
+            ..Self::default()
+        }
+    }
+
     /// Binds those of the command line.
     ///
     /// # Errors
@@ -128,12 +138,20 @@ impl Ports {
     }
 
     /// Publishes one more.
+    ///
+    /// # Errors
+    /// The port can't be bound, or it is not known which guest of a network it leads to.
     pub(super) fn add(
         &mut self,
         request: &PublishRequest,
         guest_addr: Option<IpAddr>,
         gateway: &Channel,
     ) -> io::Result<PublishedId> {
+        if self.network && guest_addr.is_none() {
+            return Err(io::Error::other(
+                "a network has several guests: name the address of one (--guest, guest_addr)",
+            ));
+        }
         let ports = self.bind(request, guest_addr);
         let id = self.last;
         for PublishedPort { spec, socket } in ports.map_err(|(_, e)| e)? {

@@ -173,6 +173,27 @@ fn a_port_of_a_guest_is_published_while_it_lives() {
     assert_eq!(second.finish().code, Some(0));
     wait_until("the end of the port", || fetch().status.code() == Some(7));
     let pid = pid_of(&network);
+    // Breaks when a port is published of no guest, or of another one than was named.
+    let third = resident(&network, &["--hostname", "third"], SERVE);
+    let add = |options: &[&str]| {
+        let mut command = program(MBUMA);
+        command
+            .args(["publish", "--pid", &pid.to_string(), "add"])
+            .args(options);
+        command.arg(&publish).output().expect("it was built")
+    };
+    let unnamed = add(&[]);
+    let why = String::from_utf8_lossy(&unnamed.stderr).into_owned();
+    assert_eq!(unnamed.status.code(), Some(1), "{why}");
+    assert!(why.contains("several guests"), "{why}");
+    let view = inspect(&network).expect("it is there");
+    let guests = view["guests"].as_array().expect("a list");
+    let third_addr = guests.iter().find(|guest| guest["name"] == "third");
+    let third_addr = third_addr.and_then(|guest| guest["addr"].as_str());
+    let named = add(&["--guest", third_addr.expect("it has joined")]);
+    assert!(named.status.success(), "{named:?}");
+    assert_eq!(fetch().stdout, b"page\n");
+    assert_eq!(third.finish().code, Some(0));
     assert_eq!(first.finish().code, Some(0));
     wait_for_end(&network, pid);
 }

@@ -449,7 +449,7 @@ fn a_thousand_downloads_that_nobody_reads_leave_room_for_others() {
     // acknowledgements that would free buffers.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
-    let server = Endless::start();
+    let server = Endless::start_for_many();
     let echo = TcpServer::start(|mut stream| {
         let mut to = stream.try_clone().expect("a descriptor");
         let _ = std::io::copy(&mut stream, &mut to);

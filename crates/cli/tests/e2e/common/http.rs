@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use super::server::TcpServer;
 
 /// Longer than any request's head here.
@@ -94,11 +96,23 @@ pub(crate) struct Endless {
 }
 
 impl Endless {
-    /// Starts it.
+    /// Starts it, with the kernel's choice of send buffers: up to 4 MiB for a stream.
     pub(crate) fn start() -> Endless {
+        Self::begin(None)
+    }
+
+    /// The same for a thousand streams, whose send buffers take 512 KiB each. With the kernel's choice they would fill the
+    /// memory that it allows for all of TCP (tcp_mem), and other connections of the host would stand still too.
+    pub(crate) fn start_for_many() -> Endless {
+        Self::begin(Some(1 << 18))
+    }
+
+    fn begin(send_buffer: Option<usize>) -> Endless {
         let (sent, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (count, ends) = (Arc::clone(&sent), Arc::clone(&ended));
         let server = TcpServer::start(move |mut stream| {
+            let set = send_buffer.map_or(Ok(()), |n| set_socket_send_buffer_size(&stream, n));
+            set.expect("any size is taken");
             let _ = pour(&mut stream, &count);
             ends.fetch_add(1, Ordering::AcqRel);
         });

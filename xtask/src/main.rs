@@ -1,5 +1,15 @@
 //! `cargo xtask ci` runs all checks that a change must pass.
 
+/// Prints a line. If the reader has closed the pipe, as `head` does, the program ends as by SIGPIPE.
+macro_rules! println {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        if writeln!(std::io::stdout(), $($text)*).is_err() {
+            std::process::exit(128 + 13)
+        }
+    }};
+}
+
 mod compare;
 mod counts;
 mod programs;

@@ -9,6 +9,7 @@ use uma::ZoneError;
 
 /// The error of a socket or a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SocketError {
     /// The peer, or a router on the path, reported that no socket is there.
     Refused,

@@ -1,4 +1,9 @@
-//! Public structs whose fields are public: `#[non_exhaustive]`, so that a new figure breaks no program; or counted here.
+//! Public types that programs read: `#[non_exhaustive]`, so that a new figure or a new error breaks no program.
+//!
+//! Each public enum of errors of the stack has the attribute. The libraries below the stack have few reasons, of which each
+//! caller handles each: there a new one is meant to stop the build.
+//!
+//! A public struct whose fields are public has it too, or is counted here.
 //!
 //! A program may write out a struct of settings, of a header's fields, or of a few values that belong together (an address with
 //! its prefix, a budget). Such a struct is exhaustive on purpose. A struct that a library fills in and a program reads is not. The
@@ -13,11 +18,19 @@ const EXHAUSTIVE_MAX: usize = 56;
 /// Crates that programs use.
 const LIBRARIES: [&str; 5] = ["kern", "uma", "mbuf", "wire", "mbuma"];
 
-/// Counts, and complains if there are too many.
+/// Complains of errors without the attribute; counts structs, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
     let mut found = Vec::new();
     for file in files.iter().filter(|f| is_library(f)) {
         let text = fs::read_to_string(file).unwrap_or_default();
+        if file.starts_with("crates/mbuma") {
+            complaints.extend(closed_errors(&text).map(|name| {
+                format!(
+                    "{}: {name} is a public error and not non_exhaustive",
+                    file.display()
+                )
+            }));
+        }
         let names = exhaustive(&text).into_iter();
         found.extend(names.map(|name| format!("{name} ({})", file.display())));
     }
@@ -73,9 +86,33 @@ fn exhaustive(text: &str) -> Vec<&str> {
     found
 }
 
+/// Public enums of errors without the attribute.
+fn closed_errors(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines();
+    lines
+        .clone()
+        .zip(lines.skip(1))
+        .filter_map(|(above, line)| {
+            let name = line.strip_prefix("pub enum ")?.split([' ', '<']).next()?;
+            let is_closed = name.ends_with("Error") && above != "#[non_exhaustive]";
+            is_closed.then_some(name)
+        })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::exhaustive;
+    use super::{closed_errors, exhaustive};
+
+    #[test]
+    fn an_error_without_the_attribute_is_found() {
+        // Breaks if a new error of the stack would break programs that match on it.
+        let text = "#[derive(Debug)]\npub enum AError {\n}\n#[non_exhaustive]\npub enum BError {\n}\n\
+                    \npub enum CError<T> {\n}\n\npub enum Kind {\n}\n";
+        assert_eq!(
+            closed_errors(text).collect::<Vec<_>>(),
+            ["AError", "CError"]
+        );
+    }
 
     #[test]
     fn a_struct_with_the_attribute_or_a_private_field_is_not_counted() {

@@ -191,6 +191,7 @@ impl Worker {
         run_round(self, at_most).map_err(|e| match e {
             RoundError::Wait(e) => Error::io("waiting for events")(e),
             RoundError::Device(e) => tap_error(e),
+            other => Error::io("serving the guest")(io::Error::other(other.to_string())),
         })
     }
 

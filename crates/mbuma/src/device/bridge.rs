@@ -84,6 +84,7 @@ pub struct PortId(u64);
 
 /// The error of adding a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BridgeError {
     /// Its MTU is not that of the other ports: a bridge can't cut large frames.
     Mtu,

@@ -44,6 +44,7 @@ pub trait LocalTasks {
 
 /// The error that interrupted a round.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RoundError {
     /// The wait for events failed.
     Wait(io::Error),

@@ -131,6 +131,7 @@ pub struct SpliceOutcome {
 
 /// The error of splicing two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpliceError {
     /// The source is already the source of a splice, or the sink is already the sink of one.
     Busy,

@@ -7,6 +7,7 @@ use std::io;
 
 /// The error of an operation on a UNIX-domain socket. Each operation lists its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum UnixError {
     /// No socket has this name.
     #[doc(alias = "ENOENT")]

@@ -259,6 +259,6 @@ fn errno(error: SocketError, dialect: Dialect) -> &'static str {
         SocketError::AddrInUse => "EADDRINUSE",
         SocketError::AddrNotAvailable => "EADDRNOTAVAIL",
         SocketError::NoBufs => "ENOBUFS",
-        SocketError::Io => "EIO",
+        _ => "EIO",
     }
 }

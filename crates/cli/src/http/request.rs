@@ -93,13 +93,15 @@ fn path_of(target: &str) -> Option<&str> {
             .any(|s| scheme.eq_ignore_ascii_case(s))
     };
     let path = match path.split_once("://") {
-        // RFC 9110 4.2.1: a URI without a host is invalid.
-        Some((scheme, rest)) if is_web(scheme) => match rest.find('/') {
-            Some(0) => return None,
-            Some(at) => rest.split_at(at).1,
-            None if rest.is_empty() => return None,
-            None => "/",
-        },
+        Some((scheme, rest)) if is_web(scheme) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            // RFC 9110 4.2.1: a URI without a host is invalid.
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            if host.is_empty() || host.starts_with(':') {
+                return None;
+            }
+            if path.is_empty() { "/" } else { path }
+        }
         _ => path,
     };
     path.starts_with('/').then_some(path)

@@ -159,6 +159,8 @@ fn a_target_with_a_host_has_the_path_behind_it() {
     }
     for target in [
         "http:///a",
+        "http://:80/a",
+        "http://user@/a",
         "http://",
         "http://?/a",
         "ftp://x/a",

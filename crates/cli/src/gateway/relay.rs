@@ -56,7 +56,7 @@ pub(super) struct Relay {
     /// All addresses at which the server is looked for.
     places: ServerPlaces,
     /// Its place in the quota, if it is that of a published port's client: held until the connection ends.
-    _slot: Option<ClientSlot>,
+    slot: Option<ClientSlot>,
     /// Taken from the guest, not yet taken by the host.
     pending: Chain,
     up: Half,
@@ -133,7 +133,7 @@ impl Relay {
             host,
             others: Vec::new(),
             places: ServerPlaces::One,
-            _slot: None,
+            slot: None,
             pending: Chain::new(),
             up: Half::Open,
             down: Half::Open,
@@ -153,7 +153,7 @@ impl Relay {
                 false => ServerPlaces::All,
             },
             others: client.others,
-            _slot: Some(client.slot),
+            slot: Some(client.slot),
             ..Relay::new(client.stream, client.host, token)
         }
     }
@@ -213,7 +213,10 @@ impl Relay {
             Err(Broken::Guest(SocketError::Refused)) => match self.try_next(shared) {
                 Ok(()) => Turn::Wait,
                 Err(_) => {
-                    self.note_refusal(shared, now);
+                    // A guest may also end its own connection while that is half open.
+                    if self.slot.is_some() {
+                        self.note_refusal(shared, now);
+                    }
                     Turn::Done
                 }
             },

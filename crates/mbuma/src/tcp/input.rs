@@ -119,9 +119,8 @@ fn soft_error(batch: &Batch<'_>, t: &mut Tcb) -> bool {
     connecting && abort && abort_connect(t, SocketError::Unreachable)
 }
 
-/// Ends an attempt to connect. Always true: the connection then leaves the table in its turn.
+/// Ends an attempt to connect. Always true: the connection then needs a turn.
 fn abort_connect(t: &mut Tcb, error: SocketError) -> bool {
-    t.close(Some(error));
-    t.notify();
+    time_wait::end_half_open(t, Some(error));
     true
 }

@@ -198,7 +198,7 @@ fn evict(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     // The connection may have been completed or ended meanwhile, and another one may have its key.
     if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
         tcp.counters.syns_evicted.inc();
-        t.close(None);
+        time_wait::end_half_open(&mut t, None);
         visit::end_later(batch, &pcb, t);
     }
 }

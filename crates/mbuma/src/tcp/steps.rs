@@ -239,22 +239,12 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Break(Verdict::Delivered)
 }
 
-/// Ends a connection that the peer or we have reset. In the place of one that was half open, the connection in TIME-WAIT
-/// comes back.
+/// Ends a connection that the peer or we have reset.
 fn end_by_reset(t: &mut Tcb) {
-    // Half open for a listener. (A connection that an interceptor accepted has an owner, which gets the error.)
-    if t.conn.state == State::SynReceived
-        && t.conn.accept.is_some()
-        && let Some(old) = t.conn.predecessor.take()
-    {
-        return time_wait::resume(t, &old);
+    match t.conn.state {
+        State::SynReceived => time_wait::end_half_open(t, Some(SocketError::Refused)),
+        _ => t.close(Some(SocketError::Reset)),
     }
-    let error = match t.conn.state {
-        State::SynReceived => Some(SocketError::Refused),
-        _ => Some(SocketError::Reset),
-    };
-    t.close(error);
-    t.notify();
 }
 
 /// Fourth: a SYN on a connection that exists. Our own answer may have been lost; anything else gets a

@@ -4,8 +4,9 @@
 //! A gateway that closes first gets one for each connection, thousands a second. They hold no buffers, and only the
 //! last [`TcpConfig::time_wait_max`] are kept. A reset does not end TIME-WAIT: it may be an old one, and would let
 //! older segments in (RFC 1337). A SYN of the same peer and port may end it early, if a listener takes the new
-//! connection ([`leave`]). If that SYN was an old duplicate, the peer resets the new connection, and the old one
-//! returns to TIME-WAIT ([`resume`]).
+//! connection ([`leave`]). If the new connection ends before it is established, by a reset of the peer, an ICMP error, a
+//! timeout or for want of room, that SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT
+//! ([`end_half_open`]).
 //!
 //! Locks: `waiting` (CALLOUT's neighbour; taken with no connection's lock held).
 //!
@@ -24,6 +25,7 @@ use super::timer::TcpTimer;
 use super::timestamps;
 use super::visit;
 use crate::batch::Batch;
+use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
@@ -94,8 +96,8 @@ pub(crate) fn may_leave(t: &Tcb, syn: &Segment) -> bool {
     t.conn.state == State::TimeWait && newer
 }
 
-/// The SYN was an old duplicate: the connection returns to TIME-WAIT for the rest of its time.
-pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
+/// The SYN was an old duplicate, or nothing completed its handshake: the connection returns to TIME-WAIT for the rest of its time.
+fn resume(t: &mut Tcb, old: &Predecessor) {
     if let Some(place) = t.conn.accept.take() {
         place.give_up();
     }
@@ -114,6 +116,18 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     t.due |= Due::TIME_WAIT;
     t.conn.orphan = true;
     t.notify();
+}
+
+/// Ends a connection that is not established. In the place of a listener's, the connection in TIME-WAIT comes back. (A
+/// connection that an interceptor accepted has an owner, which gets the error.)
+pub(crate) fn end_half_open(t: &mut Tcb, error: Option<SocketError>) {
+    if t.conn.state == State::SynReceived
+        && t.conn.accept.is_some()
+        && let Some(old) = t.conn.predecessor.take()
+    {
+        return resume(t, &old);
+    }
+    t.close(error);
 }
 
 /// Adds a connection; the oldest is closed if there are too many.

@@ -16,7 +16,7 @@ use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
 use super::wheels::WheelEntry;
-use super::{ack, options, path_mtu, reset, visit};
+use super::{ack, path_mtu, reset, time_wait, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
@@ -113,7 +113,8 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
     let tell = t.conn.state.is_synchronized();
     let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
-    t.close(Some(t.conn.soft_error.unwrap_or(SocketError::TimedOut)));
+    let error = t.conn.soft_error.unwrap_or(SocketError::TimedOut);
+    time_wait::end_half_open(t, Some(error));
     if tell {
         reset::send(batch, pcb.ends(), seq, ack);
     }

@@ -87,6 +87,37 @@ fn an_old_duplicate_syn_leads_back_to_time_wait() {
 }
 
 #[test]
+fn an_icmp_error_or_silence_leads_back_to_time_wait() {
+    // RFC 9293 3.6.1 (2): breaks if TIME-WAIT is gone once a firewall, instead of the peer, has refused the answer to an old
+    // duplicate of a SYN, or once nothing has answered it; old segments would then reach the next connection.
+    for by_icmp in [true, false] {
+        let mut b = Bench::tuned(|config| {
+            config.tcp.syn_ack_retransmits_max = 1;
+        });
+        let (hand, listener, stream) = closed_after(&mut b, 1000);
+        b.say(&new_syn(&hand));
+        let syn_ack = b.one();
+        match by_icmp {
+            true => b.net.complain(b.peer, &syn_ack, (3, 3), [0; 4]),
+            false => b.run(secs(5)),
+        }
+        b.run(ms(0));
+        b.seen();
+        let again = Segment {
+            seq: hand.snd - 1,
+            ..hand.segment(FIN | ACK)
+        };
+        b.say(&again);
+        let ack = b.one();
+        assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
+        b.run(secs(31));
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        drop((stream, listener));
+        b.finish();
+    }
+}
+
+#[test]
 fn a_syn_ends_time_wait_only_for_a_listener() {
     // Breaks if a SYN that nothing can answer ends TIME-WAIT all the same.
     let mut b = Bench::new();

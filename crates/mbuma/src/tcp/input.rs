@@ -81,9 +81,11 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
         IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted, mtu),
-        // RFC 1812 5.2.7.1 (codes 9, 10, 13) and RFC 4443 3.1 (code 1); RFC 9293 3.9.2.2 does not list it as soft, and
-        // Linux and FreeBSD take it as hard.
-        IcmpError::AdminProhibited if connecting => {
+        // RFC 1812 5.2.7.1 (codes 9, 10, 13) and RFC 4443 3.1 (code 1, of which 5 and 6 are subsets); RFC 9293 3.9.2.2 does not
+        // list them as soft, and Linux takes them as hard.
+        IcmpError::AdminProhibited | IcmpError::SourcePolicy | IcmpError::RejectRoute
+            if connecting =>
+        {
             hard_error(batch, &mut t, SocketError::Prohibited)
         }
         // ICMPv6 reports an unknown protocol as a parameter problem, which is soft.

@@ -235,6 +235,23 @@ fn a_connection_is_refused_by_icmp() {
 }
 
 #[test]
+fn an_error_about_a_policy_ends_an_attempt_to_connect() {
+    // RFC 4443 3.1: breaks if codes 5 and 6, which are subsets of code 1 ("administratively prohibited"), count as transient
+    // and the program waits for minutes. They exist over IPv6 only.
+    let policies = [(1, 5), (1, 6)].into_iter().filter(|_| is_over_ipv6());
+    for kind in policies.chain([(3, 13)]) {
+        let mut b = Bench::new();
+        let stream = b.connect();
+        let syn = b.one();
+        b.net.complain(b.peer, &syn, kind, [0; 4]);
+        b.run(ms(0));
+        assert_eq!(stream.error(), Some(SocketError::Prohibited), "{kind:?}");
+        drop(stream);
+        b.finish();
+    }
+}
+
+#[test]
 fn a_soft_error_does_not_end_an_attempt_to_connect() {
     // RFC 9293 3.9.2.2, SHLD-25, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
     // of it. ICMPv6 reports an unknown protocol as a parameter problem, which is soft.

@@ -21,8 +21,9 @@
 use kern::Time;
 use wire::{AccEcnOption, SackBlocks, TcpFlags, TcpOptions, TcpView};
 
-use super::pcb::{MSS_DEFAULT, Tcb};
+use super::pcb::{MSS_DEFAULT, State, Tcb};
 use super::timestamps::Timestamps;
+use crate::config::TcpConfig;
 
 /// Bytes of the timestamps option, aligned.
 pub(crate) const TIMESTAMPS_LEN: u32 = 12;
@@ -102,7 +103,18 @@ pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
     t.send.mss = theirs.min(t.recv.mss) - each_segment_len(t);
 }
 
-/// From now on our SYN offers no option but the MSS.
+/// Retransmissions of a SYN with all its options, if later ones go without.
+const SYNS_WITH_OPTIONS: u8 = 2;
+
+/// Whether our SYN has no option but the MSS now. An answer may still be to an earlier SYN: a peer has in its SYN-ACK only
+/// options that were offered to it, and uses these from then on, so they are agreed on.
+pub(crate) fn is_syn_bare(config: &TcpConfig, t: &Tcb) -> bool {
+    config.syn_drops_options
+        && t.conn.state == State::SynSent
+        && t.send.retransmits > SYNS_WITH_OPTIONS
+}
+
+/// The connection agrees on no option but the MSS.
 pub(crate) fn offer_none(t: &mut Tcb) {
     t.conn.sack_on = false;
     t.conn.ts.on = false;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use kern::Time;
-use wire::{SeqNum, TcpFlags};
+use wire::{SeqNum, TcpFlags, TcpOptions};
 
 use super::cc;
 use super::due::Due;
@@ -139,7 +139,14 @@ fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time)
     let is_pure = plan.len == 0 && !options::has_report(t);
     let bits = t.conn.ecn.bits_of(plan.flags, is_pure, tries);
     let (window, options) = if syn {
-        (syn_window(t), options::of_syn(t, plan.flags, now))
+        let mut options = options::of_syn(t, plan.flags, now);
+        if options::is_syn_bare(config, t) {
+            options = TcpOptions {
+                mss: options.mss,
+                ..TcpOptions::default()
+            };
+        }
+        (syn_window(t), options)
     } else {
         let again = plan.len > 0 && plan.seq.before(t.send.nxt);
         (announce(t), options::of_segment(t, plan.len, again, now))

@@ -13,7 +13,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
-use super::{ack, path_mtu, reset, text, time_wait, urgent};
+use super::{ack, options, path_mtu, reset, text, time_wait, urgent};
 use super::{listen, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -87,6 +87,10 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
     path_mtu::begin(batch, t, &seg.ends);
     t.due |= Due::ACK;
+    if !acked && options::is_syn_bare(&batch.stack.tcp.config, t) {
+        // The peer may have seen this SYN or an earlier one; a SYN without ACK does not show which.
+        options::offer_none(t);
+    }
     if acked {
         ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);

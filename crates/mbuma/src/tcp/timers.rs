@@ -151,9 +151,6 @@ pub(crate) fn keep_deadline(t: &mut Tcb) {
     }
 }
 
-/// Retransmissions of a SYN with all its options, if later ones go without.
-const SYNS_WITH_OPTIONS: u8 = 2;
-
 /// RFC 6298 (5.4) to (5.7): sends the earliest unacknowledged segment again, and all after it in turn. True if the
 /// connection must be given up: the segment was sent as often as the configuration allows.
 fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
@@ -185,10 +182,6 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     };
     if t.send.retransmits > max {
         return true;
-    }
-    let bare = tcp.config.syn_drops_options && t.send.retransmits > SYNS_WITH_OPTIONS;
-    if t.conn.state == State::SynSent && bare {
-        options::offer_none(t);
     }
     match syn {
         true => _ = t.send.sent.mark_all_lost(),

@@ -127,9 +127,9 @@ pub(crate) fn each_segment_len(t: &Tcb) -> u32 {
     timestamps + t.conn.ecn.option_len()
 }
 
-/// Whether SACK blocks have something to report.
+/// Whether SACK blocks have something to report. Data beside a SYN that crossed ours is no gap.
 pub(crate) fn has_report(t: &Tcb) -> bool {
-    t.conn.sack_on && t.recv.reass.has_report()
+    t.conn.sack_on && t.recv.reass.has_report() && t.conn.state != State::SynReceived
 }
 
 /// Blocks that fit into 40 bytes (RFC 2018 3), and into a segment with `len` bytes of data.

@@ -3,7 +3,8 @@
 //! 1. Ranges are sorted, with a gap between any two, and all after `RCV.NXT`.
 //! 2. Where an arriving segment overlaps a range, the bytes that arrived first are kept.
 //! 3. The number of ranges is bounded; their bytes are bounded by the window.
-//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it even if the queue is full.
+//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it even if the queue is full. The exception is data
+//!    beside a SYN that crosses ours, which waits here until the connection is established; until then no SACK is sent.
 //! 5. Kept data stays until it is in order or the connection ends. So a reported block is never discarded, though RFC
 //!    2018 section 8 would allow it: if memory is short, new data is dropped.
 //!

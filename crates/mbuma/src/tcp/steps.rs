@@ -44,11 +44,15 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     check_sequence(batch, t, seg)?;
     check_reset(batch, t, seg)?;
     check_syn(batch, t, seg)?;
+    let opens = t.conn.state == State::SynReceived;
     ack::check(batch, pcb, t, seg)?;
     note_timestamp(batch, t, seg);
     note_marks(t, seg);
     urgent::check(t, seg);
     text::process(batch, t, seg)?;
+    if opens {
+        text::take_kept(batch, t);
+    }
     text::process_fin(batch, t)
 }
 
@@ -83,27 +87,29 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
-    let mss = t.recv.mss;
-    listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
-    path_mtu::begin(batch, t, &seg.ends);
-    t.due |= Due::ACK;
     if !acked && options::is_syn_bare(&batch.stack.tcp.config, t) {
         // The peer may have seen this SYN or an earlier one; a SYN without ACK does not show which.
         options::offer_none(t);
     }
+    let (mss, window) = (t.recv.mss, t.rcv_wnd());
+    listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
+    path_mtu::begin(batch, t, &seg.ends);
+    t.due |= Due::ACK;
     if acked {
         ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);
-    } else {
-        // A simultaneous open: our SYN is repeated, with an acknowledgement. It covers the peer's SYN alone, and not data or a
-        // FIN beside it: the peer sends these again to the established connection.
-        t.conn.state = State::SynReceived;
-        t.send.sent.mark_all_lost();
-        return Continue(());
     }
     seg.seq = t.recv.nxt;
     seg.flags -= TcpFlags::SYN;
+    cut_beyond(t, seg, window as usize);
+    if !acked {
+        // A simultaneous open: our SYN is repeated, with an acknowledgement of the peer's SYN alone. Data and a FIN beside
+        // that wait until the connection is established.
+        t.conn.state = State::SynReceived;
+        t.send.sent.mark_all_lost();
+        return text::keep(batch, t, seg);
+    }
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
 }
@@ -185,14 +191,18 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
         return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
     }
     let room = (window - beyond) as usize;
+    cut_beyond(t, seg, room);
+    Continue(())
+}
+
+/// Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always fits, because
+/// it needs no memory.
+fn cut_beyond(t: &mut Tcb, seg: &mut Segment, room: usize) {
     if seg.data.len() > room {
-        // Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always
-        // fits, because it needs no memory.
         t.due |= Due::ACK;
         seg.flags -= TcpFlags::FIN;
         seg.data.truncate(room);
     }
-    Continue(())
 }
 
 /// Cuts off data that was received before.

@@ -58,12 +58,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
             t.recv.reass.note_overlap(seg.seq, len);
         }
         in_order(batch, t, data);
-        while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
-            if planted(StackFault::SkippedByte) {
-                data.trim_front(1);
-            }
-            in_order(batch, t, data);
-        }
+        take_queued(batch, t);
         tune_buffer(batch, t, seg);
         acknowledge_soon(batch, t, len, filled_gap);
         return Continue(());
@@ -71,8 +66,42 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     out_of_order(batch, t, seg, data)
 }
 
+/// Keeps data and a FIN beside a SYN that crosses ours until the connection is established (RFC 9293 3.10.7.3). They are
+/// not acknowledged yet.
+pub(crate) fn keep(batch: &Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    if seg.has(TcpFlags::FIN) {
+        t.recv.fin = Some(seg.seq + seg.data.len() as u32);
+    }
+    let data = std::mem::take(&mut seg.data);
+    let max = batch.stack.tcp.config.reass_ranges_max;
+    let pool = &batch.stack.pool;
+    match t.recv.reass.insert(pool, seg.seq, data, max) {
+        Inserted::Kept | Inserted::Duplicate => Continue(()),
+        Inserted::Full => Break(Verdict::Drop(DropReason::TcpReassFull)),
+    }
+}
+
+/// The connection is established: moves the data that was kept until now.
+pub(crate) fn take_kept(batch: &Batch<'_>, t: &mut Tcb) {
+    let before = t.recv.nxt;
+    take_queued(batch, t);
+    if t.recv.nxt != before {
+        t.due |= Due::ACK;
+    }
+}
+
+/// Moves queued data that is in order now.
+fn take_queued(batch: &Batch<'_>, t: &mut Tcb) {
+    while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
+        if planted(StackFault::SkippedByte) {
+            data.trim_front(1);
+        }
+        in_order(batch, t, data);
+    }
+}
+
 /// Moves the mbufs of data that is in order to the receive buffer.
-fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
+fn in_order(batch: &Batch<'_>, t: &mut Tcb, data: Chain) {
     batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
     t.recv.nxt += data.len() as u32;
     if t.recv.read_closed {

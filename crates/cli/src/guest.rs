@@ -9,6 +9,7 @@ mod files;
 mod ip6;
 mod link;
 mod own_files;
+mod unsent;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -220,6 +221,7 @@ fn prepare(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     }
     control.set_mtu(ifname, net.mtu())?;
     control.set_tx_queue_len(ifname, TX_QUEUE_LEN)?;
+    unsent::bound();
     match net.v6() {
         Some(_) => ip6::prepare(&control, ifname),
         None => ip6::disable(ifname),

@@ -59,6 +59,30 @@ fn a_named_namespace_gets_a_network() {
 }
 
 #[test]
+fn a_socket_takes_a_quarter_of_a_mebibyte_that_it_cannot_send_yet() {
+    // Breaks when an upload writes megabytes at once, for which other programs of its CPU wait; or when the bound that
+    // a namespace's owner chose is changed.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    let bound = "/proc/sys/net/ipv4/tcp_notsent_lowat";
+    for (name, chosen, expected) in [("blue", None, "262144\n"), ("red", Some(9000), "9000\n")] {
+        ip(&format!("netns add {name}"));
+        if let Some(chosen) = chosen {
+            shell(&format!(
+                "ip netns exec {name} sh -c 'echo {chosen} > {bound}'"
+            ));
+        }
+        let attached = attach(&format!("/run/netns/{name} --ready-fd 3 3>&1 1>&2"));
+        attached.wait_for_end_of_output();
+        let mut command = program("ip");
+        command.args(["netns", "exec", name, "cat", bound]);
+        assert_eq!(Running::start(command).finish().good(), expected, "{name}");
+        attached.signal("TERM");
+        attached.finish();
+    }
+}
+
+#[test]
 fn a_port_of_a_named_namespace_is_published() {
     // Breaks when a client cannot reach a container's server, also one on 127.0.0.1 alone, or the port stays in use
     // after the end.

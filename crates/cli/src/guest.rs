@@ -243,12 +243,14 @@ fn set_up_v4(
         // The stack is no gateway, and begins no connections.
         return Ok(false);
     }
+    let gateway = v4.gateway.into();
     if v4.routed {
-        let reached = control.add_host_route(v4.gateway, ifname);
+        let reached = control.add_route(ifname, (gateway, 32), None, 0);
         reached.map_err(Failure::at(SetupStep::Route))?;
     }
+    let anywhere = Ipv4Addr::UNSPECIFIED.into();
     control
-        .add_default_route(v4.gateway)
+        .add_route(ifname, (anywhere, 0), Some(gateway), 0)
         .map_err(Failure::at(SetupStep::Route))?;
     // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
     // A port may be published at any time.

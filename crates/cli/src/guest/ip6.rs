@@ -47,8 +47,9 @@ pub(super) fn set_up(
 ) -> io::Result<()> {
     control.add_addr6(ifname, network.link_guest, LINK_PREFIX_LEN)?;
     control.add_addr6(ifname, network.guest, network.link_prefix_len())?;
-    let anywhere = (Ipv6Addr::UNSPECIFIED, 0);
-    control.add_route6(ifname, anywhere, network.link_gateway, METRIC)
+    let anywhere = (Ipv6Addr::UNSPECIFIED.into(), 0);
+    let gateway = Some(network.link_gateway.into());
+    control.add_route(ifname, anywhere, gateway, METRIC)
 }
 
 fn set(ifname: &str, name: &str, value: &str) -> io::Result<()> {

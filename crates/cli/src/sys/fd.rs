@@ -113,26 +113,20 @@ pub(crate) fn may_write(fd: &impl AsFd) -> bool {
 /// mbuma needs neither, and holding COMMAND's pipes open would hide from its neighbours that
 /// COMMAND closed them.
 pub(crate) fn let_go_of_stdio() -> io::Result<()> {
-    point_at_null(libc::STDIN_FILENO)?;
-    point_at_null(libc::STDOUT_FILENO)
+    rustix::stdio::dup2_stdin(null()?)?;
+    Ok(rustix::stdio::dup2_stdout(null()?)?)
 }
 
 /// Points standard error at /dev/null too.
 pub(crate) fn let_go_of_stderr() -> io::Result<()> {
-    point_at_null(libc::STDERR_FILENO)
+    Ok(rustix::stdio::dup2_stderr(null()?)?)
 }
 
-/// Makes one of the standard three /dev/null.
-fn point_at_null(number: RawFd) -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    // SAFETY: private to this module, which passes 0, 1 and 2. The standard library refers to these by
-    // number and never owns them, so replacing their files invalidates no owned descriptor.
-    cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
-    Ok(())
+fn null() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
 }
 
 /// The process group that has the terminal of `tty`.
 pub(crate) fn foreground_group(tty: &impl AsFd) -> io::Result<i32> {
-    // SAFETY: takes a descriptor, which is open for the length of the borrow, and no pointer.
-    cvt(unsafe { libc::tcgetpgrp(tty.as_fd().as_raw_fd()) })
+    Ok(rustix::termios::tcgetpgrp(tty)?.as_raw_pid())
 }

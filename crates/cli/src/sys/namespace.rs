@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use super::cvt;
 
 /// The kinds of namespace that mbuma makes or enters.
@@ -43,17 +45,19 @@ pub(crate) fn unshare(kind: NamespaceKind) -> io::Result<()> {
 
 /// Names the host, in the namespace that the calling process has for that.
 pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
-    // SAFETY: the call reads as many bytes as the name has.
-    cvt(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })?;
-    Ok(())
+    Ok(rustix::system::sethostname(name.as_bytes())?)
 }
 
 /// Moves the calling process into the namespace of `kind` that `ns` refers to.
 pub(crate) fn enter(ns: &impl AsFd, kind: NamespaceKind) -> io::Result<()> {
-    // SAFETY: takes a descriptor that is open for the length of the borrow, and a flag that makes
-    // the kernel refuse a namespace of another kind.
-    cvt(unsafe { libc::setns(ns.as_fd().as_raw_fd(), kind.flag()) })?;
-    Ok(())
+    // The kernel refuses a namespace of another kind.
+    let kind = match kind {
+        NamespaceKind::User => LinkNameSpaceType::User,
+        NamespaceKind::Net => LinkNameSpaceType::Network,
+        NamespaceKind::Mount => LinkNameSpaceType::Mount,
+        NamespaceKind::Hostname => LinkNameSpaceType::HostNameAndNISDomainName,
+    };
+    Ok(move_into_link_name_space(ns.as_fd(), Some(kind))?)
 }
 
 /// The user namespace that owns `ns`: the one whose capabilities count there.

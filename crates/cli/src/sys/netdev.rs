@@ -1,13 +1,12 @@
-//! Interfaces and routes of the network namespace the caller is in, by the classic ioctls.
+//! Interfaces and routes of the network namespace the caller is in, by the classic ioctls and by netlink.
 //!
 //! Invariants: a [`NetdevSocket`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::c_char;
 use std::io;
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
@@ -62,15 +61,20 @@ impl NetdevSocket {
         netlink::add_addr6(self.index(name)?, addr, prefix_len)
     }
 
-    /// Sends packets for a network of IPv6 to `gateway`, on the link of the interface.
-    pub(crate) fn add_route6(
+    /// Sends packets for a network by the interface: to `gateway` on its link, or to the destination itself.
+    pub(crate) fn add_route(
         &self,
         name: &str,
-        network: (Ipv6Addr, u8),
-        gateway: Ipv6Addr,
+        to: (IpAddr, u8),
+        gateway: Option<IpAddr>,
         metric: u32,
     ) -> io::Result<()> {
-        netlink::add_route6(self.index(name)?, network, gateway, metric)
+        netlink::add_route(&netlink::RouteMessage {
+            index: self.index(name)?,
+            to,
+            gateway,
+            metric,
+        })
     }
 
     fn index(&self, name: &str) -> io::Result<i32> {
@@ -127,30 +131,6 @@ impl NetdevSocket {
             [*to] = from.to_ne_bytes();
         }
         Ok(mac)
-    }
-
-    /// Sends everything that has no better route to `gateway`.
-    pub(crate) fn add_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
-        self.add_route(Rtentry::to(gateway))
-    }
-
-    /// Sends packets for the one host `to` by the interface itself.
-    pub(crate) fn add_host_route(&self, to: Ipv4Addr, name: &str) -> io::Result<()> {
-        let name = CString::new(name)?;
-        self.add_route(Rtentry::by(to, &name))
-    }
-
-    fn add_route(&self, mut route: Rtentry<'_>) -> io::Result<()> {
-        // SAFETY: SIOCADDRT reads one rtentry, whose layout ours has (asserted below). Its one pointer, the device's
-        // name, is null, which lets the kernel choose by the gateway, or borrowed from a C string.
-        cvt(unsafe {
-            libc::ioctl(
-                self.0.as_raw_fd(),
-                libc::SIOCADDRT as libc::Ioctl,
-                &raw mut route,
-            )
-        })?;
-        Ok(())
     }
 
     /// The length of the prefix of the interface's network.
@@ -213,53 +193,5 @@ fn sockaddr(addr: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr {
         sa_family: libc::AF_INET as libc::sa_family_t,
         sa_data,
-    }
-}
-
-/// `struct rtentry` of linux/route.h, which the libc crate lacks on glibc.
-#[repr(C)]
-struct Rtentry<'a> {
-    pad1: libc::c_ulong,
-    dst: libc::sockaddr,
-    gateway: libc::sockaddr,
-    genmask: libc::sockaddr,
-    flags: libc::c_ushort,
-    pad2: libc::c_short,
-    pad3: libc::c_ulong,
-    pad4: *mut libc::c_void,
-    metric: libc::c_short,
-    dev: *mut c_char,
-    mtu: libc::c_ulong,
-    window: libc::c_ulong,
-    irtt: libc::c_ushort,
-    /// Of `dev`.
-    name: PhantomData<&'a CStr>,
-}
-
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Rtentry>() == 120);
-
-impl<'a> Rtentry<'a> {
-    /// To one host on the link of the interface `name`.
-    fn by(host: Ipv4Addr, name: &'a CStr) -> Self {
-        Self {
-            dst: sockaddr(host),
-            gateway: sockaddr(Ipv4Addr::UNSPECIFIED),
-            genmask: sockaddr(Ipv4Addr::BROADCAST),
-            flags: libc::RTF_UP | libc::RTF_HOST,
-            dev: name.as_ptr().cast_mut(),
-            ..Self::to(Ipv4Addr::UNSPECIFIED)
-        }
-    }
-
-    /// The default route by way of `gateway`.
-    fn to(gateway: Ipv4Addr) -> Self {
-        // SAFETY: integers and pointers, for which zero is a value; between them too.
-        let mut route: Self = unsafe { MaybeUninit::zeroed().assume_init() };
-        route.dst = sockaddr(Ipv4Addr::UNSPECIFIED);
-        route.gateway = sockaddr(gateway);
-        route.genmask = sockaddr(Ipv4Addr::UNSPECIFIED);
-        route.flags = libc::RTF_UP | libc::RTF_GATEWAY;
-        route
     }
 }

@@ -1,15 +1,14 @@
-//! Requests of rtnetlink: attributes of an interface, an IPv6 address, an IPv6 route.
+//! Requests of rtnetlink: attributes of an interface, an IPv6 address, a route.
 //!
-//! All of IPv4 goes by ioctls (`netdev.rs`), which know no addresses that are good without a probe; three messages need no
+//! The rest goes by ioctls (`netdev.rs`), which know no addresses that are good without a probe; three messages need no
 //! crate.
 //! Source: netlink(7), rtnetlink(7).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::Ipv6Addr;
-use std::os::fd::FromRawFd;
+use std::net::{IpAddr, Ipv6Addr};
 
-use super::cvt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// `struct nlmsghdr`.
 const HEADER_LEN: usize = 16;
@@ -65,49 +64,57 @@ pub(super) fn add_addr6(index: i32, addr: Ipv6Addr, prefix_len: u8) -> io::Resul
     )
 }
 
-/// Adds a route to a network, by a gateway on the link of the interface with this index.
-pub(super) fn add_route6(
-    index: i32,
-    (network, prefix_len): (Ipv6Addr, u8),
-    gateway: Ipv6Addr,
-    metric: u32,
-) -> io::Result<()> {
+/// A route by the interface with this index.
+pub(super) struct RouteMessage {
+    pub(super) index: i32,
+    /// A network: its address, and the length of its prefix.
+    pub(super) to: (IpAddr, u8),
+    /// On the interface's link; without one, so are the destinations.
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) metric: u32,
+}
+
+/// Adds a route.
+pub(super) fn add_route(route: &RouteMessage) -> io::Result<()> {
+    let (network, prefix_len) = route.to;
+    let (family, origin, flags) = match network {
+        // As the ioctl SIOCADDRT does: an older route of another gateway stays.
+        IpAddr::V4(_) => (libc::AF_INET, libc::RTPROT_BOOT, libc::NLM_F_CREATE),
+        IpAddr::V6(_) => (
+            libc::AF_INET6,
+            libc::RTPROT_STATIC,
+            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        ),
+    };
+    let scope = match route.gateway {
+        Some(_) => libc::RT_SCOPE_UNIVERSE,
+        None => libc::RT_SCOPE_LINK,
+    };
     // Family, lengths of the destination's and source's prefixes, type of service; table, origin, scope, type; flags.
-    let fixed = [
-        libc::AF_INET6 as u8,
-        prefix_len,
-        0,
-        0,
-        libc::RT_TABLE_MAIN,
-        libc::RTPROT_STATIC,
-        libc::RT_SCOPE_UNIVERSE,
-        libc::RTN_UNICAST,
-    ];
-    let to = match prefix_len {
-        0 => Vec::new(),
-        _ => attribute(libc::RTA_DST, &network.octets()),
+    let kind = libc::RTN_UNICAST;
+    let table = libc::RT_TABLE_MAIN;
+    let fixed = [family as u8, prefix_len, 0, 0, table, origin, scope, kind];
+    let to = (prefix_len > 0).then_some(network);
+    let address = |kind, addr: Option<IpAddr>| match addr {
+        Some(IpAddr::V4(addr)) => attribute(kind, &addr.octets()),
+        Some(IpAddr::V6(addr)) => attribute(kind, &addr.octets()),
+        None => Vec::new(),
     };
     let attributes = [
-        to,
-        attribute(libc::RTA_GATEWAY, &gateway.octets()),
-        attribute(libc::RTA_OIF, &index.to_ne_bytes()),
-        attribute(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
+        address(libc::RTA_DST, to),
+        address(libc::RTA_GATEWAY, route.gateway),
+        attribute(libc::RTA_OIF, &route.index.to_ne_bytes()),
+        attribute(libc::RTA_PRIORITY, &route.metric.to_ne_bytes()),
     ];
     let body = [&fixed[..], &[0; 4], &attributes.concat()].concat();
-    ask(
-        libc::RTM_NEWROUTE,
-        libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-        &body,
-    )
+    ask(libc::RTM_NEWROUTE, flags, &body)
 }
 
 /// Sends a request, and waits for its acknowledgement.
 fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
-    let style = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: takes three numbers and touches no memory.
-    let fd = cvt(unsafe { libc::socket(libc::AF_NETLINK, style, libc::NETLINK_ROUTE) })?;
-    // SAFETY: the kernel has just made this descriptor, and no other value owns it.
-    let mut socket = unsafe { File::from_raw_fd(fd) };
+    let (family, style) = (AddressFamily::NETLINK, SocketType::RAW);
+    // No protocol is NETLINK_ROUTE.
+    let mut socket = File::from(socket_with(family, style, SocketFlags::CLOEXEC, None)?);
     socket.write_all(&request(kind, flags, body))?;
     let mut answer = [0; 256];
     let len = socket.read(&mut answer)?;
@@ -168,9 +175,12 @@ mod tests {
         );
         let addr = Ipv6Addr::LOCALHOST;
         assert!(add_addr6(i32::MAX, addr, 64).is_err(), "no such interface");
-        assert!(
-            add_route6(i32::MAX, (addr, 128), addr, 1).is_err(),
-            "no such interface"
-        );
+        let route = RouteMessage {
+            index: i32::MAX,
+            to: (addr.into(), 128),
+            gateway: Some(addr.into()),
+            metric: 1,
+        };
+        assert!(add_route(&route).is_err(), "no such interface");
     }
 }

@@ -7,13 +7,13 @@
 use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
-use rustix::process::{DumpableBehavior, Signal};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, PidfdFlags, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{cvt, cvt_long};
@@ -56,10 +56,9 @@ pub(crate) struct Pidfd(OwnedFd);
 impl Pidfd {
     /// Makes a reference to the process that has this number now.
     pub(crate) fn open(pid: Pid) -> io::Result<Pidfd> {
-        // SAFETY: takes two numbers; no flags. The result is close-on-exec.
-        let fd = cvt_long(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
-        // SAFETY: the kernel just made this descriptor, and no other owner has it.
-        Ok(Pidfd(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let pid = rustix::process::Pid::from_raw(pid.0).ok_or(Errno::INVAL)?;
+        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Pidfd(fd))
     }
 
     /// Sends it a signal; a process that has ended is no error.
@@ -154,22 +153,14 @@ pub(crate) enum Change {
 /// # Errors
 /// ECHILD when there is no child at all.
 pub(crate) fn wait() -> io::Result<Option<(Pid, Change)>> {
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let what = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG;
-    // SAFETY: the call writes one siginfo, for which there is room.
-    cvt(unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), what) })?;
-    // SAFETY: zero is a value for siginfo, and the call wrote over it or left it so.
-    let info = unsafe { info.assume_init() };
-    // SAFETY: waitid fills the child members, and leaves them zero when no child has changed.
-    let pid = unsafe { info.si_pid() };
-    // SAFETY: as above.
-    let status = unsafe { info.si_status() };
-    let change = match info.si_code {
-        libc::CLD_EXITED => Change::Exited(status),
-        libc::CLD_STOPPED => Change::Stopped(status),
-        _ => Change::Killed(status),
-    };
-    Ok((pid != 0).then_some((Pid(pid), change)))
+    let changed = rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)?;
+    Ok(changed.and_then(|(pid, status)| {
+        let exited = status.exit_status().map(Change::Exited);
+        let stopped = || status.stopping_signal().map(Change::Stopped);
+        let killed = || status.terminating_signal().map(Change::Killed);
+        let change = exited.or_else(stopped).or_else(killed)?;
+        Some((Pid(pid.as_raw_pid()), change))
+    }))
 }
 
 /// Lets the kernel kill this process when its parent ends.

@@ -5,11 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::cvt;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 /// A descriptor that becomes readable once each period.
 pub(crate) struct Ticks(File);
@@ -17,23 +19,14 @@ pub(crate) struct Ticks(File);
 impl Ticks {
     /// Starts the timer.
     pub(crate) fn every(period: Duration) -> io::Result<Ticks> {
-        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: takes two numbers and touches no memory.
-        let fd = cvt(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: the kernel just made this descriptor, and it has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let period = libc::timespec {
-            tv_sec: period.as_secs().cast_signed(),
-            tv_nsec: period.subsec_nanos().into(),
-        };
-        let times = libc::itimerspec {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let period = Timespec::try_from(period).map_err(io::Error::other)?;
+        let times = Itimerspec {
             it_interval: period,
             it_value: period,
         };
-        // SAFETY: the call reads one itimerspec; a null pointer declines the old one.
-        cvt(unsafe {
-            libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const times, ptr::null_mut())
-        })?;
+        timerfd_settime(&fd, TimerfdTimerFlags::empty(), &times)?;
         Ok(Ticks(fd.into()))
     }
 

@@ -1,33 +1,21 @@
 //! The ways in which making a page list can fail.
 
-use core::fmt;
-use std::error::Error;
-
 use crate::error::NoBufs;
 use crate::raw::{PAGES_MAX, RECORD_HEADER_MAX, RECORD_TRAILER_MAX};
 
 /// Why pages could not be shown in one mbuf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ExtPgsError {
     /// The bytes are in more pages than one mbuf lists.
+    #[error("an mbuf lists {} pages and no more", PAGES_MAX)]
     TooManyPages,
     /// The bytes are not those of the pages that were named.
+    #[error("the range is not one of the pages named")]
     OutOfRange,
     /// No buffer.
+    #[error("{}", NoBufs)]
     NoBufs,
 }
-
-impl fmt::Display for ExtPgsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooManyPages => write!(f, "an mbuf lists {PAGES_MAX} pages and no more"),
-            Self::OutOfRange => f.write_str("the range is not one of the pages named"),
-            Self::NoBufs => NoBufs.fmt(f),
-        }
-    }
-}
-
-impl Error for ExtPgsError {}
 
 impl From<NoBufs> for ExtPgsError {
     fn from(_: NoBufs) -> Self {
@@ -37,17 +25,10 @@ impl From<NoBufs> for ExtPgsError {
 
 /// A record's header is longer than [`RECORD_HEADER_MAX`], or its trailer than
 /// [`RECORD_TRAILER_MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a record in an mbuf has {} bytes of header and {} of trailer at most",
+    RECORD_HEADER_MAX,
+    RECORD_TRAILER_MAX
+)]
 pub struct RecordTooLong;
-
-impl fmt::Display for RecordTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a record in an mbuf has {RECORD_HEADER_MAX} bytes of header and \
-             {RECORD_TRAILER_MAX} of trailer at most"
-        )
-    }
-}
-
-impl Error for RecordTooLong {}

@@ -10,8 +10,6 @@
 //!
 //! Invariant: a mapped list is a list of its own; the original stays as it was.
 
-use core::fmt;
-use std::error::Error;
 use std::io;
 
 use super::pieces::{PageRun, Piece, Pieces, piece_at};
@@ -24,30 +22,14 @@ use crate::raw::{EXT, PGS};
 use crate::storage::Mixed;
 
 /// The error of mapping pages.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// No buffer to show them in, or to read them into.
+    #[error("{}", NoBufs)]
     NoBufs,
     /// The pages could not be read: a file that was truncated meanwhile is `UnexpectedEof`.
-    Read(io::Error),
-}
-
-impl fmt::Display for MapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoBufs => NoBufs.fmt(f),
-            Self::Read(error) => write!(f, "reading pages: {error}"),
-        }
-    }
-}
-
-impl Error for MapError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NoBufs => None,
-            Self::Read(error) => Some(error),
-        }
-    }
+    #[error("reading pages: {0}")]
+    Read(#[source] io::Error),
 }
 
 impl From<NoBufs> for MapError {

@@ -83,20 +83,13 @@ impl Default for BridgeConfig {
 pub struct PortId(u64);
 
 /// The error of adding a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("the MTU is not that of the bridge's other ports")]
 #[non_exhaustive]
 pub enum BridgeError {
     /// Its MTU is not that of the other ports: a bridge can't cut large frames.
     Mtu,
 }
-
-impl fmt::Display for BridgeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the MTU is not that of the bridge's other ports")
-    }
-}
-
-impl std::error::Error for BridgeError {}
 
 /// A bridge: clone the handle freely, use it from any thread.
 ///

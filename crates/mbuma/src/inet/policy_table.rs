@@ -5,11 +5,10 @@
 //! Locks: a stack's table (IFADDR, read-mostly). Sources: RFC 6724 section 2.1.
 
 use std::borrow::Cow;
-use std::error::Error;
+use std::mem;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fmt, mem};
 
 use kern::{LockClass, RmLock, order};
 use wire::is_same_prefix;
@@ -133,28 +132,19 @@ impl PolicyTable {
 }
 
 /// The reason for which rows are no [`PolicyTable`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// The prefix is longer than 128 bits, or a bit after it is set.
+    #[error("{0}/{1} is no network")]
     BadNetwork(Ipv6Addr, u8),
     /// Two rows are for this network.
+    #[error("two rows are for {0}/{1}")]
     Twice(Ipv6Addr, u8),
     /// There are more than 1024 rows.
+    #[error("a policy table has at most {} rows", ROWS_MAX)]
     Full,
 }
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadNetwork(net, len) => write!(f, "{net}/{len} is no network"),
-            Self::Twice(net, len) => write!(f, "two rows are for {net}/{len}"),
-            Self::Full => write!(f, "a policy table has at most {ROWS_MAX} rows"),
-        }
-    }
-}
-
-impl Error for PolicyError {}
 
 /// The table of a stack, which its interfaces share.
 #[derive(Debug)]

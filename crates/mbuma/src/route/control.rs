@@ -6,7 +6,6 @@
 //! Routes of an interface's addresses can't be deleted. A route is removed with its interface, also if it is added at
 //! that moment. Locks: the table (ROUTE). Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
 
-use std::fmt;
 use std::net::Ipv4Addr;
 
 use super::{Entry, RouteAddr, RouteRefusal, Routes, insert};
@@ -50,34 +49,25 @@ pub struct RouteEntry<A = Ipv4Addr> {
 }
 
 /// Why a route can't be added or deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
     /// There is a route to this network already.
+    #[error("there is a route to this network already")]
     Exists,
     /// There is no such route, or only one that belongs to an address.
+    #[error("there is no such route that could be deleted")]
     NotFound,
     /// There is no such interface, or no route may lead through it.
+    #[error("no such interface")]
     NoInterface,
     /// The prefix is longer than an address, or the address has bits set after the prefix.
+    #[error("not a network: bits are set behind the prefix")]
     BadNetwork,
     /// No router can have this address, or we have it.
+    #[error("no router can have this address")]
     BadGateway,
 }
-
-impl fmt::Display for RouteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exists => "there is a route to this network already",
-            Self::NotFound => "there is no such route that could be deleted",
-            Self::NoInterface => "no such interface",
-            Self::BadNetwork => "not a network: bits are set behind the prefix",
-            Self::BadGateway => "no router can have this address",
-        })
-    }
-}
-
-impl std::error::Error for RouteError {}
 
 impl<A: RouteAddr> Entry<A> {
     fn to_kind(&self) -> RouteKind<A> {

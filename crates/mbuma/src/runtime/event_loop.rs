@@ -3,7 +3,6 @@
 //! Invariants: a ready task waits for at most one turn of each other ready task. Each turn and the rest of a round are
 //! bounded, so the wait is bounded. Locks: none.
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -43,25 +42,16 @@ pub trait LocalTasks {
 }
 
 /// The error that interrupted a round.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoundError {
     /// The wait for events failed.
+    #[error("waiting for events: {0}")]
     Wait(io::Error),
     /// A device can't be read any more, or its interface is gone. The worker continues without it.
+    #[error("receiving from a device: {0}")]
     Device(io::Error),
 }
-
-impl fmt::Display for RoundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Wait(e) => write!(f, "waiting for events: {e}"),
-            Self::Device(e) => write!(f, "receiving from a device: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for RoundError {}
 
 /// One round of a worker, which the calling thread must be; sleeps for `at_most` if there is nothing to do.
 ///

@@ -301,7 +301,8 @@ impl WorkerPool {
 }
 
 /// A worker's thread could not be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("starting a worker: {}", .0)]
 pub struct ThreadError(io::Error);
 
 impl ThreadError {
@@ -310,14 +311,6 @@ impl ThreadError {
         self.0
     }
 }
-
-impl fmt::Display for ThreadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "starting a worker: {}", self.0)
-    }
-}
-
-impl std::error::Error for ThreadError {}
 
 fn joined<L, E>(thread: ScopedJoinHandle<'_, Result<L, E>>) -> Result<L, E> {
     thread

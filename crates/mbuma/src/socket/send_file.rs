@@ -16,7 +16,6 @@
 //! Locks: none while a file is read. Source: sendfile of FreeBSD; its CVE-2013-5666, and opnsense/src#296, where partial
 //! progress was counted twice.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -208,54 +207,28 @@ impl SendFile {
 }
 
 /// The error of sending a file. [`SendFile::accepted`] has the number of bytes that were accepted before it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFileError {
     /// An error of the connection; [`SocketError::WouldBlock`] if it takes nothing now.
-    Socket(SocketError),
+    #[error("{0}")]
+    Socket(#[from] SocketError),
     /// TLS.
-    Tls(TlsError),
+    #[error("{0}")]
+    Tls(#[source] TlsError),
     /// The next bytes are on a disk, or may be: see [`SendFile::set_resident_only`].
+    #[error("the file is not in memory: send it from a thread that may wait")]
     NotResident,
     /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has
     /// ended, unless nothing of the job was accepted: then the program may still send something else.
-    Read(io::Error),
+    #[error("reading the file that is being sent: {0}")]
+    Read(#[source] io::Error),
 }
 
 impl SendFileError {
     /// Whether the call may succeed later: wait for the waker.
     pub fn is_would_block(&self) -> bool {
         matches!(self, Self::Socket(SocketError::WouldBlock))
-    }
-}
-
-impl fmt::Display for SendFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(e) => e.fmt(f),
-            Self::Tls(e) => e.fmt(f),
-            Self::NotResident => {
-                f.write_str("the file is not in memory: send it from a thread that may wait")
-            }
-            Self::Read(e) => write!(f, "reading the file that is being sent: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for SendFileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Socket(e) => Some(e),
-            Self::Tls(e) => Some(e),
-            Self::NotResident => None,
-            Self::Read(e) => Some(e),
-        }
-    }
-}
-
-impl From<SocketError> for SendFileError {
-    fn from(e: SocketError) -> Self {
-        Self::Socket(e)
     }
 }
 

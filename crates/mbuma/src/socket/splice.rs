@@ -130,31 +130,22 @@ pub struct SpliceOutcome {
 }
 
 /// The error of splicing two connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpliceError {
     /// The source is already the source of a splice, or the sink is already the sink of one.
+    #[error("the connection is spliced in this direction already")]
     Busy,
     /// Data that the source receives would come back to it, and circulate for ever.
+    #[error("the splice would close a loop")]
     Loop,
     /// The connections belong to two stacks, and one of these runs under Giant.
+    #[error("a splice between two stacks needs stacks without Giant")]
     Giant,
     /// The stack of a UNIX-domain socket has no handle left, so it would give the splice no turns.
+    #[error("the stack of the socket is gone")]
     StackGone,
 }
-
-impl fmt::Display for SpliceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy => "the connection is spliced in this direction already",
-            Self::Loop => "the splice would close a loop",
-            Self::StackGone => "the stack of the socket is gone",
-            Self::Giant => "a splice between two stacks needs stacks without Giant",
-        })
-    }
-}
-
-impl std::error::Error for SpliceError {}
 
 /// A splice. Dropping it stops the splice.
 #[must_use = "dropping it stops the splice"]

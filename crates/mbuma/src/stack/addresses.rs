@@ -17,38 +17,29 @@ use crate::route::{RouteAddr, Routes};
 use crate::stack::Stack;
 
 /// The error of adding or removing an address, or of joining a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddrError {
     /// There is no such interface.
+    #[error("no such interface")]
     NoInterface,
     /// This interface, or any interface, can't have such an address; or the prefix is too long; or the address is no
     /// group.
+    #[error("no interface can have this address")]
     BadAddress,
     /// The interface has it already.
+    #[error("the interface has this address already")]
     Exists,
     /// The interface does not have it.
+    #[error("the interface does not have this address")]
     NotFound,
     /// The interface is in too many groups.
+    #[error("the interface is in too many groups")]
     Full,
     /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
+    #[error("the interface's MTU is below the 1280 bytes that IPv6 needs")]
     SmallMtu,
 }
-
-impl fmt::Display for AddrError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoInterface => "no such interface",
-            Self::BadAddress => "no interface can have this address",
-            Self::Exists => "the interface has this address already",
-            Self::NotFound => "the interface does not have this address",
-            Self::Full => "the interface is in too many groups",
-            Self::SmallMtu => "the interface's MTU is below the 1280 bytes that IPv6 needs",
-        })
-    }
-}
-
-impl std::error::Error for AddrError {}
 
 impl Stack {
     /// Adds an address, with the length of its network's prefix, to an interface, and announces it on the link. The

@@ -2,8 +2,6 @@
 //!
 //! Source: RFC 5116; the two ways of sealing are those of aws-lc-rs.
 
-use std::fmt;
-
 /// Bytes of a nonce: all AEADs of TLS have as many.
 pub const NONCE_LEN: usize = 12;
 
@@ -94,13 +92,6 @@ pub(super) fn split_tag(sealed: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
 }
 
 /// A tag is wrong, or the implementation refused. It has no details, because they would help an attacker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record could not be sealed or opened")]
 pub struct AeadFailed;
-
-impl fmt::Display for AeadFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the record could not be sealed or opened")
-    }
-}
-
-impl std::error::Error for AeadFailed {}

@@ -1,6 +1,5 @@
 //! The errors of TLS connections.
 
-use std::fmt;
 use std::io;
 
 use mbuf::NoBufs;
@@ -9,22 +8,29 @@ use super::TlsAlert;
 use crate::error::SocketError;
 
 /// Why a TLS connection failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// An error of the TCP connection. [`SocketError::WouldBlock`] is no failure.
-    Socket(SocketError),
+    #[error("{0}")]
+    Socket(#[from] SocketError),
     /// The peer ended the connection by an alert.
+    #[error("the peer ended the TLS connection: {0}")]
     PeerAlert(TlsAlert),
     /// The peer broke the protocol; an alert was sent to it.
+    #[error("the peer does not keep to TLS: {0}")]
     Protocol(TlsAlert),
     /// The peer's stream ended without close_notify: some of it may be missing.
+    #[error("the peer's stream was cut off: no close_notify")]
     Truncated,
     /// The most records were sealed under the key, and TLS 1.2 has no way to change it: open a new connection.
+    #[error("the key has sealed as many records as it may: open a new connection")]
     KeyWornOut,
     /// The handshake library gave no next key, or an AEAD refused to seal.
+    #[error("no key to seal or open records with")]
     Keys,
     /// The handshake failed, on this side or the peer's; the program has the library's error.
+    #[error("the TLS handshake failed")]
     Handshake,
 }
 
@@ -32,37 +38,6 @@ impl TlsError {
     /// Whether a later attempt may succeed.
     pub fn is_would_block(self) -> bool {
         self == Self::Socket(SocketError::WouldBlock)
-    }
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(e) => e.fmt(f),
-            Self::PeerAlert(alert) => write!(f, "the peer ended the TLS connection: {alert}"),
-            Self::Protocol(alert) => write!(f, "the peer does not keep to TLS: {alert}"),
-            Self::Truncated => f.write_str("the peer's stream was cut off: no close_notify"),
-            Self::KeyWornOut => {
-                f.write_str("the key has sealed as many records as it may: open a new connection")
-            }
-            Self::Keys => f.write_str("no key to seal or open records with"),
-            Self::Handshake => f.write_str("the TLS handshake failed"),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Socket(e) => Some(e),
-            _ => None,
-        }
-    }
-}
-
-impl From<SocketError> for TlsError {
-    fn from(e: SocketError) -> Self {
-        Self::Socket(e)
     }
 }
 

@@ -2,59 +2,74 @@
 //!
 //! Source: POSIX.1-2024, connect(), send(), recv().
 
-use std::fmt;
 use std::io;
 
 /// The error of an operation on a UNIX-domain socket. Each operation lists its errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnixError {
     /// No socket has this name.
     #[doc(alias = "ENOENT")]
+    #[error("no socket has this name")]
     NotFound,
     /// The name is empty or longer than [`NAME_MAX`](super::NAME_MAX) bytes.
     #[doc(alias = "ENAMETOOLONG")]
+    #[error("the name is empty or too long")]
     BadName,
     /// Another socket has this name.
     #[doc(alias = "EADDRINUSE")]
+    #[error("another socket has this name")]
     AddrInUse,
     /// The socket with this name is of another type.
     #[doc(alias = "EPROTOTYPE")]
+    #[error("the socket with this name is of another type")]
     WrongType,
     /// The destination socket has gone.
     #[doc(alias = "ECONNREFUSED")]
+    #[error("the socket has gone")]
     Refused,
     /// The peer closed without having read everything.
     #[doc(alias = "ECONNRESET")]
+    #[error("the peer closed before it had read all data")]
     Reset,
     /// No program will read the data: the peer has gone or reads no more, or this side has ended its sending.
     #[doc(alias = "EPIPE")]
+    #[error("the peer reads no more data")]
     BrokenPipe,
     /// The datagram socket has no peer.
     #[doc(alias = "ENOTCONN")]
+    #[error("the socket has no peer")]
     NotConnected,
     /// The datagram socket takes messages of its own peer only.
     #[doc(alias = "EPERM")]
+    #[error("the socket takes messages of its own peer only")]
     NotPermitted,
     /// There is no room, no data, or no connection to accept: wait.
     #[doc(alias = "EAGAIN")]
+    #[error("not now: wait until the socket is ready")]
     WouldBlock,
     /// The timeout of the call is over.
     #[doc(alias = "ETIMEDOUT")]
+    #[error("the socket was not ready in time")]
     TimedOut,
     /// The message is larger than [`UnixConfig::record_max`](super::UnixConfig::record_max).
     #[doc(alias = "EMSGSIZE")]
+    #[error("the message is too large")]
     TooBig,
     /// One message has more than [`RIGHTS_MAX`](super::RIGHTS_MAX) sockets and objects.
     #[doc(alias = "ETOOMANYREFS")]
+    #[error("too many rights with one message")]
     TooManyRights,
     /// A UNIX-domain socket of another stack can't go with it: neither stack would find a cycle through both.
+    #[error("a socket of another stack can't go with a message")]
     OtherStack,
     /// A message with sockets or objects on a stream needs at least one byte.
     #[doc(alias = "EINVAL")]
+    #[error("rights need at least one byte of data")]
     NoData,
     /// Out of buffers.
     #[doc(alias = "ENOBUFS")]
+    #[error("out of network buffers")]
     NoBufs,
 }
 
@@ -81,31 +96,6 @@ impl UnixError {
         }
     }
 }
-
-impl fmt::Display for UnixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotFound => "no socket has this name",
-            Self::BadName => "the name is empty or too long",
-            Self::AddrInUse => "another socket has this name",
-            Self::WrongType => "the socket with this name is of another type",
-            Self::Refused => "the socket has gone",
-            Self::Reset => "the peer closed before it had read all data",
-            Self::BrokenPipe => "the peer reads no more data",
-            Self::NotConnected => "the socket has no peer",
-            Self::NotPermitted => "the socket takes messages of its own peer only",
-            Self::WouldBlock => "not now: wait until the socket is ready",
-            Self::TimedOut => "the socket was not ready in time",
-            Self::TooBig => "the message is too large",
-            Self::TooManyRights => "too many rights with one message",
-            Self::OtherStack => "a socket of another stack can't go with a message",
-            Self::NoData => "rights need at least one byte of data",
-            Self::NoBufs => "out of network buffers",
-        })
-    }
-}
-
-impl std::error::Error for UnixError {}
 
 impl From<UnixError> for io::Error {
     fn from(e: UnixError) -> Self {

@@ -24,7 +24,8 @@ use std::time::Duration;
 use super::link::{Burst, Lateness, LinkConfig};
 
 /// Why a link cannot be read: a sentence for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct LinkSpecError(String);
 
 /// The default delay of a reordered packet.
@@ -281,14 +282,6 @@ fn mtu(text: &str) -> Result<u16, LinkSpecError> {
         _ => refuse(format!("`{text}` is no MTU, 68 to 65535")),
     }
 }
-
-impl fmt::Display for LinkSpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LinkSpecError {}
 
 #[cfg(test)]
 mod tests;

@@ -54,47 +54,24 @@ enum HandshakeSide {
 }
 
 /// Why a handshake failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The connection below; [`SocketError::WouldBlock`] is no failure.
-    Socket(SocketError),
+    #[error("{0}")]
+    Socket(#[from] SocketError),
     /// The peer closed the connection.
+    #[error("the peer closed the connection in the TLS handshake")]
     Closed,
     /// rustls' error; an alert was sent to the peer.
-    Tls(rustls::Error),
+    #[error("TLS handshake: {0}")]
+    Tls(#[from] rustls::Error),
     /// The configuration keeps the keys inside of rustls: set its `enable_secret_extraction`.
+    #[error("the TLS configuration keeps its keys: set enable_secret_extraction in it")]
     SecretsKept,
     /// The suite is none of TLS's AEADs.
+    #[error("the TLS suite is not AES-GCM or ChaCha20-Poly1305")]
     Suite,
-}
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(e) => e.fmt(f),
-            Self::Closed => f.write_str("the peer closed the connection in the TLS handshake"),
-            Self::Tls(e) => write!(f, "TLS handshake: {e}"),
-            Self::SecretsKept => f.write_str(
-                "the TLS configuration keeps its keys: set enable_secret_extraction in it",
-            ),
-            Self::Suite => f.write_str("the TLS suite is not AES-GCM or ChaCha20-Poly1305"),
-        }
-    }
-}
-
-impl std::error::Error for HandshakeError {}
-
-impl From<SocketError> for HandshakeError {
-    fn from(e: SocketError) -> Self {
-        Self::Socket(e)
-    }
-}
-
-impl From<rustls::Error> for HandshakeError {
-    fn from(e: rustls::Error) -> Self {
-        Self::Tls(e)
-    }
 }
 
 impl From<HandshakeError> for std::io::Error {

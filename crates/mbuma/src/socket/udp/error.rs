@@ -2,7 +2,6 @@
 //!
 //! Sources: none.
 
-use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
@@ -12,31 +11,22 @@ use crate::ip::IcmpError;
 use crate::udp::UdpError;
 
 /// The error of binding a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// Another socket has this address and port.
+    #[error("another socket has this address and port")]
     AddrInUse,
     /// No interface of this stack has this address.
+    #[error("no interface of this stack has this address")]
     AddrNotAvailable,
     /// Every port of the dynamic range is taken.
+    #[error("no free port is left")]
     NoFreePort,
     /// There is no such interface.
+    #[error("there is no such interface")]
     NoInterface,
 }
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AddrInUse => "another socket has this address and port",
-            Self::AddrNotAvailable => "no interface of this stack has this address",
-            Self::NoFreePort => "no free port is left",
-            Self::NoInterface => "there is no such interface",
-        })
-    }
-}
-
-impl std::error::Error for BindError {}
 
 impl From<BindError> for io::Error {
     fn from(e: BindError) -> Self {
@@ -50,28 +40,19 @@ impl From<BindError> for io::Error {
 }
 
 /// The error of receiving.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
     /// No datagram is there now: wait.
+    #[error("no datagram is there: wait until one comes")]
     WouldBlock,
     /// No datagram came within the timeout.
+    #[error("no datagram came in time")]
     TimedOut,
     /// An ICMP error came for a sent datagram.
+    #[error("a datagram to {} did not arrive: {:?}", .0.dst, .0.kind)]
     Icmp(UdpError),
 }
-
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WouldBlock => f.write_str("no datagram is there: wait until one comes"),
-            Self::TimedOut => f.write_str("no datagram came in time"),
-            Self::Icmp(e) => write!(f, "a datagram to {} did not arrive: {:?}", e.dst, e.kind),
-        }
-    }
-}
-
-impl std::error::Error for RecvError {}
 
 impl From<RecvError> for io::Error {
     fn from(e: RecvError) -> Self {
@@ -92,18 +73,23 @@ impl From<RecvError> for io::Error {
 }
 
 /// The error of sending a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The socket may not send from this address.
+    #[error("the socket may not send from this address")]
     BadSource,
     /// The destination is no address and port.
+    #[error("the destination is not an address and a port")]
     BadDestination,
     /// It does not fit an IP packet; or it must not be fragmented, and does not fit the link.
+    #[error("the datagram is too big")]
     TooBig,
     /// There is no route to the destination.
+    #[error("there is no route to the destination")]
     NoRoute,
     /// No buffers, or a full queue: try again later.
+    #[error("out of network buffers")]
     NoBufs,
 }
 
@@ -116,20 +102,6 @@ impl From<DropReason> for SendError {
         }
     }
 }
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadSource => "the socket may not send from this address",
-            Self::BadDestination => "the destination is not an address and a port",
-            Self::TooBig => "the datagram is too big",
-            Self::NoRoute => "there is no route to the destination",
-            Self::NoBufs => "out of network buffers",
-        })
-    }
-}
-
-impl std::error::Error for SendError {}
 
 impl From<SendError> for io::Error {
     fn from(e: SendError) -> Self {

@@ -1,7 +1,6 @@
 //! The choice of a connection's algorithm: for a stack ([`TcpConfig::congestion`](crate::TcpConfig::congestion)), and
 //! for a socket ([`TcpStream::set_congestion`](crate::TcpStream::set_congestion)).
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::{Algorithm, Cc, Cubic, Reno};
@@ -53,17 +52,9 @@ impl CongestionControl {
 }
 
 /// No built-in algorithm has this name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown congestion control: there are {}", CongestionControl::NAMES.join(", "))]
 pub struct UnknownCongestionControl;
-
-impl fmt::Display for UnknownCongestionControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = CongestionControl::NAMES.join(", ");
-        write!(f, "unknown congestion control: there are {names}")
-    }
-}
-
-impl std::error::Error for UnknownCongestionControl {}
 
 impl FromStr for CongestionControl {
     type Err = UnknownCongestionControl;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use kern::lock::RawMutex;
-use kern::{Counter, LockClass, Mutex, RmLock, RwLock, lock_stats, order, rseq};
+use kern::{Counter, LockClass, Mutex, RmLock, lock_stats, order, rseq};
 
 static CLASS: LockClass = LockClass::new("bench", order::STATS);
 static RAW: LockClass = LockClass::new("bench raw", order::STATS);
@@ -26,7 +26,7 @@ const TOGETHER: u64 = 200_000;
 fn main() {
     let (ours, theirs) = (Mutex::new(&CLASS, 0_u64), std::sync::Mutex::new(0_u64));
     let raw = RawMutex::new();
-    let rw = RwLock::new(&CLASS, 0_u64);
+    let rm = RmLock::new(&CLASS, 0_u64);
     let std_rw = std::sync::RwLock::new(0_u64);
     let lock = || *black_box(&ours).lock() += 1;
     let raw_lock = || {
@@ -34,9 +34,9 @@ fn main() {
         raw.unlock();
     };
     let std_lock = || *black_box(&theirs).lock().expect("no poison") += 1;
-    let read = || _ = black_box(*black_box(&rw).read());
+    let read = || _ = black_box(*black_box(&rm).read());
     let std_read = || _ = black_box(*black_box(&std_rw).read().expect("no poison"));
-    let write = || *black_box(&rw).write() += 1;
+    let write = || *black_box(&rm).write() += 1;
     let std_write = || *black_box(&std_rw).write().expect("no poison") += 1;
 
     println!("one thread");
@@ -51,51 +51,41 @@ fn main() {
         compare("  read", || run(&read), || run(&std_read));
         compare("  write", || run(&write), || run(&std_write));
     }
-    read_mostly();
+    in_sections();
     print!("\n{}", lock_stats());
 }
 
-/// A read-mostly lock beside a read-write lock; and what it would cost if readers counted in restartable
-/// sections, as counters do, and a writer had to interrupt all CPUs.
-fn read_mostly() {
-    let (rm, rw) = (RmLock::new(&CLASS, 0_u64), RwLock::new(&CLASS, 0_u64));
-    let readers = Counter::new();
-    let rm_read = || _ = black_box(*black_box(&rm).read());
-    let rw_read = || _ = black_box(*black_box(&rw).read());
+/// What a read-mostly lock would cost if readers counted in restartable sections, as counters do, and a writer had to
+/// interrupt all CPUs.
+fn in_sections() {
+    let (rm, readers) = (RmLock::new(&CLASS, 0_u64), Counter::new());
+    let read = || _ = black_box(*black_box(&rm).read());
+    let write = || *black_box(&rm).write() += 1;
     let sections = || {
         black_box(&readers).inc();
         black_box(&readers).inc();
     };
-    let rm_write = || *black_box(&rm).write() += 1;
-    let rw_write = || *black_box(&rw).write() += 1;
     let interrupt = || assert!(rseq::fence(), "membarrier");
-    println!("read-mostly lock");
-    beside_rw("  read", || alone(rm_read), || alone(rw_read));
-    beside_rw("  write", || alone(rm_write), || alone(rw_write));
-    beside_rw("  in sections", || alone(sections), || alone(rw_read));
+    println!("sections beside a read-mostly lock");
+    beside("a read", "  one thread", || alone(sections), || alone(read));
     for threads in [2, 4] {
         let run = |act: &(dyn Fn() + Sync)| together(threads, act);
-        println!("  {threads} threads");
-        beside_rw("  read", || run(&rm_read), || run(&rw_read));
-        beside_rw("  in sections", || run(&sections), || run(&rw_read));
+        let name = format!("  {threads} threads");
+        beside("a read", &name, || run(&sections), || run(&read));
     }
     if rseq::fence_available() {
         let busy = AtomicBool::new(true);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while busy.load(Relaxed) {
-                    rm_read();
+                    read();
                 }
             });
-            beside_rw(
-                "  write+membarrier",
+            beside(
+                "a write",
+                "  membarrier",
                 || alone(interrupt),
-                || alone(rw_write),
-            );
-            beside_rw(
-                "  write beside a reader",
-                || alone(rm_write),
-                || alone(rw_write),
+                || alone(write),
             );
             busy.store(false, Relaxed);
         });
@@ -104,10 +94,6 @@ fn read_mostly() {
 
 fn compare(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
     beside("std", name, ours, theirs);
-}
-
-fn beside_rw(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
-    beside("a read-write lock", name, ours, theirs);
 }
 
 /// Nanoseconds of each, in turn, so that what else goes on meets both.

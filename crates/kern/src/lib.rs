@@ -109,10 +109,7 @@ pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
 pub use figure::{Figure, Unit};
 pub use giant::{Giant, GiantGuard};
 pub use guarded::Guarded;
-pub use lock::{
-    LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
-    RwLockReadGuard, RwLockWriteGuard,
-};
+pub use lock::{LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard};
 pub use random::{KeyedHash, Random, SeededState};
 pub use show::{Watchdog, duration_text, lock_stats, show_locks};
 pub use sleep_flag::SleepFlag;

@@ -3,8 +3,8 @@
 //! | file | content |
 //! |---|---|
 //! | `class` | [`LockClass`]: the data that a lock protects, its rank, its counters |
-//! | `mutex`, `rwlock` | [`Mutex`] and [`RwLock`]: the data, and WITNESS around it |
-//! | `rmlock` | [`RmLock`]: the same for data that every packet reads: readers share no line |
+//! | `mutex` | [`Mutex`]: the data, and WITNESS around it |
+//! | `rmlock` | [`RmLock`]: the same for data that is read more often than written: readers share no line |
 //! | `raw` | [`RawMutex`]: the same without data and without WITNESS |
 //! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
@@ -28,7 +28,6 @@ pub(crate) mod mutex_word;
 mod raw;
 mod rmlock;
 pub(crate) mod rmlock_word;
-mod rwlock;
 pub(crate) mod rwlock_word;
 mod spin;
 mod wait;
@@ -38,7 +37,6 @@ pub use class::LockClass;
 pub use mutex::{Mutex, MutexGuard};
 pub use raw::RawMutex;
 pub use rmlock::{RmLock, RmLockReadGuard, RmLockWriteGuard};
-pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use wait::How;
 
 pub(crate) use class::{ClassesHeld, Registry};

@@ -8,8 +8,7 @@
 //! another one is checked against that list:
 //!
 //! * the same lock again is an error, reading it twice too;
-//! * a second lock of a class already held needs `lock_nested`, by which the caller says that the
-//!   order within the class is settled some other way (by address, say);
+//! * a second lock of a class already held is an error: there is no order within a class;
 //! * a declared rank (see [`order`](crate::order)) must be above that of every held lock that has
 //!   one;
 //! * a lock taken while another is held is an order learnt, for all threads and for the life of the

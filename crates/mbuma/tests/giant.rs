@@ -538,7 +538,7 @@ fn two_stacks_may_share_a_giant() {
 
 #[test]
 #[cfg(debug_assertions)]
-#[should_panic(expected = "two locks of one class without lock_nested: giant")]
+#[should_panic(expected = "two locks of one class: giant")]
 fn a_device_that_needs_giant_must_not_lead_to_another() {
     // Breaks if WITNESS does not report two stacks that can wait for each other for ever.
     let joined = Joined::new(

@@ -130,7 +130,7 @@ fn an_outward_call_runs_under_giant_only_if_not_mp_safe() {
 
 #[test]
 #[cfg(debug_assertions)]
-#[should_panic(expected = "two locks of one class without lock_nested: giant")]
+#[should_panic(expected = "two locks of one class: giant")]
 fn two_giants_do_not_nest() {
     // Breaks if two stacks, each with a Giant of its own, can wait for each other for ever unnoticed.
     let (one, other) = (Giant::new(true), Giant::new(false));

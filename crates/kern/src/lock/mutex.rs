@@ -67,21 +67,6 @@ impl<T: ?Sized> Mutex<T> {
         self.taken()
     }
 
-    /// As [`Mutex::lock`], while another lock of the same class is held on purpose. The caller
-    /// answers for the order within the class, by address for example.
-    ///
-    /// # Panics
-    ///
-    /// If that is out of order with other classes, or is the same lock, and WITNESS is built in.
-    #[doc(alias = "MTX_DUPOK")]
-    #[track_caller]
-    #[inline]
-    pub fn lock_nested(&self) -> MutexGuard<'_, T> {
-        Held::check_nested(self.class, How::Lock, self.address());
-        self.raw.lock(self.class);
-        self.taken()
-    }
-
     /// As [`Mutex::lock`], without WITNESS: for a handler that takes all locks of a library before a fork
     /// ([`fork`](crate::fork)), whichever locks the forking thread holds. The caller answers for the order.
     #[track_caller]

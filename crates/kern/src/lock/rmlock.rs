@@ -33,8 +33,8 @@ pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
 ///
 /// A reader that waits behind a writer gets in after it, before the next; no reader gets in before a
 /// writer that waits. So taking it twice for reading on one thread may hang behind a writer in
-/// between, and WITNESS forbids it, as for [`RwLock`](crate::RwLock): rmlock(9) has `RM_RECURSE` for
-/// that, at the price of readers that may keep writers out.
+/// between, and WITNESS forbids it: rmlock(9) has `RM_RECURSE` for that, at the price of readers that
+/// may keep writers out.
 ///
 /// ```
 /// use kern::{LockClass, RmLock, order};

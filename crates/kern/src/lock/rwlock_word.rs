@@ -1,5 +1,5 @@
-//! The protocol of a read-write lock: a mutex for writers, a word that counts readers, a word in
-//! which a writer waits for the last of them.
+//! The protocol of a read-write lock, which is the part of a read-mostly lock behind its slots: a mutex for writers, a
+//! word that counts readers, a word in which a writer waits for the last of them.
 //!
 //! ```text
 //!             31     30       29                      0
@@ -86,22 +86,6 @@ impl<W: LockWord> RwLockWord<W> {
         }
     }
 
-    /// Takes the lock for reading if no writer has it or waits for it.
-    #[inline]
-    pub(crate) fn try_read(&self) -> bool {
-        let mut state = self.state.load(Relaxed);
-        while state & (WRITER | TOO_MANY) == 0 {
-            match self
-                .state
-                .compare_exchange(state, state + 1, Acquire, Relaxed)
-            {
-                Ok(_) => return true,
-                Err(now) => state = now,
-            }
-        }
-        false
-    }
-
     /// Waits for the end of the write that the reader met.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
@@ -155,24 +139,6 @@ impl<W: LockWord> RwLockWord<W> {
             return Write::Behind;
         }
         self.announce()
-    }
-
-    /// Takes the lock for writing if it is free.
-    #[inline]
-    pub(crate) fn try_write(&self, me: u32) -> bool {
-        if !self.writers.try_lock(me) {
-            return false;
-        }
-        let state = self.state.load(Relaxed);
-        let free = state & READERS == 0
-            && self
-                .state
-                .compare_exchange(state, state.wrapping_add(WRITER), Acquire, Relaxed)
-                .is_ok();
-        if !free {
-            self.writers.unlock();
-        }
-        free
     }
 
     /// Waits for other writers, then for readers.

@@ -51,13 +51,7 @@ impl Held {
     /// Panics if taking `lock` now is out of order. Called before waiting for it.
     #[track_caller]
     pub(crate) fn check(class: &'static LockClass, how: How, lock: *const ()) {
-        check(&Acquisition::here(class, how, lock), false);
-    }
-
-    /// As [`Held::check`], but other locks of the same class may be held.
-    #[track_caller]
-    pub(crate) fn check_nested(class: &'static LockClass, how: How, lock: *const ()) {
-        check(&Acquisition::here(class, how, lock), true);
+        check(&Acquisition::here(class, how, lock));
     }
 
     /// Puts a lock that was just taken onto the list.
@@ -147,11 +141,11 @@ fn complain_of_all_but(lock: Option<usize>, what: &str) {
 }
 
 #[track_caller]
-fn check(wanted: &Acquisition, nested: bool) {
+fn check(wanted: &Acquisition) {
     let fault = thread::with_record(|state| {
         let held = &state.held.list;
         let name = state.name.as_deref().unwrap_or_default();
-        declared(held, wanted, nested).or_else(|| learn(held, wanted, name))
+        declared(held, wanted).or_else(|| learn(held, wanted, name))
     });
     // The record is released by now: unwinding drops guards, which come back to it.
     if let Some(fault) = fault.flatten() {
@@ -160,17 +154,16 @@ fn check(wanted: &Acquisition, nested: bool) {
 }
 
 /// The complaint that the lock itself, its class or the ranks give rise to.
-fn declared(held: &[Acquisition], wanted: &Acquisition, nested: bool) -> Option<Fault<'static>> {
+fn declared(held: &[Acquisition], wanted: &Acquisition) -> Option<Fault<'static>> {
     for &taken in held {
         let wanted = *wanted;
         if taken.lock == wanted.lock {
             return Some(Fault::Recursion { wanted, taken });
         }
-        if same_class(&taken, &wanted) {
-            if !nested {
-                return Some(Fault::SameClass { wanted, taken });
-            }
-        } else if taken.class.is_ranked()
+        if core::ptr::eq(taken.class, wanted.class) {
+            return Some(Fault::SameClass { wanted, taken });
+        }
+        if taken.class.is_ranked()
             && wanted.class.is_ranked()
             && taken.class.rank >= wanted.class.rank
         {
@@ -187,7 +180,7 @@ fn declared(held: &[Acquisition], wanted: &Acquisition, nested: bool) -> Option<
 
 /// The complaint that learnt orders give rise to; without one, the order is learnt.
 fn learn(held: &[Acquisition], wanted: &Acquisition, thread: &str) -> Option<Fault<'static>> {
-    for taken in held.iter().filter(|taken| !same_class(taken, wanted)) {
+    for taken in held {
         if let Err(path) = graph::learn(taken, wanted, thread) {
             return Some(Fault::Reversal {
                 wanted: *wanted,
@@ -197,8 +190,4 @@ fn learn(held: &[Acquisition], wanted: &Acquisition, thread: &str) -> Option<Fau
         }
     }
     None
-}
-
-fn same_class(a: &Acquisition, b: &Acquisition) -> bool {
-    core::ptr::eq(a.class, b.class)
 }

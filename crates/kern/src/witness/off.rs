@@ -25,9 +25,6 @@ impl Held {
     pub(crate) fn check(_: &'static LockClass, _: How, _: *const ()) {}
 
     #[inline(always)]
-    pub(crate) fn check_nested(_: &'static LockClass, _: How, _: *const ()) {}
-
-    #[inline(always)]
     pub(crate) fn record(_: &'static LockClass, _: How, _: *const ()) -> Self {
         Self
     }

@@ -20,7 +20,7 @@ pub(super) enum Fault<'a> {
         wanted: Acquisition,
         taken: Acquisition,
     },
-    /// Another lock of the class, not on purpose.
+    /// Another lock of the class.
     SameClass {
         wanted: Acquisition,
         taken: Acquisition,
@@ -57,10 +57,9 @@ impl fmt::Display for Fault<'_> {
                 };
                 write!(f, "{read}lock recursion: {wanted}, held since {taken}")
             }
-            Self::SameClass { wanted, taken } => write!(
-                f,
-                "two locks of one class without lock_nested: {wanted}, while holding {taken}"
-            ),
+            Self::SameClass { wanted, taken } => {
+                write!(f, "two locks of one class: {wanted}, while holding {taken}")
+            }
             Self::Reversal {
                 wanted,
                 taken,

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kern::{Clock, LockClass, Mutex, Random, RwLock, order};
+use kern::{Clock, LockClass, Mutex, Random, RmLock, order};
 use mbuf::{MbufPool, Mbufq};
 
 use super::{Budget, Device};
@@ -136,7 +136,7 @@ struct BridgeState {
     clock: Arc<dyn Clock>,
     /// For offloads that a port's device lacks, and for frames that go to many.
     pool: MbufPool,
-    ports: RwLock<Arc<[Arc<Port>]>>,
+    ports: RmLock<Arc<[Arc<Port>]>>,
     addresses: Mutex<Addresses>,
     counters: BridgeCounters,
     /// The port that was added last. Relaxed: only each number's own value counts.
@@ -170,7 +170,7 @@ impl Bridge {
         Self(Arc::new(BridgeState {
             clock,
             pool: pool.clone(),
-            ports: RwLock::new(&PORTS, Arc::new([])),
+            ports: RmLock::new(&PORTS, Arc::new([])),
             addresses: Mutex::new(&ADDRESSES, Addresses::new(config, random)),
             counters: BridgeCounters::default(),
             last: AtomicU64::new(0),

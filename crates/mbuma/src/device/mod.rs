@@ -5,8 +5,7 @@
 //!
 //! A frame begins with its Ethernet header, or, on a device without Ethernet ([`Medium::Ip`]), with its IP header. Its
 //! packet header names the work left to do: a device that offers an offload in its [`Capabilities`] gets packets with that
-//! work undone and finishes it (or
-//! passes it on); for the others the stack does it in software first.
+//! work undone, and finishes it or passes it on; for other devices the stack does it in software first.
 
 use std::fmt::Debug;
 use std::io;
@@ -27,7 +26,6 @@ pub mod impair;
 pub mod memory;
 pub(crate) mod offload;
 mod peer_listener;
-pub mod splinter;
 pub mod tap;
 pub mod tunnel;
 pub mod under_giant;

@@ -3,4 +3,5 @@
 #![allow(dead_code)] // each program uses its part
 
 pub mod net;
+pub mod splinter;
 pub mod unix;

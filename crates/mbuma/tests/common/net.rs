@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::splinter::{Pattern, Splinter};
 use kern::{Clock, Giant, Random, Time, VirtualClock};
 use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
-use mbuma::device::splinter::{Pattern, Splinter};
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Autoconf, Config, DropReason, IfAddr, IfConfig, IfIndex, Stack};
 use wire::{

@@ -4,10 +4,10 @@
 use std::net::Ipv4Addr;
 
 use crate::common::net::*;
+use crate::common::splinter::Pattern;
 use kern::Random;
 use mbuf::{Csum, Packet};
 use mbuma::DropReason;
-use mbuma::device::splinter::Pattern;
 use wire::{
     ArpPacket, EtherType, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TcpFields, TcpFlags,
     Unreachable, pseudo_header_v4,

@@ -240,7 +240,7 @@ fn a_machine_sends_and_receives() {
     card.end();
 }
 
-/// Breaks if a message makes a difference by the pieces that it comes in.
+/// Breaks if the effect of a message depends on the pieces in which it arrives.
 #[test]
 fn messages_come_in_pieces() {
     let card = Card::new("pieces");

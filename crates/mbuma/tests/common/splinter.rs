@@ -5,13 +5,12 @@
 //!
 //! Invariants: bytes and packet header stay the same; each piece is one mbuf. Locks: none.
 
+#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+
 use std::io;
 
 use mbuf::{Chain, MbufPool, Mbufq, NoBufs, Packet};
-use wire::MacAddr;
-
-use super::{Budget, Capabilities, Device, Medium};
-use crate::drops::DropReason;
+use mbuma::device::{Budget, Capabilities, Device};
 
 /// Where frames are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,14 +86,6 @@ impl<D: Device> Device for Splinter<D> {
         self.device.capabilities()
     }
 
-    fn medium(&self) -> Medium {
-        self.device.medium()
-    }
-
-    fn mac(&self) -> Option<MacAddr> {
-        self.device.mac()
-    }
-
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
         let mut whole = Mbufq::new();
         let more = self.device.receive(&mut whole, budget)?;
@@ -105,18 +96,7 @@ impl<D: Device> Device for Splinter<D> {
         Ok(more)
     }
 
-    fn take_drops(&self) -> Vec<(DropReason, u64)> {
-        self.device.take_drops()
-    }
-
-    fn detached(&self) -> usize {
-        self.device.detached()
-    }
-
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         self.device.transmit(tx)
     }
 }
-
-#[cfg(test)]
-mod tests;

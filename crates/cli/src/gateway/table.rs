@@ -11,10 +11,20 @@
 //! Invariants: a token finds the object that it was made for, or nothing.
 //! Locks: none.
 
-/// The kind of object that a token names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum SourceKind {
+/// Declares [`SourceKind`], with a list of all kinds.
+macro_rules! source_kinds {
+    ($(#[$about:meta] $kind:ident,)*) => {
+        /// The kind of object that a token names.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum SourceKind { $(#[$about] $kind,)* }
+
+        /// Every kind, at the index of its number.
+        const KINDS: &[SourceKind] = &[$(SourceKind::$kind,)*];
+    };
+}
+
+source_kinds! {
     /// The descriptor that tells when to stop.
     Lifecycle,
     /// Connections that the guest begins.
@@ -60,40 +70,6 @@ pub(super) enum SourceKind {
     /// A guest of a network that is leaving.
     Guest,
 }
-
-/// Every kind, at the index of its number.
-const KINDS: [SourceKind; 22] = [
-    SourceKind::Lifecycle,
-    SourceKind::Interceptor,
-    SourceKind::HttpListener,
-    SourceKind::HttpConnection,
-    SourceKind::TlsHandshake,
-    SourceKind::FileSweep,
-    SourceKind::Connection,
-    SourceKind::Listener,
-    SourceKind::Datagrams,
-    SourceKind::Flow,
-    SourceKind::Inlet,
-    SourceKind::Echoes,
-    SourceKind::Ping,
-    SourceKind::PingSocket,
-    SourceKind::Control,
-    SourceKind::Asker,
-    SourceKind::Inbox,
-    SourceKind::Dhcp4,
-    SourceKind::Dhcp6,
-    SourceKind::RouterAdverts,
-    SourceKind::TcpTrace,
-    SourceKind::Guest,
-];
-
-const _: () = {
-    let mut i = 0;
-    while i < KINDS.len() {
-        assert!(KINDS[i] as usize == i, "KINDS is out of order");
-        i += 1;
-    }
-};
 
 /// Names one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

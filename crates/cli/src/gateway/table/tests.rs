@@ -20,7 +20,7 @@ fn a_stale_token_finds_nothing() {
 #[test]
 fn tokens_survive_the_kernel() {
     // Breaks when the parts of a token overlap, so that an event goes to an entry of the wrong kind.
-    for kind in KINDS {
+    for &kind in KINDS {
         let token = Token::new(kind, super::GENERATION_MAX, u32::MAX);
         let back = Token::from_number(token.into());
         assert_eq!((back, back.kind()), (token, Some(kind)));

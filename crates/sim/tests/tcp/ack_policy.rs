@@ -24,8 +24,7 @@ fn the_first_segments_are_acknowledged_one_by_one_and_then_every_second() {
     b.run(secs(1));
     b.say(&hand.data(&bytes(MSS)));
     assert_eq!(b.one().ack, hand.snd);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -34,8 +33,7 @@ fn a_request_and_its_answer_are_two_segments() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(9), true);
     for n in 0..20 {
-        let request = hand.data(&bytes(1 + 100 * n));
-        b.say(&request);
+        b.say(&hand.data(&bytes(1 + 100 * n)));
         b.run(ms(20));
         b.nothing();
         read(&stream);
@@ -48,8 +46,7 @@ fn a_request_and_its_answer_are_two_segments() {
         b.run(ms(300));
         b.nothing();
     }
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -71,6 +68,5 @@ fn after_a_repair_segments_are_acknowledged_one_by_one() {
         b.say(&hand.data(&bytes(MSS)));
         assert_eq!(b.one().ack, hand.snd);
     }
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

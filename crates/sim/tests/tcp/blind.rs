@@ -70,8 +70,7 @@ fn a_syn_on_a_connection_is_questioned() {
         };
         b.say(&restarted);
         assert_eq!(stream.state(), State::Closed);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -144,8 +143,7 @@ fn data_beyond_the_window_is_not_kept() {
     });
     b.seen();
     for chunk in bytes(4000).chunks(1000) {
-        let data = hand.data(chunk);
-        b.say(&data);
+        b.say(&hand.data(chunk));
     }
     assert_eq!(read(&stream).len(), 4096);
     stream.abort();
@@ -185,8 +183,7 @@ fn a_flood_of_syns_keeps_what_is_established() {
         (1 + 1024, 10_000 - 1024)
     );
     b.seen();
-    let data = hand.data(b"still here");
-    b.say(&data);
+    b.say(&hand.data(b"still here"));
     assert_eq!(read(&stream), b"still here");
     drop((stream, listener));
     b.finish();
@@ -213,8 +210,7 @@ fn a_flood_of_syns_keeps_nobody_out() {
             b.say(&hand.segment(ACK));
             let stream = listener.accept().expect("established");
             assert_eq!(stream.peer_addr(), hand.them);
-            let data = hand.data(b"hello");
-            b.say(&data);
+            b.say(&hand.data(b"hello"));
             assert_eq!(read(&stream), b"hello");
             stream.abort();
             b.run(ms(0));
@@ -296,8 +292,7 @@ fn acknowledgements_out_of_the_window_are_answered_a_few_times_a_second() {
         b.run(secs(1));
         b.say(&stray);
         assert_eq!(b.one().ack, hand.snd, "a second later again");
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -319,9 +314,7 @@ fn a_reset_at_the_right_edge_of_the_window_gets_no_answer() {
     b.say(&inside);
     assert_eq!(b.one().flags, ACK, "a challenge");
     assert_eq!(stream.state(), State::Established);
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -346,6 +339,5 @@ fn an_acknowledgement_below_the_window_moves_nothing() {
     let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
     assert!(sent >= 2 * MSS, "the window is what it was: {sent}");
     stream.abort();
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

@@ -11,8 +11,7 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         stream.send(b"bye").expect("room");
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         let seen = b.seen();
         let fin = seen.last().expect("a FIN is due").clone();
         assert!(fin.has(FIN));
@@ -21,18 +20,15 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
         assert_eq!(stream.state(), State::FinWait2);
         assert_eq!(stream.send(b"more").err(), Some(SocketError::Closed));
         for text in ["one", "two", "three"] {
-            let data = hand.data(text.as_bytes());
-            b.say(&data);
+            b.say(&hand.data(text.as_bytes()));
             assert_eq!(read(&stream), text.as_bytes());
         }
         b.seen();
-        let fin = hand.fin();
-        b.say(&fin);
+        b.say(&hand.fin());
         assert_eq!(b.one().ack, hand.snd);
         assert_eq!(stream.state(), State::TimeWait);
         assert_end(&stream);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -43,8 +39,7 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
         let (mut hand, stream) = b.passive();
         let last = hand.data(b"last");
         b.say(&last);
-        let fin = hand.fin();
-        b.say(&fin);
+        b.say(&hand.fin());
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(read(&stream), b"last");
         assert_end(&stream);
@@ -54,8 +49,7 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
         let data = b.one();
         assert_eq!(data.data, b"answer");
         b.say(&hand.ack(&data));
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         let fin = b.one();
         assert!(fin.has(FIN));
         assert_eq!(stream.state(), State::LastAck);
@@ -68,8 +62,7 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
                 .is_empty()
         );
         assert_eq!(b.stack().stats().tcp.connections, 0);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -78,17 +71,14 @@ fn both_close_at_once() {
     // RFC 9293 3.6, figure 13: breaks when FINs that cross lead anywhere but CLOSING and TIME-WAIT.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         let ours = b.one();
-        let theirs = hand.fin();
-        b.say(&theirs);
+        b.say(&hand.fin());
         assert_eq!(stream.state(), State::Closing);
         assert_eq!(b.one().ack, hand.snd);
         b.say(&hand.ack(&ours));
         assert_eq!(stream.state(), State::TimeWait);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -97,14 +87,11 @@ fn a_fin_that_acknowledges_ours_leads_straight_to_time_wait() {
     // RFC 9293 3.10.7.4: breaks when both in one segment are taken for one.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         hand.rcv = b.one().end();
-        let fin = hand.fin();
-        b.say(&fin);
+        b.say(&hand.fin());
         assert_eq!(stream.state(), State::TimeWait);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -114,15 +101,13 @@ fn a_fin_waits_for_data_that_is_missing() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
         let data = hand.data(b"late");
-        let fin = hand.fin();
-        b.say(&fin);
+        b.say(&hand.fin());
         assert_eq!(stream.state(), State::Established);
         assert_eq!(stream.recv_chain(9).err(), Some(SocketError::WouldBlock));
         b.say(&data);
         assert_eq!(read(&stream), b"late");
         assert_eq!(stream.state(), State::CloseWait);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -144,11 +129,9 @@ fn our_fin_is_repeated_with_back_off() {
 /// Closes from our side; the peer closes too. Returns the hand.
 fn to_time_wait(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
     let (mut hand, stream) = b.active();
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     hand.rcv = b.one().end();
-    let fin = hand.fin();
-    b.say(&fin);
+    b.say(&hand.fin());
     b.one();
     assert_eq!(stream.state(), State::TimeWait);
     (hand, stream)
@@ -183,8 +166,7 @@ fn a_repeated_fin_begins_time_wait_anew() {
         assert_eq!(stream.state(), State::TimeWait);
         b.run(secs(11));
         assert_eq!(stream.state(), State::Closed);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -196,11 +178,9 @@ fn a_newer_syn_takes_the_place_of_a_time_wait() {
         let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
         let mut hand = b.dial(5000, wire::TcpOptions::default());
         let stream = listener.accept().expect("established");
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         hand.rcv = b.one().end();
-        let fin = hand.fin();
-        b.say(&fin);
+        b.say(&hand.fin());
         b.seen();
         assert_eq!(stream.state(), State::TimeWait);
 
@@ -254,16 +234,13 @@ fn an_owner_may_wait_in_fin_wait_2_as_long_as_it_likes() {
     // Breaks when half-close has a time limit: a long answer to a request takes what it takes.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     let fin = b.one();
     b.say(&hand.ack(&fin));
     b.run(secs(3600));
-    let data = hand.data(b"at last");
-    b.say(&data);
+    b.say(&hand.data(b"at last"));
     assert_eq!(read(&stream), b"at last");
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -275,8 +252,7 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
         b.run(ms(0));
         let fin = b.one();
         b.say(&hand.ack(&fin));
-        let data = hand.data(b"anybody there?");
-        b.say(&data);
+        b.say(&hand.data(b"anybody there?"));
         let rst = b.one();
         assert!(rst.has(RST));
         assert_eq!(
@@ -293,8 +269,7 @@ fn dropping_a_stream_with_unread_data_resets_it() {
     // RFC 2525 2.17: breaks when the peer believes that what it sent was read.
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
-        let data = hand.data(b"unread");
-        b.say(&data);
+        b.say(&hand.data(b"unread"));
         b.seen();
         drop(stream);
         b.run(ms(0));
@@ -312,31 +287,24 @@ fn abort_resets_from_every_state() {
     let steps: [(State, bool, Step); 6] = [
         (State::Established, true, |_, _, _| {}),
         (State::CloseWait, true, |b, hand, _| {
-            let fin = hand.fin();
-            b.say(&fin);
+            b.say(&hand.fin());
         }),
         (State::FinWait1, true, |b, _, stream| {
-            stream.shutdown(std::net::Shutdown::Write);
-            b.run(ms(0));
+            b.shut(stream);
         }),
         (State::FinWait2, true, |b, hand, stream| {
-            stream.shutdown(std::net::Shutdown::Write);
-            b.run(ms(0));
+            b.shut(stream);
             let fin = b.one();
             b.say(&hand.ack(&fin));
         }),
         (State::LastAck, true, |b, hand, stream| {
-            let fin = hand.fin();
-            b.say(&fin);
-            stream.shutdown(std::net::Shutdown::Write);
-            b.run(ms(0));
+            b.say(&hand.fin());
+            b.shut(stream);
         }),
         (State::TimeWait, false, |b, hand, stream| {
-            stream.shutdown(std::net::Shutdown::Write);
-            b.run(ms(0));
+            b.shut(stream);
             hand.rcv = b.one().end();
-            let fin = hand.fin();
-            b.say(&fin);
+            b.say(&hand.fin());
         }),
     ];
     for (state, tells, step) in steps {
@@ -350,8 +318,7 @@ fn abort_resets_from_every_state() {
         assert_eq!(b.seen().iter().any(|s| s.has(RST)), tells, "{state:?}");
         assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Closed));
         assert_eq!(b.stack().stats().tcp.connections, 0, "{state:?}");
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -368,8 +335,7 @@ fn a_reset_is_believed_in_every_state() {
         assert_eq!(stream.send(b"x").err(), Some(SocketError::Reset));
         assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Reset));
         b.nothing();
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
     // Half-open: the listener's user never hears of it.
     let mut b = Bench::new();
@@ -389,8 +355,7 @@ fn data_received_before_a_reset_can_still_be_read() {
     // Breaks when a reset drops data that was acknowledged.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
-    let data = hand.data(b"acknowledged");
-    b.say(&data);
+    b.say(&hand.data(b"acknowledged"));
     b.say(&hand.segment(RST));
     assert_eq!(read(&stream), b"acknowledged");
     assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Reset));
@@ -402,13 +367,11 @@ fn a_fin_fits_into_a_closed_window() {
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4096);
     let (mut hand, stream) = b.passive();
     for chunk in bytes(4096).chunks(1024) {
-        let data = hand.data(chunk);
-        b.say(&data);
+        b.say(&hand.data(chunk));
     }
     b.run(ms(50));
     assert_eq!(b.seen().last().expect("acknowledged").window, 0);
-    let fin = hand.fin();
-    b.say(&fin);
+    b.say(&hand.fin());
     assert_eq!(b.one().ack, hand.snd);
     assert_eq!(read(&stream), bytes(4096));
     assert_end(&stream);
@@ -426,8 +389,7 @@ fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
     b.run(ms(0));
     let data = b.one();
     b.say(&hand.ack(&data));
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     let mut fins = 0;
     for _ in 0..3600 {
         b.run(secs(1));
@@ -461,8 +423,7 @@ fn a_silent_peer_is_given_up_and_told() {
     let rst = seen.last().expect("a reset at last");
     assert!(rst.has(RST));
     assert_eq!(rst.seq, hand.rcv + 6);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -472,8 +433,7 @@ fn old_segments_do_not_disturb_a_connection() {
         let (mut hand, stream) = b.passive();
         let first = hand.data(b"first");
         b.say(&first);
-        let second = hand.data(b"second");
-        b.say(&second);
+        b.say(&hand.data(b"second"));
         b.seen();
         b.say(&first);
         assert_eq!(b.one().ack, hand.snd);
@@ -488,8 +448,7 @@ fn old_segments_do_not_disturb_a_connection() {
         });
         b.run(ms(0));
         assert_eq!(read(&stream), b"firstsecond");
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -500,8 +459,7 @@ fn a_fin_that_comes_twice_at_once_does_not_get_around_the_bound_of_time_wait() {
     let mut b = Bench::tuned(|c| c.tcp.time_wait_max = 2);
     for _ in 0..6 {
         let (mut hand, stream) = b.active();
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         hand.rcv = b.one().end();
         let fin = hand.fin();
         b.net.say(b.peer, &fin);
@@ -523,8 +481,7 @@ fn who_reads_no_more_acknowledges_all_the_same() {
         stream.shutdown(std::net::Shutdown::Read);
         assert_eq!(stream.recv(&mut [0; 4]), Ok(0));
         for _ in 0..200 {
-            let data = hand.data(&bytes(2 * MSS));
-            b.say(&data);
+            b.say(&hand.data(&bytes(2 * MSS)));
             b.run(ms(50));
             let answer = b.seen().pop().expect("an acknowledgement");
             assert!(!answer.has(RST), "{answer}");
@@ -535,8 +492,7 @@ fn who_reads_no_more_acknowledges_all_the_same() {
         b.say(&fin);
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(b.seen().pop().expect("the FIN's").ack, fin.end());
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -547,8 +503,7 @@ fn closing_the_reading_side_opens_the_window_for_good() {
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
     let (mut hand, stream) = b.passive();
     for _ in 0..4 {
-        let data = hand.data(&bytes(MSS));
-        b.say(&data);
+        b.say(&hand.data(&bytes(MSS)));
     }
     b.run(ms(250));
     assert_eq!(b.seen().pop().expect("an answer").window, 0);
@@ -558,14 +513,10 @@ fn closing_the_reading_side_opens_the_window_for_good() {
     let update = b.one();
     assert_eq!((update.ack, update.window), (hand.snd, whole));
     for _ in 0..8 {
-        let data = hand.data(&bytes(2 * MSS));
-        b.say(&data);
+        b.say(&hand.data(&bytes(2 * MSS)));
         b.run(ms(250));
         let answer = b.seen().pop().expect("an acknowledgement");
         assert_eq!((answer.ack, answer.window), (hand.snd, whole));
     }
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }

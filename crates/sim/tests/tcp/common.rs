@@ -63,6 +63,14 @@ pub fn icmp_kind(kind: (u8, u8)) -> (u8, u8) {
     }
 }
 
+/// The option of a SYN without others.
+pub fn with_mss() -> TcpOptions {
+    TcpOptions {
+        mss: Some(MSS as u16),
+        ..TcpOptions::default()
+    }
+}
+
 pub const SYN: TcpFlags = TcpFlags::SYN;
 pub const ACK: TcpFlags = TcpFlags::ACK;
 pub const FIN: TcpFlags = TcpFlags::FIN;
@@ -174,13 +182,7 @@ impl Bench {
 
     /// A connection that the stack began.
     pub fn active(&mut self) -> (Hand, TcpStream) {
-        self.active_with(
-            65_535,
-            TcpOptions {
-                mss: Some(MSS as u16),
-                ..TcpOptions::default()
-            },
-        )
+        self.active_with(65_535, with_mss())
     }
 
     pub fn active_with(&mut self, window: u16, options: TcpOptions) -> (Hand, TcpStream) {
@@ -205,11 +207,7 @@ impl Bench {
             .stack()
             .tcp_listen(us(PORT), 16)
             .expect("the port is free");
-        let options = TcpOptions {
-            mss: Some(MSS as u16),
-            ..TcpOptions::default()
-        };
-        let hand = self.dial(5000, options);
+        let hand = self.dial(5000, with_mss());
         let stream = listener.accept().expect("the handshake is complete");
         (hand, stream)
     }
@@ -251,8 +249,20 @@ impl Bench {
 
     /// Ends a test whose connection is open: aborts it, and then as [`Bench::finish`].
     #[track_caller]
-    pub fn abort_and_finish(mut self, stream: TcpStream) {
+    pub fn abort_and_finish(self, stream: TcpStream) {
         stream.abort();
+        self.drop_and_finish(stream);
+    }
+
+    /// Ends the stream's direction; the FIN is sent.
+    pub fn shut(&mut self, stream: &TcpStream) {
+        stream.shutdown(std::net::Shutdown::Write);
+        self.run(ms(0));
+    }
+
+    /// Ends a test that drops its connection: takes what the stack sends for that, and then as [`Bench::finish`].
+    #[track_caller]
+    pub fn drop_and_finish(mut self, stream: TcpStream) {
         drop(stream);
         self.run(ms(0));
         self.seen();

@@ -67,8 +67,7 @@ fn a_flood_keeps_nobody_out_and_costs_nobody_an_option() {
         assert_eq!(stream.info().snd_wnd, u32::from(hand.window) << shift);
         let each = if hand.ts.is_some() { 12 } else { 0 };
         assert_eq!(stream.info().mss, 1300 - each);
-        let request = hand.data(b"hello");
-        b.say(&request);
+        b.say(&hand.data(b"hello"));
         assert_eq!(read(&stream), b"hello");
         stream.send(b"answer").expect("room");
         b.run(ms(0));

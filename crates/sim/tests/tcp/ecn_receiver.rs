@@ -92,8 +92,7 @@ fn without_an_agreement_marks_mean_nothing() {
     b.say(&marked(data));
     b.run(ms(50));
     assert_eq!(b.one().flags, ACK);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Off);
     let listener = b
@@ -127,8 +126,7 @@ fn an_offer_that_gets_no_answer_is_not_made_again() {
     b.say(&marked(data));
     b.run(ms(50));
     assert_eq!(b.one().flags, ACK);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]

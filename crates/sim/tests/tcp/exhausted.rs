@@ -103,6 +103,5 @@ fn new_connections_do_not_use_the_reserve() {
     drop(held);
     b.run(secs(2));
     assert_eq!(b.one().flags, SYN);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

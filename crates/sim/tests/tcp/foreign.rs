@@ -23,8 +23,7 @@ fn a_fin_beyond_the_window_does_not_end_the_stream() {
     let (mut hand, stream) = b.passive();
     let whole = bytes(4400);
     for chunk in whole[..3000].chunks(1000) {
-        let data = hand.data(chunk);
-        b.say(&data);
+        b.say(&hand.data(chunk));
     }
     let last = data_at(&hand, hand.snd, ACK | FIN, &whole[3000..]);
     b.say(&last);
@@ -34,8 +33,7 @@ fn a_fin_beyond_the_window_does_not_end_the_stream() {
     b.say(&last);
     assert_eq!(stream.state(), State::CloseWait);
     assert_eq!(read(&stream), whole[4096..]);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -51,15 +49,13 @@ fn a_fin_on_repeated_data_counts_only_where_it_is() {
         }
         b.say(&data_at(&hand, start, ACK | FIN, b"abc"));
         assert_eq!(stream.state(), State::Established);
-        let more = hand.data(b"ghi");
-        b.say(&more);
+        b.say(&hand.data(b"ghi"));
         assert_eq!(read(&stream), b"abcdefghi");
         // The peer closed after it had sent the data, and sends both again in one segment.
         b.say(&data_at(&hand, start, ACK | FIN, b"abcdefghi"));
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(b.seen().pop().expect("the FIN's").ack, hand.snd + 1);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -89,8 +85,7 @@ fn an_acknowledgement_at_the_right_edge_counts_in_spite_of_a_hole() {
     b.nothing();
     b.say(&lost);
     assert_eq!(read(&stream).len(), 4 * MSS);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -101,13 +96,11 @@ fn a_delayed_acknowledgement_is_not_delayed_again() {
     let (mut hand, stream) = b.passive();
     let start = b.net.now();
     for _ in 0..4 {
-        let data = hand.data(b"x");
-        b.say(&data);
+        b.say(&hand.data(b"x"));
         b.run(ms(30));
     }
     assert_eq!(times_ms(&b.seen(), start), [40, 100]);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -128,8 +121,7 @@ fn what_was_sent_again_gives_no_sample() {
     b.say(&hand.ack(&seen[9]));
     assert_eq!(stream.info().send_queue, 0);
     assert_eq!(stream.info().rtt, known);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -160,8 +152,7 @@ fn what_is_sent_behind_a_repair_gives_no_sample() {
     assert_eq!(stream.info().rtt, known);
     stream.abort();
     b.run(ms(0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -178,6 +169,5 @@ fn a_small_loss_leaves_a_slow_start_of_two_segments() {
     assert_eq!(stream.info().cwnd, MSS as u32, "the loss window");
     b.say(&hand.ack(&seen[0]));
     assert_eq!(stream.info().cwnd, MSS as u32 + 100, "slow start");
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

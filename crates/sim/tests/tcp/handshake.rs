@@ -96,9 +96,7 @@ fn the_acknowledgement_of_the_syn_opens_no_window() {
     let mut b = Bench::tuned(|config| config.tcp.initial_window = 1);
     let (_, stream) = b.passive();
     assert_eq!(stream.info().cwnd, MSS as u32);
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]

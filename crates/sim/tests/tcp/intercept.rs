@@ -135,8 +135,7 @@ fn what_is_written_before_the_answer_goes_with_it() {
     let (mut hand, incoming) = ask(&mut b, &interceptor, 5000);
     let stream = incoming.accept().expect("it is still there");
     stream.send(b"banner").expect("room");
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     hand.snd += 1;
     hand.rcv = b.one().end();
     b.say(&hand.segment(ACK));

@@ -39,8 +39,7 @@ fn a_peer_that_is_gone_is_noticed() {
     let want: Vec<_> = (0..8).map(|i| 60_000 + i * 75_000).collect();
     assert_eq!(times_ms(&probes, start), want);
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -65,8 +64,7 @@ fn a_peer_that_is_gone_is_noticed_whoever_speaks_in_its_name() {
     }
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
     assert!(b.net.now() <= start + secs(60 + 8 * 75 + 10));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -77,8 +75,7 @@ fn traffic_puts_the_question_off() {
     stream.set_keepalive(Some(secs(60)));
     for _ in 0..10 {
         b.run(secs(50));
-        let data = hand.data(b"alive");
-        b.say(&data);
+        b.say(&hand.data(b"alive"));
         b.run(ms(50));
         assert_eq!(b.one().seq, hand.rcv, "an acknowledgement, not a probe");
     }

@@ -119,8 +119,7 @@ fn three_duplicates_repair_a_loss_at_once() {
         b.nothing();
         let stats = b.stack().stats().tcp;
         assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -179,8 +178,7 @@ fn a_partial_acknowledgement_repairs_the_next_hole() {
     b.say(&hand.ack(&seen[9]));
     b.nothing();
     assert_eq!(b.stack().stats().tcp.fast_retransmits, 1, "one recovery");
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -236,8 +234,7 @@ fn after_a_timeout_duplicates_of_old_segments_mean_nothing() {
     }
     assert_eq!(b.stack().stats().tcp.fast_retransmits, 0);
     b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -317,8 +314,7 @@ fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
         false => SocketError::TimedOut,
     };
     assert_eq!(stream.error(), Some(expected));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -328,8 +324,7 @@ fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let missing = hand.data(b"missing");
-    let fin = hand.fin();
-    b.say(&fin);
+    b.say(&hand.fin());
     let duplicate = b.one();
     assert_eq!((duplicate.flags, duplicate.ack), (ACK, missing.seq));
     b.say(&missing);

@@ -70,10 +70,7 @@ fn a_window_that_shrinks_in_mid_recovery_delays_and_loses_nothing() {
         b.say(&hand.segment(ACK));
     }
     assert_eq!(stream.info().send_queue, 0, "all arrived");
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -96,10 +93,7 @@ fn a_receiver_that_reports_only_the_newest_block_is_repaired() {
     assert_eq!(again, [seen[0].seq, seen[5].seq]);
     b.say(&hand.ack(&seen[9]));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]

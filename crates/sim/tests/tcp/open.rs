@@ -27,8 +27,7 @@ fn the_stack_connects() {
         let ack = b.one();
         assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, syn.seq + 1, hand.snd));
         assert_eq!(stream.state(), State::Established);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -138,8 +137,7 @@ fn the_syn_is_repeated_with_back_off_and_then_given_up() {
     assert!(seen.iter().all(|s| s.flags == SYN && s.seq == seen[0].seq));
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
     assert_eq!(stream.state(), State::Closed);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -229,8 +227,7 @@ fn a_connection_is_refused_by_icmp() {
         b.net.complain(b.peer, &syn, kind, [0; 4]);
         b.run(ms(0));
         assert_eq!(stream.error(), Some(error), "{kind:?}");
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -266,9 +263,7 @@ fn a_soft_error_does_not_end_an_attempt_to_connect() {
         assert_eq!(stream.state(), State::SynSent, "{kind:?}");
         b.run(secs(200));
         assert_eq!(stream.error(), Some(SocketError::Unreachable));
-        drop(stream);
-        b.seen();
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -286,8 +281,7 @@ fn an_established_connection_survives_icmp() {
     b.run(ms(0));
     assert_eq!(stream.state(), State::Established);
     b.say(&hand.ack(&data));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -305,11 +299,9 @@ fn both_ends_open_at_once() {
         b.say(&hand.segment(SYN | ACK));
         assert_eq!(stream.state(), State::Established);
         hand.snd += 1;
-        let data = hand.data(b"both");
-        b.say(&data);
+        b.say(&hand.data(b"both"));
         assert_eq!(read(&stream), b"both");
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -551,8 +543,7 @@ fn what_is_written_before_the_handshake_is_sent_after_it() {
         let last = seen.last().expect("there is data");
         assert!(last.has(FIN));
         assert_eq!(stream.state(), State::FinWait1);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 

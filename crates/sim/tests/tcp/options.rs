@@ -63,13 +63,11 @@ fn what_is_switched_off_is_neither_offered_nor_answered() {
     let (mut hand, stream) = b.passive_with(Some(7), true);
     assert_eq!(hand.ts, None);
     let _lost = hand.data(b"lost");
-    let data = hand.data(b"early");
-    b.say(&data);
+    b.say(&hand.data(b"early"));
     let answer = b.one().options;
     assert!(answer.sack.is_empty() && answer.timestamps.is_none());
     stream.abort();
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -86,8 +84,7 @@ fn each_segment_has_timestamps_and_is_a_full_frame() {
         let data = bytes(5 * 1448 + 10);
         stream.set_nodelay(true);
         stream.send(&data).expect("room");
-        stream.shutdown(std::net::Shutdown::Write);
-        b.run(ms(0));
+        b.shut(&stream);
         let seen = b.seen();
         let got: Vec<u8> = seen.iter().flat_map(|s| s.data.clone()).collect();
         assert_eq!(got, data);
@@ -103,8 +100,7 @@ fn each_segment_has_timestamps_and_is_a_full_frame() {
             b.one().options.timestamps.is_some(),
             "the last acknowledgement"
         );
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -131,9 +127,7 @@ fn blocks_go_where_data_leaves_room() {
     let blocks: Vec<_> = seen.iter().map(|s| s.options.sack.len()).collect();
     assert_eq!((lens, blocks), (vec![1448, 1436], vec![0, 1]));
     stream.abort();
-    drop(stream);
-    b.run(ms(0));
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -158,8 +152,7 @@ fn options_that_are_wrong_are_passed_over() {
         b.say(&data);
         assert_eq!(read(&stream), b"x", "{options:?}");
     }
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -175,6 +168,5 @@ fn a_syn_that_goes_again_has_the_time_of_its_sending() {
     assert_eq!(value(&second).wrapping_sub(value(&first)), 1000);
     assert_ne!(first.seq, SeqNum(0));
     stream.abort();
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

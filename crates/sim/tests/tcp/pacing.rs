@@ -2,7 +2,6 @@
 
 use crate::common::*;
 use mbuma::TcpStream;
-use wire::TcpOptions;
 
 const FLIGHT: usize = 10 * MSS;
 
@@ -14,10 +13,7 @@ fn far(b: &mut Bench) -> (Hand, TcpStream) {
         .expect("the port is free");
     let mut hand = Hand::from_port(5000);
     let mut syn = hand.segment(SYN);
-    syn.options = TcpOptions {
-        mss: Some(MSS as u16),
-        ..TcpOptions::default()
-    };
+    syn.options = with_mss();
     b.say(&syn);
     hand.rcv = b.one().seq + 1;
     hand.snd += 1;

@@ -57,9 +57,7 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
     );
     assert_eq!(again[0].seq, seen[0].seq);
     b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -74,9 +72,7 @@ fn a_report_with_nothing_in_flight_is_forged() {
     };
     assert!(reported(&mut b, &next, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -108,9 +104,7 @@ fn a_report_about_a_size_that_passed_waits_for_the_loss() {
         assert_eq!(stream.info().mss, small_mss() as u32);
         b.say(&hand.ack(&seen[9]));
     }
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -125,9 +119,7 @@ fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     assert!(reported(&mut b, &passing, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
     b.say(&hand.ack(&passing));
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -151,9 +143,7 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
     let large = b.one();
     assert_eq!(large.data.len(), MSS);
     b.say(&hand.ack(&large));
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -193,9 +183,7 @@ fn a_path_below_296_bytes_gets_segments_that_may_be_fragmented() {
     assert_eq!(stream.info().mss, 256);
     assert!(!again.is_empty() && again.iter().all(|s| !s.df));
     b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -209,7 +197,5 @@ fn a_router_that_names_no_mtu_leads_to_the_next_smaller_link() {
     reported(&mut b, &seen[0], 0);
     assert_eq!(stream.info().mss, 1492 - 40);
     b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }

@@ -26,8 +26,7 @@ fn single_bytes_in_order_pin_little() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         for n in 0..BYTES {
-            let segment = hand.data(&[n as u8]);
-            b.say(&segment);
+            b.say(&hand.data(&[n as u8]));
             // As good as the bound for a single packet: the bytes share mbufs.
             check(&stream.info(), 1);
         }
@@ -37,8 +36,7 @@ fn single_bytes_in_order_pin_little() {
         let want: Vec<u8> = (0..BYTES).map(|n| n as u8).collect();
         assert_eq!(read(&stream), want);
         assert_eq!(stream.info().recv_pinned, 0);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -49,8 +47,7 @@ fn single_bytes_behind_a_gap_pin_little() {
         let (mut hand, stream) = b.active();
         let first = hand.data(&[0]);
         for n in 1..BYTES {
-            let segment = hand.data(&[n as u8]);
-            b.say(&segment);
+            b.say(&hand.data(&[n as u8]));
             check(&stream.info(), 1);
         }
         let info = stream.info();
@@ -61,8 +58,7 @@ fn single_bytes_behind_a_gap_pin_little() {
         check(&info, 2);
         let want: Vec<u8> = (0..BYTES).map(|n| n as u8).collect();
         assert_eq!(read(&stream), want);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -90,8 +86,7 @@ fn single_bytes_between_gaps_pin_an_mbuf_each() {
         assert_eq!(read(&stream), want);
         let info = stream.info();
         assert_eq!((info.recv_pinned, info.reass_pinned), (0, 0));
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -103,11 +98,9 @@ fn segments_that_fill_their_clusters_are_not_copied() {
     let copied = b.stack().pool().stats().bytes_copied;
     let sent = bytes(20 * MSS);
     for piece in sent.chunks(MSS) {
-        let segment = hand.data(piece);
-        b.say(&segment);
+        b.say(&hand.data(piece));
     }
     assert_eq!(b.stack().pool().stats().bytes_copied, copied);
     assert_eq!(read(&stream), sent);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }

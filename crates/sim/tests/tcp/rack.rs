@@ -19,8 +19,7 @@ fn what_one_segment_overtook_is_lost_after_a_quarter_of_a_round_trip() {
     assert_eq!(b.one().seq, seen[0].seq, "12.5 ms of 50");
     b.say(&hand.ack(&seen[1]));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -74,8 +73,7 @@ fn a_repair_that_is_lost_with_all_behind_it_is_repeated_after_two_round_trips() 
     assert!(info.ssthresh < before && !info.in_recovery, "{info:?}");
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -112,8 +110,7 @@ fn the_repeated_repair_tells_of_the_others() {
     b.say(&hand.ack(&seen[9]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 /// A connection with timestamps to a station 50 ms away, with `count` segments under way for 50 ms.
@@ -172,8 +169,7 @@ fn a_repair_that_was_late_costs_no_window() {
     let info = stream.info();
     assert_eq!((info.ssthresh, info.in_recovery), (before, false));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -197,8 +193,7 @@ fn a_repair_tells_of_others_though_the_path_became_shorter() {
     b.say(&hand.ack(&seen[8]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -218,8 +213,7 @@ fn a_repair_behind_a_hole_tells_of_the_one_before_it() {
     b.say(&hand.ack(&seen[8]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (0, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -261,8 +255,7 @@ fn small_segments_are_repaired_in_one() {
     let repair = repair.unwrap_or_else(|| panic!("{}", show(&sent)));
     assert_eq!(repair.data.len(), 200);
     b.say(&hand.ack(&small[19]));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -285,8 +278,7 @@ fn the_last_segments_of_a_flight_are_probed_for() {
     b.say(&hand.ack(&seen[9]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -307,8 +299,5 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     b.say(&hand.ack(&next));
     let after = stream.info().cwnd;
     assert!(after < before, "{after} of {before}");
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }

@@ -89,8 +89,7 @@ fn three_sacked_segments_mean_a_loss() {
     b.nothing();
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -113,8 +112,7 @@ fn only_the_holes_are_sent_again() {
     b.nothing();
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.retransmitted_segments, stats.timeouts), (3, 0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -143,8 +141,7 @@ fn blocks_that_make_no_sense_are_ignored() {
         assert_eq!(info.in_flight, 10 * MSS as u32);
     }
     b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -181,10 +178,7 @@ fn a_receiver_that_reneges_gets_everything() {
         b.run(ms(1));
     }
     assert_eq!(stream.info().send_queue, 0);
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 /// A block with its ends anywhere near what was sent; sometimes anywhere at all.

@@ -53,8 +53,7 @@ fn the_first_block_is_of_the_segment_that_is_answered() {
         assert_eq!(got[5], (0, joined));
         assert_eq!(got[6], (1000, last));
         assert_eq!(got[7], (3000, vec![(4500, 5000), (3500, 4000)]));
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -83,8 +82,7 @@ fn what_arrives_twice_is_reported_once() {
     assert_eq!(blocks(&answer, hand.snd), [(0, 500), (1000, 2000)]);
     assert_eq!(answer.ack, hand.snd + 700);
     hand.snd += 700;
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -98,8 +96,7 @@ fn without_permission_there_are_no_blocks() {
     let seen = b.seen();
     assert_eq!(seen.len(), 19);
     assert!(seen.iter().all(|s| s.options.sack.is_empty()));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -113,8 +110,7 @@ fn what_there_was_no_room_for_is_not_reported() {
     let filled = answers(&mut b, &hand, &[0, 2, 4]);
     assert_eq!(filled[2], (3000, vec![]));
     assert_eq!(read(&stream).len(), 3000);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -135,8 +131,7 @@ fn duplicates_to_a_far_peer_are_held_back() {
     b.say(&segment(&hand, 0));
     b.run(ms(60));
     assert_eq!(b.one().ack, hand.snd + 41 * 500);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -158,8 +153,7 @@ fn no_block_is_held_back_until_others_take_its_place() {
         let covers = |&(left, right): &(u32, u32)| left <= 500 * n && 500 * (n + 1) <= right;
         assert!(reported.iter().any(covers), "{n}: {}", show(&seen));
     }
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -181,8 +175,7 @@ fn acknowledgements_of_one_batch_report_different_blocks() {
             show(&seen)
         );
     }
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 /// A connection that the station began, 25 ms away.

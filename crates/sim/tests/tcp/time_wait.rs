@@ -27,8 +27,7 @@ fn closed_after(b: &mut Bench, bytes_sent: usize) -> (Hand, TcpListener, TcpStre
             b.say(&hand.ack(&last));
         }
     }
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     while let Some(last) = b.seen().pop() {
         b.say(&hand.ack(&last));
     }
@@ -127,8 +126,7 @@ fn a_syn_ends_time_wait_only_for_a_listener() {
     let challenge = b.one();
     assert_eq!((challenge.flags, challenge.ack), (ACK, hand.snd));
     assert_eq!(stream.state(), State::TimeWait);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 /// A connection with timestamps that is in TIME-WAIT; the station's clock stands at `ts`.

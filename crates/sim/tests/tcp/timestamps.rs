@@ -39,8 +39,7 @@ fn a_delayed_acknowledgement_echoes_the_first_segment_it_is_for() {
     b.say(&next);
     b.run(ms(40));
     assert_eq!(echo(&b.one()), 103);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -57,8 +56,7 @@ fn segments_behind_a_gap_do_not_change_the_echo() {
     }
     b.say(&at(150, lost));
     assert_eq!(echo(&b.one()), 150);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -88,8 +86,7 @@ fn an_old_segment_is_answered_and_not_taken() {
         assert_eq!(dropped(&b, DropReason::TcpOldTimestamp), 2);
         b.say(&at(2, hand.segment(RST)));
         assert_eq!(stream.state(), State::Closed);
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -165,8 +162,7 @@ fn a_repeated_segment_of_an_old_time_is_reported() {
     let answer = b.one();
     let block = answer.options.sack.as_slice()[0];
     assert_eq!((block.left, block.right), (late.seq, late.end()));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -182,8 +178,7 @@ fn answers_to_old_segments_are_few() {
         b.say(&at(150, hand.segment(ACK)));
     }
     assert!((1..=10).contains(&b.seen().len()));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -196,8 +191,7 @@ fn after_24_days_any_clock_is_believed() {
     let data = at(99, hand.data(b"still here"));
     b.say(&data);
     assert_eq!(read(&stream), b"still here");
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -207,13 +201,11 @@ fn a_segment_without_timestamps_is_taken() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     hand.ts = None;
-    let data = hand.data(b"plain");
-    b.say(&data);
+    b.say(&hand.data(b"plain"));
     assert_eq!(read(&stream), b"plain");
     b.run(ms(40));
     assert_eq!(echo(&b.one()), 100);
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]

@@ -68,8 +68,7 @@ fn a_read_ends_where_urgent_data_ends() {
         let reads = read_all(&stream, 1 << 20);
         let lens: Vec<_> = reads.iter().map(Vec::len).collect();
         assert_eq!((lens, reads.concat()), (vec![2 * MSS - 100, 100], long));
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -106,8 +105,7 @@ fn the_user_hears_of_urgent_data_ahead_of_it() {
     let fin = urgent(hand.segment(ACK | FIN), 50);
     b.say(&fin);
     assert_eq!(stream.recv(&mut [0; 4]), Ok(0));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -142,10 +140,7 @@ fn segments_point_behind_the_last_urgent_byte() {
         b.run(ms(0));
         assert!(!b.one().has(URG));
         stream.abort();
-        drop(stream);
-        b.run(ms(0));
-        b.seen();
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -174,10 +169,7 @@ fn a_closed_window_does_not_hold_back_the_news() {
     assert_eq!(b.seen().pop().expect("data").data, b"!");
     stream.abort();
     assert_eq!(stream.send_urgent(b"!"), Err(SocketError::Closed));
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -215,10 +207,7 @@ fn a_reader_that_closes_knows_no_urgent_data() {
     let rest = urgent(hand.data(&bytes(100)), 4);
     b.say(&rest);
     assert_eq!(stream.urgent_unread(), None);
-    drop(stream);
-    b.run(ms(0));
-    b.seen();
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -241,10 +230,7 @@ fn urgent_data_ends_at_the_latest_with_the_stream() {
         assert_eq!(stream.recv(&mut [0; 9]), Ok(4));
         assert_eq!(stream.urgent_unread(), Some(0), "{fin_first}");
         assert_eq!(stream.recv(&mut [0; 9]), Ok(0));
-        drop(stream);
-        b.run(ms(0));
-        b.seen();
-        b.finish();
+        b.drop_and_finish(stream);
     }
 }
 
@@ -265,10 +251,7 @@ fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
         b.say(&hand.segment(ACK));
         assert_eq!(b.one().data, b"usual");
         stream.abort();
-        drop(stream);
-        b.run(ms(0));
-        b.seen();
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 

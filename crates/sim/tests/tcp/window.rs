@@ -60,8 +60,7 @@ fn a_closed_window_is_probed_for_an_hour_and_then_everything_goes_on() {
     assert_eq!(rest, bytes(5000)[1000..]);
     hand.rcv += 4000;
     b.say(&hand.segment(ACK));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -71,8 +70,7 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
     let (_, stream) = close_window(&mut b);
     b.run(secs(1200));
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
-    drop(stream);
-    b.finish();
+    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -103,8 +101,7 @@ fn a_window_that_closes_over_data_and_fin_is_probed() {
     let (mut hand, stream) = b.active();
     b.run(secs(1));
     stream.send(&bytes(500)).expect("room");
-    stream.shutdown(std::net::Shutdown::Write);
-    b.run(ms(0));
+    b.shut(&stream);
     assert!(b.seen().iter().any(|s| s.has(FIN)));
     // The peer has no room: it took nothing.
     hand.window = 0;
@@ -230,8 +227,7 @@ fn a_late_duplicate_does_not_move_the_window() {
         let old = hand.data(b"old");
         b.say(&old);
         hand.window = 65_535;
-        let new = hand.data(b"new");
-        b.say(&new);
+        b.say(&hand.data(b"new"));
         b.seen();
         b.say(&old);
         b.seen();
@@ -362,8 +358,7 @@ fn small_writes_are_gathered_while_something_is_under_way() {
         let second = b.one();
         assert_eq!(second.data, b"yping");
         b.say(&hand.ack(&second));
-        drop(stream);
-        b.finish();
+        b.drop_and_finish(stream);
     });
 }
 
@@ -402,8 +397,7 @@ fn acknowledgements_wait_for_data_to_ride_on_but_not_long() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
         let start = b.net.now();
-        let data = hand.data(&bytes(100));
-        b.say(&data);
+        b.say(&hand.data(&bytes(100)));
         b.nothing();
         b.run(ms(100));
         let seen = b.seen();
@@ -439,8 +433,7 @@ fn every_second_full_segment_is_acknowledged_at_once() {
         let one = hand.data(&bytes(MSS));
         b.say(&one);
         b.nothing();
-        let two = hand.data(&bytes(MSS));
-        b.say(&two);
+        b.say(&hand.data(&bytes(MSS)));
         assert_eq!(b.one().ack, hand.snd);
         stream.abort();
     });
@@ -454,8 +447,7 @@ fn a_gap_is_reported_at_once_and_so_is_its_end() {
         let missing = hand.data(&bytes(500));
         let expected = missing.seq;
         for _ in 0..3 {
-            let data = hand.data(&bytes(500));
-            b.say(&data);
+            b.say(&hand.data(&bytes(500)));
             assert_eq!(b.one().ack, expected);
         }
         b.say(&missing);
@@ -557,8 +549,7 @@ fn small_segments_do_not_pin_clusters() {
     let mut b = Bench::with(&port, |_| {});
     let (mut hand, stream) = b.passive();
     for _ in 0..2000 {
-        let data = hand.data(b"x");
-        b.say(&data);
+        b.say(&hand.data(b"x"));
     }
     let live = b.stack().pool().live();
     assert!(
@@ -569,8 +560,7 @@ fn small_segments_do_not_pin_clusters() {
     // The same behind a gap.
     hand.snd += 1;
     for _ in 0..2000 {
-        let data = hand.data(b"x");
-        b.say(&data);
+        b.say(&hand.data(b"x"));
     }
     let live = b.stack().pool().live();
     assert!(
@@ -620,8 +610,7 @@ fn a_peer_without_scaling_gets_plain_windows() {
     // RFC 7323 1.3: breaks when a window is scaled although the peer did not agree.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
-    let data = hand.data(&bytes(100));
-    b.say(&data);
+    b.say(&hand.data(&bytes(100)));
     b.run(ms(50));
     // The buffer is a megabyte, of which the field says what it can.
     assert!(b.one().window > 65_535 - MSS as u16);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::island::{ip, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
+use crate::common::test_host::{ip, shell};
 use crate::common::{MBUMA, Running, Scratch, Stats, http, program, wait_until};
 
 /// A shell that becomes `mbuma attach`, so that the script chooses its descriptors.
@@ -30,8 +30,8 @@ fn in_blue(script: &str) -> Command {
 #[test]
 fn a_named_namespace_gets_a_network() {
     // Breaks when an engine that speaks slirp4netns's convention cannot use mbuma instead.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     let ready = scratch.text("ready");
@@ -62,8 +62,8 @@ fn a_named_namespace_gets_a_network() {
 fn a_socket_takes_a_quarter_of_a_mebibyte_that_it_cannot_send_yet() {
     // Breaks when an upload writes megabytes at once, for which other programs of its CPU wait; or when the bound that
     // a namespace's owner chose is changed.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
+    needs!(guests(), root());
+    on_test_host!();
     let bound = "/proc/sys/net/ipv4/tcp_notsent_lowat";
     for (name, chosen, expected) in [("blue", None, "262144\n"), ("red", Some(9000), "9000\n")] {
         ip(&format!("netns add {name}"));
@@ -86,13 +86,8 @@ fn a_socket_takes_a_quarter_of_a_mebibyte_that_it_cannot_send_yet() {
 fn a_port_of_a_named_namespace_is_published() {
     // Breaks when a client cannot reach a container's server, also one on 127.0.0.1 alone, or the port stays in use
     // after the end.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["python3", "curl"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3", "curl"]));
+    on_test_host!();
     ip("netns add blue");
     let attached = attach("/run/netns/blue --publish 8080:80 --ready-fd 3 3>&1 1>&2");
     assert_eq!(attached.wait_for_end_of_output(), "1");
@@ -114,8 +109,8 @@ fn a_port_of_a_named_namespace_is_published() {
 fn a_signal_ends_it_at_once() {
     // Breaks when an engine that stops the network of a busy container must wait until the container's bytes are
     // delivered.
-    needs!(guests(), root(), an_island(), programs(&["nc"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["nc"]));
+    on_test_host!();
     ip("netns add blue");
     let taken = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&taken);
@@ -148,8 +143,8 @@ fn a_signal_ends_it_at_once() {
 #[test]
 fn a_deleted_interface_ends_it() {
     // Breaks when mbuma spins, or stays, with nothing to serve.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
+    needs!(guests(), root());
+    on_test_host!();
     ip("netns add blue");
     let attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
     attached.wait_for_end_of_output();
@@ -162,8 +157,8 @@ fn a_deleted_interface_ends_it() {
 #[test]
 fn a_deleted_name_ends_it() {
     // Breaks when mbuma keeps a namespace alive, and serves it, that `ip netns del` was to end.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
+    needs!(guests(), root());
+    on_test_host!();
     ip("netns add blue");
     let mut attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
     attached.wait_for_end_of_output();
@@ -211,8 +206,8 @@ fn the_helper_refuses_tracing_before_it_enters() {
 fn a_name_in_another_users_directory_is_watched() {
     // Breaks when root's mbuma, which gives up root's rights over files, never learns that an engine of a user's removed the
     // namespace's name.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
+    needs!(guests(), root());
+    on_test_host!();
     shell(
         "ip netns add blue; mkdir -m 700 /run/theirs; touch /run/theirs/blue
          mount --bind /run/netns/blue /run/theirs/blue; chown 65534:65534 /run/theirs",

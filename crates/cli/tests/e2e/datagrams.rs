@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use crate::common::island::{make_neighbour, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, MANY, NameServer};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::server::{closed_port, udp_echo};
+use crate::common::test_host::{make_neighbour, resolve_with, shell};
 use crate::common::{Running, mbuma, mbuma_python, number, output_of, output_of_python, program};
 
 #[test]
 fn names_are_resolved_over_udp_and_tcp() {
     // Breaks when 10.0.2.3 is not the host's resolver, in either of DNS's two forms.
-    needs!(guests(), an_island(), programs(&["dig", "getent"]));
-    on_an_island!();
+    needs!(guests(), programs(&["dig", "getent"]));
+    on_test_host!();
     let server = NameServer::start("127.0.0.1");
     resolve_with("nameserver 127.0.0.1\n");
     let dig = "dig +short +tries=1 +time=5";
@@ -33,8 +33,8 @@ fn names_are_resolved_over_udp_and_tcp() {
 #[test]
 fn a_dead_resolver_does_not_end_it() {
     // Breaks when only the first of the host's resolvers is ever asked.
-    needs!(guests(), an_island(), programs(&["dig"]));
-    on_an_island!();
+    needs!(guests(), programs(&["dig"]));
+    on_test_host!();
     let server = NameServer::start("127.0.0.3");
     resolve_with("nameserver 127.0.0.2\nnameserver 127.0.0.3\n");
     // The second is asked when the guest repeats its question, or even before.
@@ -71,9 +71,9 @@ fn a_question_that_is_repeated_goes_to_the_next_server() {
     // Breaks when a repeated question goes to the silent server again, so that the guest waits for 3 s, or when each
     // repetition begins the wait anew; or when a question that is repeated at once, as by a program that asks twice,
     // goes to the next server before the first one could answer.
-    needs!(guests(), an_island(), programs(&["python3"]));
-    on_an_island!();
-    let silent = std::net::UdpSocket::bind("127.0.0.2:53").expect("an island's port");
+    needs!(guests(), programs(&["python3"]));
+    on_test_host!();
+    let silent = std::net::UdpSocket::bind("127.0.0.2:53").expect("a port of the test host");
     let server = NameServer::start("127.0.0.3");
     resolve_with("nameserver 127.0.0.2\nnameserver 127.0.0.3\n");
     let took: u64 = number(output_of_python(&[], REPEATED, &[]).trim());
@@ -176,8 +176,8 @@ pub(super) fn outcomes(out: &str) -> Vec<(&str, &str)> {
 #[test]
 fn a_datagram_to_nobody_is_told_so() {
     // Breaks when a client waits although an ICMP error would end its wait at once.
-    needs!(guests(), an_island(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), programs(&["python3"]));
+    on_test_host!();
     shell("ip route add unreachable 203.0.113.0/28");
     let closed = format!("10.0.2.2:{}", closed_port());
     let wants = [
@@ -214,8 +214,8 @@ print(socket.inet_ntoa(extra[0][2][20:24]))
 fn a_traced_host_answers_itself() {
     // Breaks when the error about a closed port of another host comes from the gateway's address: `mtr -u` and
     // traceroute never find the end of the path.
-    needs!(guests(), an_island(), root(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3"]));
+    on_test_host!();
     make_neighbour();
     let out = output_of_python(&[], OFFENDER, &["198.51.100.2"]);
     assert_eq!(out.trim(), "198.51.100.2");
@@ -238,13 +238,14 @@ fn the_gateway_answers_pings() {
 #[test]
 fn pings_are_answered_by_whom_they_are_for() {
     // Breaks when mbuma answers for a host that is not there, or not for one that is.
-    needs!(guests(), an_island(), root(), programs(&["ping"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["ping"]));
+    on_test_host!();
     make_neighbour();
     // Once by a raw socket, which root may open; once by a ping socket, which all users may open if the system permits
     // it.
     for group_range in ["1 0", "0 2147483647"] {
-        fs::write("/proc/sys/net/ipv4/ping_group_range", group_range).expect("the island's own");
+        fs::write("/proc/sys/net/ipv4/ping_group_range", group_range)
+            .expect("a file of the test host");
         let out = output_of(&[], "ping -n -c 2 -i 0.2 -W 5 198.51.100.2");
         assert!(
             out.contains("2 received, 0% packet loss"),

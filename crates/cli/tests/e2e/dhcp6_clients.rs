@@ -2,7 +2,7 @@
 //!
 //! Each is in a namespace that `mbuma attach` serves, after the addresses that mbuma configured were taken away.
 
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::{Stats, wait_until};
 use crate::dhcp_clients::{Place, networkd, start_networkd};
 
@@ -37,8 +37,8 @@ fn place(routers: bool) -> Place {
 fn a_kernel_configures_itself_by_router_advertisements() {
     // Breaks when a guest's kernel that solicits routers gets no address, route or MTU, or forgets its router because a
     // neighbour advertisement lacks the router flag; or when mbuma ends without an advertisement that ends the router.
-    needs!(guests(), root(), an_island(), programs(&["ping"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["ping"]));
+    on_test_host!();
     let place = place(true);
     wait_until("a default route", || {
         place.run("ip -6 route").contains("default via fe80::2")
@@ -67,13 +67,8 @@ fn a_kernel_configures_itself_by_router_advertisements() {
 #[test]
 fn dhclient_gets_its_address_of_ipv6() {
     // Breaks when ISC's client gets no answer, or other values than `run` configures.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["dhclient", "ping"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["dhclient", "ping"]));
+    on_test_host!();
     // The address has no prefix: the route to the gateway comes from a router advertisement.
     let place = place(true);
     wait_until("a default route", || {
@@ -95,9 +90,11 @@ fn dhclient_gets_its_address_of_ipv6() {
 #[test]
 fn dhcpcd_gets_its_address_of_ipv6() {
     // Breaks when dhcpcd, which asks all servers again with the lease that it has, is not answered.
-    needs!(guests(), root(), an_island(), programs(&["dhcpcd"]));
-    on_an_island!();
-    crate::common::island::shell("[ ! -d /var/lib/dhcpcd ] || mount -t tmpfs none /var/lib/dhcpcd");
+    needs!(guests(), root(), programs(&["dhcpcd"]));
+    on_test_host!();
+    crate::common::test_host::shell(
+        "[ ! -d /var/lib/dhcpcd ] || mount -t tmpfs none /var/lib/dhcpcd",
+    );
     let place = place(false);
     let config = place.scratch.write(
         "dhcpcd.conf",
@@ -124,14 +121,8 @@ DHCPv6Client=always
 #[test]
 fn systemd_networkd_configures_ipv6() {
     // Breaks when networkd drops an advertisement or a lease because an option that it requires is missing.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        networkd(),
-        programs(&["nsenter", "ping"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), networkd(), programs(&["nsenter", "ping"]));
+    on_test_host!();
     let place = place(false);
     let daemon = start_networkd(NETWORKD_CONFIG);
     wait_until("a lease and a route", || {

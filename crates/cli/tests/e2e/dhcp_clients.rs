@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
-use crate::common::island::{ip, shell};
-use crate::common::needs::{an_island, guests, ip6, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
+use crate::common::test_host::{ip, shell};
 use crate::common::{MBUMA, PATIENCE, Running, Scratch, Stats, program, wait_until};
 
 /// A script that udhcpc and dhclient call with what they were given; each has other names for it.
@@ -77,8 +77,8 @@ const LEASE: &str = "LEASE 10.0.2.100 255.255.255.0 10.0.2.2 10.0.2.3 4000";
 #[test]
 fn udhcpc_gets_its_lease() {
     // Breaks when busybox's client gets no answer, or other values than `run` configures.
-    needs!(guests(), root(), an_island(), programs(&["udhcpc", "ping"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["udhcpc", "ping"]));
+    on_test_host!();
     let place = Place::new();
     let script = place.scratch.text("script");
     let said = place.run(&format!(
@@ -95,13 +95,8 @@ fn udhcpc_gets_its_lease() {
 #[test]
 fn dhclient_gets_its_lease() {
     // Breaks when ISC's client gets no answer, or other values than `run` configures.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["dhclient", "ping"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["dhclient", "ping"]));
+    on_test_host!();
     let place = Place::new();
     let [script, leases, pid] = ["script", "leases", "pid"].map(|name| place.scratch.text(name));
     let said = place.run(&format!(
@@ -122,8 +117,8 @@ fn dhclient_gets_its_lease() {
 #[test]
 fn dhcpcd_gets_its_lease() {
     // Breaks when dhcpcd, which probes whether its address is in use, gets no lease, or an answer to its probe.
-    needs!(guests(), root(), an_island(), programs(&["dhcpcd", "ping"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["dhcpcd", "ping"]));
+    on_test_host!();
     // It asks for the address that it had here last.
     shell("[ ! -d /var/lib/dhcpcd ] || mount -t tmpfs none /var/lib/dhcpcd");
     let place = Place::new();
@@ -160,7 +155,7 @@ pub(super) fn start_networkd(config: &str) -> Running {
          chown systemd-network: /run/systemd/netif
          mount -t sysfs -o ro none /sys",
     );
-    std::fs::write("/run/systemd/network/10.network", config).expect("the island's /run");
+    std::fs::write("/run/systemd/network/10.network", config).expect("/run of the test host");
     let mut daemon = program("nsenter");
     daemon.args(["--net=/run/netns/blue", NETWORKD]);
     Running::start(daemon)
@@ -169,14 +164,8 @@ pub(super) fn start_networkd(config: &str) -> Running {
 #[test]
 fn systemd_networkd_gets_its_lease() {
     // Breaks when networkd takes no reply, because an option that it requires is missing.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        networkd(),
-        programs(&["nsenter", "ping"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), networkd(), programs(&["nsenter", "ping"]));
+    on_test_host!();
     let place = Place::new();
     let daemon = start_networkd(NETWORKD_CONFIG);
     wait_until("a lease", || {
@@ -230,7 +219,7 @@ fn start_network_manager() -> [Running; 2] {
          mount -t sysfs -o ro none /sys",
     );
     let write = |name: &str, text: &str| {
-        std::fs::write(format!("/run/nm/{name}"), text).expect("the island's /run");
+        std::fs::write(format!("/run/nm/{name}"), text).expect("/run of the test host");
     };
     write("bus.conf", BUS_CONFIG);
     write("nm.conf", MANAGER_CONFIG);
@@ -263,10 +252,9 @@ fn network_manager_gets_its_lease() {
     needs!(
         guests(),
         root(),
-        an_island(),
         programs(&["NetworkManager", "dbus-daemon", "nsenter", "ping"])
     );
-    on_an_island!();
+    on_test_host!();
     let place = Place::new();
     let [bus, manager] = start_network_manager();
     wait_until("a lease", || {

@@ -1,5 +1,5 @@
 //! The end when a process is killed in the middle of a transfer: each side gets a clear error, and no process is left.
-//! Each test is on an island, where it sees every process that is left.
+//! Each test is on a test host, where it sees every process that is left.
 
 use std::io::Read;
 use std::sync::Mutex;
@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::common::http::Endless;
-use crate::common::island::processes;
-use crate::common::needs::{an_island, guests, programs};
+use crate::common::needs::{guests, programs};
 use crate::common::server::{TcpServer, closed_port};
+use crate::common::test_host::processes;
 use crate::common::{Ended, Running, Stats, kill, mbuma, program, wait_until};
 
 /// Bytes after which a transfer is well under way.
@@ -67,8 +67,8 @@ fn nothing_is_left() {
 #[test]
 fn command_is_killed() {
     // Breaks when mbuma, or the host's peer, waits for a guest that is gone; or a buffer stays behind.
-    needs!(guests(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), programs(&["curl"]));
+    on_test_host!();
     let transfer = Transfer::start();
     kill("KILL", &transfer.command);
     let ended = transfer.finish();
@@ -79,8 +79,8 @@ fn command_is_killed() {
 #[test]
 fn mbuma_is_told_to_end() {
     // Breaks when SIGTERM does not end a busy COMMAND, and the transfer's two ends with it.
-    needs!(guests(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), programs(&["curl"]));
+    on_test_host!();
     let transfer = Transfer::start();
     transfer.running.signal("TERM");
     let ended = transfer.finish();
@@ -92,8 +92,8 @@ fn mbuma_is_told_to_end() {
 fn mbuma_is_killed() {
     // Breaks when COMMAND goes on without its network, sees its connection reset before it ends, or the host's peer is not
     // told.
-    needs!(guests(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), programs(&["curl"]));
+    on_test_host!();
     let transfer = Transfer::start();
     transfer.running.signal("KILL");
     let ended = transfer.finish();
@@ -105,8 +105,8 @@ fn mbuma_is_killed() {
 #[test]
 fn the_interface_is_deleted() {
     // Breaks when mbuma spins on a TAP that is gone, or leaves COMMAND without a network and without a message.
-    needs!(guests(), an_island(), programs(&["curl", "ip"]));
-    on_an_island!();
+    needs!(guests(), programs(&["curl", "ip"]));
+    on_test_host!();
     let server = Endless::start();
     let script = format!(
         "curl -sS -o /dev/null http://10.0.2.2:{}/ & read go; ip link delete tap0; wait",
@@ -125,8 +125,8 @@ fn the_interface_is_deleted() {
 #[test]
 fn the_hosts_server_is_killed() {
     // Breaks when the guest waits for a server that is gone, whether it sends or receives.
-    needs!(guests(), an_island(), programs(&["nc"]));
-    on_an_island!();
+    needs!(guests(), programs(&["nc"]));
+    on_test_host!();
     for (server, client) in [("</dev/zero", "-d"), (">/dev/null", "</dev/zero")] {
         let port = closed_port();
         let mut listening = program("sh");
@@ -151,8 +151,8 @@ fn the_hosts_server_is_killed() {
 #[test]
 fn a_signal_ends_the_wait_for_what_command_left() {
     // Breaks when Ctrl-C does nothing while mbuma delivers an ended COMMAND's last bytes to a slow server.
-    needs!(guests(), an_island(), programs(&["nc"]));
-    on_an_island!();
+    needs!(guests(), programs(&["nc"]));
+    on_test_host!();
     let (over, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let server = TcpServer::start(move |mut stream| {
@@ -202,8 +202,8 @@ fn is_busy(pid: u32) -> bool {
 #[test]
 fn grandchildren_of_command_end_with_it() {
     // Breaks when background processes of COMMAND with open connections go on after COMMAND's end.
-    needs!(guests(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), programs(&["curl"]));
+    on_test_host!();
     let server = Endless::start();
     let script = format!(
         "curl -sS -o /dev/null http://10.0.2.2:{}/ 2>/dev/null & read go; exit 3",
@@ -221,8 +221,8 @@ fn grandchildren_of_command_end_with_it() {
 #[test]
 fn a_killed_gateway_process_ends_command() {
     // Breaks when COMMAND goes on without a network, or mbuma waits for a process that is gone.
-    needs!(guests(), an_island());
-    on_an_island!();
+    needs!(guests());
+    on_test_host!();
     let running = Running::start(mbuma(&[], "echo UP; exec sleep 1000"));
     running.wait_for("UP");
     running.signal_gateway("KILL");

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::common::island::{ip, make_neighbour, make_tun, resolve_with, shell};
-use crate::common::needs::{an_island, guests, ip6, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::server::{closed_port, connect, udp_echo};
+use crate::common::test_host::{ip, make_neighbour, make_tun, resolve_with, shell};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, output_of, program, wait_until};
 
 /// mbuma under another name.
@@ -38,8 +38,8 @@ fn wait_for_ready(file: &str) {
 #[test]
 fn a_line_of_podmans_gets_a_network() {
     // Breaks when podman, with mbuma as its slirp4netns, has no network, or the host's loopback is open.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     let slirp = link(&scratch, "slirp4netns");
@@ -71,8 +71,8 @@ fn a_line_of_podmans_gets_a_network() {
 fn a_tap_that_is_there_is_served_and_left_as_it_is() {
     // Breaks when rootlesskit (docker rootless, nerdctl, k3s), which makes and configures the interface itself, finds it
     // configured, busy or gone.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     let slirp = link(&scratch, "slirp4netns");
@@ -108,13 +108,8 @@ fn a_tap_that_is_there_is_served_and_left_as_it_is() {
 #[test]
 fn a_users_engine_gets_a_network_too() {
     // Breaks when a line of buildah's takes a right that an ordinary user does not have.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "nsenter"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "nsenter"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let slirp = scratch.copy("slirp4netns", Path::new(MBUMA));
@@ -154,8 +149,8 @@ fn a_users_engine_gets_a_network_too() {
 fn connections_come_from_the_outbound_address() {
     // Breaks when connections of a host with two networks or a VPN come from the wrong address, or the isolation
     // forbids to bind.
-    needs!(guests(), root(), an_island(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3"]));
+    on_test_host!();
     make_neighbour();
     ip("addr add 198.51.100.7/24 dev near0");
     ip("netns add blue");
@@ -206,7 +201,7 @@ u.sendto(b'?', ('198.51.100.2', 7001)); print(u.recv(100).decode())
     shell("ip netns del far");
 }
 
-/// Whether a daemon has ended; on an island no process may wait for it.
+/// Whether a daemon has ended; on a test host no process may wait for it.
 fn has_ended(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     stat.map_or(true, |stat| stat.contains(") Z "))
@@ -215,8 +210,8 @@ fn has_ended(pid: &str) -> bool {
 #[test]
 fn pasta_of_rootlesskit_goes_to_the_background_once_ready() {
     // Breaks when rootlesskit waits for ever for its pasta, or goes on before there is a network.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     let pasta = link(&scratch, "pasta");
@@ -247,8 +242,8 @@ fn pasta_of_rootlesskit_goes_to_the_background_once_ready() {
 fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
     // Breaks when podman 5 finds other addresses than pasta gives, cannot reach the host's neighbours or the host, or keeps a
     // process for each container that ended.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     make_neighbour();
     ip("route add default via 198.51.100.2");
     // Python's server asks for its own name, and a closed port answers at once.
@@ -303,13 +298,8 @@ for said in (b'one', b'two'):
 fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
     // Breaks when an ordinary user's `-T` or `-U` does not reach the host's loopback, `auto` misses a server that begins or
     // keeps a port whose server has ended, or a port that was found in one direction is followed back in the other.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "nsenter", "curl"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "nsenter", "curl"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let pasta = scratch.copy("pasta", Path::new(MBUMA));
@@ -378,8 +368,8 @@ fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
 fn pasta_gives_the_hosts_address_of_ipv6_too() {
     // Breaks when a guest of pasta's has no IPv6 where its host has, cannot reach the host's neighbours, the host's loopback
     // or the host by the addresses that mean them, or is not reached over IPv6 from the host itself.
-    needs!(guests(), root(), an_island(), ip6(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
+    on_test_host!();
     crate::ip6::make_neighbour6();
     ip("-6 route add default via 2001:db8:1::2");
     resolve_with("nameserver 127.0.0.1\n");

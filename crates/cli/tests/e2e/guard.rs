@@ -1,12 +1,12 @@
 //! No process that COMMAND started outlives mbuma: neither when mbuma is killed, nor when COMMAND ends by itself, nor
-//! when the guard between them is killed. Each test is on an island, where it sees every process that is left.
+//! when the guard between them is killed. Each test is on a test host, where it sees every process that is left.
 
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::island::{make_tun, processes};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
+use crate::common::test_host::{make_tun, processes};
 use crate::common::{
     AS_NOBODY, MBUMA, PATIENCE, Running, Scratch, kill, mbuma, program, wait_until,
 };
@@ -36,7 +36,7 @@ echo family $$
 fn start_family(mut mbuma: std::process::Command, scratch: &Scratch, and_then: &str) -> Running {
     let notes = scratch.write("notes", b"");
     // COMMAND writes there, as any user.
-    crate::common::island::shell(&format!("chmod 666 {notes}"));
+    crate::common::test_host::shell(&format!("chmod 666 {notes}"));
     let script = format!("exec 2>/dev/null; NOTES={notes}; export NOTES; {FAMILY} {and_then}");
     mbuma.args(["run", "--publish", "8080:80", "--", "sh", "-c", &script]);
     let running = Running::start(mbuma);
@@ -85,8 +85,8 @@ fn guard_of(running: &Running) -> String {
 #[test]
 fn a_killed_mbuma_leaves_nothing() {
     // Breaks when a process that COMMAND started in the background lives on without a network.
-    needs!(guests(), an_island(), programs(&["setsid"]));
-    on_an_island!();
+    needs!(guests(), programs(&["setsid"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let running = start_family(program(MBUMA), &scratch, "sleep 60");
     running.signal("KILL");
@@ -97,13 +97,8 @@ fn a_killed_mbuma_leaves_nothing() {
 #[test]
 fn a_users_killed_mbuma_leaves_nothing() {
     // Breaks when ending COMMAND's processes takes a privilege that an ordinary user does not have.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "setsid"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "setsid"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let running = start_family(as_nobody(&scratch), &scratch, "sleep 60");
@@ -115,8 +110,8 @@ fn a_users_killed_mbuma_leaves_nothing() {
 #[test]
 fn a_killed_process_group_leaves_nothing() {
     // Breaks when the guard is killed along with mbuma, by `kill -9 -PGID` or a shell's `kill -9 %1`.
-    needs!(guests(), an_island(), programs(&["setsid"]));
-    on_an_island!();
+    needs!(guests(), programs(&["setsid"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let running = start_family(program(MBUMA), &scratch, "sleep 60");
     kill("KILL", &format!("-{}", running.id()));
@@ -127,13 +122,8 @@ fn a_killed_process_group_leaves_nothing() {
 #[test]
 fn commands_end_leaves_nothing() {
     // Breaks when COMMAND's own end leaves its children, or costs it its status.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "setsid"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "setsid"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     for mbuma in [program(MBUMA), as_nobody(&scratch)] {
@@ -147,8 +137,8 @@ fn commands_end_leaves_nothing() {
 #[test]
 fn a_killed_guard_ends_command_and_leaves_nothing() {
     // Breaks when mbuma waits for ever for a message of a guard that is gone.
-    needs!(guests(), an_island(), programs(&["setsid"]));
-    on_an_island!();
+    needs!(guests(), programs(&["setsid"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let running = start_family(program(MBUMA), &scratch, "sleep 60");
     kill("KILL", &guard_of(&running));
@@ -160,8 +150,8 @@ fn a_killed_guard_ends_command_and_leaves_nothing() {
 #[test]
 fn a_stopped_guard_does_not_keep_the_rest() {
     // Breaks when mbuma cannot end because the guard does not answer.
-    needs!(guests(), an_island(), programs(&["setsid"]));
-    on_an_island!();
+    needs!(guests(), programs(&["setsid"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let mut running = start_family(program(MBUMA), &scratch, "read go; sleep 60");
     let guard = guard_of(&running);
@@ -178,8 +168,8 @@ fn a_stopped_guard_does_not_keep_the_rest() {
 #[test]
 fn mbuma_is_killed_at_any_moment() {
     // Breaks when there is a moment of a guest's start or end at which a killed mbuma leaves processes.
-    needs!(guests(), an_island(), programs(&["setsid"]));
-    on_an_island!();
+    needs!(guests(), programs(&["setsid"]));
+    on_test_host!();
     for step in 0..60 {
         let script = "setsid sleep 60 & (setsid sleep 60 &); sleep 0.01";
         let running = Running::start(mbuma(&[], script));
@@ -194,8 +184,8 @@ fn mbuma_is_killed_at_any_moment() {
 #[test]
 fn no_zombie_waits_while_command_runs() {
     // Breaks when orphans of COMMAND's that end are not reaped, and a long-lived guest fills up.
-    needs!(guests(), an_island());
-    on_an_island!();
+    needs!(guests());
+    on_test_host!();
     let script =
         "i=0; while [ $i -lt 20 ]; do (sleep 0.01 &); i=$((i+1)); done; echo done; read go; exit 0";
     let running = Running::start(mbuma(&[], script));

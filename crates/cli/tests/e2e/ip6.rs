@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 
-use crate::common::island::{make_neighbour, make_tun, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, NameServer};
-use crate::common::needs::{an_island, guests, ip6, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::scratch::noise;
 use crate::common::server::{TcpServer, patient};
+use crate::common::test_host::{make_neighbour, make_tun, resolve_with, shell};
 use crate::common::{
     AS_NOBODY, MBUMA, PATIENCE, Running, Scratch, mbuma, mbuma_python, output_of, output_of_python,
     program, wait_until,
@@ -51,11 +51,10 @@ fn ipv6_works_from_the_first_command_on() {
     needs!(
         guests(),
         root(),
-        an_island(),
         ip6(),
         programs(&["setpriv", "ping", "ip", "curl"])
     );
-    on_an_island!();
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let copy = scratch.copy("mbuma", std::path::Path::new(MBUMA));
@@ -78,13 +77,8 @@ fn ipv6_works_from_the_first_command_on() {
 #[test]
 fn each_version_of_ip_can_be_had_alone() {
     // Breaks when -4 leaves a guest with IPv6 addresses, or -6 with a name server that it can't reach.
-    needs!(
-        guests(),
-        an_island(),
-        ip6(),
-        programs(&["ip", "dig", "ping"])
-    );
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["ip", "dig", "ping"]));
+    on_test_host!();
     let _server = NameServer::start("127.0.0.1");
     resolve_with("nameserver 127.0.0.1\n");
     let script = "ip -o addr show dev tap0; grep nameserver /etc/resolv.conf; \
@@ -127,8 +121,8 @@ fn each_version_of_ip_can_be_had_alone() {
 #[test]
 fn names_are_resolved_at_the_ipv6_address_too() {
     // Breaks when fd00::3 asks only name servers of its own family, or none.
-    needs!(guests(), an_island(), ip6(), programs(&["dig"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["dig"]));
+    on_test_host!();
     let server = NameServer::start("127.0.0.1");
     resolve_with("nameserver 127.0.0.1\n");
     let dig = "dig +short +tries=2 +time=15";
@@ -147,8 +141,8 @@ fn names_are_resolved_at_the_ipv6_address_too() {
 #[test]
 fn a_stream_over_ipv6_arrives_whole_both_ways() {
     // Breaks when bytes are lost or changed on a connection over IPv6, or the end of one direction ends the other.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     let sent = noise(3_000_000, 6);
     let answer = sent.clone();
     let server = TcpServer::start_at("[::1]:0", move |mut stream| {
@@ -182,8 +176,8 @@ print('same' if got == sent else 'different', s.getsockname()[0])
 fn refusals_over_ipv6_are_those_of_the_host() {
     // Breaks when a guest waits for an error that the host got at once, or gets another error; or when it reaches the
     // host's loopback, a cloud's metadata service or an IPv4 address embedded in an IPv6 address.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     shell(
         "ip -6 route add unreachable 2001:db8:e::/64
          ip -6 route add prohibit 2001:db8:d::/64",
@@ -212,8 +206,8 @@ fn refusals_over_ipv6_are_those_of_the_host() {
 #[test]
 fn a_host_without_ipv6_costs_its_guest_no_waiting() {
     // Breaks when mbuma does not start where IPv6 is off, or a program waits for an answer before it turns to IPv4.
-    needs!(guests(), an_island(), ip6(), programs(&["python3", "curl"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3", "curl"]));
+    on_test_host!();
     // In this namespace; those made in it begin with the machine's settings.
     shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
     let out = output_of_python(&[], CONNECT, &["2001:db8:f::1:9"]);
@@ -226,8 +220,8 @@ fn a_host_without_ipv6_costs_its_guest_no_waiting() {
 fn datagrams_over_ipv6_come_back() {
     // Breaks when the end of a datagram over IPv6 is lost, or its answer comes from another address than it was sent
     // to.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     let echo = UdpSocket::bind("[::1]:0").expect("a free port");
     let port = echo.local_addr().expect("it is bound").port().to_string();
     std::thread::spawn(move || {
@@ -254,11 +248,12 @@ for n in (1, 0, 100, 1452, 9000, 32768, 65472):
 #[test]
 fn pings_over_ipv6_are_answered_by_the_host_that_they_are_for() {
     // Breaks when mbuma answers for a host that is not there, or not for one that is, with either kind of socket.
-    needs!(guests(), an_island(), root(), ip6(), programs(&["ping"]));
-    on_an_island!();
+    needs!(guests(), root(), ip6(), programs(&["ping"]));
+    on_test_host!();
     make_neighbour6();
     for group_range in ["1 0", "0 2147483647"] {
-        fs::write("/proc/sys/net/ipv4/ping_group_range", group_range).expect("the island's own");
+        fs::write("/proc/sys/net/ipv4/ping_group_range", group_range)
+            .expect("a file of the test host");
         let out = output_of(&[], "ping -6 -n -c 2 -i 0.2 -W 20 -s 1000 2001:db8:1::2");
         assert!(
             out.contains("2 received, 0% packet loss") && out.contains("from 2001:db8:1::2"),
@@ -273,8 +268,8 @@ fn pings_over_ipv6_are_answered_by_the_host_that_they_are_for() {
 #[test]
 fn connections_over_ipv6_come_from_the_address_that_is_chosen() {
     // Breaks when --outbound-addr does nothing over IPv6, or --interface for either version.
-    needs!(guests(), an_island(), root(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), root(), ip6(), programs(&["python3"]));
+    on_test_host!();
     make_neighbour6();
     shell(
         "ip -6 addr add 2001:db8:1::9/64 dev near0 nodad
@@ -322,14 +317,8 @@ print(socket.create_connection((sys.argv[1], 7), 20).recv(100).decode())
 fn traceroute_finds_the_gateway_and_the_end_of_the_way() {
     // Breaks when traceroute does not show the gateway, or the gateway answers in the place of the destination, by UDP,
     // ICMP or TCP.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        ip6(),
-        programs(&["traceroute"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), ip6(), programs(&["traceroute"]));
+    on_test_host!();
     make_neighbour6();
     // traceroute sends 16 probes at once, over both workers. The host at the end would answer the first six alone.
     shell("ip netns exec far sysctl -qw net.ipv6.icmp.ratelimit=0");
@@ -347,8 +336,8 @@ fn traceroute_finds_the_gateway_and_the_end_of_the_way() {
 #[test]
 fn bulk_over_ipv6_moves() {
     // Breaks when iperf3 over IPv6 stalls in either direction.
-    needs!(guests(), an_island(), ip6(), programs(&["iperf3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["iperf3"]));
+    on_test_host!();
     let mut server = program("iperf3");
     server.args(["-s", "-B", "::1", "--forceflush"]);
     let server = Running::start(server);
@@ -393,8 +382,8 @@ fn seen_at(at: (&str, u16)) -> String {
 fn a_published_port_leads_from_both_families_to_either() {
     // Breaks when a client of ::1 finds the port closed, or a server that listens on one version of IP alone is not found
     // from the other.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     // A port each: the process that served the one before may still hold its own.
     for (port, server, over_v4, over_v6) in [
         (8080, "0.0.0.0", "10.0.2.2", "10.0.2.2"),
@@ -415,8 +404,8 @@ fn a_published_port_leads_from_both_families_to_either() {
 fn ports_of_both_families_come_and_go_together() {
     // Breaks when a port that is published later is one of IPv4 alone, when one of the two sockets stays after the removal,
     // or when the one of IPv6 takes the port of IPv4 too.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     let options = ["--publish", "*:8080:7"];
     let servers = ["0.0.0.0", "::"];
     let scratch = Scratch::new();
@@ -470,8 +459,8 @@ fn ports_of_both_families_come_and_go_together() {
 #[test]
 fn datagrams_to_a_published_port_are_answered_over_ipv6() {
     // Breaks when a client of ::1 gets no answer from the guest's server, or one from another port.
-    needs!(guests(), an_island(), ip6(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["python3"]));
+    on_test_host!();
     let source = "
 import socket
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::island::{ip, make_tun, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
+use crate::common::test_host::{ip, make_tun, shell};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, program, wait_until};
 
 /// Makes a debug build try the steps of an exploit, in the process that reads packets.
@@ -113,13 +113,8 @@ const WORKERS: [&str; 2] = ["--workers", "2"];
 #[test]
 fn serving_files_gives_no_other_right() {
     // Breaks when the call that opens served files opens others, or another layer is left out for it.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "curl"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "curl"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     scratch.write("file", b"served\n");
@@ -152,13 +147,8 @@ fn serving_files_gives_no_other_right() {
 fn run_holds_nothing_as_root_and_as_a_user() {
     // Breaks when code that an attacker took over by a packet keeps a right, a file or a call that serving does not
     // need.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "curl"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "curl"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let copy = scratch.copy("mbuma", Path::new(MBUMA));
@@ -183,13 +173,8 @@ fn threads(pid: u32) -> usize {
 #[test]
 fn attach_holds_nothing_as_root_and_as_a_user() {
     // Breaks as above, for an engine's namespace.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "unshare"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "unshare"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let copy = scratch.copy("mbuma", Path::new(MBUMA));
@@ -221,13 +206,8 @@ fn attached(before: &[&str], copy: &str, target: &str) {
 fn vm_serve_and_relay_hold_nothing_as_root_and_as_a_user() {
     // Breaks when under one of the verbs that read packets, code that an attacker took over keeps a right, a file or a
     // call.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "unshare"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "unshare"]));
+    on_test_host!();
     needs!(make_tun("666"));
     let scratch = Scratch::new();
     let copy = scratch.copy("mbuma", Path::new(MBUMA));
@@ -281,8 +261,8 @@ fn isolated(pid: u32) -> u32 {
 #[test]
 fn no_sandbox_says_so() {
     // Breaks when a switch that takes the isolation away does so in silence, or netstat shows an isolation that is not there.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
+    needs!(guests(), root());
+    on_test_host!();
     shell("mkdir -m 700 /run/mbuma-test");
     for (options, told) in [
         (&["--no-sandbox"][..], "nothing given up"),
@@ -314,8 +294,8 @@ fn no_sandbox_says_so() {
 #[test]
 fn files_and_other_processes_are_out_of_reach_without_the_list_of_calls() {
     // Breaks when the other layers depend on the list of calls: a mistake in it would then give access to everything.
-    needs!(guests(), root(), an_island(), programs(&["setpriv"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv"]));
+    on_test_host!();
     needs!(make_tun("666"));
     if !cfg!(debug_assertions) {
         return;

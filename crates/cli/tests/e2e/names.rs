@@ -1,20 +1,15 @@
 //! Names inside: the guest's own, hosts that are added, and the name server that is asked.
 
-use crate::common::island::{make_tun, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, NameServer};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
+use crate::common::test_host::{make_tun, resolve_with, shell};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, output_of, program};
 
 #[test]
 fn a_guest_has_the_names_that_are_asked_for_and_the_host_keeps_its_own() {
     // Breaks when an option changes the host's files, or an ordinary user cannot use it.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "getent"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "getent"]));
+    on_test_host!();
     needs!(make_tun("666"));
     resolve_with("nameserver 127.0.0.1\nsearch host.example\noptions ndots:2\n");
     let scratch = Scratch::new();
@@ -49,8 +44,8 @@ fn a_guest_has_the_names_that_are_asked_for_and_the_host_keeps_its_own() {
 fn another_name_server_is_asked() {
     // Breaks when the address of --dns goes into the guest's resolv.conf, although the guest can't reach it, or the
     // option is ignored.
-    needs!(guests(), root(), an_island(), programs(&["dig"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["dig"]));
+    on_test_host!();
     // The host's own refuses.
     resolve_with("nameserver 127.0.0.9\n");
     let _server = NameServer::start("127.0.0.1");
@@ -64,7 +59,7 @@ fn another_name_server_is_asked() {
     let script = format!("{ask} | grep -x {ANSWER} || echo none; {until}");
     let guest = Running::start(crate::common::mbuma(&[], &script));
     guest.wait_for("none");
-    std::fs::write("/run/resolv.conf", "nameserver 127.0.0.1\n").expect("the island's");
+    std::fs::write("/run/resolv.conf", "nameserver 127.0.0.1\n").expect("a file of the test host");
     assert_eq!(guest.finish().good(), "none\nfound\n");
     // The same, by the renaming of another file over it, as most programs replace it.
     have_own_etc();
@@ -80,8 +75,8 @@ fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
     // Breaks when the guest loses a mount when the host replaces the file below it: its programs would ask the host's
     // resolvers, which they can't reach, and find no added host.
     let used = ["setpriv", "getent"];
-    needs!(guests(), root(), an_island(), programs(&used));
-    on_an_island!();
+    needs!(guests(), root(), programs(&used));
+    on_test_host!();
     needs!(make_tun("666"));
     resolve_with("nameserver 127.0.0.9\n");
     have_own_etc();
@@ -127,8 +122,8 @@ fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
 fn the_port_of_encrypted_questions_leads_to_the_same_resolvers() {
     // Breaks when DNS over TLS or QUIC fails though a resolver of the host speaks it; when a guest waits where none does; or when
     // a resolver that does not is asked no plain questions either.
-    needs!(guests(), root(), an_island(), programs(&["dig"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["dig"]));
+    on_test_host!();
     let _plain = NameServer::start("127.0.0.1");
     resolve_with("nameserver 127.0.0.1\nnameserver 127.0.0.9\n");
     let dig = "dig +tries=1 +time=15 host.example A";
@@ -152,7 +147,7 @@ fn the_port_of_encrypted_questions_leads_to_the_same_resolvers() {
     assert_eq!((server.connections(), server.udp_questions()), (2, 1));
 }
 
-/// Gives the island a directory /etc with few files, which may be replaced.
+/// Gives the test host a directory /etc with few files, which may be replaced.
 fn have_own_etc() {
     shell(
         "umount $(readlink -f /etc/resolv.conf)

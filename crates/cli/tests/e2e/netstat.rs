@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::island::make_tun;
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::{copy_program, noise};
+use crate::common::test_host::make_tun;
 use crate::common::{
     AS_NOBODY, Ended, MBUMA, Running, Scratch, alone, http, kill, program, wait_until,
 };
@@ -33,7 +33,7 @@ impl Home {
         }
     }
 
-    /// On an island: where not even root finds an mbuma of the machine's.
+    /// On a test host: where not even root finds an mbuma of the machine's.
     fn alone() -> Result<Home, String> {
         tmpfs("/mnt")?;
         let mbuma = "/mnt/mbuma".to_owned();
@@ -175,9 +175,9 @@ fn ended_well(home: &Home, running: Running) {
 fn the_one_that_is_meant_is_found() {
     // Breaks when netstat wants a number although there is one instance, wants none although there are several, or does
     // not report that there is none.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
-    let home = Home::alone().expect("the island is ours to change");
+    needs!(guests(), root());
+    on_test_host!();
+    let home = Home::alone().expect("the test host is ours to change");
     let none = home.netstat(&[]);
     assert_eq!((none.code, &*none.out), (Some(1), ""), "{none:#?}");
     assert!(none.err.contains("no mbuma runs"), "{none:#?}");
@@ -240,12 +240,12 @@ fn what_a_killed_one_left_is_removed() {
 #[test]
 fn without_a_place_for_sockets_it_runs() {
     // Breaks when a read-only or foreign runtime directory stops a run, or netstat does not say why it finds none.
-    needs!(guests(), root(), an_island());
-    on_an_island!();
-    let home = Home::alone().expect("the island is ours to change");
+    needs!(guests(), root());
+    on_test_host!();
+    let home = Home::alone().expect("the test host is ours to change");
     // In both places a file has the name of the directory.
     home.scratch.write("mbuma", b"");
-    fs::write("/tmp/mbuma-0", "").expect("the island's own");
+    fs::write("/tmp/mbuma-0", "").expect("a file of the test host");
     let mut command = home.mbuma(&["run"]);
     command.args(["--", "echo", "ran"]);
     assert_eq!(Running::start(command).finish().good(), "ran\n");
@@ -257,10 +257,10 @@ fn without_a_place_for_sockets_it_runs() {
 #[test]
 fn an_ordinary_user_sees_their_own_and_root_everybodys() {
     // Breaks when netstat needs root, a user sees another's connections, or root cannot see a user's.
-    needs!(guests(), root(), an_island(), programs(&["setpriv"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv"]));
+    on_test_host!();
     needs!(make_tun("666"));
-    let home = Home::alone().expect("the island is ours to change");
+    let home = Home::alone().expect("the test host is ours to change");
     let copy = home.mbuma.clone();
     let tmp = program("chmod").args(["1777", "/tmp"]).status();
     assert!(tmp.expect("chmod is there").success());
@@ -299,15 +299,10 @@ fn an_ordinary_user_sees_their_own_and_root_everybodys() {
 #[test]
 fn root_asks_one_in_a_users_namespace() {
     // Breaks when an mbuma in a user namespace refuses root, whose user id is not mapped there.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["setpriv", "unshare"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv", "unshare"]));
+    on_test_host!();
     needs!(make_tun("666"));
-    let home = Home::alone().expect("the island is ours to change");
+    let home = Home::alone().expect("the test host is ours to change");
     let tmp = program("chmod").args(["1777", "/tmp"]).status();
     assert!(tmp.expect("chmod is there").success());
     let mut command = program(AS_NOBODY[0]);

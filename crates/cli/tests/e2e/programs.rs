@@ -3,11 +3,11 @@
 use std::fs;
 use std::io::{Read, Write};
 
-use crate::common::island::{make_tun, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, NameServer};
-use crate::common::needs::{an_island, guests, ip6, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
+use crate::common::test_host::{make_tun, resolve_with, shell};
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, mbuma, output_of, program};
 
 /// The host's loopback, as the guest knows it.
@@ -20,7 +20,7 @@ fn host(script: &str) -> Running {
     Running::start(command)
 }
 
-/// What a script in a guest says, to which the host's loopback is open.
+/// The output of a script in a guest that may reach the host's loopback.
 fn guest(script: &str) -> String {
     output_of(&["--host-loopback"], script)
 }
@@ -33,8 +33,8 @@ fn until(command: &str) -> String {
 #[test]
 fn git_clones_a_repository_whole() {
     // Breaks when a clone loses bytes, or does not end.
-    needs!(guests(), an_island(), ip6(), programs(&["git"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["git"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let dir = scratch.text("");
     scratch.write("big", &noise(1 << 20, 3));
@@ -62,11 +62,10 @@ fn ssh_logs_in() {
     needs!(
         guests(),
         root(),
-        an_island(),
         ip6(),
         programs(&["ssh", "sshd", "ssh-keygen"])
     );
-    on_an_island!();
+    on_test_host!();
     let scratch = Scratch::new();
     let dir = scratch.text("");
     shell(&format!(
@@ -94,8 +93,8 @@ fn ssh_logs_in() {
 #[test]
 fn nginx_serves_in_both_directions() {
     // Breaks when a web server of the host or of the guest is not reached over one version of IP, or a byte is lost.
-    needs!(guests(), an_island(), ip6(), programs(&["nginx", "curl"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["nginx", "curl"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let dir = scratch.text("");
     let big = scratch.write("big", &noise(8 << 20, 5));
@@ -126,8 +125,8 @@ fn nginx_serves_in_both_directions() {
 fn redis_answers_in_both_directions() {
     // Breaks when small requests and answers on a connection that stays open do not come.
     let used = ["redis-server", "redis-cli"];
-    needs!(guests(), an_island(), ip6(), programs(&used));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&used));
+    on_test_host!();
     let server = "exec redis-server --save '' --dir /run --protected-mode no --loglevel warning";
     let running = host(&format!("{server} --port 6401 --bind 127.0.0.1 ::1"));
     let ready = until("redis-cli -h 10.0.2.2 -p 6401 ping | grep -q PONG");
@@ -150,9 +149,9 @@ fn postgres_answers_in_both_directions() {
     const BIN: &str = "/usr/lib/postgresql";
     let versions = || fs::read_dir(BIN).map_err(|e| format!("{BIN}: {e}"));
     let used = ["psql", "setpriv"];
-    needs!(guests(), root(), an_island(), ip6(), programs(&used));
+    needs!(guests(), root(), ip6(), programs(&used));
     needs!(versions().map(drop));
-    on_an_island!();
+    on_test_host!();
     needs!(make_tun("666"));
     let bin = versions().ok().and_then(|all| all.flatten().next());
     let bin = bin.expect("a version").path().join("bin");
@@ -186,8 +185,8 @@ fn postgres_answers_in_both_directions() {
 #[test]
 fn node_is_client_and_server() {
     // Breaks when a runtime that asks for events by its own loop, and listens on one socket for both versions, gets no answer.
-    needs!(guests(), an_island(), ip6(), programs(&["node", "curl"]));
-    on_an_island!();
+    needs!(guests(), ip6(), programs(&["node", "curl"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let server = "const [port, ...hosts] = process.argv.slice(2)
         for (const host of hosts) require('http').createServer((q, s) => s.end('node\\n')).listen(port, host)";
@@ -214,8 +213,8 @@ fn node_is_client_and_server() {
 #[test]
 fn a_static_go_program_resolves_names_and_connects() {
     // Breaks when a program without the C library, which reads resolv.conf and asks by itself, finds no name or no host.
-    needs!(guests(), root(), an_island(), ip6(), programs(&["go"]));
-    on_an_island!();
+    needs!(guests(), root(), ip6(), programs(&["go"]));
+    on_test_host!();
     let scratch = Scratch::new();
     let source = "package main
 import (\"fmt\"; \"io\"; \"net\"; \"os\")

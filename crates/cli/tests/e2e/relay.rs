@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::common::island::{ip, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::noise;
+use crate::common::test_host::{ip, shell};
 use crate::common::{MBUMA, Running, Scratch, program};
 
 /// `mbuma relay`, once clients may connect.
@@ -23,10 +23,9 @@ fn a_relay_ends_tls_for_a_server_without() {
     needs!(
         guests(),
         root(),
-        an_island(),
         programs(&["python3", "curl", "cmp", "openssl"])
     );
-    on_an_island!();
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     let file = scratch.write("file", &noise(16 << 20, 22));
@@ -90,10 +89,9 @@ fn a_relay_speaks_tls_to_a_server_that_it_believes() {
     needs!(
         guests(),
         root(),
-        an_island(),
         programs(&["python3", "curl", "cmp", "openssl"])
     );
-    on_an_island!();
+    on_test_host!();
     ip("netns add blue");
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("site")).expect("the temporary directory can be written");
@@ -155,13 +153,8 @@ fn a_relay_speaks_tls_to_a_server_that_it_believes() {
 #[test]
 fn clients_of_one_namespace_reach_a_server_in_another() {
     // Breaks when bytes are lost between two interfaces, a refusal does not come back, or packets are routed beside.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["python3", "curl", "cmp"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3", "curl", "cmp"]));
+    on_test_host!();
     ip("netns add blue");
     ip("netns add red");
     let scratch = Scratch::new();
@@ -207,8 +200,8 @@ fn clients_of_one_namespace_reach_a_server_in_another() {
 #[test]
 fn it_ends_with_its_namespace_and_takes_no_mistakes() {
     // Breaks when the relay keeps a removed namespace alive for ever, or accepts a side without an address.
-    needs!(guests(), root(), an_island(), programs(&["nc"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["nc"]));
+    on_test_host!();
     ip("netns add blue");
     // Both sides in one namespace, by one interface.
     let running = relaying(&[

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::island::{ip, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::{noise, sha256};
+use crate::common::test_host::{ip, shell};
 use crate::common::{
     MBUMA, Running, Scratch, Stats, alone, mbuma, mbuma_python, output_of, output_of_python,
     program, wait_until,
@@ -359,8 +359,8 @@ fn serving(arguments: &[&str]) -> Running {
 #[test]
 fn an_interface_of_the_host_serves() {
     // Breaks when the host can't reach a server on its own interface, or the server is a gateway, or outlives its signal.
-    needs!(guests(), root(), an_island(), programs(&["curl", "ping"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl", "ping"]));
+    on_test_host!();
     let scratch = site();
     let dir = scratch.text("site");
     let place = ["--tap", "srv0", "--address", "192.0.2.2/24"];
@@ -399,8 +399,8 @@ fn an_interface_of_the_host_serves() {
 fn an_interface_of_a_namespace_serves() {
     // Breaks when a namespace gets more than the server, the server lets ports be published, or it does not end with the
     // namespace.
-    needs!(guests(), root(), an_island(), programs(&["curl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
     ip("netns add blue");
     let scratch = site();
     let dir = scratch.text("site");
@@ -431,8 +431,8 @@ fn an_interface_of_a_namespace_serves() {
 #[test]
 fn a_server_ends_when_its_responses_have_gone() {
     // Breaks when a signal cuts a response off, or connections that wait for a request keep the server.
-    needs!(guests(), root(), an_island(), programs(&["curl", "nc"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl", "nc"]));
+    on_test_host!();
     let scratch = site();
     let big = noise(24 << 20, 3);
     scratch.write("site/big", &big);

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::common::island::shell;
-use crate::common::needs::{an_island, fuse, guests, programs, root};
+use crate::common::needs::{fuse, guests, programs, root};
 use crate::common::scratch::noise;
+use crate::common::test_host::shell;
 use crate::common::{MBUMA, Running, Scratch, Stats, program, wait_until};
 
 /// A server of the site at 192.0.2.2, once it serves.
@@ -87,11 +87,10 @@ fn a_file_system_that_does_not_answer_keeps_no_other_client_waiting() {
     needs!(
         guests(),
         root(),
-        an_island(),
         fuse(),
         programs(&["curl", "python3", "cmp"])
     );
-    on_an_island!();
+    on_test_host!();
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("site/slow")).expect("the temporary directory can be written");
     scratch.write("site/ten", b"0123456789");
@@ -155,8 +154,8 @@ fn from_copies(base: &str) -> u64 {
 #[test]
 fn a_copy_is_used_as_long_as_the_file_is_the_same() {
     // Breaks when a client gets a former state of a file, halves of two states, or a file that the server may not read.
-    needs!(guests(), root(), an_island(), programs(&["curl", "cmp"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["curl", "cmp"]));
+    on_test_host!();
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("site")).expect("the temporary directory can be written");
     let first = scratch.write("first", &noise(3 << 20, 51));

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::common::island::shell;
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::noise;
+use crate::common::test_host::shell;
 use crate::common::{MBUMA, Running, Scratch, Stats, program};
 
 /// A directory with a small and a large file.
@@ -75,10 +75,9 @@ fn clients_of_tls_get_every_byte() {
     needs!(
         guests(),
         root(),
-        an_island(),
         programs(&["curl", "wget", "openssl", "python3", "cmp"])
     );
-    on_an_island!();
+    on_test_host!();
     let scratch = site();
     let server = serving(&scratch, &["--tls=self-signed"]);
     let fingerprint = server.wait_for("the certificate's SHA-256 is");
@@ -109,8 +108,8 @@ fn clients_of_tls_get_every_byte() {
 #[test]
 fn every_suite_serves_with_either_kind_of_key() {
     // Breaks when a suite's keys, nonces or lengths are not those of OpenSSL, or a kind of key in a file can't be used.
-    needs!(guests(), root(), an_island(), programs(&["openssl", "cmp"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["openssl", "cmp"]));
+    on_test_host!();
     let scratch = site();
     let modern = "TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256";
     for (kind, name) in [
@@ -174,13 +173,8 @@ client.kill()
 #[test]
 fn keys_change_as_often_as_the_client_asks() {
     // Breaks when the two sides have different keys after a KeyUpdate, or a request for one is not answered.
-    needs!(
-        guests(),
-        root(),
-        an_island(),
-        programs(&["openssl", "python3"])
-    );
-    on_an_island!();
+    needs!(guests(), root(), programs(&["openssl", "python3"]));
+    on_test_host!();
     let scratch = site();
     let server = serving(&scratch, &["--tls=self-signed"]);
     python(KEY_UPDATE, &[]);
@@ -278,8 +272,8 @@ good()
 fn clients_that_break_tls_harm_only_themselves() {
     // Breaks when garbage in place of a handshake or of records ends the server, is answered with anything but an alert, or
     // handshakes that never end shut others out.
-    needs!(guests(), root(), an_island(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3"]));
+    on_test_host!();
     let scratch = site();
     let server = serving(&scratch, &["--tls=self-signed"]);
     let mut command = program("sh");
@@ -292,8 +286,8 @@ fn clients_that_break_tls_harm_only_themselves() {
 #[test]
 fn mistakes_in_certificates_are_said_before_clients_come() {
     // Breaks when a server begins that can't serve, or a message shows a key.
-    needs!(guests(), root(), an_island(), programs(&["openssl"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["openssl"]));
+    on_test_host!();
     let scratch = site();
     let [cert, key] = certificate(&scratch, "rsa:2048");
     let other = Scratch::new();

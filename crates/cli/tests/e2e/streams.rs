@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::http::Endless;
-use crate::common::island::{make_neighbour, shell};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::noise;
 use crate::common::server::{self, TcpServer, closed_port};
+use crate::common::test_host::{make_neighbour, shell};
 use crate::common::{
     Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, wait_until,
 };
@@ -93,8 +93,8 @@ fn loopback_is_out_of_reach_unless_asked_for() {
 #[test]
 fn unreachable_is_told_as_the_host_was_told() {
     // Breaks when a guest waits for minutes although the host gets the error at once.
-    needs!(guests(), an_island(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), programs(&["python3"]));
+    on_test_host!();
     // There is no default route here, so most addresses have no route.
     shell(
         "ip route add unreachable 203.0.113.0/28
@@ -123,8 +123,8 @@ fn unreachable_is_told_as_the_host_was_told() {
 #[test]
 fn silence_stays_silence_and_a_neighbour_answers() {
     // Breaks when a guest's connection is accepted or refused before the other side answered.
-    needs!(guests(), an_island(), root(), programs(&["python3"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["python3"]));
+    on_test_host!();
     make_neighbour();
     let server = TcpServer::start_at("198.51.100.1:0", |_| ());
     let near = format!("198.51.100.1:{}", server.port());

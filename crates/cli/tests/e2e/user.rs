@@ -1,4 +1,4 @@
-//! Each feature once as an ordinary user, on an island whose /dev/net/tun that user may open: the machine's own device
+//! Each feature once as an ordinary user, on a test host whose /dev/net/tun that user may open: the machine's own device
 //! is not changed.
 
 use std::io::{Read, Write};
@@ -6,11 +6,11 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::island::{make_neighbour, make_tun, resolve_with};
 use crate::common::nameserver::{ANSWER, NameServer};
-use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::needs::{guests, programs, root};
 use crate::common::scratch::noise;
 use crate::common::server::{closed_port, connect, udp_echo};
+use crate::common::test_host::{make_neighbour, make_tun, resolve_with};
 use crate::common::{AS_NOBODY, Ended, MBUMA, Running, Scratch, Stats, http, program};
 
 /// An ordinary user with a copy of mbuma.
@@ -44,8 +44,8 @@ impl User {
 fn an_ordinary_user_gets_everything() {
     // Breaks when something needs a privilege that an ordinary user does not have.
     let used = ["setpriv", "curl", "dig", "ping", "python3", "sha256sum"];
-    needs!(guests(), root(), an_island(), programs(&used));
-    on_an_island!();
+    needs!(guests(), root(), programs(&used));
+    on_test_host!();
     needs!(make_tun("666"));
     make_neighbour();
     let user = User::new();
@@ -97,10 +97,10 @@ fn names_and_pings(user: &User) {
     // The system decides whether a user may ping other hosts, and the guest gets the same error.
     let ping = "ping -n -c 1 -W 5 198.51.100.2";
     let allow = |range: &str| std::fs::write("/proc/sys/net/ipv4/ping_group_range", range);
-    allow("0 2147483647").expect("the island's own");
+    allow("0 2147483647").expect("a file of the test host");
     let out = user.output_of(&[], ping);
     assert!(out.contains("1 received"), "{out}");
-    allow("1 0").expect("the island's own");
+    allow("1 0").expect("a file of the test host");
     let Ended { code, out, .. } = user.start(&[], ping).finish();
     assert_eq!(code, Some(1), "{out}");
     assert!(out.contains("Packet filtered"), "{out}");
@@ -150,8 +150,8 @@ u.sendto(text.upper(), peer)
 #[test]
 fn a_tun_for_root_alone_is_told() {
     // Breaks when a user is left with "Permission denied".
-    needs!(guests(), root(), an_island(), programs(&["setpriv"]));
-    on_an_island!();
+    needs!(guests(), root(), programs(&["setpriv"]));
+    on_test_host!();
     needs!(make_tun("600"));
     let ended = User::new().start(&[], "echo started").finish();
     assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");

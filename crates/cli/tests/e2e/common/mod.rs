@@ -3,12 +3,12 @@
 //!
 //! A test begins with its requirements on the machine (`needs!`); if one is missing, the test reports that and is
 //! skipped. A test that changes routes, resolvers or devices, or that looks at all processes, continues
-//! `on_an_island!`: in network, mount and process namespaces of its own.
+//! `on_test_host!`: in network, mount and process namespaces of its own.
 
 #[macro_use]
 pub(crate) mod needs;
 #[macro_use]
-pub(crate) mod island;
+pub(crate) mod test_host;
 pub(crate) mod http;
 pub(crate) mod nameserver;
 pub(crate) mod running;

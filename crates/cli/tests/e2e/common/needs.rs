@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 
-use super::{island, program};
+use super::{program, test_host};
 
 /// Ends the test with a message unless all its requirements are met.
 macro_rules! needs {
@@ -65,9 +65,9 @@ fn device(path: &str) -> Result<(), String> {
 }
 
 /// Namespaces can be made in which a test is alone.
-pub(crate) fn an_island() -> Result<(), String> {
+pub(crate) fn test_host() -> Result<(), String> {
     programs(&["unshare", "ip"])?;
-    let made = island::unshare().arg("true").output();
+    let made = test_host::unshare().arg("true").output();
     match made {
         Ok(out) if out.status.success() => Ok(()),
         Ok(out) => Err(format!(

@@ -1,4 +1,4 @@
-//! An island: a test in network, mount and process namespaces of its own.
+//! A test host: a test in network, mount and process namespaces of its own.
 //!
 //! The test program starts itself again there, for this one test. So the test configures the host's side, its servers
 //! included; nothing of the machine changes; and the test can see every process that is left at the end.
@@ -10,16 +10,17 @@ use std::process::Command;
 use super::needs::is_root;
 use super::{PATIENCE, Running, program};
 
-/// Set for the test program that runs on an island.
-const MARK: &str = "MBUMA_E2E_ISLAND";
+/// Set for the test program that runs on a test host.
+const MARK: &str = "MBUMA_E2E_TEST_HOST";
 
-/// Runs the rest of the test in namespaces of its own.
-macro_rules! on_an_island {
+/// Runs the rest of the test in namespaces of its own, if they can be made.
+macro_rules! on_test_host {
     () => {
-        if !$crate::common::island::is_here() {
-            return $crate::common::island::visit(here!());
+        if !$crate::common::test_host::is_here() {
+            needs!($crate::common::needs::test_host());
+            return $crate::common::test_host::run_there(here!());
         }
-        $crate::common::island::arrive();
+        $crate::common::test_host::prepare();
     };
 }
 
@@ -33,13 +34,13 @@ pub(crate) fn unshare() -> Command {
     command
 }
 
-/// Whether this is an island.
+/// Whether this is a test host.
 pub(crate) fn is_here() -> bool {
     env::var_os(MARK).is_some()
 }
 
-/// Runs one test of this program on an island.
-pub(crate) fn visit(test: &str) {
+/// Runs one test of this program on a test host.
+pub(crate) fn run_there(test: &str) {
     let mut command = unshare();
     command
         .arg(env::current_exe().expect("this program is a file"))
@@ -48,14 +49,14 @@ pub(crate) fn visit(test: &str) {
     // The inner test finds a hang first, because its message says more.
     let ended = Running::start(command).with_patience(PATIENCE * 3).finish();
     let passed = ended.code == Some(0) && ended.out.contains("1 passed");
-    assert!(passed, "on the island:\n{}{}", ended.out, ended.err);
+    assert!(passed, "on the test host:\n{}{}", ended.out, ended.err);
     // The output may report a skip, so print it.
     let skips = ended.out.lines().filter(|line| line.contains("skipped:"));
     skips.for_each(|line| println!("{line}"));
 }
 
 /// Prepares the namespaces: loopback, and a /run of their own.
-pub(crate) fn arrive() {
+pub(crate) fn prepare() {
     ip("link set lo up");
     // `ip netns` keeps its names in /run, which is the machine's.
     shell("mount -t tmpfs none /run");
@@ -77,7 +78,7 @@ pub(crate) fn shell(script: &str) {
 
 /// Puts a resolv.conf of the test's in place of the machine's.
 pub(crate) fn resolve_with(text: &str) {
-    fs::write("/run/resolv.conf", text).expect("the island's /run can be written");
+    fs::write("/run/resolv.conf", text).expect("/run of the test host can be written");
     shell("mount --bind /run/resolv.conf $(readlink -f /etc/resolv.conf)");
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn make_neighbour() {
     );
 }
 
-/// Gives the island a /dev/net/tun of its own, with this mode. The machine's stays as it is.
+/// Gives the test host a /dev/net/tun of its own, with this mode. The machine's stays as it is.
 pub(crate) fn make_tun(mode: &str) -> Result<(), String> {
     let script = format!(
         "mount -t tmpfs -o mode=755 none /dev/net && mknod -m {mode} /dev/net/tun c 10 200"
@@ -108,7 +109,7 @@ pub(crate) fn make_tun(mode: &str) -> Result<(), String> {
     }
 }
 
-/// The processes on this island besides this one and those that have ended, by name.
+/// The processes on this test host besides this one and those that have ended, by name.
 pub(crate) fn processes() -> Vec<String> {
     let entries = fs::read_dir("/proc").expect("/proc is there");
     let numbers = entries.flatten().filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Test programs; those that drive real processes in real time run beside all others, which have a lower priority.
+//! Test programs; the one that drives real processes in real time runs beside all others, which have a lower priority.
 //!
 //! Tests wait for threads, sockets and processes of the kernel, so one may fail on a machine that stands still for a
 //! minute. So a test that fails is run once more, by itself. If it then passes, it is printed as UNSTABLE, with its
@@ -13,8 +13,8 @@ use std::thread;
 use crate::programs::{self, Program};
 use crate::steps::run_command;
 
-/// Test programs of the package `cli` whose tests run processes.
-const REAL_TIME: [&str; 2] = ["e2e", "launch"];
+/// The test program of the package `cli` whose tests run processes.
+const REAL_TIME: &str = "e2e";
 
 /// More failures than this have a cause in common, and are not run again.
 const AGAIN_MAX: usize = 3;
@@ -27,19 +27,17 @@ pub(crate) fn run(vars: Vars<'_>) -> bool {
         return false;
     };
     let in_real_time =
-        |program: &Program| program.package() == Some("cli") && REAL_TIME.contains(&&*program.name);
+        |program: &Program| program.package() == Some("cli") && program.name == REAL_TIME;
     let (real, rest): (Vec<_>, Vec<_>) = programs.into_iter().partition(in_real_time);
-    if real.len() != REAL_TIME.len() {
-        eprintln!("{} of the programs {REAL_TIME:?}", real.len());
+    let [real] = &real[..] else {
+        eprintln!("{} programs of the name {REAL_TIME}", real.len());
         return false;
-    }
+    };
     thread::scope(|scope| {
         let rest = scope.spawn(|| run_rest(&rest, vars));
-        let failed = real
-            .iter()
-            .filter(|program| !run_twice(program, program.command(), Shown::AsItComes, vars));
-        let failed: Vec<_> = failed.map(|program| program.name.clone()).collect();
-        let failed = [failed, rest.join().expect("it does not panic")].concat();
+        let passed = run_twice(real, real.command(), Shown::AsItComes, vars);
+        let mut failed = rest.join().expect("it does not panic");
+        failed.extend((!passed).then(|| REAL_TIME.to_owned()));
         failed.iter().for_each(|name| println!("== FAILED: {name}"));
         failed.is_empty()
     })

@@ -19,6 +19,7 @@ mod hostile;
 mod impair;
 mod ip6;
 mod isolation;
+mod launch;
 mod memory;
 mod names;
 mod netstat;

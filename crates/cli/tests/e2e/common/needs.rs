@@ -112,3 +112,22 @@ pub(crate) fn programs(names: &[&str]) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+/// A file is there.
+pub(crate) fn exists(path: &str) -> Result<(), String> {
+    fs::metadata(path)
+        .map(|_| ())
+        .map_err(|e| format!("{path}: {e}"))
+}
+
+/// Ctrl-C reaches the programs that the tests start: a shell's background job ignores it, and so do its children.
+pub(crate) fn keys() -> Result<(), String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    // Signal 2 is bit 1.
+    match ignored {
+        Some(set) if set & 2 != 0 => Err("SIGINT is ignored here, as in a background job".into()),
+        _ => Ok(()),
+    }
+}

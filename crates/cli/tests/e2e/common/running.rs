@@ -102,8 +102,14 @@ impl Running {
 
     /// Writes a line to its standard input.
     pub(crate) fn say(&mut self, line: &str) {
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Writes these keys to its standard input.
+    pub(crate) fn press(&mut self, keys: &str) {
         let stdin = self.stdin.as_mut().expect("its input is open");
-        writeln!(stdin, "{line}").unwrap_or_else(|e| panic!("{}: {e}", self.line));
+        let written = stdin.write_all(keys.as_bytes());
+        written.unwrap_or_else(|e| panic!("{}: {e}", self.line));
     }
 
     /// Waits until its standard error has these words.

@@ -11,7 +11,7 @@ use crate::sys::socket;
 pub(crate) const PATH: &str = "/etc/resolv.conf";
 /// The port of name servers.
 pub(crate) const DNS_PORT: u16 = 53;
-/// The port at which they encrypt (RFC 7858; RFC 9250 for QUIC).
+/// Their port for encrypted questions (RFC 7858; RFC 9250 for QUIC).
 pub(crate) const ENCRYPTED_DNS_PORT: u16 = 853;
 /// Name servers that are kept at most. The C library takes three.
 pub(crate) const NAME_SERVERS_MAX: usize = 16;

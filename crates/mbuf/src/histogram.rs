@@ -17,7 +17,7 @@ pub struct SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// An empty one.
+    /// A histogram without packets.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -267,7 +267,7 @@ fn flows_stay_in_order_under_changing_policies() {
     }
 }
 
-/// Breaks if what a full queue refuses is lost without a count, or disorders the rest.
+/// Breaks if a packet that a full queue refuses is not counted, or the other packets change their order.
 #[test]
 fn small_queues_drop_and_count() {
     let seed = seed();
@@ -282,7 +282,7 @@ fn hybrid_dispatch_loses_and_reorders_nothing() {
     run(seed(), 100_000, &[Dispatch::Hybrid]);
 }
 
-/// Breaks if a worker sleeps over what was deferred.
+/// Breaks if a worker sleeps while deferred packets wait.
 #[test]
 fn deferred_packets_wake_their_worker() {
     run(seed(), 100_000, &[Dispatch::Deferred]);

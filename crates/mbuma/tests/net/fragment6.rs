@@ -182,7 +182,7 @@ fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
 #[test]
 fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
     // Breaks if a fragment whose length is no multiple of 8, or one past 65,535, is accepted, or the error does not
-    // point at the wrong field.
+    // point at the field with the mistake.
     let lab = lab();
     introduce6(&lab);
     lab.give(&piece(IpProto::UDP, 0, true, 5, &[0; 1001]));

@@ -1,7 +1,7 @@
 //! The kernel's UNIX-domain sockets and ours, under the same random operations: each must have the same
 //! outcome, step by step.
 //!
-//! Known differences, which the kernel's side of the test irons out:
+//! Known differences, for which the kernel's side of the test makes up:
 //! - Linux says "connection refused" where no socket has an abstract name; we say "not found", as for a path.
 //! - Linux has a set of abstract names for each type; we have one, as for paths: streams and datagrams have
 //!   different names here.

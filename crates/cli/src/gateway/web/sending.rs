@@ -35,7 +35,7 @@ use crate::http::target::FilePath;
 
 /// Room in the send buffer that makes a read worth its system call: see [`relay`](crate::gateway::relay).
 const SPACE_MIN: usize = 16 << 10;
-/// Bytes of a listing that are made at a time, about.
+/// About as many bytes of a listing are made at a time.
 const PAGE_PIECE: usize = 8 << 10;
 
 /// A response that is being sent.
@@ -51,7 +51,7 @@ pub(super) struct Sending {
     job: Option<SendFile>,
     /// The same, while a thread reads.
     reading: Option<DiskWait<(DiskJob, io::Result<()>)>>,
-    /// The page's beginning was made.
+    /// The beginning of the page was made.
     has_begun: bool,
     head_len: u64,
     sent: u64,

@@ -87,7 +87,7 @@ fn a_record_of_tls_1_2_carries_its_nonce() {
 
 #[test]
 fn every_suite_and_length_comes_back() {
-    // Breaks if the two ways of sealing differ, or a length is cut at the edge of a kind of storage.
+    // Breaks if the two ways of sealing differ, or bytes are lost where one kind of storage ends and the next begins.
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let suites = [
         (AwsLcSuite::Aes128Gcm, 16),
@@ -162,7 +162,7 @@ fn nothing_prints_a_key() {
 
 #[test]
 fn a_key_of_another_length_is_refused() {
-    // Breaks if a key of a wrong length is cut or filled up.
+    // Breaks if a key of a wrong length is accepted, cut or padded.
     for (suite, len) in [
         (AwsLcSuite::Aes128Gcm, 16),
         (AwsLcSuite::Aes256Gcm, 32),

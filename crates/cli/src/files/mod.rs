@@ -26,7 +26,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
 use rustix::io::Errno;
 
 pub(crate) use cache::{FileCache, IDLE};
-pub(crate) use names::DirectoryNames;
+pub(crate) use names::{DirectoryNames, NamesRoom};
 pub(crate) use readers::{FileReaders, ReadId};
 pub(crate) use served_file::{FileRound, ServedFile};
 

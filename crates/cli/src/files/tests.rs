@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::{DirectoryNames, FoundEntry, ServedTree};
+use super::names::FEW;
+use super::{DirectoryNames, FoundEntry, NamesRoom, ServedTree};
 
 /// A directory with a served one inside; its drop removes it.
 struct Place(PathBuf);
@@ -144,7 +145,7 @@ fn names_come_in_order_and_hidden_ones_do_not() {
     let Ok(FoundEntry::Directory(directory)) = place.tree().find(b".") else {
         panic!("no directory");
     };
-    let mut names = DirectoryNames::of(directory).expect("names");
+    let mut names = DirectoryNames::of(directory, &NamesRoom::default()).expect("names");
     let mut found = Vec::new();
     while let Some(name) = names.next() {
         found.push((
@@ -155,4 +156,44 @@ fn names_come_in_order_and_hidden_ones_do_not() {
     let expected = [("a", false), ("b", false), ("below", true), ("c", false)];
     assert_eq!(found, expected.map(|(name, is)| (name.to_owned(), is)));
     assert!(!names.has_unread());
+}
+
+#[test]
+fn listings_without_a_reader_share_bounded_memory() {
+    // Breaks when each of many listings keeps a thousand names for a client that does not read, or when a listing that gets
+    // little memory loses names, or when memory is not given back.
+    const NAMES: usize = 1500;
+    const ROOM: u64 = 40 << 10;
+    let place = Place::new("many-names");
+    for n in 0..NAMES {
+        fs::write(place.0.join(format!("served/below/name-{n}")), "").expect("a file");
+    }
+    let room = NamesRoom::with_max(ROOM);
+    let tree = place.tree();
+    let listing = || {
+        let Ok(FoundEntry::Directory(directory)) = tree.find(b"below") else {
+            panic!("no directory");
+        };
+        DirectoryNames::of(directory, &room).expect("names")
+    };
+    let mut listings: Vec<_> = (0..30).map(|_| listing()).collect();
+    let few = 30 * FEW as u64 * 32;
+    let kept: u64 = listings.iter().map(DirectoryNames::kept).sum();
+    assert!(kept <= ROOM + few && room.charged() <= ROOM, "{kept}");
+    for names in [0, 28].map(|n| listings.swap_remove(n)).iter_mut() {
+        let mut found = Vec::new();
+        loop {
+            found.extend(std::iter::from_fn(|| names.next()).map(|name| name.bytes));
+            assert!(names.kept() <= ROOM + FEW as u64 * 32);
+            if !names.has_unread() {
+                break;
+            }
+            names.read_more().expect("our directory");
+        }
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), NAMES + 1);
+    }
+    drop(listings);
+    assert_eq!(room.charged(), 0);
 }

@@ -40,7 +40,7 @@ use crate::announce;
 use crate::args::serve::{Alone, ServeOpts, TlsIdentity};
 use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
-use crate::files::ServedTree;
+use crate::files::{NamesRoom, ServedTree};
 use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::sys::limits;
@@ -232,6 +232,7 @@ fn site(
         Ok::<_, Error>(SiteFiles {
             tree,
             cache: storage.cache.clone(),
+            names_room: NamesRoom::default(),
             prefix: if alone.is_some() { "" } else { FILES_PREFIX },
             listing: !no_listing,
         })

@@ -12,7 +12,8 @@ use std::time::SystemTime;
 
 use super::SharedFixed;
 use crate::files::{
-    DirectoryNames, FileCache, FileRound, FoundEntry, NotInMemory, ServedFile, ServedTree,
+    DirectoryNames, FileCache, FileRound, FoundEntry, NamesRoom, NotInMemory, ServedFile,
+    ServedTree,
 };
 use crate::gateway::figures::{Figures, Gauges};
 use crate::gateway::shared::Shared;
@@ -36,6 +37,8 @@ pub(in super::super) struct SiteFiles {
     pub(in super::super) tree: ServedTree,
     /// Those that were requested recently.
     pub(in super::super) cache: FileCache,
+    /// The memory for the names of directories.
+    pub(in super::super) names_room: NamesRoom,
     /// The path in front of theirs, without a slash at its end.
     pub(in super::super) prefix: &'static str,
     /// Directories without an index show their names.
@@ -296,7 +299,7 @@ impl SiteFiles {
             let device = self.tree.device();
             return Err(NotInMemory { device });
         }
-        Ok(match DirectoryNames::of(directory) {
+        Ok(match DirectoryNames::of(directory, &self.names_room) {
             Ok(names) => (plan::listing(&terms), Source::Names(path, names)),
             Err(e) => error(status_of(&e), &terms),
         })

@@ -21,7 +21,7 @@ use super::respond::Source;
 use super::sending::{SendProgress, Sending};
 use super::stream::WebStream;
 use super::*;
-use crate::files::ServedTree;
+use crate::files::{NamesRoom, ServedTree};
 use crate::gateway::test_gateway;
 use crate::http::listing;
 use crate::http::plan::{self, Terms};
@@ -189,6 +189,7 @@ fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
     let storage = FileStorage::new(16, 1 << 20);
     let files = SiteFiles {
         cache: storage.cache.clone(),
+        names_room: NamesRoom::default(),
         tree: ServedTree::open(dir).expect("our directory"),
         prefix: "",
         listing: true,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{Ipv4Header, Ipv6Header, TcpHeader};
+use wire::{IpProto, Ipv4Header, Ipv6Header, TcpHeader};
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -95,24 +95,24 @@ pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
     }
 }
 
-/// The MTU of the path to the peer, if a router has reported one smaller than the link's. There is no such table for
+/// The MTU of the path to TCP's peer, if a router has reported one smaller than the link's. There is no such table for
 /// IPv4: each connection finds its path's MTU by itself.
 pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
     match ends {
         Ends::V4(_) => None,
-        Ends::V6(pair, zone) => batch.stack.ip6.path_mtus.get(pair.peer, *zone, batch.now),
+        Ends::V6(pair, zone) => {
+            let paths = &batch.stack.ip6.path_mtus;
+            paths.get(IpProto::TCP, pair.peer, *zone, batch.now)
+        }
     }
 }
 
-/// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol that sent the quoted packet, and
-/// found that the report is credible.
-pub(crate) fn path_mtu_reported(batch: &Batch<'_>, ends: &Ends, mtu: u16) {
+/// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol `proto`, which sent the quoted
+/// packet, and found that the report is credible.
+pub(crate) fn path_mtu_reported(batch: &Batch<'_>, proto: IpProto, ends: &Ends, mtu: u16) {
     if let Ends::V6(pair, zone) = ends {
-        batch
-            .stack
-            .ip6
-            .path_mtus
-            .reported(pair, *zone, mtu, batch.now);
+        let paths = &batch.stack.ip6.path_mtus;
+        paths.reported(proto, pair.peer, *zone, mtu, batch.now);
     }
 }
 

@@ -187,7 +187,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) -
     let is_sent = sent.has(pair.peer, IpProto::ICMPV6, quoted.seq.0);
     let is_believed = is_ours && is_reply && is_sent && quoted.total_len > mtu;
     if is_believed {
-        network::path_mtu_reported(batch, &quoted.ends, mtu);
+        network::path_mtu_reported(batch, IpProto::ICMPV6, &quoted.ends, mtu);
     }
     is_believed
 }

@@ -1,9 +1,14 @@
 //! The path MTUs that routers report, for new connections and for datagrams, which are fragmented to fit.
 //!
-//! Invariants: at most [`PATHS_MAX`] paths, of which the oldest is evicted; no MTU is below IPv6's minimum. A report is
-//! valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and never
-//! raises it. Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock. Sources: RFC 8201
-//! sections 4 and 5.2, 5.3.
+//! A report counts only for packets of the protocol that found it credible. A ping from a forged source, or a question to a
+//! service over UDP, makes this host send a packet that its sender knows in full, so that a host that sees no packet of ours
+//! can report it; a report about TCP needs a sequence number under way. RFC 8201 section 5.2 would share the result: then
+//! such a host could make the segments of TCP, and all datagrams, small.
+//!
+//! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below IPv6's minimum.
+//! A report is valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and
+//! never raises it. Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock. Sources: RFC 8201
+//! sections 4 and 5.2, 5.3, RFC 5927 section 7.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -11,19 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kern::{LockClass, RmLock, Time, order};
-use wire::{Ipv6Header, needs_zone};
-
-use crate::inet::Pair;
+use wire::{IpProto, Ipv6Header, needs_zone};
 
 static PATHS: LockClass = LockClass::new("path MTUs", order::ROUTE);
 
-/// Paths in the table at most.
+/// Paths of a protocol in the table at most.
 const PATHS_MAX: usize = 1024;
 /// How long a report is valid (RFC 8201 section 4).
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// The destination of a path: an address, and its zone or 0.
-type PathEnd = (Ipv6Addr, u32);
+/// The protocol of the packets, and their destination: an address, and its zone or 0.
+type PathEnd = (u8, Ipv6Addr, u32);
 
 /// The paths with an MTU smaller than that of their first link.
 #[derive(Debug)]
@@ -47,22 +50,22 @@ impl PathMtus {
         }
     }
 
-    /// The MTU of the path to `dst`, if it is known to be smaller than its first link's.
+    /// The MTU of the path to `dst` for packets of `proto`, if it is known to be smaller than its first link's.
     #[doc(alias = "tcp_hc_getmtu")]
-    pub(crate) fn get(&self, dst: Ipv6Addr, zone: u32, now: Time) -> Option<u16> {
+    pub(crate) fn get(&self, proto: IpProto, dst: Ipv6Addr, zone: u32, now: Time) -> Option<u16> {
         if self.is_empty.load(Ordering::Relaxed) {
             return None;
         }
         let table = self.table.read();
-        let path = table.get(&path_end(dst, zone))?;
+        let path = table.get(&path_end(proto, dst, zone))?;
         (now < path.until).then_some(path.mtu)
     }
 
-    /// Records a report about a packet of this flow; its protocol has found it credible.
+    /// Records a report about a packet of `proto` to `dst`, which has found it credible.
     #[doc(alias = "tcp_hc_updatemtu")]
-    pub(crate) fn reported(&self, pair: &Pair<Ipv6Addr>, zone: u32, mtu: u16, now: Time) {
+    pub(crate) fn reported(&self, proto: IpProto, dst: Ipv6Addr, zone: u32, mtu: u16, now: Time) {
         let mtu = mtu.max(Ipv6Header::MTU_MIN);
-        let end = path_end(pair.peer, zone);
+        let end = path_end(proto, dst, zone);
         let until = now + LIFETIME;
         let mut table = self.table.write();
         let known = table.get(&end).filter(|path| now < path.until);
@@ -74,16 +77,17 @@ impl PathMtus {
 }
 
 /// Only addresses that need a zone keep it.
-fn path_end(dst: Ipv6Addr, zone: u32) -> PathEnd {
-    (dst, if needs_zone(dst) { zone } else { 0 })
+fn path_end(proto: IpProto, dst: Ipv6Addr, zone: u32) -> PathEnd {
+    (proto.0, dst, if needs_zone(dst) { zone } else { 0 })
 }
 
-/// Evicts the oldest path of a full table that does not have `end`.
+/// Evicts the oldest path of the protocol of `end`, if it has as many as it may and `end` is not one of them.
 fn make_room(table: &mut BTreeMap<PathEnd, PathReport>, end: PathEnd) {
-    if table.len() < PATHS_MAX || table.contains_key(&end) {
+    let same = || table.iter().filter(|(known, _)| known.0 == end.0);
+    if table.contains_key(&end) || same().count() < PATHS_MAX {
         return;
     }
-    let oldest = table.iter().min_by_key(|(_, path)| path.until);
+    let oldest = same().min_by_key(|(_, path)| path.until);
     if let Some(oldest) = oldest.map(|(end, _)| *end) {
         table.remove(&oldest);
     }

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use wire::Ipv6Header;
+use wire::{IpProto, Ipv6Header};
 
 use super::options;
 use super::pace::is_far;
@@ -89,7 +89,7 @@ pub(crate) fn judge(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
 /// True if the connection must retransmit.
 fn believe(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends, mtu: u16) -> bool {
     let mtu_min = mtu_min(ends);
-    network::path_mtu_reported(batch, ends, mtu);
+    network::path_mtu_reported(batch, IpProto::TCP, ends, mtu);
     let mss = mss_of(t, ends, mtu.max(mtu_min));
     let may_fragment = mtu < mtu_min;
     let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);

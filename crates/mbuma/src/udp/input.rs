@@ -152,7 +152,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
             if quoted.total_len <= mtu || !sent.has(pair.peer, IpProto::UDP, pair.ports()) {
                 return;
             }
-            network::path_mtu_reported(batch, ends, mtu);
+            network::path_mtu_reported(batch, IpProto::UDP, ends, mtu);
         }
         // A full queue drops the error: its owner has others to read.
         if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }.into()) {

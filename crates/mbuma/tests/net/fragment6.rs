@@ -399,8 +399,8 @@ fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
 
 #[test]
 fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
-    // Breaks if any host can make a path narrow by a report about an answer to a ping that was never sent, or a long answer
-    // never fits its path.
+    // Breaks if any host can make a path narrow by a report about an answer to a ping that was never sent, if such a
+    // report makes datagrams fit, or if a long answer never fits its path.
     let lab = lab();
     introduce6(&lab);
     let answer = |seq| {
@@ -420,6 +420,13 @@ fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
     assert_eq!(answer(3).len(), 1);
     lab.give(&too_big(&sent[0], 1400));
     assert_eq!(answer(4).len(), 2);
+    // The ping may have had a forged source: the report says nothing about other packets to it.
+    let socket = bound(&lab);
+    socket
+        .send_to(lab.chain(&[0; 1400]), at6(PEER6, 9))
+        .unwrap();
+    assert_eq!(lab.frames().len(), 1);
+    drop(socket);
     lab.done();
 }
 

@@ -125,6 +125,7 @@ impl RouteCache {
     pub(crate) fn tso_max(&self) -> u32 {
         match self {
             Self::V4(_, route) if !route.local => route.ifp.caps.tso4_max,
+            Self::V6(kept) if !kept.1.local => kept.1.ifp.caps.tso6_max,
             _ => 0,
         }
     }

@@ -87,10 +87,9 @@ fn describe(packet: &mut [u8], i: u16) -> Option<()> {
         ip.set_payload_len(u16::try_from(len - Ipv6Header::LEN).ok()?);
         return Some(());
     }
-    let id = Ipv4Header::parse(packet).ok()?.id();
     let ip = Ipv4Header::parse_mut(packet).ok()?;
     ip.set_total_len(u16::try_from(len).ok()?);
-    ip.set_id(id.wrapping_add(i));
+    ip.set_id(ip.id().wrapping_add(i));
     Ipv4Header::fill_checksum(packet).ok()?;
     Some(())
 }

@@ -206,6 +206,36 @@ impl<'a> Iterator for Ipv6Options<'a> {
     }
 }
 
+/// A header of hop-by-hop options with nothing but the length of a packet of more than 65,535 bytes (RFC 2675 section 2).
+#[doc(alias = "hop_jumbo_hdr")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Jumbo {
+    next: IpProto,
+    len: u32,
+}
+
+impl Ipv6Jumbo {
+    /// Bytes in the header.
+    pub const LEN: usize = 8;
+    /// Bytes in the option's data.
+    const DATA_LEN: u8 = 4;
+
+    /// One before the header `next`, of a packet of `len` bytes behind the IPv6 header, this header included.
+    pub const fn new(next: IpProto, len: u32) -> Self {
+        Self { next, len }
+    }
+
+    /// Writes the header to the front of `out` and returns its length.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`Ipv6Jumbo::LEN`].
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let [a, b, c, d] = self.len.to_be_bytes();
+        let kind = Ipv6Option::JUMBO;
+        emit::put(out, &[self.next.0, 0, kind, Self::DATA_LEN, a, b, c, d])
+    }
+}
+
 /// A fragment header.
 #[doc(alias = "ip6_frag")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

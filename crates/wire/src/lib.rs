@@ -98,7 +98,7 @@ pub use self::ipv6_addr::{
     is_same_prefix, link_local_of, needs_zone, scope6, solicited_node, translated_ipv4, wraps_ipv4,
 };
 pub use self::ipv6_ext::{
-    Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Option, Ipv6Options, UnknownOption,
+    Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Jumbo, Ipv6Option, Ipv6Options, UnknownOption,
 };
 pub use self::mac::{MacAddr, MacAddrParseError};
 pub use self::mld::{ALL_MLD2_ROUTERS, MldQuery, MldRecord, MldRecordType};

@@ -48,6 +48,7 @@ impl GuestDevices {
             tso6: offloads.tso6,
             uso: offloads.uso,
             big_tcp: offloads.big_tcp,
+            jumbo_option: offloads.jumbo_option,
         };
         match link {
             GuestLink::Taps(taps) => {

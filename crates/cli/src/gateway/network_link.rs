@@ -104,6 +104,7 @@ impl NetworkLink {
             uso: offloads.uso,
             // The bridge refuses the device.
             big_tcp: false,
+            jumbo_option: false,
         };
         let tap = Arc::new(CountedTap {
             tap: Tap::from_fd(tap, options, &self.pool),

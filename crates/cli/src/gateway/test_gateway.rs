@@ -58,6 +58,7 @@ pub(super) fn fixed() -> Fixed {
             tso_ecn: false,
             uso: false,
             big_tcp: false,
+            jumbo_option: false,
         },
         workers_asked: 1,
     }

@@ -140,6 +140,7 @@ fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), E
         tso6: guest.offloads.tso6,
         uso: guest.offloads.uso,
         big_tcp: guest.offloads.big_tcp,
+        jumbo_option: guest.offloads.jumbo_option,
     };
     let config = IfConfig::new(ifname);
     let config = match v4 {

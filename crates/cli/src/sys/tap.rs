@@ -20,4 +20,6 @@ pub(crate) struct OffloadsInJson {
     uso: bool,
     #[serde(default)]
     big_tcp: bool,
+    #[serde(default)]
+    jumbo_option: bool,
 }

@@ -33,8 +33,10 @@ pub struct Offloads {
     pub tso_ecn: bool,
     /// UDP over either may come as one large datagram to cut (Linux 6.2).
     pub uso: bool,
-    /// TCP over IPv4 may go to the kernel in packets that are longer than IPv4's total length can say (BIG TCP, Linux 6.3).
+    /// TCP may go to the kernel in packets that are longer than the length in IP's header can say (BIG TCP, Linux 6.3).
     pub big_tcp: bool,
+    /// Such a packet of IPv6 says its length in a jumbo payload option, which Linux asks for before 7.0 and then no longer needs.
+    pub jumbo_option: bool,
 }
 
 impl Offloads {
@@ -47,6 +49,7 @@ impl Offloads {
         tso_ecn: true,
         uso: true,
         big_tcp: false,
+        jumbo_option: false,
     };
 
     /// The names of the bits of TUNSETOFFLOAD.
@@ -59,6 +62,7 @@ impl Offloads {
             tso_ecn: bits & libc::TUN_F_TSO_ECN != 0,
             uso: bits & USO != 0,
             big_tcp: false,
+            jumbo_option: false,
         }
     }
 }
@@ -70,8 +74,11 @@ const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 const TSO: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
-/// The first Linux that takes IPv4 packets of more than 64 KiB from a device (`iph_totlen`).
+/// The first Linux that takes IPv4 packets of more than 64 KiB from a device (`iph_totlen`). It takes those of IPv6 for longer.
 const BIG_TCP_SINCE: (u32, u32) = (6, 3);
+/// The first Linux that takes such packets of IPv6 without a jumbo payload option (`ipv6_payload_len`). From then on it no longer
+/// removes the option when it cuts a packet that it forwards.
+const NO_JUMBO_OPTION_SINCE: (u32, u32) = (7, 0);
 
 /// The sets to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
 const WISHES: [libc::c_uint; 4] = [
@@ -193,13 +200,19 @@ pub fn set_offloads(tap: &impl AsFd, wanted: bool) -> Offloads {
     let agreed = Offloads::from_bits(agreed.copied().unwrap_or(0));
     Offloads {
         big_tcp: agreed.tso4 && takes_big_tcp(),
+        jumbo_option: wants_jumbo_option(),
         ..agreed
     }
 }
 
-/// Whether the kernel takes IPv4 packets of TCP from a device that are longer than their total length can say.
+/// Whether the kernel takes packets of TCP from a device that are longer than the length in IP's header can say.
 pub fn takes_big_tcp() -> bool {
     release().is_some_and(|release| release >= BIG_TCP_SINCE)
+}
+
+/// Whether such a packet of IPv6 must say its length in a jumbo payload option.
+pub fn wants_jumbo_option() -> bool {
+    release().is_none_or(|release| release < NO_JUMBO_OPTION_SINCE)
 }
 
 /// The kernel's version and patch level.

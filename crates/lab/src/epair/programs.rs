@@ -45,6 +45,7 @@ const TAP: TapOptions = TapOptions {
     tso6: false,
     uso: false,
     big_tcp: false,
+    jumbo_option: false,
 };
 
 /// Starts the process, and counts the lines of its output.

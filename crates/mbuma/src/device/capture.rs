@@ -3,7 +3,8 @@
 //! It is attached instead of the device that it wraps, and writes to a file or pipe.
 //!
 //! Frames are written unchanged: a segment of 64 KiB appears as one frame, and a checksum that is left to the device
-//! appears unfinished, as in tcpdump on a machine with offloads.
+//! appears unfinished, as in tcpdump on a machine with offloads. A packet of IPv6 of more than 64 KiB has the option that says
+//! its length.
 //!
 //! Invariants: frames of one direction of one queue are in order; a failing writer stops the capture, never
 //! the traffic. Frames that could not be written are counted ([`Capture::lost`]).
@@ -26,6 +27,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::{DataLink, PcapError};
 use wire::MacAddr;
 
+use super::jumbo_front::JumboFront;
 use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
@@ -160,13 +162,12 @@ impl File {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         self.frame.clear();
-        frame
-            .segments()
-            .for_each(|s| self.frame.extend_from_slice(s));
+        let front = JumboFront::of(frame);
+        JumboFront::pieces(&front, frame).for_each(|s| self.frame.extend_from_slice(s));
         let block = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: stamp,
-            original_len: frame.len() as u32,
+            original_len: self.frame.len() as u32,
             data: Cow::Borrowed(&self.frame),
             options: vec![EnhancedPacketOption::Flags(direction as u32)],
         };

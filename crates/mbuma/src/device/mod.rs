@@ -23,6 +23,7 @@ pub mod capture;
 pub mod epair;
 pub mod frame_stream;
 pub mod impair;
+mod jumbo_front;
 pub mod memory;
 pub(crate) mod offload;
 mod peer_listener;
@@ -62,10 +63,10 @@ pub struct Capabilities {
     /// Finishes TCP and UDP checksums on transmit.
     pub tx_checksum: bool,
     /// Takes TCP/IPv4 packets larger than the MTU and cuts them by `tso_segsz`; the largest IP packet
-    /// it takes, or 0 if it can't. One of more than 65,535 bytes has the total length 0 (BIG TCP).
+    /// it takes, or 0 if it can't. One of more than 65,535 bytes has the length 0 in its header (BIG TCP).
     pub tso4_max: u32,
     /// The same for TCP/IPv6.
-    pub tso6_max: u16,
+    pub tso6_max: u32,
     /// The same for datagrams of UDP that were merged, over either version.
     pub uso_max: u16,
 }
@@ -88,7 +89,7 @@ impl Capabilities {
             mtu,
             tx_checksum: true,
             tso4_max: u16::MAX as u32,
-            tso6_max: u16::MAX,
+            tso6_max: u16::MAX as u32,
             uso_max: u16::MAX,
         }
     }

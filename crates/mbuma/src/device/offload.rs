@@ -298,7 +298,7 @@ impl Cut {
         match (self.proto, self.version) {
             (IpProto::UDP, _) => caps.uso_max.into(),
             (_, Version::V4(_)) => caps.tso4_max,
-            (_, Version::V6) => caps.tso6_max.into(),
+            (_, Version::V6) => caps.tso6_max,
         }
     }
 

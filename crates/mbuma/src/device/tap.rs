@@ -33,6 +33,7 @@ use wire::EtherHeader;
 
 pub use open::OpenTap;
 
+use super::jumbo_front::JumboFront;
 use super::vnet::VnetHeader;
 use super::{Budget, Capabilities, Device, FRAME_MAX, offload, take_counts};
 use crate::drops::DropReason;
@@ -56,8 +57,11 @@ pub struct TapOptions {
     pub tso6: bool,
     /// Datagrams of UDP may pass merged, over either version (`TUN_F_USO4` and `TUN_F_USO6`). Needs `csum`.
     pub uso: bool,
-    /// TCP over IPv4 may leave in packets of more than 64 KiB (BIG TCP, Linux 6.3). Needs `tso4`.
+    /// TCP may leave in packets of more than 64 KiB (BIG TCP, Linux 6.3), over IPv4 if there is `tso4` and over IPv6 if there is
+    /// `tso6`.
     pub big_tcp: bool,
+    /// Such packets of IPv6 have the jumbo payload option (Linux before 7.0).
+    pub jumbo_option: bool,
 }
 
 /// A TAP device.
@@ -180,16 +184,25 @@ impl Tap {
 
     /// Writes one frame, gathering its pieces.
     fn write_frame(&self, packet: &mut Packet) -> io::Result<()> {
-        let header = VnetHeader::of(packet).to_bytes();
+        let mut header = VnetHeader::of(packet);
+        let jumbo = self.options.jumbo_option.then(|| JumboFront::of(packet));
+        let jumbo = jumbo.flatten();
+        if jumbo.is_some() {
+            header.csum_start += JumboFront::ADDED;
+            header.hdr_len += JumboFront::ADDED;
+        }
+        let header = header.to_bytes();
         let mut slices = [IoSlice::new(&[]); IOV_MAX];
         let mut count = 0;
         let vnet = self.options.vnet_hdr.then_some(&header[..]);
-        let mut pieces = vnet.into_iter().chain(packet.segments());
+        let mut pieces = vnet.into_iter().chain(JumboFront::pieces(&jumbo, packet));
         for (slot, piece) in slices.iter_mut().zip(&mut pieces) {
             *slot = IoSlice::new(piece);
             count += 1;
         }
-        if count == IOV_MAX && pieces.next().is_some() {
+        let is_long = count == IOV_MAX && pieces.next().is_some();
+        drop(pieces);
+        if is_long {
             return self.write_long(packet);
         }
         let (slices, _) = slices.split_at(count);
@@ -201,6 +214,7 @@ impl Tap {
     fn cut(&self, tx: &mut Mbufq, packet: Packet) -> usize {
         let caps = Capabilities {
             tso4_max: u16::MAX.into(),
+            tso6_max: u16::MAX.into(),
             ..self.capabilities()
         };
         let mut pieces = Mbufq::new();
@@ -213,7 +227,7 @@ impl Tap {
     /// Writes a frame of very many pieces: neighbours are joined first, which the pool counts as bytes copied.
     #[cold]
     fn write_long(&self, packet: &mut Packet) -> io::Result<()> {
-        let most = IOV_MAX - usize::from(self.options.vnet_hdr);
+        let most = IOV_MAX - 1 - usize::from(self.options.vnet_hdr);
         let joined = packet.collapse(&self.pool, most);
         joined.map_err(|_| io::ErrorKind::OutOfMemory)?;
         self.write_frame(packet)
@@ -250,17 +264,19 @@ impl Device for Tap {
             tso6,
             uso,
             big_tcp,
+            jumbo_option: _,
         } = self.options;
         let tx_checksum = vnet_hdr && csum;
         let max = |taken| if tx_checksum && taken { u16::MAX } else { 0 };
+        let tso_max = |taken| match max(taken) {
+            u16::MAX if big_tcp => BIG_TCP_MAX,
+            max => max.into(),
+        };
         Capabilities {
             mtu,
             tx_checksum,
-            tso4_max: match max(tso4) {
-                u16::MAX if big_tcp => BIG_TCP_MAX,
-                tso4_max => tso4_max.into(),
-            },
-            tso6_max: max(tso6),
+            tso4_max: tso_max(tso4),
+            tso6_max: tso_max(tso6),
             uso_max: max(uso),
         }
     }
@@ -380,8 +396,8 @@ pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static
         .collect()
 }
 
-/// Bytes of a packet of TCP at most where IPv4's total length does not bound it: a turn of 256 KiB that sends a file, and what goes
-/// with it. The kernel copies a frame to pieces of 32 KiB, of which it allows 17.
+/// Bytes of a packet of TCP at most where the length in IP's header does not bound it: a turn of 256 KiB that sends a
+/// file, and what goes with it. The kernel copies a frame to pieces of 32 KiB, of which it allows 17.
 const BIG_TCP_MAX: u32 = 272 << 10;
 
 /// Pieces of a frame that are written without a copy, the vnet header included.

@@ -6,8 +6,10 @@ use std::fmt::Debug;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use mbuf::Packet;
 use wire::{Checksum, IpProto, needs_zone, pseudo_header_v4, pseudo_header_v6};
 
+use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
 use crate::inet::{Ends, Pair};
 
@@ -114,6 +116,19 @@ pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum
     match ends {
         Ends::V4(pair) => pseudo_header_v4(pair.local, pair.peer, proto, len as u32),
         Ends::V6(pair, _) => pseudo_header_v6(pair.local, pair.peer, proto, len as u32),
+    }
+}
+
+/// Whether a packet is longer than the length in its header can say: that is then 0 (BIG TCP). `len` are the bytes that
+/// this length counts. A device that does not take such a packet has it cut first.
+///
+/// # Errors
+/// It can't be cut, or it is for this host, and no device cuts it.
+pub(crate) fn is_oversize(packet: &Packet, len: usize, local: bool) -> Result<bool, DropReason> {
+    let oversize = len > usize::from(u16::MAX);
+    match oversize && (local || packet.header().tso_segsz == 0) {
+        true => Err(DropReason::IpTooBig),
+        false => Ok(oversize),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::Ifnet;
-use crate::ip::Send;
+use crate::ip::{Send, is_oversize};
 use crate::neighbour::Hop;
 use crate::route::{Route, RouteCache};
 
@@ -50,11 +50,10 @@ fn through(
     route: &mut Route<Ipv4Addr>,
 ) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
-    let oversize = len > usize::from(u16::MAX);
-    // A device that does not take it has it cut first, but no device sees what is for this host.
-    if oversize && (route.local || packet.header().tso_segsz == 0) {
-        return batch.refuse(packet, DropReason::IpTooBig);
-    }
+    let oversize = match is_oversize(&packet, len, route.local) {
+        Ok(oversize) => oversize,
+        Err(reason) => return batch.refuse(packet, reason),
+    };
     let fields = Ipv4Fields {
         oversize,
         ..fields(batch, to, if oversize { 0 } else { packet.len() as u16 })

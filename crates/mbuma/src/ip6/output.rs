@@ -18,7 +18,7 @@ use crate::ether;
 use crate::ifnet::host6::Host6;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::{Ends, Pair};
-use crate::ip::{Send, Service};
+use crate::ip::{Send, Service, is_oversize};
 use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
@@ -134,8 +134,8 @@ fn through(
     to: &Send6,
     route: &mut Route<Ipv6Addr>,
 ) -> Result<(), DropReason> {
-    if u16::try_from(packet.len()).is_err() {
-        return batch.refuse(packet, DropReason::IpTooBig);
+    if let Err(reason) = is_oversize(&packet, packet.len(), route.local) {
+        return batch.refuse(packet, reason);
     }
     let whole = packet.header().tso_segsz != 0 || route.local;
     let len = packet.len() + Ipv6Header::LEN;
@@ -183,13 +183,13 @@ fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Resu
     }
 }
 
-/// Puts the IPv6 header before a packet that begins with the header `next`, and whose length fits 16 bits.
+/// Puts the IPv6 header before a packet that begins with the header `next`. If 16 bits can't say its length, the header says 0.
 pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> Result<(), NoBufs> {
     let Send { src, dst, service } = to.send;
     let fields = Ipv6Fields {
         class: service.tos,
         flow_label: to.flow_label,
-        payload_len: packet.len() as u16,
+        payload_len: u16::try_from(packet.len()).unwrap_or(0),
         next,
         hop_limit: service.ttl,
         src,

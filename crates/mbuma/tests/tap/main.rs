@@ -105,6 +105,7 @@ const OFFLOADS: TapOptions = TapOptions {
     tso6: true,
     uso: true,
     big_tcp: false,
+    jumbo_option: false,
 };
 const PLAIN: TapOptions = TapOptions {
     mtu: 1500,
@@ -114,6 +115,7 @@ const PLAIN: TapOptions = TapOptions {
     tso6: false,
     uso: false,
     big_tcp: false,
+    jumbo_option: false,
 };
 const CSUM: TapOptions = TapOptions {
     mtu: 1500,
@@ -123,6 +125,7 @@ const CSUM: TapOptions = TapOptions {
     tso6: false,
     uso: false,
     big_tcp: false,
+    jumbo_option: false,
 };
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -294,55 +297,58 @@ fn tcp_in_packets_of_more_than_64_kib() {
     if !kern::sys::tap::takes_big_tcp() {
         return skipped(NAME, "this kernel takes none");
     }
-    in_namespace(NAME, || {
-        let options = TapOptions {
-            big_tcp: true,
-            ..OFFLOADS
-        };
-        let mut noting = None;
-        let driven = Driven::on(options, |tap| {
-            let largest = AtomicUsize::new(0);
-            let device = Arc::new(NotingTap { tap, largest });
-            noting = Some(Arc::clone(&device));
-            device
-        });
-        let noting = noting.unwrap();
-        let listener = driven.stack.tcp_listen((US, 80), 4).unwrap();
-        let reader = thread::spawn(|| {
-            let mut theirs = TcpStream::connect((US, 80)).unwrap();
-            let timeout = Some(Duration::from_secs(60));
-            theirs.set_read_timeout(timeout).unwrap();
-            let mut all = Vec::new();
-            theirs.read_to_end(&mut all).unwrap();
-            all
-        });
-        let stream = wait(|| listener.accept());
-        stream.set_buffers(1 << 20, 1 << 16);
-        let (pool, data) = (driven.stack.pool().clone(), bytes(251 << 10));
-        let (mut sent, deadline) = (0, Instant::now() + Duration::from_secs(60));
-        // The first window is smaller.
-        while noting.largest.load(Ordering::Relaxed) <= 14 + 65_535 {
-            assert!(Instant::now() < deadline, "no large packet");
-            if stream.send_space() < data.len() {
-                thread::sleep(Duration::from_micros(50));
-                continue;
-            }
-            let chain = Chain::from_slice(&pool, &data).unwrap();
-            stream.send_chain(chain).unwrap();
-            sent += 1;
-        }
-        let room = stream.send_room();
-        assert!(
-            room.packet > 65_535 && room.packet.is_multiple_of(room.mss),
-            "{room:?}"
-        );
-        drop(stream);
-        assert!(reader.join().unwrap() == data.repeat(sent));
-        // Let TIME-WAIT pass.
-        thread::sleep(Duration::from_millis(200));
-        drop((listener, noting));
-        driven.done();
+    in_namespace(NAME, || at_both(NAME, in_large_packets));
+}
+
+fn in_large_packets(us: IpAddr) {
+    let options = TapOptions {
+        big_tcp: true,
+        jumbo_option: kern::sys::tap::wants_jumbo_option(),
+        ..OFFLOADS
+    };
+    let mut noting = None;
+    let driven = Driven::on(options, |tap| {
+        let largest = AtomicUsize::new(0);
+        let device = Arc::new(NotingTap { tap, largest });
+        noting = Some(Arc::clone(&device));
+        device
     });
+    let noting = noting.unwrap();
+    let listener = driven.stack.tcp_listen((us, 80), 4).unwrap();
+    let reader = thread::spawn(move || {
+        let mut theirs = TcpStream::connect((us, 80)).unwrap();
+        let timeout = Some(Duration::from_secs(60));
+        theirs.set_read_timeout(timeout).unwrap();
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).unwrap();
+        all
+    });
+    let stream = wait(|| listener.accept());
+    stream.set_buffers(1 << 20, 1 << 16);
+    let (pool, data) = (driven.stack.pool().clone(), bytes(251 << 10));
+    let (mut sent, deadline) = (0, Instant::now() + Duration::from_secs(60));
+    // The first window is smaller.
+    while noting.largest.load(Ordering::Relaxed) <= 14 + 40 + 65_535 {
+        assert!(Instant::now() < deadline, "no large packet");
+        if stream.send_space() < data.len() {
+            thread::sleep(Duration::from_micros(50));
+            continue;
+        }
+        let chain = Chain::from_slice(&pool, &data).unwrap();
+        stream.send_chain(chain).unwrap();
+        sent += 1;
+    }
+    let room = stream.send_room();
+    assert!(
+        room.packet > 65_535 && room.packet.is_multiple_of(room.mss),
+        "{room:?}"
+    );
+    drop(stream);
+    assert!(reader.join().unwrap() == data.repeat(sent));
+    // Let TIME-WAIT pass.
+    thread::sleep(Duration::from_millis(200));
+    drop((listener, noting));
+    driven.done();
 }
 
 /// Breaks if cut segments, whose checksums the kernel finishes, are not what it expects.

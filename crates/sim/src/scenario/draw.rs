@@ -51,10 +51,11 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         ..link(&mut r, slow_bps, 4 * largest)
     };
     let mut links: Vec<_> = (0..directions).map(|_| link()).collect();
-    let ports: Vec<_> = (0..nodes).map(|_| port(&mut r, mtu, whole)).collect();
+    let mut ports: Vec<_> = (0..nodes).map(|_| port(&mut r, mtu, whole)).collect();
     let pools: Vec<_> = ports.iter().map(|port| pool(&mut r, port.shape)).collect();
     let mut tcp: Vec<_> = (0..nodes).map(|_| tunables(&mut r)).collect();
     features(seed, &mut tcp, &mut links);
+    large_packets(seed, &mut ports);
     let heal_at = Duration::from_millis(between(&mut r, 2_000, 30_000));
     let budget = budget(&ports, slow_bps);
     let mut connections = connections(&mut r, nodes, budget, heal_at);
@@ -243,6 +244,20 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
         tcp.ecn_control_packets = r.chance(0.5);
         if r.chance(0.3) {
             tcp.nagle = NagleForm::Minshall;
+        }
+    }
+}
+
+/// Cards that cut TCP cut packets of more than 64 KiB too (BIG TCP). A stream of its own.
+fn large_packets(seed: u64, ports: &mut [PortConfig]) {
+    const BIG_TCP_MAX: u32 = 272 << 10;
+    let mut r = Random::from_seed(seed.rotate_left(32));
+    for port in ports {
+        let caps = &mut port.caps;
+        if !port.whole && r.chance(0.5) {
+            for max in [&mut caps.tso4_max, &mut caps.tso6_max] {
+                *max = if *max > 0 { BIG_TCP_MAX } else { 0 };
+            }
         }
     }
 }

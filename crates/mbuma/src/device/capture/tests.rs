@@ -4,6 +4,7 @@ use kern::VirtualClock;
 use mbuf::{Live, MbufPool, PoolConfig};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use std::sync::Mutex as StdMutex;
+use wire::{IpProto, Ipv6Fields};
 
 const ALL: Budget = Budget {
     frames: usize::MAX,
@@ -91,4 +92,37 @@ fn full_disk_stops_only_the_capture() {
     }
     assert_eq!(peer.pending(), 10);
     assert_eq!(capture.lost(), 9);
+}
+
+/// Breaks if a reader of the format finds no length in a packet of IPv6 of more than 64 KiB, or another packet changes.
+#[test]
+fn a_packet_of_ip6_of_more_than_64_kib_says_its_length() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    let clock = Arc::new(VirtualClock::new(Time::ZERO));
+    let disk = Disk(Arc::default(), usize::MAX);
+    let (inner, _peer) = Pipe::pair(Capabilities::whole(1500));
+    let capture = Capture::new(inner, "tap0", disk.clone(), clock, EPOCH).unwrap();
+    let mut frame = vec![7; 14 + 40 + 100_000];
+    let fields = Ipv6Fields {
+        next: IpProto::TCP,
+        ..Ipv6Fields::default()
+    };
+    fields.emit(&mut frame[14..]);
+    let ipv4 = [&[0x45][..], &[0; 99_999]].concat();
+    for bytes in [&frame, &ipv4] {
+        capture.transmit(&mut one(&pool, bytes)).unwrap();
+    }
+    let file = disk.0.lock().unwrap().clone();
+    let mut reader = PcapNgReader::new(file.as_slice()).unwrap();
+    let mut seen = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(block) = block.unwrap() {
+            seen.push((block.original_len as usize, block.data.to_vec()));
+        }
+    }
+    let mut with_option = frame.clone();
+    with_option[14 + 6] = 0;
+    let option = [&[6, 0, 0xc2, 4], &100_008_u32.to_be_bytes()[..]].concat();
+    with_option.splice(54..54, option);
+    assert!(seen == [(with_option.len(), with_option), (ipv4.len(), ipv4)]);
 }

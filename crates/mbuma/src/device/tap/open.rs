@@ -63,6 +63,7 @@ fn open(name: &str, queues: usize) -> io::Result<OpenTap> {
         tso6: agreed.tso6,
         uso: agreed.uso,
         big_tcp: agreed.big_tcp,
+        jumbo_option: agreed.jumbo_option,
     };
     Ok(OpenTap {
         name: name.to_owned(),

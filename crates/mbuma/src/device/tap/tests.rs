@@ -3,7 +3,9 @@
 use super::*;
 use mbuf::{Chain, ClusterSize, Csum, Live, PoolConfig};
 use std::os::unix::net::UnixDatagram;
-use wire::{EtherType, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TcpFields};
+use wire::{
+    EtherType, IpProto, Ipv4Fields, Ipv4Header, Ipv6Fields, Ipv6Header, MacAddr, TcpFields,
+};
 
 const OPTIONS: TapOptions = TapOptions {
     mtu: 1500,
@@ -13,6 +15,7 @@ const OPTIONS: TapOptions = TapOptions {
     tso6: true,
     uso: true,
     big_tcp: false,
+    jumbo_option: false,
 };
 const ALL: Budget = Budget {
     frames: 1000,
@@ -280,6 +283,7 @@ fn only_offloads_of_the_descriptor_are_offered() {
     };
     let big = Capabilities {
         tso4_max: BIG_TCP_MAX,
+        tso6_max: BIG_TCP_MAX,
         ..Capabilities::whole(1500)
     };
     assert_eq!(caps(big_tcp), big);
@@ -305,10 +309,93 @@ fn only_offloads_of_the_descriptor_are_offered() {
     );
 }
 
+/// Ethernet's and IP's headers of a packet of TCP that is longer than they can say.
+fn large_headers(is_ip6: bool) -> Vec<u8> {
+    let mut headers = vec![0; if is_ip6 { 54 } else { 34 }];
+    let protocol = IpProto::TCP;
+    let kind = match is_ip6 {
+        true => EtherType::IPV6,
+        false => EtherType::IPV4,
+    };
+    EtherHeader::new(MacAddr::BROADCAST, MacAddr::ZERO, kind).emit(&mut headers);
+    match is_ip6 {
+        true => Ipv6Fields {
+            next: protocol,
+            ..Ipv6Fields::default()
+        }
+        .emit(&mut headers[14..]),
+        false => Ipv4Fields {
+            oversize: true,
+            protocol,
+            ..Ipv4Fields::default()
+        }
+        .emit(&mut headers[14..]),
+    };
+    headers
+}
+
+/// A packet of TCP with these headers.
+fn large_packet(pool: &MbufPool, ip: &[u8], data: &[u8], segsz: u16) -> Packet {
+    let mut headers = [ip, &[0; 20]].concat();
+    TcpFields::default().emit(&mut headers[ip.len()..]);
+    let chain = Chain::from_slice(pool, data).unwrap();
+    let mut packet = Packet::before_chain(pool, chain).unwrap();
+    let front = packet.prepend(headers.len()).unwrap();
+    front.copy_from_slice(&headers);
+    let meta = packet.header_mut();
+    (meta.l2_len, meta.l3_len, meta.l4_len) = (14, ip.len() as u8 - 14, 20);
+    (meta.csum, meta.tso_segsz) = (Csum::TCP, segsz);
+    packet
+}
+
+/// Breaks if the kernel does not get the length of a packet of IPv6 of more than 64 KiB in the place where it looks for it, gets an
+/// option that it does not ask for, or another packet changes.
+#[test]
+fn a_packet_of_ip6_of_more_than_64_kib_says_its_length() {
+    let pool = pool();
+    let data: Vec<u8> = (0..150_000).map(|i| (i % 251) as u8).collect();
+    let option: Vec<u8> = [&[6, 0, 0xc2, 4], &150_028_u32.to_be_bytes()[..]].concat();
+    for (is_ip6, jumbo_option) in [(false, true), (true, false), (true, true)] {
+        let options = TapOptions {
+            big_tcp: true,
+            jumbo_option,
+            ..OPTIONS
+        };
+        let (ours, kernel) = UnixDatagram::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 256 << 10).unwrap();
+        let tap = Tap::from_fd(ours.into(), options, &pool);
+        let ip = large_headers(is_ip6);
+        let mut tx = Mbufq::new();
+        tx.enqueue(large_packet(&pool, &ip, &data, 1428));
+        assert_eq!(tap.transmit(&mut tx).unwrap(), 0);
+        let mut came = vec![0; 200_000];
+        let n = kernel.recv(&mut came).unwrap();
+        let (vnet, frame) = came[..n].split_at(10);
+        let has_option = is_ip6 && jumbo_option;
+        let mut expected = ip.clone();
+        if has_option {
+            expected[14 + Ipv6Header::NEXT_OFFSET] = 0;
+            expected.extend(&option);
+        }
+        let header = VnetHeader::from_bytes(vnet.try_into().unwrap());
+        let l4 = expected.len() as u16;
+        assert_eq!((header.csum_start, header.hdr_len), (l4, l4 + 20));
+        assert_eq!(header.gso_size, 1428);
+        assert!(frame.starts_with(&expected), "{is_ip6} {jumbo_option}");
+        assert!(frame[expected.len() + 20..] == data);
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if a packet for which the kernel has no memory in one piece, or too many pieces, is lost, or goes out of order.
 #[test]
 fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_pieces() {
-    const SEGSZ: usize = 1448;
+    refused_in_pieces(false);
+    refused_in_pieces(true);
+}
+
+fn refused_in_pieces(is_ip6: bool) {
+    const SEGSZ: u16 = 1428;
     let pool = pool();
     let (ours, kernel) = UnixDatagram::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -317,26 +404,15 @@ fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_pieces() {
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
     let options = TapOptions {
         big_tcp: true,
+        jumbo_option: true,
         ..OPTIONS
     };
     let tap = Tap::from_fd(ours.into(), options, &pool);
     let data: Vec<u8> = (0..200_000).map(|i| (i % 251) as u8).collect();
-    let mut headers = [0; 54];
-    EtherHeader::new(MacAddr::BROADCAST, MacAddr::ZERO, EtherType::IPV4).emit(&mut headers);
-    let fields = Ipv4Fields {
-        oversize: true,
-        protocol: IpProto::TCP,
-        ..Ipv4Fields::default()
-    };
-    fields.emit(&mut headers[14..]);
-    TcpFields::default().emit(&mut headers[34..]);
-    let mut packet = Packet::before_chain(&pool, Chain::from_slice(&pool, &data).unwrap()).unwrap();
-    packet.prepend(54).unwrap().copy_from_slice(&headers);
-    let meta = packet.header_mut();
-    (meta.l2_len, meta.l3_len, meta.l4_len) = (14, 20, 20);
-    (meta.csum, meta.tso_segsz) = (Csum::TCP, SEGSZ as u16);
+    let headers = large_headers(is_ip6);
+    let tcp = headers.len() + 20;
     let mut tx = Mbufq::new();
-    tx.enqueue(packet);
+    tx.enqueue(large_packet(&pool, &headers, &data, SEGSZ));
     tx.enqueue(Packet::from_slice(&pool, b"behind it", 0).unwrap());
     let (mut came, mut buf, mut last) = (Vec::new(), vec![0; 70_000], Vec::new());
     while !tx.is_empty() || came.len() < data.len() {
@@ -346,11 +422,14 @@ fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_pieces() {
             match frame.strip_prefix(b"behind it") {
                 Some(_) => last = frame.to_vec(),
                 None => {
-                    let ip = Ipv4Header::parse(&frame[14..]).unwrap();
-                    assert_eq!(ip.total_len(), frame.len() - 14);
-                    let ends = came.len() + frame.len() - 54 == data.len();
+                    let said = match Ipv6Header::parse(&frame[14..]) {
+                        Ok(ip) => Ipv6Header::LEN + ip.payload_len(),
+                        Err(_) => Ipv4Header::parse(&frame[14..]).unwrap().total_len(),
+                    };
+                    assert_eq!(said, frame.len() - 14);
+                    let ends = came.len() + frame.len() - tcp == data.len();
                     assert!(last.is_empty() && (ends || frame.len() > 60_000));
-                    came.extend_from_slice(&frame[54..]);
+                    came.extend_from_slice(&frame[tcp..]);
                 }
             }
         }

@@ -99,7 +99,7 @@ impl Features {
             mtu,
             tx_checksum,
             tso4_max: u32::from(max(GUEST_TSO4 | GUEST_ECN)),
-            tso6_max: max(GUEST_TSO6 | GUEST_ECN),
+            tso6_max: u32::from(max(GUEST_TSO6 | GUEST_ECN)),
             uso_max: max(GUEST_USO4 | GUEST_USO6),
         }
     }

@@ -20,10 +20,12 @@ use crate::tcp::path_mtu;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
-/// The largest headers of a packet: TCP's and IP's.
+/// The largest headers of a packet, IPv6's not included, which its length does not count: TCP's and IPv4's.
 const HEADERS_MAX: u32 = 60 + 20;
 /// The largest payload of one packet: IPv4's total length less the largest headers.
 const PAYLOAD_MAX: u32 = 65_535 - HEADERS_MAX;
+/// The largest headers of a packet that IP's length does not bound: TCP's and IPv6's.
+const LARGE_HEADERS_MAX: u32 = 60 + 40;
 /// With so many packets in flight the path stays busy while the last data waits for more.
 const BUSY_PACKETS: u32 = 4;
 
@@ -260,7 +262,7 @@ pub(crate) fn payload_max(t: &Tcb) -> u32 {
 
 /// As much as a packet takes that the interface cuts: more than [`payload_max`], where it is not bound by IP's length (BIG TCP).
 pub(crate) fn large_payload_max(t: &Tcb) -> u32 {
-    let large = t.route.tso_max().saturating_sub(HEADERS_MAX);
+    let large = t.route.tso_max().saturating_sub(LARGE_HEADERS_MAX);
     match large > PAYLOAD_MAX {
         true => large - large % t.send.mss,
         false => payload_max(t),

@@ -2,7 +2,7 @@
 //!
 //! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet.
 //! Headers are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1).
-//! Locks: none. Sources: RFC 8200 section 4, RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
+//! Locks: none. Sources: RFC 8200 section 4, RFC 2675 (jumbograms), RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
 //! 7112.
 
 use mbuf::{Packet, PullupError};
@@ -11,6 +11,7 @@ use wire::{
     Ipv6Options, TcpHeader, UdpHeader, UnknownOption,
 };
 
+use super::input::Ipv6Info;
 use crate::drops::DropReason;
 
 /// Extension headers of a packet at most.
@@ -61,10 +62,21 @@ pub(super) enum ChainFault {
     },
 }
 
+/// A packet's bytes, and those that the IPv6 header says follow it.
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    packet: usize,
+    payload: usize,
+}
+
+/// Where the IPv6 header says the length.
+const PAYLOAD_LEN_OFFSET: usize = 4;
+
 const TRUNCATED: ChainFault = ChainFault::Drop(DropReason::IpTruncated);
 
-/// Walks the chain of a packet whose IPv6 header is contiguous and names `first`.
-pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<ChainEnd, ChainFault> {
+/// Walks the chain of a packet whose IPv6 header is contiguous and has these fields.
+pub(super) fn walk(packet: &mut Packet, info: &Ipv6Info) -> Result<ChainEnd, ChainFault> {
+    let first = info.next;
     let direct = Upper {
         proto: first,
         header_len: Ipv6Header::LEN,
@@ -78,7 +90,11 @@ pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<ChainEnd, Chai
     let len = packet.len().min(bytes.len());
     let (bytes, _) = bytes.split_at_mut(len);
     packet.copy_to(0, bytes);
-    let end = examine(bytes, packet.len(), first)?;
+    let lens = Lengths {
+        packet: packet.len(),
+        payload: info.payload_len,
+    };
+    let end = examine(bytes, lens, first)?;
     if let ChainEnd::Upper(upper) = end {
         packet.pullup(upper.header_len).map_err(|e| match e {
             PullupError::TooShort => TRUNCATED,
@@ -88,10 +104,10 @@ pub(super) fn walk(packet: &mut Packet, first: IpProto) -> Result<ChainEnd, Chai
     Ok(end)
 }
 
-/// `packet_len`: bytes of the packet, of which `bytes` are the first.
-fn examine(bytes: &[u8], packet_len: usize, first: IpProto) -> Result<ChainEnd, ChainFault> {
+/// `bytes` are the packet's first.
+fn examine(bytes: &[u8], lens: Lengths, first: IpProto) -> Result<ChainEnd, ChainFault> {
     let mut chain = Ipv6ExtHeaders::new(bytes, first, Ipv6Header::LEN, Ipv6Header::NEXT_OFFSET);
-    let mut is_atomic = false;
+    let (mut is_atomic, mut is_jumbo) = (false, false);
     for count in 0.. {
         let named_at = chain.named_at();
         let Some(header) = chain.next() else {
@@ -102,8 +118,11 @@ fn examine(bytes: &[u8], packet_len: usize, first: IpProto) -> Result<ChainEnd, 
         }
         let header = header.map_err(|_| TRUNCATED)?;
         if header.kind != IpProto::FRAGMENT {
-            examine_header(header, named_at)?;
+            is_jumbo |= examine_header(header, named_at, lens)?;
             continue;
+        }
+        if is_jumbo {
+            return Err(tell(0, header.at));
         }
         let fragment = FragmentAt {
             at: header.at,
@@ -111,7 +130,7 @@ fn examine(bytes: &[u8], packet_len: usize, first: IpProto) -> Result<ChainEnd, 
             header: Ipv6Fragment::parse(header.bytes).map_err(|_| TRUNCATED)?,
         };
         if !fragment.is_atomic() {
-            fragment.examine(chain, packet_len)?;
+            fragment.examine(chain, lens.packet)?;
             return Ok(ChainEnd::Fragment(fragment));
         }
         is_atomic = true;
@@ -131,7 +150,6 @@ impl FragmentAt {
 
     /// Checks a fragment by itself; `chain` is the rest of the headers.
     fn examine(&self, chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> Result<(), ChainFault> {
-        const PAYLOAD_LEN_OFFSET: usize = 4;
         const FRAGMENT_OFFSET: usize = 2;
         let start = self.at + Ipv6Fragment::LEN;
         let len = packet_len.saturating_sub(start);
@@ -166,13 +184,27 @@ fn is_whole(mut chain: Ipv6ExtHeaders<'_>, packet_len: usize) -> bool {
     chain.upper_at() + least <= packet_len
 }
 
-fn examine_header(header: Ipv6ExtHeader<'_>, named_at: usize) -> Result<(), ChainFault> {
+/// Returns whether the header says the packet's length.
+fn examine_header(
+    header: Ipv6ExtHeader<'_>,
+    named_at: usize,
+    lens: Lengths,
+) -> Result<bool, ChainFault> {
     match header.kind {
-        IpProto::HOP_BY_HOP if header.at != Ipv6Header::LEN => Err(tell(1, named_at)),
-        IpProto::HOP_BY_HOP | IpProto::DEST_OPTIONS => examine_options(header),
-        IpProto::ROUTING => examine_routing(header),
-        _ => Ok(()),
+        IpProto::HOP_BY_HOP if header.at != Ipv6Header::LEN => return Err(tell(1, named_at)),
+        IpProto::HOP_BY_HOP => {
+            let is_jumbo = examine_options(header, Some(lens))?;
+            // RFC 2675 section 3.
+            return match lens.payload == 0 && !is_jumbo {
+                true => Err(tell(0, PAYLOAD_LEN_OFFSET)),
+                false => Ok(is_jumbo),
+            };
+        }
+        IpProto::DEST_OPTIONS => _ = examine_options(header, None)?,
+        IpProto::ROUTING => examine_routing(header)?,
+        _ => {}
     }
+    Ok(false)
 }
 
 /// A routing header without segments left is ignored; with any left, this host would have to forward the packet.
@@ -185,10 +217,17 @@ fn examine_routing(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
     }
 }
 
-fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
+/// Examines options, among which may be the packet's length where `lens` are given; returns whether it is.
+fn examine_options(header: Ipv6ExtHeader<'_>, lens: Option<Lengths>) -> Result<bool, ChainFault> {
+    let mut is_jumbo = false;
     for option in Ipv6Options::new(header.bytes) {
         let option = option.map_err(|at| tell(0, header.at + at))?;
         if option.kind == Ipv6Option::ROUTER_ALERT {
+            continue;
+        }
+        if let (Ipv6Option::JUMBO, Some(lens)) = (option.kind, lens) {
+            examine_jumbo(option, header.at + option.at, lens)?;
+            is_jumbo = true;
             continue;
         }
         let pointer = (header.at + option.at) as u32;
@@ -204,7 +243,25 @@ fn examine_options(header: Ipv6ExtHeader<'_>) -> Result<(), ChainFault> {
             to_many,
         });
     }
-    Ok(())
+    Ok(is_jumbo)
+}
+
+/// Checks the length of a packet in an option at `at` (RFC 2675 section 3). Only short frames are padded, so it is exact.
+fn examine_jumbo(option: Ipv6Option<'_>, at: usize, lens: Lengths) -> Result<(), ChainFault> {
+    const LENGTH_OFFSET: usize = 2;
+    let Ok(len) = option.data.try_into().map(u32::from_be_bytes) else {
+        return Err(ChainFault::Drop(DropReason::IpBadOptions));
+    };
+    if lens.payload != 0 {
+        return Err(tell(0, at));
+    }
+    if u16::try_from(len).is_ok() {
+        return Err(tell(0, at + LENGTH_OFFSET));
+    }
+    match (len as usize).checked_add(Ipv6Header::LEN) == Some(lens.packet) {
+        true => Ok(()),
+        false => Err(TRUNCATED),
+    }
 }
 
 fn tell(code: u8, pointer: usize) -> ChainFault {

@@ -38,6 +38,13 @@ pub(crate) struct Ipv6Info {
     pub(super) dst: Ipv6Addr,
 }
 
+impl Ipv6Info {
+    /// Whether the length is in a jumbo payload option (RFC 2675).
+    fn is_jumbo(&self) -> bool {
+        self.payload_len == 0 && self.next == IpProto::HOP_BY_HOP
+    }
+}
+
 /// The decision about a packet whose addresses are valid.
 enum Admitted {
     Here(DestScope),
@@ -53,17 +60,27 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
         Err(reason) => return batch.drop(packet, reason),
     };
     // Bytes beyond the payload are the link's padding.
-    packet.truncate(Ipv6Header::LEN + info.payload_len);
+    if !info.is_jumbo() {
+        packet.truncate(Ipv6Header::LEN + info.payload_len);
+    }
     let scope = match admit(batch, ifp, &info, arrival) {
         Ok(Admitted::Here(scope)) => scope,
-        Ok(Admitted::Forward) => return forward::run(batch, ifp, packet, &info),
+        Ok(Admitted::Forward) => {
+            // Its length is in an option, which must be right.
+            if info.is_jumbo()
+                && let Err(fault) = chain::walk(&mut packet, &info)
+            {
+                return refuse(batch, packet, fault);
+            }
+            return forward::run(batch, ifp, packet, &info);
+        }
         Err(reason) => return batch.drop(packet, reason),
     };
     if scope == DestScope::Foreign && info.hop_limit <= 1 {
         batch.stack.drops.count(DropReason::IpTtlExceeded);
         return protosw::icmp_error(batch, packet, IcmpError::TimeExceeded);
     }
-    match chain::walk(&mut packet, info.next) {
+    match chain::walk(&mut packet, &info) {
         Ok(ChainEnd::Upper(upper)) => deliver(batch, ifp, packet, &info, upper, scope),
         Ok(ChainEnd::Fragment(place)) => {
             let fragment = Fragment6 { info, place };
@@ -103,7 +120,7 @@ fn reassemble(
     };
     stack.received.inc();
     let info = fragment.info;
-    let upper = match chain::walk(&mut whole, info.next) {
+    let upper = match chain::walk(&mut whole, &info) {
         Ok(ChainEnd::Upper(upper)) => upper,
         // A fragment of a fragment.
         Ok(ChainEnd::Fragment(_)) => return batch.drop(whole, DropReason::FragmentBad),

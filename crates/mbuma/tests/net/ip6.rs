@@ -298,6 +298,47 @@ fn h2_an_unknown_next_header_is_told_with_its_place() {
     lab.done();
 }
 
+#[test]
+fn a_packet_that_says_no_length_is_told() {
+    // Breaks if the stack takes a packet without a length, counts none of them, or the sender does not learn of one (RFC 2675
+    // section 3), at a host and at a router.
+    let lab = lab();
+    introduce6(&lab);
+    let options: [(&[u8], Option<u32>); 4] = [
+        (&[6, 0, 1, 4, 0, 0, 0, 0], Some(4)),
+        (&[6, 0, 0xc2, 4, 0, 0, 0, 40], Some(44)),
+        (&[6, 0, 0xc2, 4, 0, 1, 0, 0], None),
+        (&[6, 0, 0xc2], None),
+    ];
+    const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0x67c, 0, 0, 0, 0, 0, 1);
+    for dst in [US6, FAR6] {
+        for (header, told) in options {
+            let fields = Ipv6Fields {
+                next: IpProto::HOP_BY_HOP,
+                src: PEER6,
+                dst,
+                ..Ipv6Fields::default()
+            };
+            let mut frame = frame6(&fields, header);
+            Ipv6Header::parse_mut(&mut frame[14..])
+                .unwrap()
+                .set_payload_len(0);
+            lab.give(&frame);
+            let answers = lab.frames();
+            let told = told.map(|pointer| Icmp6Message::ParamProblem { code: 0, pointer });
+            let answered = answers.first().map(|frame| {
+                let seen = parse6(frame);
+                parse_icmp6(&seen).0.message()
+            });
+            assert_eq!(answered, told, "{header:?} to {dst}");
+        }
+        lab.stack.set_forwarding(true);
+    }
+    assert_eq!(lab.dropped(DropReason::IpBadOptions), 4);
+    assert_eq!(lab.dropped(DropReason::IpTruncated), 4);
+    lab.done();
+}
+
 /// A destination options header of 320 bytes, with an option that its receiver must know or tell about.
 fn long_options(next: u8) -> Vec<u8> {
     let mut bytes = vec![next, 39, 0x9e, 0];

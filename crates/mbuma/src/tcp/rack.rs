@@ -119,6 +119,25 @@ impl Rack {
         }
     }
 
+    /// Whether a record, and each that was sent after it, was sent after all that has arrived, and lies behind it.
+    #[inline]
+    pub(super) fn is_before(&self, record: &SentRecord) -> bool {
+        self.fack.at_or_before(record.start)
+            && !is_later(self.sent_at, self.end, record.sent_at, record.end)
+    }
+
+    /// The same as [`on_delivered`](Self::on_delivered) for records that it [is before](Self::is_before), up to `una`; the
+    /// last of them was sent at `sent_at`.
+    #[inline]
+    pub(super) fn on_acked_in_order(&mut self, una: SeqNum, sent_at: Time, now: Time) {
+        *self = Self {
+            sent_at,
+            rtt: nanos_since(now, sent_at),
+            end: una,
+            fack: una,
+        };
+    }
+
     /// SND.UNA has moved: older numbers are raised to it, because they must stay within half of the circle.
     pub(crate) fn on_una(&mut self, una: SeqNum) {
         self.fack = self.fack.max(una);

@@ -26,6 +26,7 @@
 
 mod blocks;
 mod delivery;
+mod in_order;
 mod reduction;
 mod state;
 mod timeouts;
@@ -110,15 +111,22 @@ impl SendState {
 
     /// Handles an acknowledgement: moves SND.UNA and the records, takes samples, detects losses, and sets the window.
     pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
+        if self.is_in_order(a) {
+            self.on_ack_in_order(a);
+            return AckOutcome::default();
+        }
+        self.on_any_ack(a)
+    }
+
+    /// The same for each acknowledgement, without the fast path.
+    #[inline(never)]
+    fn on_any_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
         let before = self.prior_flight();
         let blocks = Blocks::of(a, self);
         let d = self.deliver(a, &blocks);
         let advanced = a.ack.after(before.una);
         if advanced {
-            self.una = a.ack;
-            self.recovery.dup_acks = 0;
-            self.reordering.on_una(a.ack);
-            self.recovery.resent_at = self.recovery.resent_at.max(a.ack);
+            self.move_una(a.ack);
         } else if a.is_duplicate && !a.sack_on {
             self.recovery.dup_acks = self.recovery.dup_acks.saturating_add(1);
         }
@@ -151,6 +159,13 @@ impl SendState {
             RecoveryPhase::Loss => self.on_ack_loss(a, &sample, advanced),
         }
         outcome
+    }
+
+    fn move_una(&mut self, una: SeqNum) {
+        self.una = una;
+        self.recovery.dup_acks = 0;
+        self.reordering.on_una(una);
+        self.recovery.resent_at = self.recovery.resent_at.max(una);
     }
 
     fn prior_flight(&self) -> PriorFlight {

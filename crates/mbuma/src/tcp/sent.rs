@@ -111,6 +111,24 @@ impl SentMap {
         self.many_ref().map_or(0, |m| m.sacked)
     }
 
+    /// Whether no record was sent again, reported or marked lost, and all were sent after all data that has arrived.
+    #[inline]
+    pub(crate) fn is_in_order(&self) -> bool {
+        match self {
+            Self::Few(_) => true,
+            Self::Many(m) => m.is_in_order(),
+        }
+    }
+
+    /// Records that were [in order](Self::is_in_order) are acknowledged up to `una`; the last of them was sent at
+    /// `sent_at`.
+    #[inline]
+    pub(crate) fn on_acked_in_order(&mut self, una: SeqNum, sent_at: Time, now: Time) {
+        if let Self::Many(m) = self {
+            m.rack.on_acked_in_order(una, sent_at, now);
+        }
+    }
+
     /// Bytes that must be retransmitted.
     pub(crate) fn lost(&self) -> u32 {
         self.many_ref().map_or(0, |m| m.lost)

@@ -60,6 +60,10 @@ impl TailProbe {
         !self.outstanding && self.rearmed
     }
 
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.outstanding
+    }
+
     /// A probe was sent; `nxt` is SND.NXT behind it.
     pub(crate) fn on_sent(&mut self, nxt: SeqNum, again: bool) {
         (self.end, self.outstanding, self.again) = (nxt, true, again);

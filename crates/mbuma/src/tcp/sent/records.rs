@@ -53,6 +53,16 @@ impl Records {
         }
     }
 
+    /// See [`SentMap::is_in_order`](super::SentMap::is_in_order). By invariant 3 the first record is the oldest transmission.
+    #[inline]
+    pub(super) fn is_in_order(&self) -> bool {
+        let first = self.list.front();
+        self.sacked == 0
+            && self.lost == 0
+            && self.resent.is_empty()
+            && first.is_some_and(|first| self.rack.is_before(first))
+    }
+
     /// The index of the first record that ends after `seq`.
     fn find(&self, seq: SeqNum) -> usize {
         self.list.partition_point(|r| r.end.at_or_before(seq))

@@ -164,9 +164,8 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
 /// Passes the acknowledgement to loss recovery.
 fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, bytes: u32) {
     let sack_on = t.conn.sack_on;
-    let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
-    let echoed_ms = (seg.options.ts.and_then(echoed))
-        .map(|ago| batch.now.as_millis().saturating_sub(ago.as_millis() as u64));
+    let echoed = |ts| t.conn.ts.echoed_ms(ts, batch.now);
+    let echoed_ms = seg.options.ts.and_then(echoed);
     let marks = marks(t, seg);
     let outcome = t.send.on_ack(&Acknowledgement {
         now: batch.now,

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use kern::Time;
 
+use super::rack::nanos_since;
+
 /// Segments that are acknowledged one by one at the start, after a pause and after a repair.
 #[doc(alias = "TCP_MAX_QUICKACKS")]
 const QUICK_MAX: u8 = 16;
@@ -39,8 +41,8 @@ const BLOCKS_MAX: usize = 3;
 /// How long they are delayed: the tick of the timers. For a peer with a round trip of less than [`FAR`] that would be
 /// too long.
 const HOLD: Duration = kern::callout::TICK;
-/// The delay is at most a twentieth of the round trip.
-const FAR: Duration = Duration::from_millis(20);
+/// In ns; the delay is at most a twentieth of the round trip.
+const FAR: u64 = 20_000_000;
 
 /// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy)]
@@ -80,12 +82,12 @@ pub(crate) struct InOrder {
     pub(crate) filled_gap: bool,
 }
 
-/// How the path is.
+/// How the path is; in nanoseconds, as in [`Rtt`](super::rtt::Rtt).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathTiming {
-    pub(crate) rtt: Option<Duration>,
+    pub(crate) rtt: Option<u64>,
     /// After such a pause the peer begins with a small window again: our estimate of its retransmission timeout.
-    pub(crate) rto: Duration,
+    pub(crate) rto: u64,
     /// The longest delay.
     pub(crate) delay_max: Duration,
 }
@@ -105,7 +107,7 @@ impl AckPolicy {
 
     /// Data arrived in order.
     pub(crate) fn on_data(&mut self, data: InOrder, path: &PathTiming, now: Time) -> AckDue {
-        let paused = now - self.data_at > path.rto;
+        let paused = nanos_since(now, self.data_at) > path.rto;
         self.data_at = now;
         (self.duplicates, self.held) = (0, 0);
         if data.filled_gap || paused {
@@ -124,7 +126,9 @@ impl AckPolicy {
 
     fn delay(&self, path: &PathTiming) -> Duration {
         match path.rtt {
-            Some(rtt) if self.in_vain >= IN_VAIN => (rtt / 2).max(HOLD).min(path.delay_max),
+            Some(rtt) if self.in_vain >= IN_VAIN => {
+                Duration::from_nanos(rtt / 2).max(HOLD).min(path.delay_max)
+            }
             _ => path.delay_max,
         }
     }

@@ -63,7 +63,15 @@ impl Rtt {
     /// RFC 6298 (2.2) and (2.3), for one of `samples` in a round trip. A backed-off timeout stays until there is a
     /// sample (RFC 6298 5); otherwise a path that has become longer than the timeout would never give one.
     pub(crate) fn sample(&mut self, r: u64, samples: u32) {
-        let samples = u64::from(samples);
+        match samples {
+            // The fast path divides by constants: a small flight.
+            1 => self.mix_in(r, 1),
+            samples => self.mix_in(r, samples.into()),
+        }
+    }
+
+    #[inline(always)]
+    fn mix_in(&mut self, r: u64, samples: u64) {
         let (smoothed, variance) = match self.smoothed_ns() {
             None => (r, r / 2),
             Some(s) => {
@@ -92,7 +100,8 @@ impl Rtt {
         Time::from_nanos(now.as_nanos().saturating_add(wait))
     }
 
-    fn timeout_ns(&self, config: &TcpConfig) -> u64 {
+    /// The same in nanoseconds.
+    pub(crate) fn timeout_ns(&self, config: &TcpConfig) -> u64 {
         let (min, max) = (nanos(config.rto_min), nanos(config.rto_max));
         let rto = match self.smoothed_ns() {
             None if self.handshake_repeated => min.max(3 * SECOND),
@@ -110,6 +119,7 @@ impl Rtt {
 }
 
 /// The mean of `old` and one more sample, with a weight of 1 in `weight` + 1.
+#[inline]
 fn mix(old: u64, weight: u64, sample: u64) -> u64 {
     old.saturating_mul(weight).saturating_add(sample) / (weight + 1)
 }

@@ -12,6 +12,7 @@ use super::ack_policy::{AckDue, InOrder, PathTiming};
 use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{State, Tcb};
+use super::rack::nanos_since;
 use super::reass::Inserted;
 use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
@@ -136,7 +137,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
 /// Grows the receive buffer to the size that the user's reads in a round trip need.
 fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let config = &batch.stack.tcp.config;
-    let far = t.send.rtt.smoothed().filter(|rtt| *rtt >= recv_tuner::FAR);
+    let far = (t.send.rtt.smoothed_ns()).filter(|rtt| *rtt >= recv_tuner::FAR.as_nanos() as u64);
     let grows = !t.recv.fixed && t.recv.buf.hiwat() < config.recv_buffer_max;
     let Some(rtt) = far.filter(|_| grows) else {
         return;
@@ -150,7 +151,7 @@ fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
         Some(ts) => !timestamps::is_older(ts.echo, t.conn.ts.value(began)),
         None => true,
     };
-    if !seen || batch.now - began < rtt {
+    if !seen || nanos_since(batch.now, began) < rtt {
         return;
     }
     if let Some(wanted) = tuner.on_round(read, t.recv.mss, batch.now) {
@@ -188,8 +189,8 @@ fn acknowledge_within(batch: &Batch<'_>, t: &mut Tcb, delay: Duration) {
 fn path_timing(batch: &Batch<'_>, t: &Tcb) -> PathTiming {
     let config = &batch.stack.tcp.config;
     PathTiming {
-        rtt: t.send.rtt.smoothed(),
-        rto: t.send.rtt.timeout(config),
+        rtt: t.send.rtt.smoothed_ns(),
+        rto: t.send.rtt.timeout_ns(config),
         delay_max: config.delayed_ack,
     }
 }

@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kern::Time;
+
 use super::due::Due;
 use super::pcb::{Inpcb, SendState, State, Tcb};
 use super::recovery::RecoveryPhase;
@@ -89,7 +91,8 @@ pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     let at = due.then(|| {
         // A peer holds back no acknowledgement of what fills a hole (RFC 5681 4.2).
         let single = in_flight <= s.mss && !s.recovery.phase().is_repair();
-        let probe = batch.now + TailProbe::timeout(s.rtt.smoothed(), single);
+        let wait = TailProbe::timeout(s.rtt.smoothed_ns(), single);
+        let probe = Time::from_nanos(batch.now.as_nanos().saturating_add(wait));
         t.timers
             .get(TcpTimer::Rexmit)
             .map_or(probe, |at| at.min(probe))

@@ -14,8 +14,6 @@
 //!
 //! Locks: none; part of the connection. Source: RFC 7323 sections 3 to 5 and 7.1.
 
-use std::time::Duration;
-
 use kern::Time;
 use wire::SeqNum;
 
@@ -129,11 +127,11 @@ impl TimestampClock {
         self.on.then_some(self.recent)
     }
 
-    /// How long ago the echoed segment was sent, to 1 ms; none if the echo is of a value that was never sent.
-    pub(crate) fn round_trip(&self, ts: Timestamps, now: Time) -> Option<Duration> {
+    /// The millisecond in which the echoed segment was sent; none if the echo is of a value that was never sent.
+    pub(crate) fn echoed_ms(&self, ts: Timestamps, now: Time) -> Option<u64> {
         let ticks = self.value(now).wrapping_sub(ts.echo);
         let sent_before = ticks < 1 << 31;
-        (self.on && sent_before).then(|| Duration::from_millis(ticks.into()))
+        (self.on && sent_before).then(|| now.as_millis().saturating_sub(ticks.into()))
     }
 }
 

@@ -8,18 +8,17 @@
 //! Invariants: one probe is outstanding at most; another one takes a measured round trip.
 //! Locks: none; part of the connection.
 
-use std::time::Duration;
-
 use wire::SeqNum;
 
-/// The smallest time to a probe, so that a peer's scheduling or the granularity of timers does not look like a loss.
-const PTO_MIN: Duration = Duration::from_millis(10);
+/// The smallest time to a probe in ns, so that a peer's scheduling or the granularity of timers does not look like a
+/// loss.
+const PTO_MIN: u64 = 10_000_000;
 
-/// The time for which a peer may delay the acknowledgement of a single segment: Linux's bound.
-const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+/// The time for which a peer may delay the acknowledgement of a single segment, in ns: Linux's bound.
+const MAX_ACK_DELAY: u64 = 200_000_000;
 
-/// Before there was a round trip (RFC 8985 7.2).
-const PTO_INITIAL: Duration = Duration::from_secs(1);
+/// Before there was a round trip (RFC 8985 7.2), in ns.
+const PTO_INITIAL: u64 = 1_000_000_000;
 
 /// The probe that is outstanding.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,18 +41,14 @@ pub(crate) enum ProbeOutcome {
 }
 
 impl TailProbe {
-    /// The time from a transmission or an acknowledgement to the probe.
+    /// The time from a transmission or an acknowledgement to the probe, in ns as in [`Rtt`](super::rtt::Rtt).
     #[doc(alias = "PTO")]
-    pub(crate) fn timeout(srtt: Option<Duration>, single: bool) -> Duration {
+    pub(crate) fn timeout(srtt: Option<u64>, single: bool) -> u64 {
         let Some(srtt) = srtt else {
             return PTO_INITIAL;
         };
-        let delay = if single {
-            MAX_ACK_DELAY
-        } else {
-            Duration::ZERO
-        };
-        (2 * srtt).max(PTO_MIN) + delay
+        let delay = if single { MAX_ACK_DELAY } else { 0 };
+        srtt.saturating_mul(2).max(PTO_MIN).saturating_add(delay)
     }
 
     pub(crate) fn may_send(&self) -> bool {
@@ -116,14 +111,11 @@ mod tests {
     #[test]
     fn a_probe_waits_two_round_trips_and_for_a_delayed_acknowledgement() {
         // RFC 8985 7.2: breaks when a probe comes before the answer can.
-        let ms = Duration::from_millis;
+        let ms = |ms: u64| ms * 1_000_000;
         assert_eq!(TailProbe::timeout(None, true), ms(1000));
         assert_eq!(TailProbe::timeout(Some(ms(50)), false), ms(100));
         assert_eq!(TailProbe::timeout(Some(ms(50)), true), ms(300));
-        assert_eq!(
-            TailProbe::timeout(Some(Duration::from_micros(30)), false),
-            ms(10)
-        );
+        assert_eq!(TailProbe::timeout(Some(30_000), false), ms(10));
     }
 
     #[test]

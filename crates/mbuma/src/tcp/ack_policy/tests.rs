@@ -6,8 +6,8 @@ const FULL: u32 = 1448;
 
 fn path(rtt_ms: u64) -> PathTiming {
     PathTiming {
-        rtt: Some(Duration::from_millis(rtt_ms)),
-        rto: Duration::from_millis(200),
+        rtt: Some(rtt_ms * 1_000_000),
+        rto: 200_000_000,
         delay_max: Duration::from_millis(40),
     }
 }

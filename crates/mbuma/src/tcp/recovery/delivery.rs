@@ -130,7 +130,11 @@ impl SendState {
         let echoed = echoed.map(|ms| a.now.as_millis().saturating_sub(ms) * 1_000_000);
         let rtt = exact.or(echoed)?;
         // Many samples in a round trip would shorten the estimator's memory (RFC 7323 appendix G).
-        let samples = before.in_flight.div_ceil(2 * self.mss.max(1)).max(1);
+        let each = 2 * self.mss.max(1);
+        let samples = match before.in_flight <= each {
+            true => 1,
+            false => before.in_flight.div_ceil(each),
+        };
         self.rtt.sample(rtt, samples);
         self.probe.on_sample();
         if let Some(newest) = d.newest {

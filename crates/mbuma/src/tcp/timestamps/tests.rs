@@ -1,5 +1,7 @@
 //! Tests of timestamps: the echo rule, PAWS and its 24 days.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -40,7 +42,7 @@ fn a_peer_without_timestamps_gets_none() {
     off.begin(Some(ts(5)), SeqNum(0), now);
     for clock in [refused, off] {
         assert_eq!((clock.option(now, true), clock.recent()), (None, None));
-        assert_eq!(clock.round_trip(ts(5), now), None);
+        assert_eq!(clock.echoed_ms(ts(5), now), None);
     }
 }
 
@@ -65,9 +67,9 @@ fn what_was_never_sent_gives_no_round_trip() {
     let clock = begun(100, sent);
     let echo = |echo| Timestamps { value: 0, echo };
     let now = sent + Duration::from_millis(30);
-    let round_trip = clock.round_trip(echo(clock.value(sent)), now);
-    assert_eq!(round_trip, Some(Duration::from_millis(30)));
-    assert_eq!(clock.round_trip(echo(clock.value(now) + 1), now), None);
+    let echoed_ms = |value| clock.echoed_ms(echo(value), now);
+    assert_eq!(echoed_ms(clock.value(sent)), Some(sent.as_millis()));
+    assert_eq!(echoed_ms(clock.value(now) + 1), None);
 }
 
 proptest! {

@@ -152,7 +152,9 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     if new {
         urgent::acked(t);
         free_acknowledged(batch, t, bytes);
-        path_mtu::progressed(batch, t);
+        if t.send.path.is_some() {
+            path_mtu::progressed(batch, t);
+        }
         timers::progressed(batch, t);
         if !t.send.recovery.keeps_timer() {
             restart_timer(batch, t);

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
 use mbuf::Chain;
-use wire::{SeqNum, TcpFlags};
+use wire::{SeqNum, TcpFields, TcpFlags};
 
 use super::accept::AcceptQueue;
 use super::ecn::Ecn;
@@ -210,12 +210,16 @@ pub(super) fn answer(
     let out = SegmentFields {
         ends: seg.ends,
         flow: 0,
-        seq: iss,
-        ack: t.recv.nxt,
-        flags,
-        window: output::syn_window(&mut t),
-        urgent: 0,
-        options: options::of_syn(&mut t, flags, batch.now),
+        header: TcpFields {
+            src_port: seg.ends.local_port(),
+            dst_port: seg.ends.peer_port(),
+            seq: iss,
+            ack: t.recv.nxt,
+            flags,
+            window: output::syn_window(&mut t),
+            urgent: 0,
+            options: options::of_syn(&mut t, flags, batch.now),
+        },
         segsz: 0,
         tos,
         ttl,

@@ -144,6 +144,7 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
 }
 
 /// The options of our SYN or SYN-ACK.
+#[cold]
 pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
     if t.conn.has_no_options() {
         return TcpOptions::default();

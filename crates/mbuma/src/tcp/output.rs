@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use kern::Time;
-use wire::{SeqNum, TcpFlags, TcpOptions};
+use wire::{SeqNum, TcpFields, TcpFlags, TcpOptions};
 
 use super::cc;
 use super::due::Due;
@@ -30,8 +30,10 @@ pub(crate) use plan::{large_payload_max, payload_max};
 /// Sends what the connection may send now, and arms its timers. [`visit::end`](super::visit::end) calls it.
 pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     restart_after_idle(batch, t);
-    path_mtu::judge(batch, t, &pcb.ends());
-    path_mtu::expire(batch, t);
+    if t.send.path.is_some() {
+        path_mtu::judge(batch, t, &pcb.ends());
+        path_mtu::expire(batch, t);
+    }
     let mut pace = Pacing::begin(t, &batch.stack.tcp.config, batch.now);
     while let Some(plan) = next(t, &pace) {
         pace.sent(plan.len);
@@ -54,7 +56,7 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     if !plan.flags.contains(TcpFlags::SYN) {
         urgent::told(t);
     }
-    let unreported = out.options.sack.is_empty() && options::has_report(t);
+    let unreported = out.header.options.sack.is_empty() && options::has_report(t);
     account(batch, t, plan, unreported);
     segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
@@ -75,13 +77,16 @@ fn payload(
         map(batch, pcb, t, plan, off)?;
     }
     while plan.len > 0 {
-        let large_max = payload_max(t);
         let buf = &mut t.send.buf;
         if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, plan.len as usize) {
-            if plan.len <= large_max || data.pieces() <= LARGE_PIECES_MAX {
+            // The fast path, without a division: a segment.
+            if plan.len <= t.send.mss
+                || plan.len <= payload_max(t)
+                || data.pieces() <= LARGE_PIECES_MAX
+            {
                 return Some(data);
             }
-            shorten(plan, large_max);
+            shorten(plan, payload_max(t));
             continue;
         }
         if plan.len == 1 {
@@ -129,15 +134,10 @@ fn map(
 
 fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
-    let tries = match t.conn.state {
-        State::SynSent => t
-            .send
-            .retransmits
-            .saturating_sub(config.ecn_syn_retransmits),
-        _ => t.send.retransmits,
+    let (bits, mark) = match t.conn.ecn.is_on() {
+        true => ecn_bits(config, t, plan),
+        false => (TcpFlags::empty(), 0),
     };
-    let is_pure = plan.len == 0 && !options::has_report(t);
-    let bits = t.conn.ecn.bits_of(plan.flags, is_pure, tries);
     let (window, options) = if syn {
         let mut options = options::of_syn(t, plan.flags, now);
         if options::is_syn_bare(config, t) {
@@ -153,37 +153,57 @@ fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time)
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | bits;
-    let (mut tos, ttl) =
+    let (class, ttl) =
         (t.conn.options.as_ref()).map_or((0, 0), |options| options.asked.ip_fields());
-    if plan.len > 0 && plan.kind != PlanKind::Probe && plan.seq == t.send.nxt {
-        let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
-        flags |= answer;
-        tos |= capable;
-    } else if !syn {
-        tos |= t.conn.ecn.on_control();
-    }
     flags.set(TcpFlags::URG, urgent.is_some());
+    let ends = pcb.ends();
     SegmentFields {
-        ends: pcb.ends(),
+        ends,
         flow: pcb.flow(),
-        seq: plan.seq,
-        ack: if plan.flags.contains(TcpFlags::ACK) {
-            t.recv.nxt
-        } else {
-            SeqNum(0)
+        header: TcpFields {
+            src_port: ends.local_port(),
+            dst_port: ends.peer_port(),
+            seq: plan.seq,
+            ack: if plan.flags.contains(TcpFlags::ACK) {
+                t.recv.nxt
+            } else {
+                SeqNum(0)
+            },
+            flags,
+            window,
+            urgent: urgent.unwrap_or(0),
+            options,
         },
-        flags,
-        window,
-        urgent: urgent.unwrap_or(0),
-        options,
         segsz: if plan.len > t.send.mss && plan.kind != PlanKind::MtuProbe {
             t.send.mss as u16
         } else {
             0
         },
-        tos,
+        tos: class | mark,
         ttl,
         may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
+    }
+}
+
+/// ECN's bits of the TCP header and of the IP header.
+#[inline(never)]
+fn ecn_bits(config: &TcpConfig, t: &mut Tcb, plan: Plan) -> (TcpFlags, u8) {
+    let tries = match t.conn.state {
+        State::SynSent => t
+            .send
+            .retransmits
+            .saturating_sub(config.ecn_syn_retransmits),
+        _ => t.send.retransmits,
+    };
+    let is_pure = plan.len == 0 && !options::has_report(t);
+    let bits = t.conn.ecn.bits_of(plan.flags, is_pure, tries);
+    if plan.len > 0 && plan.kind != PlanKind::Probe && plan.seq == t.send.nxt {
+        let (answer, capable) = t.conn.ecn.on_new_data(plan.seq);
+        (bits | answer, capable)
+    } else if plan.flags.contains(TcpFlags::SYN) {
+        (bits, 0)
+    } else {
+        (bits, t.conn.ecn.on_control())
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, quoted: &Quoted, mtu: u16
 }
 
 /// Before a turn to send: whether the data that the doubted report quotes was lost, or has arrived.
+#[cold]
 pub(crate) fn judge(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let Some(path) = &mut t.send.path else {
         return;
@@ -193,6 +194,7 @@ fn mtu_base(ends: &Ends) -> u16 {
 /// Before a turn to send: once the time is over, tries larger segments again. If losses are detected by time, the
 /// search tries them one by one; otherwise, or if no probe could be sent for so long, segments of the interface's MTU
 /// are used at once.
+#[cold]
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
     let mss = t.send.mss;
     let Some(path) = &mut t.send.path else {
@@ -222,6 +224,7 @@ const RTT_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Data was acknowledged. If it contained a probe, a larger size is found. If the path was suspected and carries
 /// smaller segments, the search begins here.
+#[cold]
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
     let (una, mss) = (t.send.una, t.send.mss);
     let Some(path) = &mut t.send.path else {

@@ -1,7 +1,7 @@
 //! Resets: in answer to a segment that belongs to no connection (RFC 9293 3.5.2), and at the end of a connection. Answers
 //! share their limit with ICMP errors: both go to peers that asked for nothing.
 
-use wire::{SeqNum, TcpFlags, TcpOptions};
+use wire::{SeqNum, TcpFields, TcpFlags};
 
 use super::segment::{self, Payload, Segment, SegmentFields};
 use crate::batch::Batch;
@@ -40,12 +40,14 @@ fn transmit(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum, flags: 
     let out = SegmentFields {
         ends,
         flow: 0,
-        seq,
-        ack,
-        flags,
-        window: 0,
-        urgent: 0,
-        options: TcpOptions::default(),
+        header: TcpFields {
+            src_port: ends.local_port(),
+            dst_port: ends.peer_port(),
+            seq,
+            ack,
+            flags,
+            ..TcpFields::default()
+        },
         segsz: 0,
         tos: 0,
         ttl: 0,

@@ -1,7 +1,7 @@
 //! Segments: parses received ones and builds outgoing ones.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
-use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
+use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader};
 
 use super::options::SegmentOptions;
 use crate::batch::Batch;
@@ -133,14 +133,9 @@ fn verify_checksum<A: Address>(packet: &Packet, from: &Addressed<'_, A>) -> Resu
 #[derive(Debug)]
 pub(crate) struct SegmentFields {
     pub(crate) ends: Ends,
-    /// The window of the connection, or 0 without a connection.
+    /// The hash of the connection's flow, or 0 without a connection.
     pub(crate) flow: u32,
-    pub(crate) seq: SeqNum,
-    pub(crate) ack: SeqNum,
-    pub(crate) flags: TcpFlags,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-    pub(crate) options: TcpOptions,
+    pub(crate) header: TcpFields,
     /// The size of the pieces if a device must cut this segment; 0 if it is one piece.
     pub(crate) segsz: u16,
     /// The traffic class of the IP header, with the bits of ECN.
@@ -210,24 +205,14 @@ pub(crate) fn send(
     data: Payload,
     route: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
-    let fields = TcpFields {
-        src_port: out.ends.local_port(),
-        dst_port: out.ends.peer_port(),
-        seq: out.seq,
-        ack: out.ack,
-        flags: out.flags,
-        window: out.window,
-        urgent: out.urgent,
-        options: out.options,
-    };
     let no_bufs = |_| DropReason::NoBufs;
-    let header_len = fields.header_len();
+    let header_len = out.header.header_len();
     let mut packet = data
-        .into_packet(&batch.stack.pool, out.flags)
+        .into_packet(&batch.stack.pool, out.header.flags)
         .map_err(no_bufs)?;
     let len = header_len + packet.len();
     let header = packet.prepend(header_len).map_err(no_bufs)?;
-    fields.emit(header);
+    out.header.emit(header);
     // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.
     let partial = ip::pseudo_header(&out.ends, IpProto::TCP, len).partial();
     if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2)

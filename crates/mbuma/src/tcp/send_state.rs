@@ -175,6 +175,7 @@ impl SendState {
     }
 
     /// Bytes of new data that both windows let out now.
+    #[inline]
     pub(crate) fn sendable(&self) -> u32 {
         let allowed = self.cwnd().saturating_add(self.limited_transmit());
         (self.usable_window()).min(allowed.saturating_sub(self.sent.in_flight()))

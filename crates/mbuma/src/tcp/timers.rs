@@ -134,7 +134,11 @@ fn overdue(batch: &Batch<'_>, t: &Tcb) -> bool {
 }
 
 /// Restarts the user timeout: the peer has acknowledged data, or opened its window.
+#[inline]
 pub(crate) fn progressed(batch: &Batch<'_>, t: &mut Tcb) {
+    if t.conn.options.is_none() {
+        return;
+    }
     let waits = t.waits();
     if let Some(options) = &mut t.conn.options {
         options.records.forget_before(t.send.una);

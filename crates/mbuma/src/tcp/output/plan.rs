@@ -71,13 +71,26 @@ pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     if matches!(t.conn.state, State::Closed | State::SynHeld) {
         return None;
     }
+    // The fast path: mostly nothing goes before data.
+    let is_before_data = t.send.sent.lost() > 0
+        || t.due.intersects(Due::PROBE | Due::TAIL_PROBE)
+        || matches!(t.conn.state, State::SynSent | State::SynReceived);
+    let first = match is_before_data {
+        true => plan_before_data(t, pace),
+        false => None,
+    };
+    first
+        .or_else(|| plan_data(t, pace))
+        .or_else(|| plan_fin(t))
+        .or_else(|| plan_ack(t))
+}
+
+#[inline(never)]
+fn plan_before_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     plan_repair(t, pace)
         .or_else(|| plan_tail(t))
         .or_else(|| plan_probe(t))
         .or_else(|| plan_syn(t))
-        .or_else(|| plan_data(t, pace))
-        .or_else(|| plan_fin(t))
-        .or_else(|| plan_ack(t))
 }
 
 /// Data that is marked lost: one segment at once if recovery asks for it, else as much as the window allows.
@@ -117,6 +130,7 @@ fn plan_repair(t: &Tcb, pace: &Pacing) -> Option<Plan> {
 
 /// A retransmission: `len` numbers from `seq` on. A small segment is filled up with new data. It includes a FIN after
 /// the data, unless the peer has received that in a segment of its own (RFC 2018 5.1).
+#[cold]
 fn again(t: &Tcb, seq: SeqNum, len: u32, kind: PlanKind) -> Plan {
     let end = t.write_seq();
     let ready = t.ready_seq();
@@ -171,9 +185,12 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
 /// answer with an acknowledgement (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
+    if !t.due.contains(Due::PROBE) {
+        return None;
+    }
     let data = t.ready_seq() != t.send.buf_seq;
     // If there are data and a window for it, the data itself is the better probe.
-    if !t.due.contains(Due::PROBE) || (data && t.send.wnd > 0) {
+    if data && t.send.wnd > 0 {
         return None;
     }
     Some(Plan {
@@ -210,7 +227,9 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     }
     let window = t.send.sendable();
     let record = of_one_record(t, t.send.nxt, waiting);
-    if let Some(len) = path_mtu::probe_len(t, record, t.send.usable_window(), window) {
+    if t.send.path.is_some()
+        && let Some(len) = path_mtu::probe_len(t, record, t.send.usable_window(), window)
+    {
         return Some(Plan {
             seq: t.send.nxt,
             len,
@@ -248,6 +267,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
 }
 
 /// How many of the `len` bytes from `seq` on belong to one record of the program.
+#[inline]
 fn of_one_record(t: &Tcb, seq: SeqNum, len: u32) -> u32 {
     match &t.conn.options {
         Some(options) => options.records.within(seq, len),
@@ -340,7 +360,12 @@ fn window_grew(t: &Tcb) -> bool {
     if nothing_received || !t.conn.state.receives_data() {
         return false;
     }
+    let (hiwat, wnd) = (t.recv.buf.hiwat() as u32, t.rcv_wnd());
+    let half = (hiwat / 2).max(1);
+    // The fast path: most of the buffer is announced, so less than half of it can be added.
+    if wnd > hiwat.saturating_sub(half) {
+        return false;
+    }
     let growth = t.rcv_growth();
-    let half = (t.recv.buf.hiwat() as u32 / 2).max(1);
-    growth >= half || (growth >= 2 * t.send.mss.min(half.div_ceil(2)) && t.rcv_wnd() < half / 2)
+    growth >= half || (growth >= 2 * t.send.mss.min(half.div_ceil(2)) && wnd < half / 2)
 }

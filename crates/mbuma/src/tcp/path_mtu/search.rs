@@ -154,6 +154,7 @@ impl SendState {
 /// The size of a probe to send now, if `waiting` bytes of data wait, the peer's window has `offered` bytes and the
 /// congestion window allows it. The segments after it are sent as acknowledgements make room: a probe that waited for
 /// room for all of them would wait for ever if each acknowledgement makes room for two segments.
+#[cold]
 pub(crate) fn probe_len(t: &Tcb, waiting: u32, offered: u32, window: u32) -> Option<u32> {
     let path = t.send.path.as_deref()?;
     let size = path.search.size().filter(|_| path.search.is_due)?;

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod accept;
 mod addressing;
 mod args;
 mod attach;

@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ports::Ports;
+use crate::accept;
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
 use crate::channel::Channel;
 use crate::ports::{OutwardSpec, PortSpec};
@@ -45,6 +46,8 @@ pub(crate) const BAD_ID: &str = "bad request: remove_hostfwd: bad id";
 /// The clients of all API sockets.
 pub(super) struct Api {
     listeners: Vec<UnixListener>,
+    /// The number of the first listener in the epoll set.
+    first: u64,
     clients: BTreeMap<u64, ApiClient>,
     /// The number in the epoll set of the next client.
     next: u64,
@@ -81,17 +84,18 @@ impl Api {
     /// Serves the clients of these listeners, which do not block; numbers from `first` on are its own in `set`.
     pub(super) fn new(listeners: Vec<UnixListener>, set: &Poller, first: u64) -> io::Result<Api> {
         for (listener, number) in listeners.iter().zip(first..) {
-            set.add(std::os::fd::AsFd::as_fd(listener), number, Interest::Read)?;
+            accept::watch(set, listener, number)?;
         }
         let next = first + listeners.len() as u64;
         Ok(Api {
             listeners,
+            first,
             clients: BTreeMap::new(),
             next,
         })
     }
 
-    /// Accepts all clients, and reads all requests.
+    /// Accepts clients, and reads all requests.
     pub(super) fn attend(&mut self, set: &Poller, ports: &mut Ports, gateway: &Channel) {
         self.accept(set);
         self.clients.retain(|number, client| {
@@ -110,8 +114,8 @@ impl Api {
     }
 
     fn accept(&mut self, set: &Poller) {
-        for listener in &self.listeners {
-            while let Ok((stream, _)) = listener.accept() {
+        for (listener, number) in self.listeners.iter().zip(self.first..) {
+            accept::some(set, listener, number, |stream| {
                 let watched = stream
                     .set_nonblocking(true)
                     .and_then(|()| set.add(fd(&stream), self.next, Interest::Read));
@@ -119,7 +123,7 @@ impl Api {
                     self.clients.insert(self.next, ApiClient::new(stream));
                     self.next += 1;
                 }
-            }
+            });
         }
         while self.clients.len() > CLIENTS_MAX {
             self.clients.pop_first();

@@ -27,6 +27,7 @@ use mbuma::runtime::{Interest, PollEvents, Poller};
 use super::addresses::{self, GUESTS_MAX};
 use super::message::{GuestView, NetworkMessage, NetworkView};
 use super::place::{NetworkName, NetworkPlace};
+use crate::accept;
 use crate::addressing::Addressing;
 use crate::args::NetOpts;
 use crate::channel::{Channel, ChannelMessage};
@@ -136,7 +137,7 @@ impl NetworkHost {
         starter: Channel,
     ) -> io::Result<NetworkHost> {
         let set = Poller::new()?;
-        set.add(listening.1.as_fd(), LISTENER, Interest::Read)?;
+        accept::watch(&set, &listening.1, LISTENER)?;
         let mut host = NetworkHost {
             plan,
             signals,
@@ -168,10 +169,15 @@ impl NetworkHost {
     }
 
     fn accept(&mut self) {
-        while let Some((_, listener)) = &self.listening
-            && let Ok((stream, _)) = listener.accept()
-        {
-            // One too many, or without a descriptor, finds its connection closed.
+        let Some((_, listener)) = &self.listening else {
+            return;
+        };
+        let mut accepted = Vec::new();
+        accept::some(&self.set, listener, LISTENER, |stream| {
+            accepted.push(stream)
+        });
+        for stream in accepted {
+            // One too many finds its connection closed.
             if self.connections.len() < CONNECTIONS_MAX {
                 let _ = self.connect(Channel::from(OwnedFd::from(stream)));
             }
@@ -193,6 +199,8 @@ impl NetworkHost {
                     number => self.hear(number),
                 }
             }
+            // A connection that has ended left a descriptor for a client that waits.
+            self.accept();
         }
     }
 

@@ -1,4 +1,6 @@
-//! Root of the guest at its own TAP: nothing that it sets there may end mbuma.
+//! Root of the guest at its own TAP: nothing that it sets or sends there may end mbuma, or cause a wrong report.
+
+use std::net::TcpListener;
 
 use crate::common::needs::{guests, programs, root};
 use crate::common::{Running, mbuma_python};
@@ -90,4 +92,32 @@ fn no_setting_of_the_tap_ends_mbuma() {
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         assert!(ended.out.contains("page HTTP/1.1 200"), "{ended:#?}");
     }
+}
+
+/// Sends SYNs of which the guest's kernel knows nothing, so that it resets each answer.
+const FOREIGN_SYNS: &str = "
+import socket, struct, sys, time
+def checksum(data):
+    total = sum(struct.unpack('!%dH' % (len(data) // 2), data))
+    total = (total >> 16) + (total & 0xffff)
+    return ~(total + (total >> 16)) & 0xffff
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+guest, gateway = socket.inet_aton('10.0.2.100'), socket.inet_aton('10.0.2.2')
+for port in range(20000, 20020):
+    syn = lambda sum: struct.pack('!HHIIBBHHH', port, int(sys.argv[1]), 1, 0, 0x50, 2, 65535, sum, 0)
+    raw.sendto(syn(checksum(guest + gateway + struct.pack('!HH', 6, 20) + syn(0))), ('10.0.2.2', 0))
+    time.sleep(0.02)
+";
+
+#[test]
+fn a_guest_that_resets_its_own_connection_is_no_published_port() {
+    // Breaks if the end of a half-open connection of the guest is reported as that of a client of a published port.
+    needs!(guests(), root(), programs(&["python3"]));
+    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = server.local_addr().expect("bound").port().to_string();
+    let guest = mbuma_python(&["--host-loopback"], FOREIGN_SYNS, &[&port]);
+    let ended = Running::start(guest).finish();
+    assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:#?}");
+    // The gateway did connect.
+    server.accept().expect("a connection of the guest");
 }

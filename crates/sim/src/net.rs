@@ -189,12 +189,6 @@ impl Net {
         is_done
     }
 
-    /// Runs until no event is planned and no stack has a timer, or until `until`. Returns whether that was reached.
-    pub fn run_until_idle(&mut self, until: Time) -> bool {
-        self.run_while(until, |_| true);
-        self.next_at().is_none()
-    }
-
     fn run_while(&mut self, until: Time, mut go_on: impl FnMut(&mut Self) -> bool) {
         let mut turns = 0;
         self.settle();

@@ -37,8 +37,7 @@ fn a_request_and_its_answer_are_two_segments() {
         b.run(ms(20));
         b.nothing();
         read(&stream);
-        stream.send(b"answer").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"answer");
         let answer = b.one();
         assert_eq!((answer.ack, answer.data.len()), (hand.snd, 6));
         hand.rcv = answer.end();

@@ -323,8 +323,7 @@ fn an_acknowledgement_below_the_window_moves_nothing() {
     // SND.WND.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
-    stream.send(b"first").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"first");
     let first = b.one();
     let old = Segment {
         seq: hand.snd - 1,
@@ -334,8 +333,7 @@ fn an_acknowledgement_below_the_window_moves_nothing() {
     b.say(&old);
     assert_eq!(b.one().flags, ACK, "it is told what is expected");
     assert_eq!(stream.info().send_queue, 5, "not acknowledged");
-    stream.send(&bytes(5000)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(5000));
     let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
     assert!(sent >= 2 * MSS, "the window is what it was: {sent}");
     stream.abort();

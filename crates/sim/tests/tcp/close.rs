@@ -327,8 +327,7 @@ fn a_reset_is_believed_in_every_state() {
     // RFC 9293 3.10.7.4: breaks when a connection outlives its peer.
     each_shape(|mut b| {
         let (hand, stream) = b.passive();
-        stream.send(b"in flight").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"in flight");
         b.seen();
         b.say(&hand.segment(RST));
         assert_eq!(stream.error(), Some(SocketError::Reset));
@@ -385,8 +384,7 @@ fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.active_with(536, wire::TcpOptions::default());
     hand.window = 0;
-    stream.send(&bytes(536)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(536));
     let data = b.one();
     b.say(&hand.ack(&data));
     b.shut(&stream);

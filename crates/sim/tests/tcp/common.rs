@@ -254,6 +254,13 @@ impl Bench {
         self.drop_and_finish(stream);
     }
 
+    /// Gives the stream bytes to send, and runs all events that follow at once.
+    #[track_caller]
+    pub fn send(&mut self, stream: &TcpStream, bytes: &[u8]) {
+        stream.send(bytes).expect("room");
+        self.run(ms(0));
+    }
+
     /// Ends the stream's direction; the FIN is sent.
     pub fn shut(&mut self, stream: &TcpStream) {
         stream.shutdown(std::net::Shutdown::Write);

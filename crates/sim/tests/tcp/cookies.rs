@@ -69,8 +69,7 @@ fn a_flood_keeps_nobody_out_and_costs_nobody_an_option() {
         assert_eq!(stream.info().mss, 1300 - each);
         b.say(&hand.data(b"hello"));
         assert_eq!(read(&stream), b"hello");
-        stream.send(b"answer").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"answer");
         let answer = b.seen().pop().expect("there is one");
         assert_eq!(
             answer.options.timestamps.is_some(),

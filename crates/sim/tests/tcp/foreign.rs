@@ -65,8 +65,7 @@ fn an_acknowledgement_at_the_right_edge_counts_in_spite_of_a_hole() {
     // first segment is lost: data that it acknowledges would be sent again.
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
     let (mut hand, stream) = b.passive();
-    stream.send(b"answer").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"answer");
     hand.rcv = b.one().end();
     let lost = hand.data(&bytes(MSS));
     for _ in 0..3 {
@@ -130,8 +129,7 @@ fn what_is_sent_behind_a_repair_gives_no_sample() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     stream.set_nodelay(true);
-    stream.send(&bytes(30 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(30 * MSS));
     let first = b.seen();
     assert_eq!(first.len(), 10);
     let known = stream.info().rtt;

@@ -49,8 +49,7 @@ fn a_lost_syn_ack_leaves_slow_start_as_it_is() {
     let (mut hand, listener) = after_lost_syn_acks(&mut b, 1);
     let stream = listener.accept().expect("established");
     let data = bytes(200_000);
-    stream.send(&data).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &data);
     assert_eq!(flight(&mut b), 10 * MSS);
     hand.rcv += 10 * MSS as u32;
     b.say(&hand.segment(ACK));
@@ -66,8 +65,7 @@ fn after_several_lost_syns_the_window_begins_with_one_segment() {
     let mut b = Bench::new();
     let (_, listener) = after_lost_syn_acks(&mut b, 2);
     let stream = listener.accept().expect("established");
-    stream.send(&bytes(20_000)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(20_000));
     assert_eq!(flight(&mut b), MSS);
     stream.abort();
     drop((stream, listener));
@@ -82,8 +80,7 @@ fn the_initial_window_has_a_bound_in_bytes() {
     let listener = listen(&b);
     let _hand = b.dial(5000, with_mss(8960));
     let stream = listener.accept().expect("established");
-    stream.send(&bytes(100_000)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(100_000));
     assert_eq!(flight(&mut b), 2 * 8960);
     stream.abort();
     drop((stream, listener));

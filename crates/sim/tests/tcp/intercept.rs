@@ -116,8 +116,7 @@ fn a_held_syn_is_answered_late() {
         b.say(&hello);
         assert_eq!(stream.state(), State::Established);
         assert_eq!(read(&stream), b"hello");
-        stream.send(b"from beyond").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"from beyond");
         let data = b.one();
         assert_eq!(
             (data.data.as_slice(), data.src),

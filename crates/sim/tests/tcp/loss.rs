@@ -12,8 +12,7 @@ fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
     let (hand, stream) = b.active();
     stream.set_nodelay(true);
     stream.set_congestion(CongestionControl::Reno);
-    stream.send(&bytes(10 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(10 * MSS));
     let seen = b.seen();
     let lens: Vec<_> = seen.iter().map(|s| s.data.len()).collect();
     assert_eq!(lens, [MSS; 10], "an initial window of ten (RFC 6928)");
@@ -88,8 +87,7 @@ fn an_ambiguous_acknowledgement_keeps_the_timeout_backed_off() {
     assert_eq!(times_ms(&seen, start), [0, 400]);
     b.say(&hand.ack(&seen[0]));
     // A third one, answered at once, is a sample: back to the lower bound.
-    stream.send(b"three").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"three");
     let three = b.one();
     b.say(&hand.ack(&three));
     let start = b.net.now();
@@ -129,8 +127,7 @@ fn the_first_two_duplicates_let_new_segments_out() {
     // counts for ssthresh (RFC 5681 3.2 step 2), or goes beyond the peer's window.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
-    stream.send(&bytes(10 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(10 * MSS));
     b.nothing();
     for n in 0..2 {
         b.say(&hand.segment(ACK));
@@ -152,8 +149,7 @@ fn the_first_two_duplicates_let_new_segments_out() {
     let (mut hand, stream) = b.active();
     hand.window = 3 * MSS as u16;
     b.say(&hand.segment(ACK));
-    stream.send(&bytes(10 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(10 * MSS));
     assert_eq!(b.seen().len(), 3, "the peer's window");
     b.say(&hand.segment(ACK));
     b.nothing();
@@ -192,8 +188,7 @@ fn recovery_halves_the_window() {
     b.seen();
     b.say(&hand.ack(&seen[9]));
     assert_eq!(stream.info().cwnd, 5 * MSS as u32);
-    stream.send(&bytes(20 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(20 * MSS));
     assert_eq!(b.seen().len(), 5);
 }
 
@@ -202,8 +197,7 @@ fn duplicates_inflate_the_window_while_a_loss_is_repaired() {
     // RFC 5681 3.2 step 4: breaks when a sender stops although segments keep leaving the network.
     let mut b = Bench::new();
     let (hand, stream, _) = ten_under_way(&mut b);
-    stream.send(&bytes(20 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(20 * MSS));
     b.nothing();
     for _ in 0..3 {
         b.say(&hand.segment(ACK));
@@ -242,8 +236,7 @@ fn slow_start_grows_by_what_is_acknowledged() {
     // RFC 5681 3.1: breaks when the window does not open, or opens without need.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
-    stream.send(&bytes(100 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(100 * MSS));
     b.nothing();
     b.say(&hand.ack(&seen[4]));
     assert_eq!(
@@ -265,8 +258,7 @@ fn an_idle_connection_begins_anew() {
     b.say(&hand.ack(&last));
     assert!(stream.info().cwnd > 10 * MSS as u32);
     b.run(secs(10));
-    stream.send(&bytes(40 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(40 * MSS));
     assert_eq!(b.seen().len(), 10);
 }
 
@@ -276,8 +268,7 @@ fn sending_again_copies_nothing() {
     let mut b = Bench::new();
     let (_, stream) = b.active();
     b.run(secs(1));
-    stream.send(&bytes(8 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(8 * MSS));
     // A copy would need clusters of its own, or be counted.
     let taken = |b: &Bench| {
         let pool = b.stack().stats().pool;

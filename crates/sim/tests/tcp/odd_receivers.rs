@@ -116,8 +116,7 @@ fn an_hour_of_little_data_leads_to_no_burst_and_to_no_small_window() {
         b.run(secs(10));
     }
     assert!(stream.info().cwnd <= cwnd, "{} {cwnd}", stream.info().cwnd);
-    stream.send(&bytes(64 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(64 * MSS));
     let mut sent = b.seen();
     assert!(
         (2..=10).contains(&sent.len()),

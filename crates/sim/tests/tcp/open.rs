@@ -272,8 +272,7 @@ fn an_established_connection_survives_icmp() {
     // RFC 5927 6: breaks when a forged ICMP error can end a connection.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
-    stream.send(b"data").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"data");
     let data = b.one();
     for code in [0, 1, 2, 3, 13] {
         b.net.complain(b.peer, &data, (3, code), [0; 4]);
@@ -445,8 +444,7 @@ fn segments_are_as_large_as_the_peer_allows() {
             ..TcpOptions::default()
         };
         let (_, stream) = b.active_with(65_535, options);
-        stream.send(&bytes(5000)).expect("room");
-        b.run(ms(0));
+        b.send(&stream, &bytes(5000));
         let seen = b.seen();
         assert_eq!(seen[0].data.len(), mss, "{option:?}");
         assert!(seen.iter().all(|s| s.data.len() <= mss));

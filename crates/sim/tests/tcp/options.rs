@@ -119,8 +119,7 @@ fn blocks_go_where_data_leaves_room() {
     }
     assert_eq!(b.seen().len(), 3);
     for len in [1448, 1436] {
-        stream.send(&bytes(len)).expect("room");
-        b.run(ms(0));
+        b.send(&stream, &bytes(len));
     }
     let seen = b.seen();
     let lens: Vec<_> = seen.iter().map(|s| s.data.len()).collect();

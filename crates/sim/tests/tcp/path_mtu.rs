@@ -23,8 +23,7 @@ fn small_mss() -> usize {
 /// A connection with ten full segments in flight.
 fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
     let (hand, stream) = b.active();
-    stream.send(&bytes(10 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(10 * MSS));
     let seen = b.seen();
     assert_eq!(seen.len(), 10);
     (hand, stream, seen)
@@ -84,8 +83,7 @@ fn a_report_about_a_size_that_passed_waits_for_the_loss() {
     b.say(&hand.ack(&seen[9]));
     b.seen();
     for is_forged in [true, false] {
-        stream.send(&bytes(10 * MSS)).expect("room");
-        b.run(ms(0));
+        b.send(&stream, &bytes(10 * MSS));
         let seen = b.seen();
         for about in &seen {
             assert!(reported(&mut b, about, small()).is_empty());
@@ -113,8 +111,7 @@ fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     stream.set_nodelay(true);
-    stream.send(b"small").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"small");
     let passing = b.one();
     assert!(reported(&mut b, &passing, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
@@ -132,14 +129,12 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
     b.say(&hand.ack(&seen[9]));
     b.seen();
     b.run(secs(599));
-    stream.send(&bytes(MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(MSS));
     let last = b.seen().pop().expect("data");
     assert!(last.data.len() <= small_mss());
     b.say(&hand.ack(&last));
     b.run(secs(2));
-    stream.send(&bytes(MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(MSS));
     let large = b.one();
     assert_eq!(large.data.len(), MSS);
     b.say(&hand.ack(&large));
@@ -161,8 +156,7 @@ fn a_programs_limit_of_segments_outlives_a_report() {
         ..TcpSocketOptions::default()
     });
     b.run(secs(11 * 60));
-    stream.send(&bytes(10 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(10 * MSS));
     let later = b.seen();
     assert!(!later.is_empty());
     let longest = later.iter().map(|s| s.data.len()).max();

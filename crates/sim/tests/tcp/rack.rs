@@ -133,8 +133,7 @@ fn timed(b: &mut Bench, count: usize) -> (Hand, TcpStream, Vec<Segment>) {
     b.one();
     stream.set_nodelay(true);
     let mss = MSS - 12;
-    stream.send(&bytes(count * mss)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(count * mss));
     let seen = b.seen();
     assert_eq!(seen.len(), count, "{}", show(&seen));
     hand.ts = Some((60, sent_at(&seen[0])));

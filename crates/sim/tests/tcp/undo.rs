@@ -83,8 +83,7 @@ fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
     hand.snd += 1;
     b.one();
     stream.set_nodelay(true);
-    stream.send(&bytes(30 * MSS)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(30 * MSS));
     let seen = b.seen();
     let sent = seen[0].options.timestamps.expect("agreed on").0;
     b.run(ms(50));

@@ -115,12 +115,10 @@ fn segments_point_behind_the_last_urgent_byte() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         stream.set_nodelay(true);
-        stream.send(b"usual").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"usual");
         assert!(!b.one().has(URG));
         assert_eq!(stream.send_urgent(&bytes(3 * MSS)), Ok(3 * MSS));
-        stream.send(b"behind").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"behind");
         b.run(ms(250));
         hand.rcv += 5;
         let end = hand.rcv + 3 * MSS as u32;
@@ -136,8 +134,7 @@ fn segments_point_behind_the_last_urgent_byte() {
         b.say(&hand.segment(ACK));
         b.run(secs(1));
         b.seen();
-        stream.send(b"usual").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"usual");
         assert!(!b.one().has(URG));
         stream.abort();
         b.drop_and_finish(stream);
@@ -244,8 +241,7 @@ fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
         b.run(ms(0));
         let end = hand.rcv + MSS as u32 + 1;
         assert_eq!(b.seen().pop().expect("both").end(), end);
-        stream.send(b"usual").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"usual");
         b.nothing();
         hand.rcv = end;
         b.say(&hand.segment(ACK));

@@ -13,8 +13,7 @@ fn close_window(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
     };
     let (mut hand, stream) = b.active_with(1000, options);
     b.run(secs(1));
-    stream.send(&bytes(5000)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(5000));
     let data = b.one();
     assert_eq!(data.data.len(), 1000);
     hand.window = 0;
@@ -163,8 +162,7 @@ fn a_window_that_closes_and_opens_at_once_gets_nothing_again() {
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     b.run(secs(1));
-    stream.send(&bytes(2920)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(2920));
     let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
     assert_eq!(sent, 2920);
     for _ in 0..10 {
@@ -207,8 +205,7 @@ fn acknowledgements_get_through_while_windows_are_closed() {
     let rest = hand.data(&bytes(1000));
     b.say(&full);
     b.say(&rest);
-    stream.send(b"ours").expect("room");
-    b.run(ms(0));
+    b.send(&stream, b"ours");
     let ours = b.seen().pop().expect("data");
     assert_eq!(ours.data, b"ours");
     hand.rcv = ours.end();
@@ -382,8 +379,7 @@ fn a_full_segment_does_not_wait_for_the_rest() {
     // Breaks when Nagle's rule holds back more than the small last segment.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
-    stream.send(&bytes(2 * MSS + 10)).expect("room");
-    b.run(ms(0));
+    b.send(&stream, &bytes(2 * MSS + 10));
     let lens: Vec<_> = b.seen().iter().map(|s| s.data.len()).collect();
     assert_eq!(lens, [MSS, MSS]);
     hand.rcv += 2 * MSS as u32;
@@ -407,8 +403,7 @@ fn acknowledgements_wait_for_data_to_ride_on_but_not_long() {
         let data = hand.data(&bytes(100));
         b.say(&data);
         b.run(ms(10));
-        stream.send(b"answer").expect("room");
-        b.run(ms(0));
+        b.send(&stream, b"answer");
         let ride = b.one();
         assert_eq!((ride.data.as_slice(), ride.ack), (&b"answer"[..], hand.snd));
         b.say(&hand.ack(&ride));

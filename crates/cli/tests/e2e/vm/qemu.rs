@@ -15,7 +15,7 @@ use crate::common::{Running, Scratch, alone, program};
 const BOOT: Duration = Duration::from_secs(300);
 /// Bytes of the long page.
 const LONG: usize = 500_000;
-/// Modules of virtio's network card, in the order of their dependencies.
+/// Modules of virtio's network card. Which needs which differs between kernels, so the machine tries all of them three times.
 const MODULES: [&str; 7] = [
     "virtio",
     "virtio_ring",
@@ -59,7 +59,7 @@ fn busybox() -> Result<PathBuf, String> {
 /// The machine's first program. udhcpc sets the address itself; the script that it runs does so.
 const INIT: &str = "#!/bin/sh
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
-for m in /modules/*.ko; do insmod $m; done
+for n in 1 2 3; do for m in /modules/*.ko; do insmod $m 2>/dev/null; done; done
 ip link set lo up; ip link set eth0 up
 udhcpc -n -q -t 20 -i eth0 -s /udhcpc.sh -O mtu && echo LEASE $(ip -4 -o addr show eth0 | tr -s ' ' | cut -d' ' -f4)
 echo HOSTNAME $(hostname)

@@ -252,11 +252,12 @@ fn examine_jumbo(option: Ipv6Option<'_>, at: usize, lens: Lengths) -> Result<(),
     let Ok(len) = option.data.try_into().map(u32::from_be_bytes) else {
         return Err(ChainFault::Drop(DropReason::IpBadOptions));
     };
-    if lens.payload != 0 {
-        return Err(tell(0, at));
-    }
+    // In Linux's order, where both are wrong.
     if u16::try_from(len).is_ok() {
         return Err(tell(0, at + LENGTH_OFFSET));
+    }
+    if lens.payload != 0 {
+        return Err(tell(0, at));
     }
     match (len as usize).checked_add(Ipv6Header::LEN) == Some(lens.packet) {
         true => Ok(()),

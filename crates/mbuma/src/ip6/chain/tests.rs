@@ -136,6 +136,8 @@ fn a_jumbo_payload_option_that_is_wrong_is_told() {
     // One that the header could say.
     let short = [Ipv6Option::JUMBO, 4, 0, 0, 0xff, 0xff];
     assert_eq!(without_length(&short, TO_COME, 65_575), Err(tell(0, 44)));
+    let both_wrong = examined(IpProto::HOP_BY_HOP, &[&[TCP, 0], &short]);
+    assert_eq!(both_wrong, Err(tell(0, 44)));
     // A fragment, or what says that it is the only one.
     for field in [0, 1, 8] {
         let fragment = [TCP, 0, 0, field, 0, 0, 0, 7];

@@ -2,8 +2,8 @@
 # The programs that the end-to-end tests drive. Without them (or without root to install them) those tests say so and are
 # counted as skipped.
 #
-# --all installs also servers, container engines and a virtual machine with a kernel. Debian starts a server when it is
-# installed, so --all is for machines that only run tests.
+# --all installs also servers, container engines and a virtual machine with a kernel, and adds a user with subordinate ids for
+# the engines. Debian starts a server when it is installed, so --all is for machines that only run tests.
 set -euo pipefail
 case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
 tools=(curl iperf3 ip ping traceroute nc dig setpriv python3 udhcpc dhclient dhcpcd)
@@ -18,6 +18,9 @@ if [ "${1:-}" = --all ]; then
     engines=(podman buildah rootlesskit runc uidmap busybox-static slirp4netns netavark aardvark-dns iptables)
     machine=(qemu-system-x86 cpio "linux-image-cloud-$(dpkg --print-architecture)")
     groups+=(programs managers engines machine)
+fi
+if [ "${1:-}" = --all ] && [ ! -s /etc/subuid ] && [ "$(id -u)" -eq 0 ]; then
+    useradd --create-home mbuma-tests || echo "there is no user with subordinate ids: scripts/engines.sh will be skipped" >&2
 fi
 missing=()
 for tool in "${tools[@]}"; do PATH=$PATH:/usr/sbin:/sbin:/usr/lib/podman command -v "$tool" >/dev/null || missing+=("$tool"); done

@@ -110,10 +110,18 @@ impl FromStr for Addressing {
         });
         let (network, prefix_len) = parsed.ok_or("it takes a network, as in 10.0.2.0/24")?;
         if !(1..=PREFIX_LEN_MAX).contains(&prefix_len) {
-            return Err(format!("its prefix is 1 to {PREFIX_LEN_MAX} bits"));
+            return Err(format!(
+                "the prefix must be 1 to {PREFIX_LEN_MAX} bits long"
+            ));
         }
         if network.to_bits() << prefix_len != 0 {
             return Err(format!("{network} has bits behind the first {prefix_len}"));
+        }
+        // This network, loopback, multicast and reserved: Linux gives no interface of a guest such an address, or no route.
+        if matches!(network.octets()[0], 0 | 127 | 224..) {
+            return Err(format!(
+                "hosts cannot have addresses of {network}/{prefix_len}"
+            ));
         }
         Ok(Addressing::of(network, prefix_len))
     }
@@ -135,6 +143,10 @@ mod tests {
             "10.0.2.0",
             "10.0.2.0/26",
             "10.0.2.0/0",
+            "0.0.0.0/8",
+            "127.0.0.0/24",
+            "224.0.0.0/24",
+            "240.0.0.0/8",
             "x/24",
         ] {
             assert!(wrong.parse::<Addressing>().is_err(), "{wrong}");

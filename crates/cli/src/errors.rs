@@ -124,9 +124,8 @@ impl fmt::Display for Error {
             Error::Publish { publish, source } => {
                 write!(
                     f,
-                    "--publish {publish}: {}{}",
-                    reason(source),
-                    publish_hint(publish, source)
+                    "--publish {publish}: {}",
+                    publish_failure(publish, source)
                 )
             }
             Error::Setup(failure) => failure.fmt(f),
@@ -184,7 +183,7 @@ impl SetupStep {
             SetupStep::UserNamespace => "make a user namespace",
             SetupStep::IdMaps => "map user ids into the new user namespace",
             SetupStep::NetNamespace => "make a network namespace",
-            SetupStep::FindNamespace => "find the namespace to attach to",
+            SetupStep::FindNamespace => "find the network namespace",
             SetupStep::EnterUserNamespace => "enter the user namespace",
             SetupStep::EnterNetNamespace => "enter the network namespace",
             SetupStep::OpenTun => "open /dev/net/tun",
@@ -286,6 +285,10 @@ impl Failure {
             (SetupStep::MakeHostTap, libc::EBUSY) => lines(&[
                 "another program uses an interface of that name: choose another with --tap, or tap= of `relay`",
             ]),
+            (SetupStep::MakeHostTap, libc::EINVAL) => lines(&[
+                "the interface of that name is not a TAP, or one of another kind: choose another with --tap,",
+                "or tap= of `relay`",
+            ]),
             (SetupStep::MakeTap, libc::EBUSY) => lines(&[
                 "an interface of that name is there already: choose another with --ifname,",
                 "--tap of `serve`, or tap= of `relay`",
@@ -293,7 +296,6 @@ impl Failure {
             (SetupStep::Route, libc::EEXIST) => {
                 lines(&["the namespace has a default route already: is something else serving it?"])
             }
-            (SetupStep::FindNamespace, libc::ESRCH) => lines(&["there is no such process"]),
             (
                 SetupStep::FindNamespace
                 | SetupStep::EnterUserNamespace
@@ -322,7 +324,7 @@ impl Failure {
 }
 
 /// The system's words, without Rust's "(os error 2)".
-fn reason(e: &io::Error) -> String {
+pub(crate) fn reason(e: &io::Error) -> String {
     let text = e.to_string();
     match text.rfind(" (os error") {
         Some(end) => text[..end].to_owned(),
@@ -404,6 +406,11 @@ fn exec_hint(command: &str, source: &io::Error) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Why a port cannot be listened on, and advice.
+pub(crate) fn publish_failure(publish: &Publish, source: &io::Error) -> String {
+    reason(source) + &publish_hint(publish, source)
 }
 
 /// Advice when a port cannot be listened on.

@@ -153,14 +153,16 @@ impl FromStr for Addressing6 {
         });
         let (network, prefix_len) = parsed.ok_or("it takes a network, as in fd00::/64")?;
         if prefix_len != PREFIX_LEN {
-            return Err(format!("its prefix is {PREFIX_LEN} bits"));
+            return Err(format!("the prefix must be {PREFIX_LEN} bits long"));
         }
         if network.to_bits() << PREFIX_LEN != 0 {
             return Err(format!("{network} has bits behind the first {PREFIX_LEN}"));
         }
         // Global unicast, or unique local.
         if !matches!(network.octets()[0], 0x20..=0x3f | 0xfc..=0xfd) {
-            return Err(format!("{network} is no network of single hosts"));
+            return Err(format!(
+                "hosts cannot have addresses of {network}/{prefix_len}"
+            ));
         }
         Ok(Addressing6::of(network))
     }

@@ -75,11 +75,16 @@ impl OutboundOpts {
             match addr {
                 OutboundAddr::Addr(IpAddr::V4(addr)) => sources.v4 = Some(*addr),
                 OutboundAddr::Addr(IpAddr::V6(addr)) => sources.v6 = Some(*addr),
-                OutboundAddr::Interface(name) => sources.add_all_of(name)?,
+                OutboundAddr::Interface(name) => {
+                    sources
+                        .add_all_of(name)
+                        .map_err(|e| of_interface(name, &e))?;
+                }
             }
         }
         if let Some(name) = &self.interface {
-            NetdevSocket::open()?.mac(name)?;
+            let found = NetdevSocket::open()?.mac(name);
+            found.map_err(|e| of_interface(name, &e))?;
             sources.interface = Some(InterfaceName::new(name)?);
         }
         Ok(sources)
@@ -112,6 +117,11 @@ impl FromStr for OutboundAddr {
     }
 }
 
+/// The error, with the name of the interface.
+fn of_interface(name: &str, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("interface {name}: {e}"))
+}
+
 /// Whether sockets of the host can be bound to the address: otherwise each connection of the guest would fail.
 fn check_is_own(addr: IpAddr) -> io::Result<()> {
     let bound = UdpSocket::bind((addr, 0));
@@ -134,5 +144,11 @@ mod tests {
         check("127.0.0.1").expect("each host has it");
         let error = check("192.0.2.77").expect_err("it is for documents only");
         assert!(error.to_string().contains("has 192.0.2.77"), "{error}");
+        let missing = OutboundOpts {
+            interface: Some("nosuch0".to_owned()),
+            ..OutboundOpts::default()
+        };
+        let error = missing.sources().expect_err("no host has it");
+        assert!(error.to_string().contains("nosuch0"), "{error}");
     }
 }

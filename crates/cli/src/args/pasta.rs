@@ -32,13 +32,16 @@ const MTU_DEFAULT: u16 = 65_520;
 const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// The directory in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
+/// Told to users who want the namespace made too.
+const MAKES_ONE: &str =
+    "mbuma pasta serves one that is there already; `mbuma run -- COMMAND` makes one for COMMAND";
 
 /// The command line of pasta.
 #[derive(Debug, clap::Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct PastaArgs {
     /// A process in the network namespace
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process)]
     pid_of: Option<i32>,
 
     /// The network namespace: a file, or a name that `ip netns` gave
@@ -177,6 +180,7 @@ impl PastaArgs {
             crate::print_line(&format!("mbuma {version}, in the place of pasta"));
             return Ok(None);
         }
+        let target = self.target()?;
         if !self.config_net {
             return Err(
                 "without --config-net the guest would ask by DHCP, which mbuma does not answer for a guest \
@@ -195,7 +199,7 @@ impl PastaArgs {
         let name = name.or(host6.map(|host| host.interface));
         let hosts_name = || name.unwrap_or_else(|| "tap0".to_owned());
         Ok(Some(AttachArgs {
-            target: self.target()?,
+            target,
             ifname: self.ns_ifname.clone().unwrap_or_else(hosts_name),
             ready_fd: None,
             exit_fd: None,
@@ -212,7 +216,7 @@ impl PastaArgs {
             }
             (Some(path), _) => Ok(AttachTarget::Path(path.clone())),
             (None, Some(pid)) => Ok(AttachTarget::Pid(pid)),
-            (None, None) => Err("which namespace? `mbuma run -- COMMAND` makes one".to_owned()),
+            (None, None) => Err(format!("which namespace? {MAKES_ONE}")),
         }
     }
 
@@ -346,6 +350,12 @@ fn v6(addr: &IpAddr) -> Option<Ipv6Addr> {
         IpAddr::V4(_) => None,
         IpAddr::V6(addr) => Some(*addr),
     }
+}
+
+/// A process number, where pasta itself also takes a command.
+fn process(text: &str) -> Result<i32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| format!("it is not a process number: which namespace? {MAKES_ONE}"))
 }
 
 /// `24` or `255.255.255.0`.

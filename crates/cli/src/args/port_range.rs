@@ -82,7 +82,7 @@ impl PublishRange {
         guest: usize,
     ) -> Result<PublishRange, String> {
         if host != guest {
-            return Err("both ranges have as many ports".to_owned());
+            return Err("both ranges must have the same number of ports".to_owned());
         }
         let count = u16::try_from(host).map_err(|_| "that is every port")?;
         Ok(PublishRange { first, count })

@@ -58,11 +58,11 @@ Exit status:
   0 after its end; 125 if mbuma failed; 2 for a mistake in the options."
 )]
 pub(crate) struct RelayArgs {
-    /// Where clients connect: in=PID|PATH or tap=NAME, address=ADDR/LEN, port=N, gateway=ADDR
+    /// Where clients connect, over IPv4: in=PID|PATH or tap=NAME, address=ADDR/LEN, port=N, gateway=ADDR
     #[arg(value_name = "LISTEN")]
     pub(crate) listen: ListenSide,
 
-    /// Where the server is: to=ADDR:PORT, and by which interface, in the same words
+    /// Where the server is: to=ADDR:PORT, tls=NAME if it speaks TLS, and by which interface, in the same words
     #[arg(value_name = "CONNECT")]
     pub(crate) connect: ConnectSide,
 

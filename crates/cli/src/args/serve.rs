@@ -143,7 +143,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "inside", value_parser = ifname)]
     tap: Option<String>,
 
-    /// The server's address and the length of its network's prefix [default with --in: 10.0.2.2/24]
+    /// The server's IPv4 address and the length of its network's prefix [default with --in: 10.0.2.2/24]
     ///
     /// A new interface gets the first other address of that network.
     #[arg(long, value_name = "ADDR/LEN", required_unless_present = "inside")]

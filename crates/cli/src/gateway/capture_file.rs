@@ -19,6 +19,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::errors;
 use crate::say;
 use crate::sys::{fd, process};
 
@@ -63,8 +64,9 @@ impl CaptureFile {
         // A FIFO has no length; its reader sees where the capture ends.
         let _ = self.file.set_len(self.whole);
         let path = self.path.display();
+        let why = errors::reason(error);
         say(&format!(
-            "warning: the capture ends here: writing {path}: {error}"
+            "warning: {path} ends here: writing it failed: {why}"
         ));
     }
 }

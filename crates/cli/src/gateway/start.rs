@@ -195,9 +195,7 @@ fn pages(ends: &GuestEnd, port: u16) -> Vec<SocketAddr> {
 /// The destinations that the guest may reach, and the source of its connections.
 fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let sources = opts.outbound.check().and_then(|()| opts.outbound.sources());
-    let sources = sources.map_err(Error::io(
-        "finding the address of --outbound-addr or the interface of --interface",
-    ))?;
+    let sources = sources.map_err(Error::io("--outbound-addr or --interface"))?;
     let policy = Policy::new(ends, opts.host_loopback);
     let policy = policy.with_sources(sources).with_mappings(&opts.maps);
     let policy = policy.with_allowed(&opts.allow);

@@ -32,6 +32,7 @@ use super::ports::Ports;
 use crate::accept;
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
 use crate::channel::Channel;
+use crate::errors;
 use crate::ports::{OutwardSpec, PortSpec};
 
 /// Clients at once.
@@ -221,7 +222,10 @@ fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<
             let forward = forward.map_err(|e| format!("bad request: add_hostfwd: {e}"))?;
             let (request, guest_addr) = forward.meaning()?;
             let added = ports.add(&request, guest_addr, gateway);
-            let id = added.map_err(|e| format!("bad request: add_hostfwd: {request}: {e}"))?;
+            let id = added.map_err(|e| {
+                let why = errors::publish_failure(&request.publish, &e);
+                format!("bad request: add_hostfwd: {request}: {why}")
+            })?;
             Ok(json!({ "id": id }))
         }
         "remove_hostfwd" => {

@@ -257,10 +257,10 @@ impl NetworkHost {
                     NetworkMessage::Done
                 }
                 1 => NetworkMessage::Refused(
-                    "it has a guest, and ends with that; --force ends it".to_owned(),
+                    "it has a guest, and ends with that guest; --force ends both".to_owned(),
                 ),
                 count => NetworkMessage::Refused(format!(
-                    "it has {count} guests, and ends with the last one; --force ends them"
+                    "it has {count} guests, and ends with the last one; --force ends it and them"
                 )),
             },
             _ => return None,

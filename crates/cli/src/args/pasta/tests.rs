@@ -76,6 +76,15 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
 }
 
 #[test]
+fn a_command_is_sent_to_run() {
+    // Breaks when a user who types `pasta COMMAND` does not learn which verb makes a namespace.
+    let error = Args::try_parse_from(["mbuma", "pasta", "ls"]).expect_err("not a process");
+    assert!(error.to_string().contains("mbuma run -- "), "{error}");
+    let error = args("--quiet").to_attach().expect_err("no namespace");
+    assert!(error.contains("mbuma run -- "), "{error}");
+}
+
+#[test]
 fn ports_are_lists_of_ranges() {
     // Breaks when a form of pasta's manual means another port.
     let args = args("--config-net -t 22,80-81:8080-8081 -u 192.0.2.1/53 -T none -U none 1");

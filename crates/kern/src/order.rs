@@ -101,6 +101,7 @@ const _: () = {
         INTERFACES,
         LISTENERS,
         CONN_TABLE,
+        SPLICE,
         CONN,
         ACCEPT_QUEUE,
         UNIX_NAMES,

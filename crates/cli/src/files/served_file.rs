@@ -1,7 +1,7 @@
 //! A file that is served: open, with the state that it was opened in.
 //!
 //! Invariants: its length is that of the moment when it was opened; bytes that are kept are those of that state. A worker
-//! asks for its state, and reads, only what is in memory.
+//! asks for its state, and reads its bytes, only where the kernel has them in memory.
 //! Locks: none.
 
 use std::fs::File;

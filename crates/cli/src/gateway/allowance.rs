@@ -1,9 +1,10 @@
 //! The share of one connection in the storage of all.
 //!
 //! A guest that opens a thousand downloads and reads none of them fills as many send buffers, and a host that does
-//! not read fills receive buffers. Were these as large as ever, some five hundred would take all clusters, and with
-//! them the storage that all other packets need: even the acknowledgements that would free them could not be taken in.
-//! So a buffer's size is a share of the free storage, which is how switches divide theirs:
+//! not read fills receive buffers. If these always had their usual size, some five hundred of them would take all
+//! clusters. Then no other packet could be received, not even the acknowledgements that free the buffers. So the size of
+//! a buffer is a share of the free storage, as in switches:
+
 //!
 //! ```text
 //!   used   0       2 MiB     7 MiB     9 MiB     26 MiB       33 MiB                     7/8     all

@@ -15,7 +15,7 @@
 //! never about to listen. Both happen under the directory's lock.
 //!
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
-//! Locks: the directory's (flock(2)), for a few system calls. A process that does not get it goes on without.
+//! Locks: the directory's (flock(2)), for a few system calls. A process that does not get the lock continues without it.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};

@@ -3,8 +3,8 @@
 //!
 //! They are threads that wait in calls, and end with their process.
 //!
-//! A client of the first sends an [`Order`]: one byte for the kind, and the counted time. A stream that came up is
-//! answered with how many bytes came.
+//! A client of the first sends an [`Order`]: one byte for the kind, and the counted time. The
+//! server answers a stream from the client with the number of bytes that it received.
 
 use super::bulk::{self, Got, Span};
 use super::downloads;

@@ -1,4 +1,4 @@
-//! The files that are asked for, over how many connections, and how.
+//! The requested files, the number of connections, and the form of the requests.
 
 use std::fmt;
 

@@ -9,11 +9,20 @@
 //!   stack B --epair-- [port 2] - - - - - - [port 4] --- a TAP
 //! ```
 //!
-//! A frame's source says which port its station is behind; a frame to a station that is known goes
-//! to that port, any other to all but the one that it came from; one of a protocol of a single link (LLDP, PAUSE)
-//! to none. Frames pass as they are: large segments
-//! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). The bridge
-//! does the offloads that a port's device lacks, as `Ifnet` does.
+//! The bridge learns from the source address of a frame which port its station is behind.
+//!
+//! | destination of a frame | goes to |
+//! |---|---|
+//! | a station that is known | its port |
+//! | any other, and groups | all ports but the one that it came from |
+//! | a protocol of a single link (LLDP, PAUSE) | none |
+//!
+//! Frames pass as they are: large segments whole, checksums not computed, storage shared where a frame goes to many ports
+//! (`m_copypacket`). The bridge does the offloads that a port's device lacks, as `Ifnet` does.
+//!
+//! The bridge trusts its stations: each may send from any address, and so receive the frames for another station. It does
+//! not read ARP or neighbour discovery.
+
 //!
 //! It has no thread and no clock of its own: the thread that brings frames in also sends them. The depth of calls is
 //! bounded even if every input is direct: while a port takes frames in, more frames for it are only queued, so each

@@ -1,9 +1,10 @@
 //! The path MTUs that routers report, for new connections and for datagrams, which are fragmented to fit.
 //!
-//! A report counts only for packets of the protocol that found it credible. A ping from a forged source, or a question to a
-//! service over UDP, makes this host send a packet that its sender knows in full, so that a host that sees no packet of ours
-//! can report it; a report about TCP needs a sequence number under way. RFC 8201 section 5.2 would share the result: then
-//! such a host could make the segments of TCP, and all datagrams, small.
+//! A report counts only for packets of the protocol that found it credible. A host that sees none of our packets can make us
+//! send a packet whose bytes it knows (by a ping from a forged source, or a request to a service over UDP), and report that
+//! packet as too large; a report about TCP must quote a sequence number in flight. RFC 8201 section 5.2 would share the
+//! result among protocols: then such a host could make the segments of TCP, and all datagrams, small.
+
 //!
 //! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below IPv6's minimum.
 //! A report is valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and

@@ -25,7 +25,7 @@
 //! frames content as it enters the sink, so a splice with TLS at one side terminates it. The stack handles all other
 //! records, key changes too.
 //!
-//! A turn between two stacks of one process belongs to no batch: it runs in the way of a waker, without locks.
+//! A turn between two stacks of one process belongs to no batch: it runs as a waker does, after the batch, with no lock held.
 //!
 //! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it; after
 //! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,

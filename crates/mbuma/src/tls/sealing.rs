@@ -4,10 +4,10 @@
 //! and one call of the AEAD. Plaintext in one piece, such as the pages of a sealed memfd, is encrypted from its place;
 //! plaintext in several pieces is copied into the record's cluster, and encrypted there.
 //!
-//! Invariant: a number is used up by the record that is sealed with it, and a record is sealed once. Storage comes first, so a
+//! Invariant: a record uses up the sequence number that it is sealed with, and is sealed once. Storage comes first, so a
 //! failure for want of it leaves both as they were.
 //!
-//! Source: RFC 8446 5.2, RFC 5246 6.2.3.3; decision of the reference: seal once, at first transmission.
+//! Source: RFC 8446 5.2, RFC 5246 6.2.3.3. Sealing once, at the first transmission, is this stack's decision.
 
 use mbuf::{Chain, ClusterSize, MbufPool, Mixed, Piece};
 

@@ -5,7 +5,7 @@
 //! only.
 //!
 //! Invariant: a spare region has no owner and no pages: a region that is taken reads zero, as a new one does. Some of
-//! it may be accessible that the user of a new one would have to open first.
+//! its pages may be accessible already, which in a new region must be made accessible first.
 //! Locks: none; each thread, and so each model, has its own.
 
 use core::cell::RefCell;

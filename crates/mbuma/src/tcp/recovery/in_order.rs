@@ -1,14 +1,14 @@
 //! The fast path of acknowledgements: nothing in flight was lost, reported or sent again, and the acknowledgement does
 //! nothing but move SND.UNA.
 //!
-//! So are nearly all acknowledgements on a path without losses. Each step that the fast path leaves out would change
+//! Nearly all acknowledgements on a path without losses are such. Each step that the fast path leaves out would change
 //! nothing:
 //!
 //! | step | reason |
 //! |---|---|
 //! | SACK blocks, reports of duplicates (RFC 2018, RFC 2883) | there are none |
 //! | duplicate acknowledgements, limited transmit (RFC 5681, RFC 3042) | SND.UNA moves |
-//! | the question which transmission is answered (RFC 6298 3, RFC 8985 6.2 step 2) | each was sent once |
+//! | which transmission is acknowledged (RFC 6298 3, RFC 8985 6.2 step 2) | each was sent once |
 //! | search for overtaken data (RFC 8985 6.2 step 5) | what is left was sent after all that has arrived |
 //! | tail loss probe (RFC 8985 7.4.2) | none is outstanding |
 //! | undo (RFC 4015, RFC 3708, RFC 5682) | no arrival of data that was sent once tells anything of an event that is over |

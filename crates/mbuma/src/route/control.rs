@@ -8,7 +8,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{Entry, RouteAddr, RouteRefusal, Routes, insert};
+use super::{Entry, RouteAddr, RouteRefusal, Routes, insert, places_of};
 use crate::ifnet::{IfAddr, IfIndex};
 
 /// Where a route leads.
@@ -89,17 +89,14 @@ impl<A: RouteAddr> Entry<A> {
 impl<A: RouteAddr> Routes<A> {
     pub(crate) fn set(&self, entry: Entry<A>) -> Result<(), RouteError> {
         self.change(|entries| {
+            let places = places_of(entries, &entry.net);
             let is_same = |e: &Entry<A>| e.is_set_for(entry.net) && e.learnt == entry.learnt;
-            if entries.iter().any(is_same) {
+            if entries[places.clone()].iter().any(is_same) {
                 return Err(RouteError::Exists);
             }
             match entry.net.addr.is_own_anyway() && entry.ifp.route_localnet {
                 // A neighbour's loopback takes the place of ours.
-                true => {
-                    let len = entry.net.prefix_len;
-                    let at = entries.partition_point(|e| e.net.prefix_len > len);
-                    entries.insert(at, entry);
-                }
+                true => entries.insert(places.start, entry),
                 false => insert(entries, entry),
             }
             Ok(())
@@ -108,7 +105,7 @@ impl<A: RouteAddr> Routes<A> {
 
     pub(crate) fn unset(&self, net: IfAddr<A>) -> Result<(), RouteError> {
         let taken = self.change(|entries| {
-            let at = entries.iter().position(|e| e.is_set_for(net))?;
+            let at = places_of(entries, &net).find(|&at| entries[at].is_set_for(net))?;
             Some(entries.remove(at))
         });
         // Dropped after the lock is released: it may hold the last reference to its interface.

@@ -57,6 +57,58 @@ fn longest_prefix_wins() {
     assert_eq!(to(&routes, [192, 0, 2, 1]), Some((12, gateway, B, false)));
 }
 
+proptest::proptest! {
+    /// Breaks if a look-up in a sorted table finds another route than a look at each entry, in the order in which they were
+    /// added: the longest prefix, and of equal ones the program's before a router's, and then the first.
+    #[test]
+    fn a_look_up_finds_what_a_look_at_each_entry_finds(
+        nets in proptest::collection::vec((0u32..64, 24u8..=32, proptest::bool::ANY), 0..40),
+        removed in proptest::collection::vec(proptest::bool::ANY, 40),
+        dsts in proptest::collection::vec(0u32..64, 8),
+    ) {
+        let ifp = interface(1, &[]);
+        let routes = Routes::new();
+        let mut model: Vec<(IfAddr, bool, Ipv4Addr)> = Vec::new();
+        for (n, (addr, prefix_len, learnt)) in nets.into_iter().enumerate() {
+            // The networks differ in the last six bits of the address; of shorter prefixes there are many equal ones.
+            let mut net = IfAddr { addr: Ipv4Addr::from_bits(0x0a00_0000 | addr), prefix_len };
+            net.addr = net.network();
+            // The gateway tells which entry was found.
+            let gateway = Ipv4Addr::from_bits(0x0b00_0000 | n as u32);
+            let entry = Entry {
+                net,
+                ifp: Arc::clone(&ifp),
+                gateway: Some(gateway),
+                src: A,
+                local: false,
+                refusal: None,
+                pinned: false,
+                learnt,
+            };
+            let is_new = !model.iter().any(|&(other, l, _)| (other, l) == (net, learnt));
+            let expected = if is_new { Ok(()) } else { Err(RouteError::Exists) };
+            proptest::prop_assert_eq!(routes.set(entry), expected);
+            if is_new {
+                model.push((net, learnt, gateway));
+            }
+        }
+        for (&(net, ..), _) in model.clone().iter().zip(&removed).filter(|&(_, &removed)| removed) {
+            // The first one in the table's order: the program's.
+            let its = |learnt| model.iter().position(|&(other, l, _)| (other, l) == (net, learnt));
+            let at = its(false).or_else(|| its(true));
+            proptest::prop_assert_eq!(routes.unset(net).is_ok(), at.is_some());
+            at.map(|at| model.remove(at));
+        }
+        for dst in dsts {
+            let dst = Ipv4Addr::from_bits(0x0a00_0000 | dst);
+            let its = model.iter().filter(|(net, ..)| net.contains(dst));
+            let best = its.max_by_key(|(net, learnt, _)| (net.prefix_len, !learnt));
+            let found = routes.lookup(dst).map(|route| route.next_hop);
+            proptest::prop_assert_eq!(found, best.map(|&(.., gateway)| gateway));
+        }
+    }
+}
+
 /// Breaks if packets to ourselves leave on a wire.
 #[test]
 fn own_addresses_are_local() {

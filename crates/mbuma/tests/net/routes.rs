@@ -136,8 +136,8 @@ fn the_list_of_routes_is_complete_and_true() {
         prefix_len: 32,
     };
     let expected = [
-        (net4([127, 0, 0, 1], 32), lo, true, true),
         (own, link, true, true),
+        (net4([127, 0, 0, 1], 32), lo, true, true),
         (net4([10, 0, 2, 0], 24), link, false, true),
         (net, gateway, false, false),
         (net4([127, 0, 0, 0], 8), lo, true, true),

@@ -254,11 +254,12 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
 }
 
 /// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge data that it has reported may have dropped that data:
-/// then the time is shorter.
+/// then the time is shorter. If the peer took the probe of a closed window and there is more data, the next probe is due at its own time.
 fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
     const RENEGED_MIN: Duration = Duration::from_millis(10);
     let config = &batch.stack.tcp.config;
-    let at = if t.send.sent.is_empty() {
+    let probing = t.send.wnd == 0 && t.timers.is_set(TcpTimer::Persist);
+    let at = if t.send.sent.is_empty() || (probing && t.ready_seq().after(t.send.buf_seq)) {
         None
     } else if t.send.sent.is_first_sacked() {
         let half = t.send.rtt.smoothed().unwrap_or_default() / 2;

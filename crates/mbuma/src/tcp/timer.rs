@@ -63,6 +63,9 @@ pub(crate) struct Timers {
     /// How often the time between probes of a closed window was doubled.
     #[doc(alias = "t_rxtshift")]
     pub(super) persist_shift: u8,
+    /// When the first of these probes was sent, in seconds modulo 2^16. An orphan whose window has been closed for a multiple
+    /// of 18 hours is kept for some minutes more.
+    pub(super) persist_from_s: u16,
 }
 
 impl Default for Timers {
@@ -72,6 +75,7 @@ impl Default for Timers {
             armed: None,
             last_entry: 0,
             persist_shift: 0,
+            persist_from_s: 0,
         }
     }
 }

@@ -212,14 +212,18 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
 
 /// Probes a closed window at growing intervals, as long as the peer answers. True if the connection must be given up:
 /// the peer does not answer; or no program holds the connection, and the peer's window has been closed for [nine
-/// minutes](PERSIST_SHIFT_MAX). Otherwise a peer that opens many connections and reads nothing would hold the memory of
-/// all of them (RFC 6429 3).
+/// minutes](ORPHAN_PERSIST_MAX_S). Otherwise a peer that opens many connections and reads nothing would hold the memory
+/// of all of them (RFC 6429 3).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    if t.conn.orphan && t.timers.persist_shift == PERSIST_SHIFT_MAX {
+    let now_s = (batch.now.as_nanos() / 1_000_000_000) as u16;
+    if t.timers.persist_shift == 0 {
+        t.timers.persist_from_s = now_s;
+    }
+    if t.conn.orphan && now_s.wrapping_sub(t.timers.persist_from_s) >= ORPHAN_PERSIST_MAX_S {
         return true;
     }
     let max = if t.conn.orphan {
@@ -239,9 +243,11 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// Doublings after which any timeout has reached its upper bound. From a round trip of some ms on, and with the bound at a
-/// minute, it is reached after nine.
+/// Doublings after which any timeout has reached its upper bound.
 const PERSIST_SHIFT_MAX: u8 = 16;
+/// The time after which an orphan's closed window ends it: that of 4.4BSD for data that is not acknowledged, which is twelve
+/// retransmissions (TCP/IP Illustrated 1, 21.2). RFC 6429 sets no time.
+const ORPHAN_PERSIST_MAX_S: u16 = 540;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;

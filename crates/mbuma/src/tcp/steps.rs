@@ -49,10 +49,11 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     note_timestamp(batch, t, seg);
     note_marks(t, seg);
     urgent::check(t, seg);
-    text::process(batch, t, seg)?;
+    let step = text::process(batch, t, seg);
     if opens {
-        text::take_kept(batch, t);
+        text::take_kept(batch, t, seg)?;
     }
+    step?;
     text::process_fin(batch, t)
 }
 

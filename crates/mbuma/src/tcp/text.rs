@@ -45,11 +45,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if t.conn.orphan {
-        // No program will read the data: the peer gets a reset (RFC 1122 4.2.2.13).
-        let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
-        t.close(Some(SocketError::Reset));
-        reset::send(batch, seg.ends, seq, ack);
-        return Break(Verdict::Drop(DropReason::TcpAfterClose));
+        return refuse(batch, t, seg);
     }
     if seg.seq == t.recv.nxt {
         let len = data.len() as u32;
@@ -65,6 +61,15 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Continue(());
     }
     out_of_order(batch, t, seg, data)
+}
+
+/// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13).
+#[cold]
+fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
+    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    t.close(Some(SocketError::Reset));
+    reset::send(batch, seg.ends, seq, ack);
+    Break(Verdict::Drop(DropReason::TcpAfterClose))
 }
 
 /// Keeps data and a FIN beside a SYN that crosses ours until the connection is established (RFC 9293 3.10.7.3). They are
@@ -83,12 +88,16 @@ pub(crate) fn keep(batch: &Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
 }
 
 /// The connection is established: moves the data that was kept until now.
-pub(crate) fn take_kept(batch: &Batch<'_>, t: &mut Tcb) {
+pub(crate) fn take_kept(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
+    if t.conn.orphan && !t.recv.reass.is_empty() {
+        return refuse(batch, t, seg);
+    }
     let before = t.recv.nxt;
     take_queued(batch, t);
     if t.recv.nxt != before {
         t.due |= Due::ACK;
     }
+    Continue(())
 }
 
 /// Moves queued data that is in order now.

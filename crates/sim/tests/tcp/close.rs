@@ -265,6 +265,28 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
 }
 
 #[test]
+fn data_beside_a_syn_that_crosses_that_of_an_orphan_is_answered_with_a_reset() {
+    // RFC 1122 4.2.2.13: breaks when the data that waits for the end of the handshake is acknowledged although the program
+    // is gone.
+    let mut b = Bench::new();
+    let stream = b.connect();
+    let mut hand = Hand::answering(&b.one());
+    stream.send(b"a request").expect("room");
+    drop(stream);
+    b.say(&Segment {
+        data: b"anybody there?".to_vec(),
+        ..hand.segment(SYN)
+    });
+    hand.snd += 1;
+    let syn_ack = b.one();
+    assert_eq!((syn_ack.flags, syn_ack.ack), (SYN | ACK, hand.snd));
+    b.say(&hand.segment(ACK));
+    assert!(b.one().has(RST));
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+    b.finish();
+}
+
+#[test]
 fn dropping_a_stream_with_unread_data_resets_it() {
     // RFC 2525 2.17: breaks when the peer believes that what it sent was read.
     each_shape(|mut b| {

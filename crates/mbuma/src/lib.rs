@@ -25,6 +25,9 @@
 //! Tasks use the same sockets with the methods `poll_..` and `.._async`, on any runtime. With the feature `tokio`
 //! connections implement its `AsyncRead` and `AsyncWrite`.
 //!
+//! The [guide] has an example for each common task: UDP, futures and tokio, a device of your own, TLS, files, splices; and the
+//! rules for units, timeouts and errors.
+//!
 //! # Layers
 //! ```text
 //!        program                    program
@@ -102,6 +105,8 @@
 
 // Layers, top to bottom: a module uses its own layer and those below it. `protosw` and `state` are plain lists, which lower
 // layers use though they name higher ones. `cargo xtask tidy` checks it.
+
+pub mod guide;
 
 pub mod runtime;
 

@@ -48,10 +48,10 @@ fn take_counts<const N: usize>(counts: [(DropReason, &AtomicU64); N]) -> Vec<(Dr
 /// The first header of a device's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Medium {
-    /// An Ethernet header. Neighbours are found by ARP.
+    /// An Ethernet header. Neighbours are found by ARP, or by neighbour discovery (IPv6).
     #[default]
     Ethernet,
-    /// An IP header: a tunnel. Every destination is at the other end, and there is no ARP.
+    /// An IP header: a tunnel. Every destination is at the other end, so no neighbours are looked for.
     Ip,
 }
 

@@ -1,0 +1,304 @@
+//! The common tasks of a program, each with an example that runs.
+//!
+//! | task | here | larger example |
+//! |---|---|---|
+//! | join two stacks in one process | [two stacks](#two-stacks-over-an-epair) | `examples/jails.rs` |
+//! | accept and open connections | [TCP](#tcp-client-and-server) | `examples/echo.rs`, on a TAP |
+//! | exchange datagrams | [UDP](#udp) | `examples/lookup.rs`, a resolver |
+//! | wait in tasks, not in threads | [futures and tokio](#futures-and-tokio) | |
+//! | carry IP packets: a VPN | [`device::tunnel`](crate::device::tunnel) | `examples/tunnel.rs` |
+//! | carry frames or packets in any other way | [a device of your own](#a-device-of-your-own) | |
+//! | encrypt | [TLS](#tls) | |
+//! | send files | [files](#files) | |
+//! | forward from one connection to another | [splices](#splices) | |
+//! | decide about a connection before the stack accepts it | [`Stack::tcp_intercept`](crate::Stack::tcp_intercept) | |
+//! | drive stacks by threads | [`runtime`](crate::runtime) | `examples/runtime.rs` |
+//! | test in virtual time | [the crate's page](crate#in-virtual-time) | the crate `sim` |
+//!
+//! # Rules that hold everywhere
+//! - Lengths, sizes and windows are in bytes. A [`Time`](crate::Time) counts nanoseconds of the stack's clock. A field that counts
+//!   something else says so.
+//! - A timeout of `None` is none, unless [`TcpSocketOptions`](crate::TcpSocketOptions) set one for the socket.
+//! - An operation that can't proceed now returns its error `WouldBlock`; [`socket`](crate::socket) lists the ways to wait. Each
+//!   operation has a small error type; those of sockets convert into [`std::io::Error`], with the errno of the kernel's sockets.
+//! - Dropping a handle closes its socket. A connection still delivers the bytes in its send buffer;
+//!   [`abort`](crate::TcpStream::abort) resets it instead.
+//! - A [`Chain`](crate::buf::Chain) is a list of buffers. Programs that pass chains copy nothing; programs that pass slices copy
+//!   once.
+//! - The stack looks up no names, and runs on Linux only.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `tokio` | `AsyncRead` and `AsyncWrite` for connections |
+//! | `tls` | handshakes by rustls (`socket::TlsHandshake`); records are in the stack in any case |
+//! | `vhost-user` | a network card for a virtual machine (`device::vhost_user`) |
+//!
+//! # Two stacks over an epair
+//! With [`Input::Direct`](crate::device::epair::Input) the thread that sends also runs the input of the other stack, so
+//! these examples need no other thread. Each one begins with these lines, which it does not show.
+//! ```
+//! use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! use mbuma::{Config, IfConfig, Stack};
+//! let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! a.attach(&left, interface(1), Input::Direct)?;
+//! b.attach(&right, interface(2), Input::Direct)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! Here no thread runs the timers, so nothing that was lost would be sent again. A program calls
+//! [`Stack::poll`](crate::Stack::poll), again at the time that this returns; or a [`Runtime`](crate::Runtime) does.
+//!
+//! # TCP client and server
+//! The halves of a connection are `Read` and `Write`; dropping the writer sends the FIN.
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! let listener = right.listen("192.0.2.2:80")?;
+//! let server = std::thread::spawn(move || -> std::io::Result<u64> {
+//!     let (mut reader, mut writer) = listener.accept_blocking(None)?.split();
+//!     std::io::copy(&mut reader, &mut writer)
+//! });
+//!
+//! let (mut reader, mut writer) = left.connect_blocking("192.0.2.2:80", None)?.split();
+//! writer.write_all(b"hello")?;
+//! drop(writer);
+//! let mut answer = String::new();
+//! reader.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "hello");
+//! assert_eq!(server.join().expect("it does not panic")?, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # UDP
+//! A datagram's payload is a chain, of the pool of its stack.
+//! ```
+//! use mbuma::buf::Chain;
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! let server = right.udp_bind(([192, 0, 2, 2], 53))?;
+//! let client = left.udp_bind(([0, 0, 0, 0], 0))?;
+//! client.send_to(Chain::from_slice(left.pool(), b"question")?, ([192, 0, 2, 2], 53))?;
+//!
+//! let question = server.recv_blocking(None)?;
+//! assert_eq!(question.payload.to_vec(), b"question");
+//! server.send_to(Chain::from_slice(right.pool(), b"answer")?, question.src)?;
+//! assert_eq!(client.recv_blocking(None)?.payload.to_vec(), b"answer");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Futures and tokio
+//! With the feature `tokio`, connections and their halves implement tokio's `AsyncRead` and `AsyncWrite`.
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! runtime.block_on(async {
+//!     let listener = right.listen("192.0.2.2:80")?;
+//!     let client = async {
+//!         let (mut reader, mut writer) = left.connect_async("192.0.2.2:80").await?.split();
+//!         writer.write_all(b"hello").await?;
+//!         drop(writer);
+//!         let mut answer = String::new();
+//!         reader.read_to_string(&mut answer).await?;
+//!         Ok::<_, Box<dyn std::error::Error>>(answer)
+//!     };
+//!     let server = async {
+//!         let (mut reader, mut writer) = listener.accept_async().await?.split();
+//!         tokio::io::copy(&mut reader, &mut writer).await?;
+//!         Ok::<_, Box<dyn std::error::Error>>(())
+//!     };
+//!     let (answer, served) = tokio::join!(client, server);
+//!     served?;
+//!     assert_eq!(answer?, "hello");
+//!     Ok(())
+//! })
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
+//! # A device of your own
+//! A [`Device`](crate::device::Device) moves packets in batches. This one keeps IP packets as vectors: `inward` for the stack,
+//! `outward` from it. It offers no offloads, so each packet that it gets is complete.
+//! ```
+//! use std::collections::VecDeque;
+//! use std::io;
+//! use std::sync::{Arc, Mutex};
+//! use mbuma::buf::{MbufPool, Mbufq, Packet};
+//! use mbuma::device::{Budget, Capabilities, Device, Medium};
+//! use mbuma::{Config, IfConfig, Stack};
+//!
+//! #[derive(Debug)]
+//! struct Carrier {
+//!     pool: MbufPool,
+//!     inward: Mutex<VecDeque<Vec<u8>>>,
+//!     outward: Mutex<VecDeque<Vec<u8>>>,
+//! }
+//!
+//! impl Device for Carrier {
+//!     fn capabilities(&self) -> Capabilities {
+//!         Capabilities::plain(1420)
+//!     }
+//!
+//!     fn medium(&self) -> Medium {
+//!         Medium::Ip // without this, frames begin with an Ethernet header
+//!     }
+//!
+//!     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+//!         let mut inward = self.inward.lock().expect("no thread panics with it");
+//!         for _ in 0..budget.frames {
+//!             let Some(bytes) = inward.pop_front() else { break };
+//!             // Without buffers a packet is lost, as on a wire.
+//!             if let Ok(packet) = Packet::from_slice(&self.pool, &bytes, 0) {
+//!                 rx.enqueue(packet);
+//!             }
+//!         }
+//!         Ok(!inward.is_empty())
+//!     }
+//!
+//!     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+//!         let mut outward = self.outward.lock().expect("no thread panics with it");
+//!         while let Some(packet) = tx.dequeue() {
+//!             outward.push_back(packet.to_vec());
+//!         }
+//!         Ok(0) // packets that were refused for good
+//!     }
+//! }
+//!
+//! let mut ends = Vec::new();
+//! for host in [1, 2] {
+//!     let stack = Stack::new(Config::from_system())?;
+//!     let (inward, outward) = Default::default();
+//!     let carrier = Arc::new(Carrier { pool: stack.pool().clone(), inward, outward });
+//!     let config = IfConfig::new("carrier0").with_addr([10, 0, 0, host], 24);
+//!     let index = stack.attach(carrier.clone(), config)?;
+//!     ends.push((stack, carrier, index));
+//! }
+//! let listener = ends[1].0.listen("10.0.0.2:80")?;
+//! let stream = ends[0].0.tcp_connect(([0, 0, 0, 0], 0), ([10, 0, 0, 2], 80))?;
+//! stream.send(b"hello")?;
+//! let budget = Budget { frames: 64, bytes: 1 << 20 };
+//! for round in 0..6 {
+//!     let (from, to) = (&ends[round % 2], &ends[1 - round % 2]);
+//!     let packets = std::mem::take(&mut *from.1.outward.lock().expect("as above"));
+//!     to.1.inward.lock().expect("as above").extend(packets);
+//!     to.0.poll_interface(to.2, budget)?;
+//!     to.0.poll();
+//! }
+//! assert_eq!(listener.accept()?.recv(&mut [0; 16])?, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! Under a [`Runtime`](crate::Runtime), [`add_queue`](crate::Runtime::add_queue) names a descriptor that is readable while the
+//! device has packets; a worker then polls it. [`device::capture`](crate::device::capture) and
+//! [`device::impair`](crate::device::impair) wrap any device.
+//!
+//! # TLS
+//! rustls makes the handshake, and the stack seals and opens the records. The configuration must let rustls hand the keys over.
+//! ```no_run
+//! # #[cfg(feature = "tls")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use mbuma::socket::TlsHandshake;
+//! use rustls::{ClientConfig, RootCertStore};
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! let roots = RootCertStore::empty(); // add those that the program trusts
+//! let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+//! config.enable_secret_extraction = true;
+//!
+//! let limit = Some(Duration::from_secs(10));
+//! let tcp = left.connect_blocking("192.0.2.2:443", limit)?;
+//! let handshake = TlsHandshake::client(tcp, Arc::new(config), "example.org".try_into()?)?;
+//! let stream = handshake.finish_blocking(limit)?;
+//! stream.send_blocking(b"GET / HTTP/1.0\r\n\r\n", limit)?;
+//! let mut answer = [0; 4096];
+//! let _len = stream.recv_blocking(&mut answer, limit)?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tls"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Files
+//! A job names a range of a file, with a header and a trailer if there are any. It continues where the last call stopped.
+//! ```
+//! use std::fs::File;
+//! use std::sync::Arc;
+//! use mbuma::socket::SendFile;
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! let listener = right.listen("192.0.2.2:80")?;
+//! let client = left.connect_blocking("192.0.2.2:80", None)?;
+//! let server = listener.accept_blocking(None)?;
+//!
+//! let file = Arc::new(File::open("Cargo.toml")?);
+//! let mut job = SendFile::new(file, 0..9).with_header("the head: ");
+//! server.send_file_blocking(&mut job, None)?;
+//! let mut received = [0; 32];
+//! let len = client.recv_blocking(&mut received, None)?;
+//! assert_eq!(&received[..len], b"the head: [package]");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Splices
+//! [`relay`](crate::socket::relay) joins two connections in both directions, and [`splice`](crate::socket::splice) one direction;
+//! no thread of the program is woken for the bytes.
+//! ```
+//! use std::time::Duration;
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
+//! # a.attach(&left, interface(1), Input::Direct)?;
+//! # b.attach(&right, interface(2), Input::Direct)?;
+//! // A client on the left, a server on the left too, and the proxy between them on the right.
+//! let (front, back) = (right.listen("192.0.2.2:80")?, left.listen("192.0.2.1:8080")?);
+//! let client = left.connect_blocking("192.0.2.2:80", None)?;
+//! let accepted = front.accept_blocking(None)?;
+//! let onward = right.connect_blocking("192.0.2.1:8080", None)?;
+//! let server = back.accept_blocking(None)?;
+//!
+//! let relay = accepted.relay(onward, Some(Duration::from_secs(300)))?;
+//! client.send_blocking(b"through", None)?;
+//! assert_eq!(server.recv_blocking(&mut [0; 16], None)?, 7);
+//! assert_eq!(relay.moved(), [7, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```

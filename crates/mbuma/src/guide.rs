@@ -223,7 +223,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //! use mbuma::socket::TlsHandshake;
-//! use rustls::{ClientConfig, RootCertStore};
+//! use mbuma::rustls::{ClientConfig, RootCertStore};
 //!
 //! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 //! # use mbuma::{Config, IfConfig, Stack};

@@ -195,5 +195,8 @@ pub use kern::{
 /// Network buffers: the whole crate of [`Chain`](mbuf::Chain), [`Packet`](mbuf::Packet) and
 /// [`MbufPool`](mbuf::MbufPool).
 pub use mbuf as buf;
+/// The types of a handshake's configuration: the whole crate, so that its version fits.
+#[cfg(feature = "tls")]
+pub use rustls;
 pub use uma::ZoneError;
 pub use wire::MacAddr;

@@ -27,6 +27,8 @@ pub(super) enum Subject {
     Clients,
     /// No server of the guest's answers behind a published port.
     NoServer,
+    /// The access log takes no more lines.
+    AccessLog,
     /// A zone of the pool is short of items.
     Zone(&'static str, Lack),
 }

@@ -34,6 +34,7 @@ use mbuma::tls::TlsError;
 use rustls::ServerConfig;
 
 use super::figures::{Fixed, Gauges};
+use super::notice::Subject;
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use crate::files::{self, FileCache, FileReaders, FileRound};
@@ -247,8 +248,17 @@ impl Web {
     }
 
     fn flush_log(&mut self, shared: &mut Shared) {
-        if let Some(file) = &self.site.log {
-            shared.counters.log_lines_lost += self.log.write_to(file);
+        let Some(file) = &self.site.log else {
+            return;
+        };
+        let lost = self.log.write_to(file);
+        if lost > 0 {
+            shared.counters.log_lines_lost += lost;
+            let now = shared.now();
+            shared.notices.say(now, Subject::AccessLog, || {
+                "lines of the access log are lost: its file system is full, or the reader of its FIFO is too slow"
+                    .to_owned()
+            });
         }
     }
 

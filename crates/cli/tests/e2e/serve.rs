@@ -240,6 +240,19 @@ fn requests_are_logged() {
     );
 }
 
+#[test]
+fn a_log_that_takes_no_lines_is_reported() {
+    // Breaks when a full disk ends the access log in silence.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = site();
+    let site = scratch.text("site");
+    let args = ["--serve", &*site, "--serve-log", "/dev/full"];
+    let script = format!("curl -sS {URL}/ten");
+    let ended = Running::start(mbuma(&args, &script)).finish();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.err.matches("access log").count(), 1, "{ended:?}");
+}
+
 /// Begins to fetch a file, waits until it is shorter, and reads on.
 const SHRINKS: &str = "
 import os, socket, sys

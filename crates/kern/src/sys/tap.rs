@@ -123,11 +123,12 @@ pub fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd
     Ok(vec![tap])
 }
 
-/// Opens the existing device called `name`, which must have no other end yet: with one queue if it was made for one,
-/// otherwise with up to `queues`.
+/// Opens the existing device called `name`: with one queue if it was made for one, otherwise with up to `queues`. The kernel
+/// shares a device that was made for several queues between all programs that open it, flow by flow.
 ///
 /// # Errors
-/// EPERM if the device, or making one, is not the program's; EBUSY if it has another end; EINVAL for an impossible name.
+/// EPERM if the device, or making one, is not the program's; EBUSY if it has one queue and that is taken; EINVAL for an
+/// impossible name, or an interface that is not a TAP.
 pub fn adopt(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>> {
     match attach(&tap, name, 0) {
         // The kernel refuses one queue on a device that was made for several.

@@ -71,7 +71,7 @@ pub(in super::super) fn figures() -> Figures {
         published: vec![PortSpec {
             id: 1,
             publish: range.ports().next().expect("a port").publish,
-            guest_addr: None,
+            guest_addr: Some([10, 0, 2, 101].into()),
         }],
         workers_asked: 2,
         ..test_gateway::fixed()
@@ -105,4 +105,6 @@ fn programs_can_read_the_summary() {
     assert_eq!(json["guest"]["addr"], "10.0.2.100");
     assert_eq!(json["bytes_up"], 1_500_000);
     assert_eq!(json["workers"][1]["connections"], 2);
+    assert_eq!(json["published"][0]["guest_port"], 80);
+    assert_eq!(json["published"][0]["guest_addr"], "10.0.2.101");
 }

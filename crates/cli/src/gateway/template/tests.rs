@@ -42,6 +42,14 @@ fn the_page_shows_its_figures() {
 }
 
 #[test]
+fn the_overview_names_the_guest_of_a_port() {
+    // Breaks when a user of a network does not see which guest a published port leads to.
+    let text = figures().fill(TEMPLATES[2]);
+    let line = "published: 127.0.0.1:8080:80 of 10.0.2.101\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn the_summary_has_everything_once() {
     // Breaks when a line of it is lost, or shows another's figure.
     let text = figures().fill(TEMPLATES[1]);

@@ -1,5 +1,5 @@
-//! Sockets of UNIX's own family by name, as the standard library does not offer them: connecting without
-//! waiting, and knowing which user is at the other end.
+//! UNIX-domain sockets by name, with operations that the standard library lacks: to connect without waiting, and to ask which
+//! user is at the other end.
 //!
 //! Invariants: every socket made here is close-on-exec.
 //! Locks: none.

@@ -21,8 +21,8 @@
 //! after the packets sent before. A cable has only weak references to stacks, and wakers only while an end is attached,
 //! so joined stacks can end. Every sent packet is received, or counted as lost: by the sender (no room, no other end),
 //! by the stack that was left (too late), or by the cable ([`EpairEnd::stats`]). Locks: each direction's queue, and a
-//! plug's kept packets (both IFQUEUE); never two. Source: seed 003; the two-ring schemes that this is better than are
-//! in the laboratory.
+//! plug's kept packets (both IFQUEUE); never two. Source: seed 003; the two schemes with rings that it replaces are
+//! in the lab.
 
 use std::fmt;
 use std::sync::Arc;

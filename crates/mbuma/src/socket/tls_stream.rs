@@ -2,8 +2,8 @@
 //!
 //! Data is framed when it goes into the send buffer and sealed when it is first transmitted, under the connection's
 //! lock, by the thread that sends. Received data stays encrypted in the receive buffer, where it counts against the
-//! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does TLS's
-//! work apart.
+//! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does only
+//! the work of TLS.
 //!
 //! The end of a stream is close_notify; a FIN without it is [`TlsError::Truncated`].
 //!

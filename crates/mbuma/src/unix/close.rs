@@ -1,7 +1,7 @@
 //! Closes sockets, one after the other: the sockets that a closed socket held may end with it, and so on.
 //!
 //! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in ten thousand
-//! calls inside of each other. That also holds if a program's own objects are links of the row: a close may drop an
+//! nested calls. That also holds if a program's own objects are links of the row: a close may drop an
 //! object that closes another socket, which waits until the first close is done. The list of waiting sockets belongs to
 //! the thread.
 //!

@@ -1,7 +1,7 @@
 //! The additions of a scenario whose stacks have virtual CPUs: their number, the dispatch policy, an epair instead of
 //! wires, an end of it that is moved, numbered datagrams.
 //!
-//! Drawn from a stream of its own, over a scenario that is drawn as ever.
+//! They are drawn from a random stream of their own. The rest of the scenario is drawn as without them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -35,22 +35,22 @@ pub struct TcpInfo {
     pub congestion: &'static str,
     /// The phase of the algorithm, if it has named phases.
     pub congestion_phase: Option<&'static str>,
-    /// Congestion window; in recovery, recovery's own.
+    /// Congestion window in bytes; in recovery, the window of the recovery.
     pub cwnd: u32,
-    /// Slow start threshold, once there was a congestion event.
+    /// Slow start threshold in bytes, once there was a congestion event.
     pub ssthresh: Option<u32>,
-    /// The peer's window.
+    /// The peer's window in bytes.
     pub snd_wnd: u32,
-    /// In the network: sent, and neither acknowledged, nor reported by SACK, nor considered lost.
+    /// Bytes in flight: sent, and neither acknowledged, nor reported by SACK, nor considered lost.
     #[doc(alias = "pipe")]
     pub in_flight: u32,
-    /// Reported by SACK blocks, and not yet acknowledged.
+    /// Bytes reported by SACK blocks, and not yet acknowledged.
     pub sacked: u32,
-    /// Considered lost, and not yet retransmitted.
+    /// Bytes considered lost, and not yet retransmitted.
     pub lost: u32,
-    /// Retransmitted since the connection began.
+    /// Bytes retransmitted since the connection began.
     pub retransmitted: u64,
-    /// Delivered since the connection began, SYN and FIN included.
+    /// Bytes delivered to the peer since the connection began; SYN and FIN count as one each.
     pub delivered: u64,
     /// Bytes per second that the path delivered, by the last sample; 0 before the first.
     pub delivery_rate: u64,
@@ -89,15 +89,15 @@ pub struct TcpInfo {
     /// With AccECN: packets that arrived here with congestion experienced.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
-    /// In the send buffer, acknowledged data gone.
+    /// Bytes in the send buffer: sent and not acknowledged, or not sent yet.
     pub send_queue: usize,
-    /// In the receive buffer.
+    /// Bytes in the receive buffer that the program has not read.
     pub recv_queue: usize,
-    /// Memory that these keep from being reused: mbufs and whole clusters.
+    /// Bytes of memory that these keep in use: mbufs and whole clusters.
     pub recv_pinned: usize,
-    /// Came before its turn.
+    /// Bytes that were received out of order, and wait for the bytes before them.
     pub reass_queue: usize,
-    /// Memory that this keeps from being reused.
+    /// Bytes of memory that these keep in use.
     pub reass_pinned: usize,
 }
 

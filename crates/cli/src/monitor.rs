@@ -329,6 +329,7 @@ impl<'a> Monitor<'a> {
         let gateway = &self.gateway.channel;
         let _ = match request {
             NetworkRequest::Guest(GuestChange::Joined(JoinedGuest { spec, tap })) => {
+                self.ports.guest_joined(&spec);
                 gateway.send(&ChannelMessage::GuestJoined(spec), Some(tap.as_fd()))
             }
             NetworkRequest::Guest(GuestChange::Left(id)) => {
@@ -337,7 +338,7 @@ impl<'a> Monitor<'a> {
             NetworkRequest::Publish(publish, addr, socket) => {
                 self.ports.adopt(publish, addr, socket, gateway)
             }
-            NetworkRequest::Unpublish(addr) => self.ports.remove_all_of(addr, gateway),
+            NetworkRequest::Unpublish(addr) => self.ports.guest_left(addr, gateway),
         };
     }
 

@@ -1,14 +1,17 @@
 //! The monitor's list of published ports.
 //!
-//! Invariants: each was sent to the gateway process. Locks: none.
+//! Invariants: each was sent to the gateway process. A port of a network leads to one of its guests, and ends with that guest:
+//! otherwise it would lead to the next guest with the same address. Locks: none.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::args::{OutwardRequest, Publish, PublishRequest};
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
+use crate::guests::GuestSpec;
 use crate::ports::{self, OutwardSpec, PortSpec, PublishedId, PublishedPort};
 
 /// Ports at most: each is a descriptor.
@@ -17,8 +20,8 @@ const PORTS_MAX: usize = 4096;
 /// All that are published now, by number.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// There are several guests: each port needs the address of its own.
-    network: bool,
+    /// Of a network: the addresses of its guests. Each port needs one of them.
+    guests: Option<BTreeMap<Ipv4Addr, Option<Ipv6Addr>>>,
     list: Vec<PortSpec>,
     outward: Vec<OutwardSpec>,
     last: PublishedId,
@@ -28,8 +31,15 @@ impl Ports {
     /// None, of one guest or of those of a network.
     pub(super) fn new(network: bool) -> Self {
         Self {
-            network,
+            guests: network.then(BTreeMap::new),
             ..Self::default()
+        }
+    }
+
+    /// A network has one more guest.
+    pub(super) fn guest_joined(&mut self, guest: &GuestSpec) {
+        if let Some(guests) = &mut self.guests {
+            guests.insert(guest.addr, guest.addr6);
         }
     }
 
@@ -59,6 +69,28 @@ impl Ports {
         self.check_room().map_err(|e| (request.publish, e))?;
         let sockets = ports::bind_all(request)?;
         Ok(self.number(sockets, guest_addr))
+    }
+
+    /// Whether it is known which guest of a network a port leads to.
+    fn check_guest(&self, addr: Option<IpAddr>) -> io::Result<()> {
+        let Some(guests) = &self.guests else {
+            return Ok(());
+        };
+        let Some(addr) = addr else {
+            return Err(io::Error::other(
+                "a network has several guests: name the address of one (--guest, guest_addr)",
+            ));
+        };
+        let mut all = guests.iter().flat_map(|(v4, v6)| {
+            let v6 = v6.map(IpAddr::from);
+            std::iter::once(IpAddr::from(*v4)).chain(v6)
+        });
+        match all.any(|guest| guest == addr) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "no guest of the network has the address {addr}: `mbuma network inspect` lists them"
+            ))),
+        }
     }
 
     fn check_room(&self) -> io::Result<()> {
@@ -126,12 +158,14 @@ impl Ports {
         Ok(())
     }
 
-    /// Stops publishing the ports of the guest at `addr`.
-    pub(super) fn remove_all_of(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
+    /// Stops publishing the ports of the guest at `addr`, which has left.
+    pub(super) fn guest_left(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
+        let addr6 = self.guests.as_mut().and_then(|guests| guests.remove(&addr));
+        let addrs = [Some(addr.into()), addr6.flatten().map(IpAddr::from)];
         let its = self
             .list
             .iter()
-            .filter(|port| port.guest_addr == Some(addr.into()));
+            .filter(|port| port.guest_addr.is_some() && addrs.contains(&port.guest_addr));
         let its: Vec<PublishedId> = its.map(|port| port.id).collect();
         its.into_iter()
             .try_for_each(|id| self.remove(id, gateway).map(drop))
@@ -147,11 +181,7 @@ impl Ports {
         guest_addr: Option<IpAddr>,
         gateway: &Channel,
     ) -> io::Result<PublishedId> {
-        if self.network && guest_addr.is_none() {
-            return Err(io::Error::other(
-                "a network has several guests: name the address of one (--guest, guest_addr)",
-            ));
-        }
+        self.check_guest(guest_addr)?;
         let ports = self.bind(request, guest_addr);
         let id = self.last;
         for PublishedPort { spec, socket } in ports.map_err(|(_, e)| e)? {

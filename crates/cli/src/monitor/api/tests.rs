@@ -6,6 +6,8 @@ use mbuma::runtime::{Interest, Poller};
 
 use super::*;
 use crate::channel::ChannelMessage;
+use crate::guests::GuestSpec;
+use crate::sys::tap::Offloads;
 
 /// An API without a listener, its ports, and a gateway process that is played by the test.
 struct Bench {
@@ -99,6 +101,39 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     assert_eq!(bench.ask(&[remove], true), r#"{"return":{}}"#);
     assert_eq!(bench.heard().0, ChannelMessage::Unpublish(1));
     assert!(bench.ask(&[remove], true).contains("bad id"));
+}
+
+#[test]
+fn a_port_of_a_network_leads_to_a_guest_that_is_there() {
+    // Breaks when a port of an address without a guest waits for the next guest there, or one outlives its guest because it
+    // was published by the guest's address of IPv6.
+    let mut bench = Bench::new();
+    bench.ports = Ports::new(true);
+    let add = |addr: &str| {
+        let port = free_port();
+        format!(
+            "{{\"execute\":\"add_hostfwd\",\"arguments\":{{\"proto\":\"tcp\",\"host_addr\":\"127.0.0.1\",\
+             \"host_port\":{port},\"guest_addr\":\"{addr}\",\"guest_port\":80}}}}"
+        )
+    };
+    assert!(bench.ask(&[&add("")], true).contains("several guests"));
+    assert!(bench.ask(&[&add("10.0.2.101")], true).contains("no guest"));
+    let addr = Ipv4Addr::new(10, 0, 2, 101);
+    bench.ports.guest_joined(&GuestSpec {
+        id: 1,
+        addr,
+        addr6: Some("fd00::101".parse().expect("an address")),
+        name: None,
+        offloads: Offloads::default(),
+    });
+    for addr in ["10.0.2.101", "fd00::101"] {
+        assert!(bench.ask(&[&add(addr)], true).contains("return"));
+    }
+    assert!(bench.ask(&[&add("10.0.2.100")], true).contains("no guest"));
+    let left = bench.ports.guest_left(addr, &bench.gateway);
+    left.expect("the channel is open");
+    assert!(bench.ports.list().is_empty());
+    assert!(bench.ask(&[&add("10.0.2.101")], true).contains("no guest"));
 }
 
 #[test]

@@ -42,6 +42,7 @@
 //! | [`fault`] | mistakes that tests plant, to see that checks find them |
 //! | [`figure`] | the name, unit and meaning of a figure |
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
+//! | `json` | places and times in JSON |
 //! | [`order`] | the one table of lock ranks |
 //! | [`time`] | [`Time`], an instant on a clock that the caller chose |
 #![deny(unsafe_code)]
@@ -93,6 +94,7 @@ pub mod sys;
 pub mod fault;
 pub mod figure;
 pub mod invariant;
+mod json;
 pub mod order;
 pub mod time;
 

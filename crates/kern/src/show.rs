@@ -17,6 +17,9 @@ use core::fmt;
 use core::panic::Location;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
+use crate::json;
 use crate::lock::{How, LockClass};
 use crate::thread::{self, ThreadRecord};
 use crate::witness;
@@ -25,8 +28,6 @@ mod stats;
 
 pub use crate::witness::HeldLock;
 pub use stats::{ClassStats, LockStats, duration_text, lock_stats};
-
-use stats::json_string;
 
 /// The locks that all threads hold and wait for, now.
 #[doc(alias = "show alllocks")]
@@ -44,10 +45,7 @@ pub fn show_locks() -> ShowLocks {
         name_owner(&mut threads, waiter, owner);
     }
     threads.retain(|thread| thread.waits.is_some() || !thread.holds.is_empty());
-    ShowLocks {
-        now: Instant::now(),
-        threads,
-    }
+    ShowLocks { threads }
 }
 
 /// The locks of one thread, and the token of the owner that it waits for; None if it has ended.
@@ -68,6 +66,7 @@ fn look(record: &'static ThreadRecord) -> Option<(ThreadLocks, u32)> {
             lock: waiting.lock(),
             site: waiting.site,
             since: waiting.since,
+            waited: waiting.since.elapsed(),
             owner: None,
         }),
     };
@@ -92,7 +91,7 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
         },
         lock: waits.lock,
         site: None,
-        since: None,
+        held: None,
     };
     let holds = &mut threads[at].holds;
     if !witness::ENABLED && !holds.iter().any(|other| other.lock == held.lock) {
@@ -101,20 +100,21 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
 }
 
 /// The locks that threads hold and wait for; its text is the one above.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 #[non_exhaustive]
 pub struct ShowLocks {
-    /// The time of the reading.
-    pub now: Instant,
     /// The threads that hold a lock or wait for one.
     pub threads: Vec<ThreadLocks>,
 }
 
 /// The locks that one thread holds and waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ThreadLocks {
+    #[serde(skip)]
     token: u32,
     /// Its name, as it was when it took its first lock.
+    #[serde(rename = "thread")]
     pub name: String,
     /// The locks that it holds, in the order in which it took them.
     pub holds: Vec<HeldLock>,
@@ -123,74 +123,25 @@ pub struct ThreadLocks {
 }
 
 /// A lock that a thread sleeps for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct WaitsFor {
     /// Its class.
     pub class: &'static LockClass,
     /// Wanted how.
     pub how: How,
+    #[serde(skip)]
     lock: usize,
     /// Where.
+    #[serde(serialize_with = "json::text")]
     pub site: &'static Location<'static>,
-    /// Since when.
-    pub since: Instant,
+    #[serde(skip)]
+    since: Instant,
+    /// For how long.
+    #[serde(rename = "waited_ns", serialize_with = "json::nanos")]
+    pub waited: Duration,
     /// The name of the thread that has it alone. None if readers have it, or it was released just
     /// now.
     pub owner: Option<String>,
-}
-
-impl ShowLocks {
-    /// An array of objects, one a thread; times are in nanoseconds, and unknown values are null.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let threads: Vec<_> = self.threads.iter().map(|t| t.json(self.now)).collect();
-        format!("[{}]", threads.join(","))
-    }
-}
-
-impl ThreadLocks {
-    fn json(&self, now: Instant) -> String {
-        let holds: Vec<_> = self.holds.iter().map(|held| held.json(now)).collect();
-        format!(
-            "{{\"thread\":{},\"holds\":[{}],\"waits\":{}}}",
-            json_string(&self.name),
-            holds.join(","),
-            or_null(self.waits.as_ref(), |waits| waits.json(now))
-        )
-    }
-}
-
-impl HeldLock {
-    fn json(&self, now: Instant) -> String {
-        format!(
-            "{{\"class\":{},\"how\":\"{}\",\"site\":{},\"held_ns\":{}}}",
-            json_string(self.class.name),
-            self.how.name(),
-            or_null(self.site, |site| json_string(&site.to_string())),
-            or_null(self.since, |since| nanos(since, now))
-        )
-    }
-}
-
-impl WaitsFor {
-    fn json(&self, now: Instant) -> String {
-        format!(
-            "{{\"class\":{},\"how\":\"{}\",\"site\":{},\"waited_ns\":{},\"owner\":{}}}",
-            json_string(self.class.name),
-            self.how.name(),
-            json_string(&self.site.to_string()),
-            nanos(self.since, now),
-            or_null(self.owner.as_deref(), json_string)
-        )
-    }
-}
-
-fn or_null<T>(value: Option<T>, json: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(|| "null".to_owned(), json)
-}
-
-fn nanos(since: Instant, now: Instant) -> String {
-    now.saturating_duration_since(since).as_nanos().to_string()
 }
 
 impl fmt::Display for ShowLocks {
@@ -199,31 +150,34 @@ impl fmt::Display for ShowLocks {
             writeln!(f, "no thread waits for a lock")?;
         }
         for thread in &self.threads {
-            thread.write(f, self.now)?;
+            write!(f, "{thread}")?;
         }
         Ok(())
     }
 }
 
-impl ThreadLocks {
-    fn write(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+impl fmt::Display for ThreadLocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "thread {:?}", self.name)?;
         for held in &self.holds {
             write!(f, "  holds {}{}", held.class, held.how)?;
             if let Some(site) = held.site {
                 write!(f, " at {site}")?;
             }
-            if let Some(since) = held.since {
-                write!(f, ", for {:.1?}", now.saturating_duration_since(since))?;
+            if let Some(time) = held.held {
+                write!(f, ", for {time:.1?}")?;
             }
             writeln!(f)?;
         }
         if let Some(waits) = &self.waits {
             let WaitsFor {
-                class, how, site, ..
+                class,
+                how,
+                site,
+                waited,
+                ..
             } = waits;
-            let time = now.saturating_duration_since(waits.since);
-            write!(f, "  waits {time:.1?} for {class}{how} at {site}")?;
+            write!(f, "  waits {waited:.1?} for {class}{how} at {site}")?;
             match &waits.owner {
                 Some(owner) => writeln!(f, "; held by {owner:?}")?,
                 None => writeln!(f)?,

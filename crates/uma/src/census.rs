@@ -4,22 +4,23 @@
 //! refills brought since the sample before it, so the estimate for a site is the sum of the weights
 //! of its samples. If these sums exceed the live items (some of the items they stood for have been
 //! freed since), all are scaled down alike; if they fall short, the rest is
-//! [`unaccounted`](Census::unaccounted). With n samples of a site expect an error of about one part
+//! [`unaccounted`](field@Census::unaccounted). With n samples of a site expect an error of about one part
 //! in the square root of n.
 //!
 //! With the feature `invariants` every live item is known, and the census is exact.
 
 use crate::sample::AllocSample;
 use crate::zone_inner::ZoneInner;
-use core::fmt;
+use core::fmt::{self, Display};
 use core::panic::Location;
 use core::ptr::NonNull;
+use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Which call sites hold how many items of a zone, from [`RawZone::census`](crate::RawZone::census). `Display` draws
-/// a table, [`to_json`](Census::to_json) makes an object.
-#[derive(Clone, Debug)]
+/// a table; as JSON, times are in milliseconds.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Census {
     /// The name of the zone.
@@ -30,15 +31,18 @@ pub struct Census {
     pub sampled_live: usize,
     /// Live items.
     pub live: usize,
+    /// Live items that no record stands for.
+    pub unaccounted: usize,
     /// Whether all live items have a record: the feature `invariants`.
     pub exact: bool,
 }
 
 /// One call site, and the items that it took and that have not been freed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Holder {
     /// The call site of the allocations.
+    #[serde(serialize_with = "place")]
     pub site: &'static Location<'static>,
     /// Live items from there with a record.
     pub sampled: usize,
@@ -47,8 +51,10 @@ pub struct Holder {
     /// Their bytes.
     pub bytes: usize,
     /// For how long the oldest of the recorded ones has been live.
+    #[serde(rename = "oldest_ms", serialize_with = "millis")]
     pub oldest: Duration,
     /// And the youngest.
+    #[serde(rename = "youngest_ms", serialize_with = "millis")]
     pub youngest: Duration,
     /// The thread that took the oldest: its name, or its number.
     pub thread: String,
@@ -62,10 +68,13 @@ impl Census {
             zone: inner.name,
             sampled_live: records.len(),
             live,
+            unaccounted: 0,
             exact,
             holders: Vec::new(),
         };
         census.holders = census.holders_of(&records, inner.layout.pad_to_align().size());
+        let held = census.holders.iter().map(|holder| holder.items).sum();
+        census.unaccounted = live.saturating_sub(held);
         census
     }
 
@@ -93,29 +102,6 @@ impl Census {
         });
         holders
     }
-
-    /// Live items that no record stands for.
-    #[must_use]
-    pub fn unaccounted(&self) -> usize {
-        let held = self.holders.iter().map(|holder| holder.items).sum();
-        self.live.saturating_sub(held)
-    }
-
-    /// The same as a JSON object on one line. Times are in milliseconds.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let holders: Vec<String> = self.holders.iter().map(Holder::to_json).collect();
-        format!(
-            "{{\"zone\":{},\"live\":{},\"sampled_live\":{},\"unaccounted\":{},\"exact\":{},\
-             \"holders\":[{}]}}",
-            quoted(self.zone),
-            self.live,
-            self.sampled_live,
-            self.unaccounted(),
-            self.exact,
-            holders.join(",")
-        )
-    }
 }
 
 impl Holder {
@@ -138,20 +124,6 @@ impl Holder {
             },
         })
     }
-
-    fn to_json(&self) -> String {
-        format!(
-            "{{\"site\":{},\"sampled\":{},\"items\":{},\"bytes\":{},\"oldest_ms\":{},\
-             \"youngest_ms\":{},\"thread\":{}}}",
-            quoted(&self.site.to_string()),
-            self.sampled,
-            self.items,
-            self.bytes,
-            self.oldest.as_millis(),
-            self.youngest.as_millis(),
-            quoted(&self.thread)
-        )
-    }
 }
 
 impl fmt::Display for Census {
@@ -170,7 +142,7 @@ impl fmt::Display for Census {
         for holder in &self.holders {
             writeln!(f, "{holder}")?;
         }
-        write!(f, "{:>10} {about}unaccounted for", self.unaccounted())
+        write!(f, "{:>10} {about}unaccounted for", self.unaccounted)
     }
 }
 
@@ -204,17 +176,10 @@ impl ZoneInner {
     }
 }
 
-/// A string of JSON.
-fn quoted(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    json.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => json.extend(['\\', c]),
-            c if c < ' ' => json += &format!("\\u{:04x}", c as u32),
-            c => json.push(c),
-        }
-    }
-    json.push('"');
-    json
+fn place<S: Serializer>(site: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(site)
+}
+
+fn millis<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    time.as_millis().serialize(to)
 }

@@ -103,7 +103,7 @@
 //!
 //! # The statistics
 //!
-//! One line a zone, as `vmstat -z` has it ([`ZoneStats`]; [`ZoneStats::to_json`] for programs):
+//! One line a zone, as `vmstat -z` has it ([`ZoneStats`], which is JSON for programs):
 //! `USED` are live. `CPUS`, `DEPOT` and `SLABS` say where the free ones are. `REQ` counts
 //! allocations that succeeded, `FAIL` that failed, `SLEEP` that waited. `MISS` counts visits to the
 //! depot: far below `REQ`, or the buckets are too small. `KBYTES` is the memory of the slabs. None

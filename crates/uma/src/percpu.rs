@@ -62,6 +62,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 #[cfg(feature = "stretched")]
 use core::sync::atomic::{AtomicU32, AtomicU64};
+use serde::{Serialize, Serializer};
 
 pub(crate) use crate::bucket::PushOutcome;
 use core::mem::offset_of;
@@ -117,6 +118,12 @@ impl Backend {
             kern::rseq::PercpuMethod::Rseq { .. } => Self::Rseq,
             kern::rseq::PercpuMethod::Locked => Self::Locked,
         }
+    }
+}
+
+impl Serialize for Backend {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -14,10 +14,10 @@
 use crate::percpu::Backend;
 use crate::zone_inner::{NO_LIMIT, ZoneInner};
 use core::fmt;
+use serde::Serialize;
 
-/// Numbers of one zone. `Display` gives a row under [`ZoneStats::header`],
-/// [`to_json`](ZoneStats::to_json) an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Numbers of one zone. `Display` gives a row under [`ZoneStats::header`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ZoneStats {
     /// The name of the zone.
@@ -62,6 +62,8 @@ pub struct ZoneStats {
     pub bytes: usize,
     /// The most that `bytes` was.
     pub bytes_peak: usize,
+    /// Bytes of the live items.
+    pub bytes_live: usize,
 }
 
 impl ZoneStats {
@@ -102,6 +104,7 @@ impl ZoneStats {
             bucket_items,
             bytes: of_slabs(crate::slabs::Slabs::bytes) + of_samples,
             bytes_peak: of_slabs(crate::slabs::Slabs::bytes_peak) + of_samples,
+            bytes_live: used * inner.layout.size(),
         }
     }
 
@@ -116,40 +119,6 @@ impl ZoneStats {
     pub fn header() -> &'static str {
         "ITEM                    SIZE     LIMIT      USED      CPUS     DEPOT     SLABS        REQ     \
          FAIL    SLEEP     MISS  KBYTES    PEAKK"
-    }
-
-    /// The same as a JSON object on one line.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let mut json = format!(
-            "{{\"name\":{:?},\"backend\":\"{}\"",
-            self.name, self.backend
-        );
-        let limit = self.limit.map_or("null".to_owned(), |n| n.to_string());
-        json += &format!(",\"size\":{},\"limit\":{limit}", self.size);
-        let numbers: [(&str, u64); 17] = [
-            ("used", self.used as u64),
-            ("cached_by_cpus", self.cached_by_cpus as u64),
-            ("cached_in_depot", self.cached_in_depot as u64),
-            ("free_in_slabs", self.free_in_slabs as u64),
-            ("requests", self.requests),
-            ("frees", self.frees),
-            ("failures", self.failures),
-            ("sleeps", self.sleeps),
-            ("misses", self.misses),
-            ("imports", self.imports),
-            ("shortages", self.shortages),
-            ("closings", self.closings),
-            ("contentions", self.contentions),
-            ("bucket_items", self.bucket_items as u64),
-            ("bytes", self.bytes as u64),
-            ("bytes_peak", self.bytes_peak as u64),
-            ("bytes_live", (self.used * self.size) as u64),
-        ];
-        for (name, value) in numbers {
-            json += &format!(",\"{name}\":{value}");
-        }
-        json + "}"
     }
 }
 

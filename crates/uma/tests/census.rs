@@ -58,7 +58,7 @@ fn the_leaking_sites_are_named_in_proportion() {
     let census = zone.census();
     assert_eq!((census.live, census.exact), (items.len(), EXACT));
     if !cfg!(miri) {
-        assert!(census.unaccounted() < items.len() / 4, "{census}");
+        assert!(census.unaccounted < items.len() / 4, "{census}");
         let estimates = by_line(&census);
         assert_eq!(estimates.len(), 3, "{census}");
         for (estimate, held) in estimates.into_iter().zip(held) {
@@ -421,13 +421,14 @@ fn a_census_is_readable() {
     let mut others = Vec::new();
     let item = sampled(&zone, &mut others);
     let census = zone.census();
-    let (table, json) = (census.to_string(), census.to_json());
+    let table = census.to_string();
+    let json = serde_json::to_string(&census).unwrap();
     assert!(
         table.contains("census.rs:") && table.contains("unaccounted for"),
         "{table}"
     );
     assert!(
-        json.starts_with("{\"zone\":\"test\",\"live\":") && json.ends_with("]}"),
+        json.starts_with("{\"zone\":\"test\",") && json.contains("\"live\":"),
         "{json}"
     );
     assert!(

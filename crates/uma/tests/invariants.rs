@@ -253,7 +253,7 @@ fn a_leak_is_named_by_site() {
         .collect();
     assert_eq!(held.len(), 2);
     assert_eq!(held[0], (TAKE, 3));
-    assert_eq!((held[1].1, census.unaccounted()), (1, 0));
+    assert_eq!((held[1].1, census.unaccounted), (1, 0));
     // SAFETY: they are live, of this zone, and different.
     unsafe { back.free_bulk(&items) };
 }

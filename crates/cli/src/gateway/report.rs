@@ -8,6 +8,7 @@ mod zones;
 
 use std::fmt::Write;
 
+use mbuf::PoolStats;
 use mbuma::{StackStats, TcpStats, WorkStats};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -68,7 +69,7 @@ impl View<'_> {
         match section {
             Section::Overview => value(&self.figures()),
             Section::Connections => value(&self.listing()),
-            Section::Mbufs => parsed(&self.stack().pool.to_json()),
+            Section::Mbufs => mbufs_json(&self.stack().pool),
             Section::Protocols => protocols_json(&self.stack(), &self.figures().counters),
             Section::Zones => self.zones().to_json(),
             Section::Interfaces => value(&self.figures().interfaces),
@@ -201,10 +202,29 @@ fn interfaces(figures: &Figures) -> String {
     out
 }
 
+fn mbufs_json(pool: &PoolStats) -> Value {
+    json!({
+        "zones": pool.zones().collect::<Vec<_>>(),
+        "clusters_cached_in_packets": pool.clusters_cached_in_packets,
+        "bytes_used": pool.bytes_used(),
+        "bytes_total": pool.bytes_total(),
+        "calls": {
+            "get": pool.calls.get,
+            "getcl": pool.calls.getcl,
+            "clget": pool.calls.clget,
+            "pullup": pool.calls.pullup,
+            "pullup_copied": pool.calls.pullup_copied,
+        },
+        "bytes_copied": pool.bytes_copied,
+        "pages_mapped": pool.pages_mapped,
+        "pages_read": pool.pages_read,
+    })
+}
+
 fn locks_json() -> Value {
     json!({
-        "classes": parsed(&kern::lock_stats().to_json()),
-        "threads": parsed(&kern::show_locks().to_json()),
+        "classes": kern::lock_stats(),
+        "threads": kern::show_locks(),
         // Holders that no thread waits for, and exact acquisitions.
         "witness": kern::witness::ENABLED,
     })
@@ -213,11 +233,6 @@ fn locks_json() -> Value {
 /// Plain data as JSON.
 fn value(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or_default()
-}
-
-/// JSON that a lower layer, which knows no serde, wrote.
-fn parsed(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{self, PoisonError};
 
+use serde::{Serialize, Serializer};
+
 use crate::counter::Counter;
 use crate::order;
 
@@ -108,6 +110,13 @@ impl fmt::Debug for LockClass {
 }
 
 /// A class as reports write it: `conn (rank 400)`, or the name alone.
+/// Its name.
+impl Serialize for LockClass {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name)
+    }
+}
+
 impl fmt::Display for LockClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;

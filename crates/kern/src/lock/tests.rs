@@ -334,7 +334,7 @@ a \"b\"          -       1843200         12        3       0         1     41.2�
 connection   400       1843200         12        3       0         1     41.2µs     17.0µs     0       2
 ";
     assert_eq!(stats.to_string(), table);
-    let json = stats.to_json();
+    let json = serde_json::to_string(&stats).expect("plain data");
     let rest = "\"acquisitions\":1843200,\"contended\":12,\"sleeps\":3,\"handoffs\":0,\
         \"overtaken_max\":1,\"waited_ns\":41200,\"waited_max_ns\":17000,\"holders\":0,\"waiters\":2}";
     let expected = format!(

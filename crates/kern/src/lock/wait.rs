@@ -12,13 +12,16 @@ use core::panic::Location;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use serde::Serialize;
+
 use super::class::LockClass;
 use super::mutex_word::OWNER;
 use super::word::Waiter;
 use crate::thread;
 
 /// How a thread uses, or wants to use, a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum How {
     /// Holds a mutex.
     Lock,
@@ -26,17 +29,6 @@ pub enum How {
     Read,
     /// Writes, alone.
     Write,
-}
-
-impl How {
-    /// One word, for programs to read.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lock => "lock",
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 /// The words after the name of the lock in a report; none for a mutex.

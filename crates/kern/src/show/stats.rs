@@ -16,7 +16,10 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
+use serde::Serialize;
+
 use super::{ShowLocks, show_locks};
+use crate::json;
 use crate::lock::{LockClass, Registry};
 
 /// The statistics of all classes that were ever counted, in the order of their ranks.
@@ -34,10 +37,11 @@ pub fn lock_stats() -> LockStats {
 }
 
 /// The cost of the locks of one class. Counted since the process began; they wrap with 64 bits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClassStats {
     /// The class.
+    #[serde(rename = "class")]
     pub name: &'static str,
     /// Its place in [`order`](crate::order), if that is declared.
     pub rank: Option<u16>,
@@ -52,8 +56,10 @@ pub struct ClassStats {
     /// How often a thread was woken and found the lock taken again, in the worst wait.
     pub overtaken_max: u64,
     /// Time waited, spinning and asleep.
+    #[serde(rename = "waited_ns", serialize_with = "json::nanos")]
     pub waited: Duration,
     /// The longest wait.
+    #[serde(rename = "waited_max_ns", serialize_with = "json::nanos")]
     pub waited_max: Duration,
     /// Locks held now; without WITNESS, only the locks that threads wait for.
     pub holders: usize,
@@ -89,7 +95,8 @@ impl ClassStats {
 }
 
 /// A table of classes; its text is the table above, one line a class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 #[non_exhaustive]
 pub struct LockStats {
     /// In the order of their ranks; those without come last.
@@ -102,47 +109,6 @@ impl LockStats {
     pub fn class(&self, name: &str) -> Option<&ClassStats> {
         self.classes.iter().find(|class| class.name == name)
     }
-
-    /// An array of objects, one a class; times are in nanoseconds, a missing rank is null.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let objects: Vec<_> = self.classes.iter().map(json).collect();
-        format!("[{}]", objects.join(","))
-    }
-}
-
-fn json(class: &ClassStats) -> String {
-    let rank = class
-        .rank
-        .map_or_else(|| "null".into(), |rank| rank.to_string());
-    format!(
-        "{{\"class\":{},\"rank\":{rank},\"acquisitions\":{},\"contended\":{},\"sleeps\":{},\
-         \"handoffs\":{},\"overtaken_max\":{},\"waited_ns\":{},\"waited_max_ns\":{},\
-         \"holders\":{},\"waiters\":{}}}",
-        json_string(class.name),
-        class.acquisitions,
-        class.contended,
-        class.sleeps,
-        class.handoffs,
-        class.overtaken_max,
-        class.waited.as_nanos(),
-        class.waited_max.as_nanos(),
-        class.holders,
-        class.waiters,
-    )
-}
-
-/// RFC 8259 section 7: quotation marks, backslashes and control characters are escaped.
-pub(super) fn json_string(text: &str) -> String {
-    let mut json = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => json.extend(['\\', c]),
-            c if c.is_control() => json.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => json.push(c),
-        }
-    }
-    json + "\""
 }
 
 /// A duration as a table shows it, such as `1.5ms`.

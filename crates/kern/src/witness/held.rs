@@ -110,7 +110,7 @@ pub(super) fn holds(held: &HeldList) -> Vec<HeldLock> {
         how: taken.how,
         lock: taken.lock,
         site: Some(taken.site),
-        since: taken.since,
+        held: taken.since.map(|since| since.elapsed()),
     };
     held.list.iter().map(show).collect()
 }

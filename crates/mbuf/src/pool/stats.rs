@@ -97,7 +97,7 @@ impl PoolStats {
 
     /// Bytes of buffers in use.
     pub fn bytes_used(&self) -> usize {
-        let used: usize = self.zones().map(|zone| zone.used * zone.size).sum();
+        let used: usize = self.zones().map(|zone| zone.bytes_live).sum();
         let ready = self.clusters_cached_in_packets * ClusterSize::K2.bytes();
         used.saturating_sub(ready)
     }
@@ -106,31 +106,6 @@ impl PoolStats {
     pub fn bytes_total(&self) -> usize {
         let total: usize = self.zones().map(|zone| zone.bytes).sum();
         total - self.packets.bytes
-    }
-
-    /// The zones as JSON objects, and the calls, in one object on one line.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let zones: Vec<String> = self.zones().map(ZoneStats::to_json).collect();
-        let Calls {
-            get,
-            getcl,
-            clget,
-            pullup,
-            pullup_copied,
-        } = self.calls;
-        let (used, total) = (self.bytes_used(), self.bytes_total());
-        format!(
-            "{{\"zones\":[{}],\"clusters_cached_in_packets\":{},\"bytes_used\":{used},\
-             \"bytes_total\":{total},\"calls\":{{\"get\":{get},\"getcl\":{getcl},\"clget\":{clget},\
-             \"pullup\":{pullup},\"pullup_copied\":{pullup_copied}}},\"bytes_copied\":{},\
-             \"pages_mapped\":{},\"pages_read\":{}}}",
-            zones.join(","),
-            self.clusters_cached_in_packets,
-            self.bytes_copied,
-            self.pages_mapped,
-            self.pages_read
-        )
     }
 }
 

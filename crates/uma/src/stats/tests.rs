@@ -26,6 +26,7 @@ fn columns_stand_under_their_headings() {
         bucket_items: 16,
         bytes: 65_536,
         bytes_peak: 131_072,
+        bytes_live: 24_576,
     };
     let (header, row) = (ZoneStats::header(), stats.to_string());
     assert_eq!(header.len(), row.len());

@@ -82,10 +82,10 @@ fn every_counter_is_shown() {
 
 #[test]
 fn zones_and_locks_are_json() {
-    // Breaks when lower layers write malformed JSON, which would be an empty section.
-    let pool = stack().pool;
-    assert!(pool.zones().all(|zone| parsed(&zone.to_json()).is_object()));
-    assert!(parsed(&pool.to_json()).is_object());
+    // Breaks when a zone is no plain data, which would be an empty section, or a list is written as an object.
+    let pool = mbufs_json(&stack().pool);
+    assert_eq!(pool["zones"][0]["name"], "mbuf");
+    assert_eq!(pool["calls"]["pullup_copied"], 0);
     let locks = locks_json();
     assert!(
         locks["classes"].is_array() && locks["threads"].is_array(),

@@ -10,7 +10,7 @@ use mbuf::{MbufPool, PoolStats, Shortage};
 use serde_json::{Value, json};
 use uma::{Census, ZoneStats};
 
-use super::{ReclaimFigures, parsed};
+use super::{ReclaimFigures, value};
 
 /// The figures.
 pub(super) struct ZoneReport {
@@ -36,8 +36,8 @@ impl ZoneReport {
     pub(super) fn to_json(&self) -> Value {
         let zones = self.stats.zones().zip(&self.census);
         let all = zones.map(|(stats, census)| {
-            let mut zone = parsed(&stats.to_json());
-            zone["census"] = parsed(&census.to_json());
+            let mut zone = value(stats);
+            zone["census"] = value(census);
             let short = self.shortages.iter().find(|s| s.zone == stats.name);
             zone["shortages"] = short.map_or(Value::Null, |short| {
                 json!({

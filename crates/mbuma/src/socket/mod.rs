@@ -15,6 +15,7 @@
 //! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an error
 //! wakes writers. Wakers are called with no lock held.
 
+mod attempt;
 mod by_addr;
 mod echo;
 mod futures;

@@ -26,10 +26,10 @@ use std::time::Duration;
 use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, PageSource, Pages};
 
 use super::SocketError;
+use super::attempt::{blocking, polled};
 use super::tcp_stream::TcpStream;
-use crate::park::retry_within;
 use crate::tls::TlsError;
-use crate::waiters::{PollingTask, WaitBy};
+use crate::waiters::WaitBy;
 
 mod cut;
 mod read_ahead;
@@ -360,10 +360,7 @@ pub(crate) fn send_blocking(
     let begin = job.accepted;
     while !job.is_done() {
         let timeout = || timeout.or_else(|| sink.timeout());
-        let sent = retry_within(timeout, |waker| {
-            send_or_wait(sink, job, waker.map(WaitBy::Once))
-        });
-        sent.unwrap_or(Err(SocketError::TimedOut.into()))?;
+        blocking(timeout, |waiting| send(sink, job, waiting))?;
     }
     Ok(job.accepted - begin)
 }
@@ -371,24 +368,52 @@ pub(crate) fn send_blocking(
 /// Moves as much of it as there is room for; the task is woken when there is room.
 pub(crate) fn poll_send(
     sink: &impl FileSink,
-    cx: &mut Context<'_>,
+    cx: &Context<'_>,
     job: &mut SendFile,
 ) -> Poll<Result<u64, SendFileError>> {
-    send_or_wait(sink, job, Some(WaitBy::Polled(&PollingTask::new(cx))))
+    polled(cx, |waiting| send(sink, job, waiting))
 }
 
-fn send_or_wait(
-    sink: &impl FileSink,
-    job: &mut SendFile,
-    waiting: Option<WaitBy<'_>>,
-) -> Poll<Result<u64, SendFileError>> {
-    match send(sink, job, waiting) {
-        Err(e) if e.is_would_block() => Poll::Pending,
-        other => Poll::Ready(other),
-    }
+/// The methods of a [`FileSink`] that programs call, with the documentation of the first.
+macro_rules! sends_files {
+    ($(#[$doc:meta])* $Stream:ident) => {
+        impl $Stream {
+            $(#[$doc])*
+            pub fn send_file(
+                &self,
+                job: &mut $crate::socket::SendFile,
+            ) -> Result<u64, $crate::socket::SendFileError> {
+                $crate::socket::send_file::send(self, job, None)
+            }
+
+            /// Moves all of a file, waiting for room; each wait may take `timeout`. Returns the bytes of this call.
+            ///
+            /// # Errors
+            /// As of [`send_file`](Self::send_file); [`SocketError::TimedOut`](crate::socket::SocketError::TimedOut)
+            /// when the time is over.
+            pub fn send_file_blocking(
+                &self,
+                job: &mut $crate::socket::SendFile,
+                timeout: Option<std::time::Duration>,
+            ) -> Result<u64, $crate::socket::SendFileError> {
+                $crate::socket::send_file::send_blocking(self, job, timeout)
+            }
+
+            /// As [`send_file`](Self::send_file); the task is woken when there is room.
+            pub fn poll_send_file(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                job: &mut $crate::socket::SendFile,
+            ) -> std::task::Poll<Result<u64, $crate::socket::SendFileError>> {
+                $crate::socket::send_file::poll_send(self, cx, job)
+            }
+        }
+    };
 }
 
-impl TcpStream {
+pub(crate) use sends_files;
+
+sends_files! {
     /// Moves as much of a file into the send buffer as it takes, and returns the number of bytes. The program must not
     /// send other data before the job is done, or that data comes in between.
     ///
@@ -396,30 +421,7 @@ impl TcpStream {
     /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`TcpStream::set_waker`]. After
     /// [`SendFileError::Read`] the connection has ended, unless nothing of the job was accepted.
     #[doc(alias = "sendfile")]
-    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
-        send(self, job, None)
-    }
-
-    /// Moves all of a file into the send buffer, waiting for room; each wait may take `timeout`. Returns the bytes of this call.
-    ///
-    /// # Errors
-    /// As of [`TcpStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
-    pub fn send_file_blocking(
-        &self,
-        job: &mut SendFile,
-        timeout: Option<Duration>,
-    ) -> Result<u64, SendFileError> {
-        send_blocking(self, job, timeout)
-    }
-
-    /// As [`TcpStream::send_file`]; the task is woken when there is room.
-    pub fn poll_send_file(
-        &self,
-        cx: &mut Context<'_>,
-        job: &mut SendFile,
-    ) -> Poll<Result<u64, SendFileError>> {
-        poll_send(self, cx, job)
-    }
+    TcpStream
 }
 
 #[cfg(test)]

@@ -12,17 +12,17 @@
 
 use std::fmt;
 use std::net::Shutdown;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
 use super::SocketError;
-use super::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
+use super::attempt::blocking;
+use super::send_file::{FileRoom, FileSink, SendFileError, sends_files};
 use super::tcp_stream::{
     TcpStream, close_send, fail, is_source, may_send, may_write, send_all, wait_for,
 };
-use crate::park::retry_within;
 use crate::sockbuf::BYTES_MAX;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
@@ -174,37 +174,6 @@ impl TlsStream {
         })
     }
 
-    /// Moves as much of a file into records as the send buffer takes: see [`TcpStream::send_file`]. The pages of a
-    /// [`SealedFile`](super::SealedFile) are encrypted from where they lie.
-    ///
-    /// # Errors
-    /// As there, and [`SendFileError::Tls`].
-    #[doc(alias = "SSL_sendfile")]
-    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
-        send_file::send(self, job, None)
-    }
-
-    /// Moves all of a file into records, waiting for room; each wait may take `timeout`.
-    ///
-    /// # Errors
-    /// As of [`TlsStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
-    pub fn send_file_blocking(
-        &self,
-        job: &mut SendFile,
-        timeout: Option<Duration>,
-    ) -> Result<u64, SendFileError> {
-        send_file::send_blocking(self, job, timeout)
-    }
-
-    /// As [`TlsStream::send_file`]; the task is woken when there is room.
-    pub fn poll_send_file(
-        &self,
-        cx: &mut Context<'_>,
-        job: &mut SendFile,
-    ) -> Poll<Result<u64, SendFileError>> {
-        send_file::poll_send(self, cx, job)
-    }
-
     /// Changes the key to send with, behind what is in the send buffer; if `request` says so, the peer is asked to change its own
     /// too. The stack does it by itself before a key is worn out.
     ///
@@ -354,16 +323,14 @@ fn flush(t: &mut Tcb) -> bool {
     any
 }
 
-/// Tries until it gives something else than [`SocketError::WouldBlock`].
-fn blocking<T>(
-    timeout: impl FnOnce() -> Option<Duration>,
-    mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, TlsError>,
-) -> Result<T, TlsError> {
-    let result = retry_within(timeout, |waker| match attempt(waker.map(WaitBy::Once)) {
-        Err(e) if e.is_would_block() => Poll::Pending,
-        other => Poll::Ready(other),
-    });
-    result.unwrap_or(Err(SocketError::TimedOut.into()))
+sends_files! {
+    /// Moves as much of a file into records as the send buffer takes, and returns the number of bytes. The pages of a
+    /// [`SealedFile`](super::SealedFile) are encrypted from where they lie.
+    ///
+    /// # Errors
+    /// As of [`TcpStream::send_file`], and [`SendFileError::Tls`].
+    #[doc(alias = "SSL_sendfile")]
+    TlsStream
 }
 
 impl FileSink for TlsStream {

@@ -22,12 +22,12 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ClientConfig, CommonState, ConnectionTrafficSecrets, ProtocolVersion, ServerConfig};
 
 use super::{TlsAbout, TlsStream};
-use crate::park::{Wait, retry};
+use crate::socket::attempt::{NotReady, blocking, polled};
 use crate::socket::{SocketError, TcpStream};
 use crate::tls::{
     AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, TlsError, TlsKeys, TlsRole, TlsVersion,
 };
-use crate::waiters::{PollingTask, WaitBy};
+use crate::waiters::WaitBy;
 
 /// Bytes of a record in a handshake, at most, its header included.
 const RECORD_MAX: usize = 5 + (1 << 14) + 2048;
@@ -72,6 +72,12 @@ pub enum HandshakeError {
     /// The suite is none of TLS's AEADs.
     #[error("the TLS suite is not AES-GCM or ChaCha20-Poly1305")]
     Suite,
+}
+
+impl NotReady for HandshakeError {
+    fn is_not_ready(&self) -> bool {
+        matches!(self, Self::Socket(SocketError::WouldBlock))
+    }
 }
 
 impl From<HandshakeError> for std::io::Error {
@@ -144,7 +150,7 @@ impl TlsHandshake {
     pub fn advance(&mut self) -> Result<bool, HandshakeError> {
         match self.step(None) {
             Ok(()) => Ok(true),
-            Err(HandshakeError::Socket(SocketError::WouldBlock)) => Ok(false),
+            Err(e) if e.is_not_ready() => Ok(false),
             Err(e) => Err(e),
         }
     }
@@ -154,10 +160,7 @@ impl TlsHandshake {
         &mut self,
         cx: &mut std::task::Context<'_>,
     ) -> Poll<Result<(), HandshakeError>> {
-        match self.step(Some(WaitBy::Polled(&PollingTask::new(cx)))) {
-            Err(HandshakeError::Socket(SocketError::WouldBlock)) => Poll::Pending,
-            other => Poll::Ready(other),
-        }
+        polled(cx, |waiting| self.step(waiting))
     }
 
     /// Waits until the handshake is done. Each wait for the peer may take `timeout`.
@@ -168,13 +171,7 @@ impl TlsHandshake {
         mut self,
         timeout: Option<Duration>,
     ) -> Result<TlsStream, HandshakeError> {
-        let done = retry(Wait::Yes(timeout), |waker| {
-            match self.step(waker.map(WaitBy::Once)) {
-                Err(HandshakeError::Socket(SocketError::WouldBlock)) => Poll::Pending,
-                other => Poll::Ready(other),
-            }
-        });
-        done.unwrap_or(Err(SocketError::TimedOut.into()))?;
+        blocking(|| timeout, |waiting| self.step(waiting))?;
         self.finish()
     }
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use mbuf::{Chain, MbufPool};
 
-use super::{TlsStream, blocking, close_send, flush, is_source, session, wait_for};
+use super::{TlsStream, close_send, flush, is_source, session, wait_for};
 use crate::error::SocketError;
 use crate::sockbuf::Flushed;
+use crate::socket::attempt::blocking;
 use crate::socket::tcp_stream::{take_head, take_received};
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};

@@ -5,19 +5,16 @@
 //!
 //! Locks: none while a file is read. Source: as of [`SendFile`].
 
-use std::task::{Context, Poll};
-use std::time::Duration;
-
 use mbuf::{Chain, ClusterSize, MapError, MbufPool, Mixed};
 
 use super::UnixStream;
 use crate::park::Wait;
 use crate::socket::SocketError;
-use crate::socket::send_file::{self, FileRoom, FileSink, SendFile, SendFileError};
+use crate::socket::send_file::{FileRoom, FileSink, SendFileError, sends_files};
 use crate::unix::{Message, UnixError};
 use crate::waiters::WaitBy;
 
-impl UnixStream {
+sends_files! {
     /// Moves as much of a file to the peer as its buffer takes, and returns the number of bytes. The program must not
     /// send other data before the job is done, or that data comes in between.
     ///
@@ -27,30 +24,7 @@ impl UnixStream {
     /// this side sends no more and the peer gets [`UnixError::Reset`] after the data, unless nothing of the job was
     /// accepted.
     #[doc(alias = "sendfile")]
-    pub fn send_file(&self, job: &mut SendFile) -> Result<u64, SendFileError> {
-        send_file::send(self, job, None)
-    }
-
-    /// Moves all of a file to the peer, waiting for room; each wait may take `timeout`. Returns the bytes of this call.
-    ///
-    /// # Errors
-    /// As of [`UnixStream::send_file`]; [`SocketError::TimedOut`] when the time is over.
-    pub fn send_file_blocking(
-        &self,
-        job: &mut SendFile,
-        timeout: Option<Duration>,
-    ) -> Result<u64, SendFileError> {
-        send_file::send_blocking(self, job, timeout)
-    }
-
-    /// As [`UnixStream::send_file`]; the task is woken when there is room.
-    pub fn poll_send_file(
-        &self,
-        cx: &mut Context<'_>,
-        job: &mut SendFile,
-    ) -> Poll<Result<u64, SendFileError>> {
-        send_file::poll_send(self, cx, job)
-    }
+    UnixStream
 }
 
 impl FileSink for UnixStream {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use kern::{MonotonicClock, Random};
 use mbuf::Live;
 
 use super::*;
+use crate::socket::SendFile;
 use crate::socket::send_file::tests::{content, jobs, memfd, sealed};
 use crate::{Config, Stack};
 

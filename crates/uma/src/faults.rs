@@ -31,9 +31,9 @@ pub(crate) enum ZoneFault {
     Entry,
     /// A bulk free uses the zone once more after its last item: `free.rs`, `put_bulk`.
     LookBack,
-    /// A leaving thread checks in a second step whether it was the last: `zone_inner.rs`, `leave`.
+    /// A leaving thread checks in a second step whether it was the last: `zone_inner/holds.rs`, `leave`.
     LateCheck,
-    /// The drop of the last handle is not counted as a thread inside: `zone_inner.rs`, `retire`.
+    /// The drop of the last handle is not counted as a thread inside: `zone_inner/holds.rs`, `retire`.
     Retire,
     /// A visit by a weak reference is not counted as a thread inside: `weak.rs`.
     Visit,

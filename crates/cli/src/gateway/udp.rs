@@ -17,7 +17,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use mbuf::Chain;
@@ -28,18 +28,21 @@ use mbuma::{IcmpError, UdpSocket};
 use super::flow::{Flow, FlowEnds, Outlet};
 use super::flow_table::FlowTable;
 use super::local_names::LocalNames;
-use super::loopback;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
-use crate::ports::PublishedId;
 use crate::sys::socket;
+
+mod inlet;
+mod outward;
+
+pub(super) use inlet::InletTarget;
+
+use inlet::Inlet;
 
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
 const TURN_MAX: usize = 64;
-/// Ports that are tried for a client whose own port can't be used.
-const PORTS_TRIED: u16 = 256;
 /// The largest UDP datagram: over IPv6, whose length does not count its own header.
 const DATAGRAM_MAX: usize = 65_527;
 
@@ -54,22 +57,6 @@ pub(super) struct GuestFlows {
     pub(super) names: Option<LocalNames>,
 }
 
-/// A published or outward port.
-struct Inlet {
-    id: PublishedId,
-    socket: OwnedFd,
-    target: InletTarget,
-}
-
-/// The destination of the datagrams of an inlet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InletTarget {
-    /// To a server of the guest.
-    Guest(SocketAddr),
-    /// To this port of the host's loopback: the socket is one of the guest's namespace.
-    HostLoopback(u16),
-}
-
 impl GuestFlows {
     /// Serves the datagrams that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
@@ -82,44 +69,6 @@ impl GuestFlows {
             table: FlowTable::new(),
             names: None,
         }
-    }
-
-    /// Publishes a port, or opens an outward one, in the slot of a closed one.
-    pub(super) fn publish(
-        &mut self,
-        shared: &Shared,
-        (id, socket): (PublishedId, OwnedFd),
-        target: InletTarget,
-    ) -> io::Result<()> {
-        let free = self.inlets.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.inlets.len());
-        let token = Token::nth(SourceKind::Inlet, index as u32);
-        shared.poller().add(&socket, token, Interest::Read)?;
-        let inlet = Some(Inlet { id, socket, target });
-        match self.inlets.get_mut(index) {
-            Some(place) => *place = inlet,
-            None => {
-                self.inlets.push(inlet);
-                self.table.add_port();
-            }
-        }
-        Ok(())
-    }
-
-    /// Stops publishing a port, if it is a UDP port, and ends its flows.
-    pub(super) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
-        for (index, place) in self.inlets.iter_mut().enumerate() {
-            if place.take_if(|inlet| inlet.id == id).is_none() {
-                continue;
-            }
-            while let Some(flow) = self.table.remove_oldest_of(index) {
-                end(shared, flow);
-            }
-        }
-    }
-
-    fn inlet(&self, index: usize) -> Option<&Inlet> {
-        self.inlets.get(index)?.as_ref()
     }
 
     /// All of them.
@@ -343,130 +292,6 @@ impl GuestFlows {
         }
     }
 
-    /// Hands the datagrams of a published port to the guest.
-    pub(super) fn inlet_readable(&mut self, shared: &mut Shared, index: usize) {
-        for _ in 0..TURN_MAX {
-            let Some(inlet) = self.inlet(index) else {
-                return;
-            };
-            let socket = inlet.socket.as_fd();
-            match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
-                Ok(Some((payload, client))) => self.serve_client(shared, index, client, payload),
-                Ok(None) => shared.counters.datagrams_lost += 1,
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn serve_client(
-        &mut self,
-        shared: &mut Shared,
-        index: usize,
-        client: SocketAddr,
-        payload: Chain,
-    ) {
-        let known = self.table.of_client(index, client);
-        let token = match self.inlet(index).map(|inlet| inlet.target) {
-            Some(InletTarget::HostLoopback(port)) => {
-                let token = known.or_else(|| self.open_outward(shared, index, client, port));
-                return self.send_outward(shared, token, &payload);
-            }
-            Some(InletTarget::Guest(guest)) => {
-                known.or_else(|| self.open_inward(shared, index, client, guest))
-            }
-            None => None,
-        };
-        match token.and_then(|token| self.table.used(token, shared.now())) {
-            Some(flow) => {
-                let ends = flow.ends;
-                self.deliver(shared, ends, payload);
-            }
-            None => shared.counters.datagrams_lost += 1,
-        }
-    }
-
-    /// Opens the flow of a new client.
-    fn open_inward(
-        &mut self,
-        shared: &mut Shared,
-        index: usize,
-        client: SocketAddr,
-        guest: SocketAddr,
-    ) -> Option<Token> {
-        let own = shared.policy.shown_address(client, guest.ip());
-        let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
-        let shown = ports
-            .filter(|port| *port != 0)
-            .map(|port| at_port(own, port));
-        let ends = shown
-            .map(|remote| FlowEnds { guest, remote })
-            .find(|ends| self.table.between(ends).is_none())?;
-        self.add(shared, ends, Outlet::Inlet { index, client }).ok()
-    }
-
-    /// Opens the flow of a new client of an outward port.
-    fn open_outward(
-        &mut self,
-        shared: &mut Shared,
-        index: usize,
-        client: SocketAddr,
-        port: u16,
-    ) -> Option<Token> {
-        // A socket of the client's version of IP: an answer leaves by the socket that received the query.
-        let [remote, _] = loopback::loopbacks(client, port);
-        let socket = question::connected(shared, remote);
-        let socket = socket.map_err(|e| question::failure(shared, &e)).ok()?;
-        let ends = FlowEnds {
-            guest: client,
-            remote,
-        };
-        let outlet = Outlet::Loopback {
-            socket,
-            index,
-            client,
-        };
-        self.add(shared, ends, outlet).ok()
-    }
-
-    /// Sends a datagram of the guest's loopback on to the host's.
-    fn send_outward(&mut self, shared: &mut Shared, token: Option<Token>, payload: &Chain) {
-        let now = shared.now();
-        let used = token.filter(|token| self.table.used(*token, now).is_some());
-        let sent = used.map(|token| match self.transmit(token, payload) {
-            // A connected socket first reports the error of the datagram before.
-            Err(e) if is_refusal(&e) => self.transmit(token, payload),
-            sent => sent,
-        });
-        match sent {
-            Some(Ok(_)) => {
-                shared.counters.datagrams_up += 1;
-                shared.counters.datagram_bytes_up += payload.len() as u64;
-            }
-            Some(Err(_)) | None => shared.counters.datagrams_lost += 1,
-        }
-    }
-
-    /// Hands the answer of the host's loopback to the client of an outward port.
-    fn answer_outward(
-        &mut self,
-        shared: &mut Shared,
-        index: usize,
-        client: SocketAddr,
-        payload: &Chain,
-    ) {
-        let mut pieces: Vec<IoSlice<'_>> = Vec::new();
-        payload.segments().gather(&mut pieces);
-        let socket = self.inlet(index).map(|inlet| inlet.socket.as_fd());
-        let sent = socket.map(|socket| socket::send(socket, &pieces, Some(client)));
-        match sent {
-            Some(Ok(_)) => {
-                shared.counters.datagrams_down += 1;
-                shared.counters.datagram_bytes_down += payload.len() as u64;
-            }
-            Some(Err(_)) | None => shared.counters.datagrams_lost += 1,
-        }
-    }
-
     fn deliver(&mut self, shared: &mut Shared, ends: FlowEnds, payload: Chain) {
         let bytes = payload.len() as u64;
         match self.socket.send(payload, ends.remote, ends.guest) {
@@ -513,12 +338,6 @@ fn end(shared: &mut Shared, flow: Flow) {
     if let Some((_, timer)) = flow.timer {
         shared.context.cancel(timer);
     }
-}
-
-/// The same address with another port.
-fn at_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
-    addr.set_port(port);
-    addr
 }
 
 /// Whether the error is a peer's "port unreachable".

@@ -9,8 +9,10 @@ use std::task::{Context, Poll, Waker};
 
 use mbuf::Chain;
 
-use super::{TcpStream, room_worth_a_write, take_unspliced, wait_for};
+use super::TcpStream;
+use super::rules::{room_worth_a_write, take_unspliced, wait_for};
 use crate::error::SocketError;
+use crate::socket::attempt::polled;
 use crate::tcp::visit;
 use crate::waiters::{PollingTask, WaitBy, Want};
 
@@ -143,17 +145,5 @@ impl TcpStream {
         }
         t.conn.waiters.register(want, waiting);
         Poll::Pending
-    }
-}
-
-/// One attempt of the task that polls.
-fn polled<T>(
-    cx: &Context<'_>,
-    attempt: impl FnOnce(Option<WaitBy<'_>>) -> Result<T, SocketError>,
-) -> Poll<Result<T, SocketError>> {
-    let task = PollingTask::new(cx);
-    match attempt(Some(WaitBy::Polled(&task))) {
-        Err(SocketError::WouldBlock) => Poll::Pending,
-        other => Poll::Ready(other),
     }
 }

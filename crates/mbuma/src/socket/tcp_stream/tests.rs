@@ -1,8 +1,9 @@
 use std::net::Ipv4Addr;
 
 use kern::Random;
-use mbuf::Live;
+use mbuf::{Chain, Live};
 
+use super::receive::COPIED_LOCKED;
 use super::*;
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::ifnet::IfConfig;

@@ -39,7 +39,7 @@ use crate::network::message::NetworkMessage;
 use crate::ports::{OutwardSpec, PortSpec, PublishedId};
 use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
-use crate::sys::tap::{Offloads, OffloadsInJson};
+use crate::sys::tap::Offloads;
 
 /// One end of the channel.
 pub(crate) struct Channel(OwnedFd);
@@ -58,7 +58,6 @@ pub(crate) enum ChannelMessage {
     /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
         /// The offloads that the kernel agreed to.
-        #[serde(with = "OffloadsInJson")]
         offloads: Offloads,
         /// The guest's side.
         interface: ConfiguredInterface,

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Publish;
-use crate::sys::tap::{Offloads, OffloadsInJson};
+use crate::sys::tap::Offloads;
 
 /// Identifies a guest of a network.
 pub(crate) type GuestId = u32;
@@ -23,7 +23,6 @@ pub(crate) struct GuestSpec {
     pub(crate) addr6: Option<Ipv6Addr>,
     /// Other guests find it by this.
     pub(crate) name: Option<String>,
-    #[serde(with = "OffloadsInJson")]
     pub(crate) offloads: Offloads,
 }
 

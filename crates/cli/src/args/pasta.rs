@@ -17,6 +17,7 @@ mod ports;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
+use super::placed::{as_v4, as_v6};
 use super::{
     AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, PublishRange,
     TapUse,
@@ -226,10 +227,10 @@ impl PastaArgs {
         host: Option<&DefaultRoute>,
         host6: Option<&DefaultRoute6>,
     ) -> Result<NetOpts, String> {
-        let dns = self.dns_forward.iter().find_map(v4);
+        let dns = self.dns_forward.iter().find_map(as_v4);
         let given = (
-            self.address.iter().find_map(v4),
-            self.gateway.iter().find_map(v4),
+            self.address.iter().find_map(as_v4),
+            self.gateway.iter().find_map(as_v4),
         );
         if given.0.is_some() != given.1.is_some() {
             return Err("-a and -g of IPv4 go together".to_owned());
@@ -273,7 +274,7 @@ impl PastaArgs {
 
     /// The guest's addresses of IPv6, if it is to have any.
     fn v6(&self, host: Option<&DefaultRoute6>) -> Result<Option<Addressing6>, String> {
-        let guest = self.address.iter().find_map(v6);
+        let guest = self.address.iter().find_map(as_v6);
         let guest = guest.or(host.map(|host| host.addr));
         let Some(guest) = guest.filter(|_| !self.ipv4_only) else {
             return match self.ipv6_only {
@@ -281,13 +282,13 @@ impl PastaArgs {
                 false => Ok(None),
             };
         };
-        let given = self.gateway.iter().find_map(v6);
+        let given = self.gateway.iter().find_map(as_v6);
         if given.is_some_and(|gateway| !gateway.is_unicast_link_local()) {
             return Err("-g of IPv6 is an address of the link, as in fe80::1".to_owned());
         }
         let hosts = host.and_then(DefaultRoute6::link_gateway);
         let gateway = given.or(hosts).unwrap_or(LINK_GATEWAY);
-        let dns = self.dns_forward.iter().find_map(v6);
+        let dns = self.dns_forward.iter().find_map(as_v6);
         Ok(Some(Addressing6::shared(guest, gateway, dns)))
     }
 
@@ -335,20 +336,6 @@ impl PastaArgs {
             }
         }
         Ok((published, loopback))
-    }
-}
-
-fn v4(addr: &IpAddr) -> Option<Ipv4Addr> {
-    match addr {
-        IpAddr::V4(addr) => Some(*addr),
-        IpAddr::V6(_) => None,
-    }
-}
-
-fn v6(addr: &IpAddr) -> Option<Ipv6Addr> {
-    match addr {
-        IpAddr::V4(_) => None,
-        IpAddr::V6(addr) => Some(*addr),
     }
 }
 

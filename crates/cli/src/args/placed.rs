@@ -60,14 +60,14 @@ fn one<T>(
     }
 }
 
-fn as_v4(addr: &IpAddr) -> Option<std::net::Ipv4Addr> {
+pub(super) fn as_v4(addr: &IpAddr) -> Option<std::net::Ipv4Addr> {
     match addr {
         IpAddr::V4(addr) => Some(*addr),
         IpAddr::V6(_) => None,
     }
 }
 
-fn as_v6(addr: &IpAddr) -> Option<std::net::Ipv6Addr> {
+pub(super) fn as_v6(addr: &IpAddr) -> Option<std::net::Ipv6Addr> {
     match addr {
         IpAddr::V4(_) => None,
         IpAddr::V6(addr) => Some(*addr),

@@ -13,6 +13,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use wire::MacAddr;
 
 use super::{
     AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, TapUse, ifname,
@@ -183,19 +184,14 @@ impl SlirpArgs {
     }
 }
 
-/// An Ethernet address.
+/// The Ethernet address of one station.
 pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
-    let mut bytes = [0; 6];
-    let mut words = text.split(':');
-    for byte in &mut bytes {
-        let word = words.next().filter(|word| word.len() == 2);
-        let parsed = word.and_then(|word| u8::from_str_radix(word, 16).ok());
-        *byte = parsed.ok_or("it takes six bytes, as in 02:00:00:00:00:01")?;
-    }
-    match (words.next(), bytes[0] & 1) {
-        (None, 0) => Ok(bytes),
-        (None, _) => Err("that is a group's address".to_owned()),
-        (Some(_), _) => Err("it takes six bytes, as in 02:00:00:00:00:01".to_owned()),
+    let mac: MacAddr = text
+        .parse()
+        .map_err(|_| "it takes six bytes, as in 02:00:00:00:00:01")?;
+    match mac.is_multicast() {
+        true => Err("that is a group's address".to_owned()),
+        false => Ok(mac.0),
     }
 }
 

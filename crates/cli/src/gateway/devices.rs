@@ -40,16 +40,7 @@ impl GuestDevices {
         clock: &Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<GuestDevices> {
-        let options = TapOptions {
-            mtu,
-            vnet_hdr: offloads.vnet_hdr,
-            csum: offloads.csum,
-            tso4: offloads.tso4,
-            tso6: offloads.tso6,
-            uso: offloads.uso,
-            big_tcp: offloads.big_tcp,
-            jumbo_option: offloads.jumbo_option,
-        };
+        let options = TapOptions::of(mtu, offloads);
         match link {
             GuestLink::Taps(taps) => {
                 let taps = taps.into_iter();

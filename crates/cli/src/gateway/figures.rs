@@ -23,7 +23,7 @@ use crate::args::{OutwardRequest, Publish};
 use crate::guest::GuestEnd;
 use crate::ports::{OutwardSpec, PortSpec};
 use crate::sandbox::Isolation;
-use crate::sys::tap::{Offloads, OffloadsInJson};
+use crate::sys::tap::Offloads;
 
 pub(super) use link::{ImpairedLink, LinkFigures};
 pub(super) use sample::{MetricType, Sample};
@@ -80,7 +80,6 @@ impl From<&PortSpec> for ShownPort {
 pub(super) struct Figures {
     pub(super) guest: GuestEnd,
     pub(super) mtu: u16,
-    #[serde(with = "OffloadsInJson")]
     pub(super) offloads: Offloads,
     pub(super) uptime_s: f64,
     #[serde(flatten)]

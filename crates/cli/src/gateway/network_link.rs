@@ -96,15 +96,10 @@ impl NetworkLink {
         let JoinedGuest { spec, tap } = guest;
         let (id, offloads) = (spec.id, spec.offloads);
         let options = TapOptions {
-            mtu: self.mtu,
-            vnet_hdr: offloads.vnet_hdr,
-            csum: offloads.csum,
-            tso4: offloads.tso4,
-            tso6: offloads.tso6,
-            uso: offloads.uso,
             // The bridge refuses the device.
             big_tcp: false,
             jumbo_option: false,
+            ..TapOptions::of(self.mtu, offloads)
         };
         let tap = Arc::new(CountedTap {
             tap: Tap::from_fd(tap, options, &self.pool),

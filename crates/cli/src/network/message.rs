@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addressing::Addressing;
 use crate::args::Publish;
-use crate::sys::tap::{Offloads, OffloadsInJson};
+use crate::sys::tap::Offloads;
 
 /// A question to a network's process, or its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,11 +40,7 @@ pub(crate) enum NetworkMessage {
     /// A port of the guest's; the host's socket comes along.
     Publish(Publish),
     /// The guest is configured, with IPv6 or without; its TAP comes along.
-    Attach {
-        #[serde(with = "OffloadsInJson")]
-        offloads: Offloads,
-        ip6: bool,
-    },
+    Attach { offloads: Offloads, ip6: bool },
     /// What is there?
     Inspect,
     /// This.

@@ -132,16 +132,7 @@ fn stack(runtime: &Runtime) -> Result<Stack, Error> {
 fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
     let GuestEnd { ifname, v4, .. } = guest.ends;
-    let options = TapOptions {
-        mtu: guest.mtu,
-        vnet_hdr: guest.offloads.vnet_hdr,
-        csum: guest.offloads.csum,
-        tso4: guest.offloads.tso4,
-        tso6: guest.offloads.tso6,
-        uso: guest.offloads.uso,
-        big_tcp: guest.offloads.big_tcp,
-        jumbo_option: guest.offloads.jumbo_option,
-    };
+    let options = TapOptions::of(guest.mtu, guest.offloads);
     let config = IfConfig::new(ifname);
     let config = match v4 {
         Some(v4) => config.with_addr(v4.gateway, v4.link_prefix_len()),

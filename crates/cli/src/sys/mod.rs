@@ -21,7 +21,7 @@ pub(crate) mod routes;
 pub(crate) mod scm;
 pub(crate) mod signal;
 pub(crate) mod socket;
-pub(crate) mod tap;
+pub(crate) use kern::sys::tap;
 pub(crate) mod timerfd;
 pub(crate) mod unix;
 

@@ -5,10 +5,11 @@
 
 use std::ffi::c_char;
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
+
+use kern::sys::tap::request;
 
 use super::{cvt, netlink};
 
@@ -154,22 +155,6 @@ impl NetdevSocket {
         })?;
         Ok(())
     }
-}
-
-/// A request about the interface `name`, all else zero.
-///
-/// # Errors
-/// EINVAL when the name is too long for the kernel, holds a NUL, or is empty.
-pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: integers and pointers, for which zero is a value; all of the union, of which no member is as large.
-    let mut req: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
-    for (to, from) in req.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as c_char;
-    }
-    Ok(req)
 }
 
 /// The IPv4 address in a `sockaddr_in` under the name of `sockaddr`.

@@ -12,6 +12,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,7 @@ mod tests;
 pub const DEV_NET_TUN: &str = "/dev/net/tun";
 
 /// Work that the kernel may leave to the program, and the program to the kernel, in the header before each frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloads {
     /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.
     pub vnet_hdr: bool,
@@ -34,8 +36,10 @@ pub struct Offloads {
     /// UDP over either may come as one large datagram to cut (Linux 6.2).
     pub uso: bool,
     /// TCP may go to the kernel in packets that are longer than the length in IP's header can say (BIG TCP, Linux 6.3).
+    #[serde(default)]
     pub big_tcp: bool,
     /// Such a packet of IPv6 says its length in a jumbo payload option, which Linux asks for before 7.0 and then no longer needs.
+    #[serde(default)]
     pub jumbo_option: bool,
 }
 
@@ -250,8 +254,11 @@ pub fn mtu(name: &str) -> io::Result<u32> {
     Ok(unsafe { req.ifr_ifru.ifru_mtu } as u32)
 }
 
-/// A request about the interface called `name`.
-fn request(name: &str) -> io::Result<libc::ifreq> {
+/// A request about the interface called `name`, all else zero.
+///
+/// # Errors
+/// EINVAL if the name is too long for the kernel, has a NUL, or is empty.
+pub fn request(name: &str) -> io::Result<libc::ifreq> {
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }

@@ -27,6 +27,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kern::sys::tap::Offloads;
 use kern::{LockClass, Mutex, order};
 use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
 use wire::EtherHeader;
@@ -62,6 +63,22 @@ pub struct TapOptions {
     pub big_tcp: bool,
     /// Such packets of IPv6 have the jumbo payload option (Linux before 7.0).
     pub jumbo_option: bool,
+}
+
+impl TapOptions {
+    /// For a device with these offloads, as the kernel has agreed to them.
+    pub fn of(mtu: u16, agreed: Offloads) -> Self {
+        Self {
+            mtu,
+            vnet_hdr: agreed.vnet_hdr,
+            csum: agreed.csum,
+            tso4: agreed.tso4,
+            tso6: agreed.tso6,
+            uso: agreed.uso,
+            big_tcp: agreed.big_tcp,
+            jumbo_option: agreed.jumbo_option,
+        }
+    }
 }
 
 /// A TAP device.

@@ -55,19 +55,10 @@ fn open(name: &str, queues: usize) -> io::Result<OpenTap> {
     };
     let offloads = queues.first().map(|tap| tap::set_offloads(tap, true));
     let agreed = offloads.ok_or(io::ErrorKind::NotFound)?;
-    let options = TapOptions {
-        mtu: u16::try_from(tap::mtu(name)?).unwrap_or(u16::MAX),
-        vnet_hdr: agreed.vnet_hdr,
-        csum: agreed.csum,
-        tso4: agreed.tso4,
-        tso6: agreed.tso6,
-        uso: agreed.uso,
-        big_tcp: agreed.big_tcp,
-        jumbo_option: agreed.jumbo_option,
-    };
+    let mtu = u16::try_from(tap::mtu(name)?).unwrap_or(u16::MAX);
     Ok(OpenTap {
         name: name.to_owned(),
         queues,
-        options,
+        options: TapOptions::of(mtu, agreed),
     })
 }

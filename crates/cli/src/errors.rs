@@ -29,11 +29,13 @@ pub(crate) const EXIT_NOT_FOUND: u8 = 127;
 pub(crate) const EXIT_SIGNAL_BASE: u8 = 128;
 
 /// Why mbuma ends with a status of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Options that parse but contradict each other.
+    #[error("{0}")]
     Usage(String),
     /// COMMAND could not be executed.
+    #[error("{}: {}{}", shown(command), reason(source), exec_hint(command, source))]
     Exec {
         /// As it was typed.
         command: String,
@@ -41,6 +43,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// A published port is in use, or not allowed.
+    #[error("--publish {publish}: {}", publish_failure(publish, source))]
     Publish {
         /// As it was asked for.
         publish: Publish,
@@ -48,10 +51,13 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// A step of setting up the guest failed.
-    Setup(Failure),
+    #[error("{0}")]
+    Setup(#[from] Failure),
     /// There is no mbuma that netstat could ask, or no answer.
+    #[error("{0}")]
     Netstat(String),
     /// Any other error, with the action that failed.
+    #[error("{doing}: {}", reason(source))]
     Io {
         /// In the form "reading the signals".
         doing: String,
@@ -108,97 +114,63 @@ impl Error {
     }
 }
 
-impl std::error::Error for Error {}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Usage(text) | Error::Netstat(text) => f.write_str(text),
-            Error::Exec { command, source } => write!(
-                f,
-                "{}: {}{}",
-                if command.is_empty() { "''" } else { command },
-                reason(source),
-                exec_hint(command, source)
-            ),
-            Error::Publish { publish, source } => {
-                write!(
-                    f,
-                    "--publish {publish}: {}",
-                    publish_failure(publish, source)
-                )
-            }
-            Error::Setup(failure) => failure.fmt(f),
-            Error::Io { doing, source } => write!(f, "{doing}: {}", reason(source)),
-        }
-    }
-}
-
-/// A step on the way to a guest. The names cross from the child to the parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A step on the way to a guest; its text follows "cannot". The names cross from the child to the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub(crate) enum SetupStep {
     /// fork, or the messages with the child.
+    #[error("start a process")]
     Child,
     /// unshare of the user namespace.
+    #[error("make a user namespace")]
     UserNamespace,
     /// Writing its id maps.
+    #[error("map user ids into the new user namespace")]
     IdMaps,
     /// unshare of the network and mount namespaces.
+    #[error("make a network namespace")]
     NetNamespace,
     /// Finding the namespaces to attach to.
+    #[error("find the network namespace")]
     FindNamespace,
     /// Entering the user namespace to attach to.
+    #[error("enter the user namespace")]
     EnterUserNamespace,
     /// Entering the network namespace to attach to.
+    #[error("enter the network namespace")]
     EnterNetNamespace,
     /// Opening the TAP maker.
+    #[error("open /dev/net/tun")]
     OpenTun,
     /// Making the interface.
+    #[error("make the TAP interface")]
     MakeTap,
     /// The same on this host.
+    #[error("make the TAP interface on this host")]
     MakeHostTap,
     /// Giving the interface its MTU, address and state.
+    #[error("configure the interface")]
     Interface,
     /// Adding the default route.
+    #[error("add the default route")]
     Route,
     /// Giving the interface its IPv6 addresses and route.
+    #[error("give the interface an IPv6 address")]
     Ip6,
     /// Letting unprivileged programs ping and listen on low ports.
+    #[error("let unprivileged programs ping and use low ports")]
     Sysctls,
     /// Putting our name server into the guest's resolv.conf.
+    #[error("put the name server into /etc/resolv.conf")]
     ResolvConf,
     /// Naming the guest.
+    #[error("name the guest as --hostname says")]
     Hostname,
     /// Putting hosts into the guest's /etc/hosts.
+    #[error("put names into /etc/hosts")]
     Hosts,
     /// Becoming COMMAND.
+    #[error("execute COMMAND")]
     Exec,
-}
-
-impl SetupStep {
-    /// The action that failed, as a phrase behind "cannot".
-    const fn phrase(self) -> &'static str {
-        match self {
-            SetupStep::Child => "start a process",
-            SetupStep::UserNamespace => "make a user namespace",
-            SetupStep::IdMaps => "map user ids into the new user namespace",
-            SetupStep::NetNamespace => "make a network namespace",
-            SetupStep::FindNamespace => "find the network namespace",
-            SetupStep::EnterUserNamespace => "enter the user namespace",
-            SetupStep::EnterNetNamespace => "enter the network namespace",
-            SetupStep::OpenTun => "open /dev/net/tun",
-            SetupStep::MakeTap => "make the TAP interface",
-            SetupStep::MakeHostTap => "make the TAP interface on this host",
-            SetupStep::Interface => "configure the interface",
-            SetupStep::Route => "add the default route",
-            SetupStep::Ip6 => "give the interface an IPv6 address",
-            SetupStep::Sysctls => "let unprivileged programs ping and use low ports",
-            SetupStep::ResolvConf => "put the name server into /etc/resolv.conf",
-            SetupStep::Hostname => "name the guest as --hostname says",
-            SetupStep::Hosts => "put names into /etc/hosts",
-            SetupStep::Exec => "execute COMMAND",
-        }
-    }
 }
 
 /// A step that failed, in a form that can cross from the child to the parent.
@@ -236,18 +208,14 @@ impl Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        Error::Setup(failure)
-    }
-}
+impl std::error::Error for Failure {}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "cannot {}: {}{}",
-            self.step.phrase(),
+            self.step,
             reason(&self.source()),
             self.hint()
         )
@@ -388,6 +356,14 @@ fn is_somewhere(command: &OsStr) -> bool {
     command.as_encoded_bytes().contains(&b'/')
         || env::split_paths(&path)
             .any(|directory| fs::symlink_metadata(directory.join(command)).is_ok())
+}
+
+/// COMMAND as an error names it.
+fn shown(command: &str) -> &str {
+    match command {
+        "" => "''",
+        command => command,
+    }
 }
 
 /// Advice when COMMAND cannot be executed.

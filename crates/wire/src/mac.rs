@@ -96,18 +96,9 @@ impl From<[u8; 6]> for MacAddr {
 }
 
 /// The text is not six two-digit hexadecimal bytes joined by `:` or by `-`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an Ethernet address: expected six hexadecimal bytes such as 02:00:00:00:00:01")]
 pub struct MacAddrParseError;
-
-impl fmt::Display for MacAddrParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "not an Ethernet address: expected six hexadecimal bytes such as 02:00:00:00:00:01",
-        )
-    }
-}
-
-impl core::error::Error for MacAddrParseError {}
 
 impl FromStr for MacAddr {
     type Err = MacAddrParseError;

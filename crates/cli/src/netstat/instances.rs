@@ -92,15 +92,7 @@ pub(crate) fn own_pid() -> u32 {
 /// # Errors
 /// Why the last of the possible places is none.
 pub(crate) fn open(kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
-    let uid = process::ids().0;
-    let mut failed = io::Error::from(io::ErrorKind::NotFound);
-    for dir in own_places(uid) {
-        match open_in(&dir, uid, kind) {
-            Ok(opened) => return Ok(opened),
-            Err(e) => failed = e,
-        }
-    }
-    Err(failed)
+    in_own_place(|dir, uid| open_in(&dir, uid, kind))
 }
 
 /// This user's own directory, the best of the possible ones, made if necessary.
@@ -108,11 +100,16 @@ pub(crate) fn open(kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
 /// # Errors
 /// Why the last of the possible places is none.
 pub(crate) fn own_dir() -> io::Result<PathBuf> {
+    in_own_place(|dir, uid| make_own(&dir, uid).map(|()| dir))
+}
+
+/// The result of `f` in the first of this user's possible places where it succeeds.
+fn in_own_place<T>(f: impl Fn(PathBuf, u32) -> io::Result<T>) -> io::Result<T> {
     let uid = process::ids().0;
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     for dir in own_places(uid) {
-        match make_own(&dir, uid) {
-            Ok(()) => return Ok(dir),
+        match f(dir, uid) {
+            Ok(done) => return Ok(done),
             Err(e) => failed = e,
         }
     }
@@ -282,7 +279,7 @@ fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
 }
 
 /// Whether the error of an attempt to connect shows that the socket has no listener any more.
-fn is_gone(e: &io::Error) -> bool {
+pub(crate) fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound

@@ -64,7 +64,7 @@ impl NetworkPlace {
     pub(super) fn connect(&self) -> io::Result<Option<UnixStream>> {
         match unix::connect(&self.socket) {
             Ok(stream) => Ok(Some(stream)),
-            Err(e) if is_gone(&e) => Ok(None),
+            Err(e) if instances::is_gone(&e) => Ok(None),
             Err(e) => Err(e),
         }
     }
@@ -110,12 +110,4 @@ impl Drop for NetworkName {
 
 fn inode(path: &Path) -> io::Result<u64> {
     Ok(fs::symlink_metadata(path)?.ino())
-}
-
-/// Whether the error of an attempt to connect shows that no process listens.
-fn is_gone(e: &io::Error) -> bool {
-    matches!(
-        e.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
-    )
 }

@@ -58,6 +58,21 @@ fn the_next_incarnation_begins_beyond_the_last() {
     b.finish();
 }
 
+/// The connection is in TIME-WAIT: it acknowledges the peer's FIN again, and ends when its time is over.
+fn ends_from_time_wait(mut b: Bench, hand: &Hand, sockets: (TcpListener, TcpStream)) {
+    let again = Segment {
+        seq: hand.snd - 1,
+        ..hand.segment(FIN | ACK)
+    };
+    b.say(&again);
+    let ack = b.one();
+    assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
+    b.run(secs(31));
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+    drop(sockets);
+    b.finish();
+}
+
 #[test]
 fn an_old_duplicate_syn_leads_back_to_time_wait() {
     // RFC 9293 3.6.1 (2): breaks if TIME-WAIT is gone once the peer has reset what an old duplicate of a SYN began.
@@ -72,17 +87,7 @@ fn an_old_duplicate_syn_leads_back_to_time_wait() {
     });
     b.nothing();
     assert!(listener.accept().is_err());
-    let again = Segment {
-        seq: hand.snd - 1,
-        ..hand.segment(FIN | ACK)
-    };
-    b.say(&again);
-    let ack = b.one();
-    assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
-    b.run(secs(31));
-    assert_eq!(b.stack().stats().tcp.connections, 0);
-    drop((stream, listener));
-    b.finish();
+    ends_from_time_wait(b, &hand, (listener, stream));
 }
 
 #[test]
@@ -102,17 +107,7 @@ fn an_icmp_error_or_silence_leads_back_to_time_wait() {
         }
         b.run(ms(0));
         b.seen();
-        let again = Segment {
-            seq: hand.snd - 1,
-            ..hand.segment(FIN | ACK)
-        };
-        b.say(&again);
-        let ack = b.one();
-        assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
-        b.run(secs(31));
-        assert_eq!(b.stack().stats().tcp.connections, 0);
-        drop((stream, listener));
-        b.finish();
+        ends_from_time_wait(b, &hand, (listener, stream));
     }
 }
 

@@ -49,9 +49,33 @@ fn complete(bytes: &mut [u8], frame: &Frame) -> Option<()> {
     Some(())
 }
 
+/// The version of IP, if the packet has more bytes than its length field can say.
+pub(crate) fn large_version(frame: &Frame) -> Option<u8> {
+    let packet = frame.bytes.get(usize::from(frame.l2_len)..)?;
+    let version = packet.first()? >> 4;
+    let counted = match version {
+        6 => packet.len().checked_sub(Ipv6Header::LEN)?,
+        _ => packet.len(),
+    };
+    (frame.tso_segsz != 0 && u16::try_from(counted).is_err()).then_some(version)
+}
+
+/// Whether the length field is that of the packet, or 0 if the packet is too long for it (BIG TCP).
+fn has_its_length(packet: &[u8]) -> bool {
+    let (counted, field) = match (Ipv6Header::parse(packet), Ipv4Header::parse(packet)) {
+        (Ok(ip), _) => (packet.len() - Ipv6Header::LEN, ip.payload_len()),
+        (_, Ok(ip)) => (packet.len(), ip.total_len()),
+        _ => return false,
+    };
+    usize::from(u16::try_from(counted).unwrap_or(0)) == field
+}
+
 /// One frame for every `tso_segsz` bytes of payload.
 fn cut(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     let (l2, l3) = (usize::from(frame.l2_len), usize::from(frame.l3_len));
+    if !has_its_length(frame.bytes.get(l2..)?) {
+        return None;
+    }
     let tcp = TcpHeader::parse(frame.bytes.get(l2 + l3..)?).ok()?;
     let (seq, flags) = (tcp.seq(), tcp.flags());
     let (headers, payload) = frame.bytes.split_at_checked(l2 + l3 + tcp.header_len())?;

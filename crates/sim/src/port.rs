@@ -72,6 +72,8 @@ struct State {
     left: VecDeque<Frame>,
     /// Frames that arrived and found no buffer.
     no_bufs: u64,
+    /// Packets with more bytes than the length field of IP can say, by version: 4, 6.
+    large: [u64; 2],
 }
 
 /// The device.
@@ -105,6 +107,11 @@ impl Port {
     /// The next frame for the wire.
     pub(crate) fn leave(&self) -> Option<Frame> {
         self.state.lock().left.pop_front()
+    }
+
+    /// Packets with more bytes than the length field of IP can say, which the stack sent, by version: 4, 6.
+    pub(crate) fn large_packets(&self) -> [u64; 2] {
+        self.state.lock().large
     }
 
     fn next_arrived(&self) -> Option<Frame> {
@@ -147,6 +154,9 @@ impl Device for Port {
         let mut refused = 0;
         while let Some(packet) = tx.dequeue() {
             let frame = Frame::from_packet(&packet);
+            if let Some(version) = card::large_version(&frame) {
+                self.state.lock().large[usize::from(version == 6)] += 1;
+            }
             match self.config.whole {
                 true => out.push_back(frame),
                 false => refused += usize::from(card::finish(&frame, &mut out).is_none()),

@@ -34,6 +34,8 @@ pub struct Endpoint {
     starved: bool,
     /// The next time that a slow reader reads.
     read_at: Time,
+    /// The next time that it writes.
+    write_at: Time,
 }
 
 impl Endpoint {
@@ -53,6 +55,7 @@ impl Endpoint {
             send_error: None,
             starved: false,
             read_at: Time::ZERO,
+            write_at: Time::ZERO,
         }
     }
 
@@ -66,10 +69,10 @@ impl Endpoint {
     }
 
     /// Writes as many bytes as the socket takes; true if it took any.
-    fn write(&mut self) -> bool {
+    fn write(&mut self, now: Time) -> bool {
         let (pattern, total) = self.manners.sends;
         let may = !self.shut && self.send_error.is_none() && (self.eof || !self.manners.answers);
-        if !may {
+        if !may || now < self.write_at {
             return false;
         }
         if self.sent == total {
@@ -85,7 +88,10 @@ impl Endpoint {
         let mut bytes = vec![0; len];
         pattern.fill(self.sent, &mut bytes);
         match self.hand_over(&bytes) {
-            Ok(n) => self.sent += n as u64,
+            Ok(n) => {
+                self.sent += n as u64;
+                self.write_at = now + self.manners.pause;
+            }
             Err(SocketError::WouldBlock) => return false,
             Err(SocketError::NoBufs) => {
                 self.starved = true;
@@ -217,11 +223,13 @@ impl Endpoint {
         if std::mem::take(&mut self.starved) {
             return Some(now + RETRY);
         }
-        match self.manners.reading {
+        let read = match self.manners.reading {
             Reading::Slow { .. } if !self.eof => Some(self.read_at),
             Reading::Stops { until, .. } if now < until => Some(until),
             _ => None,
-        }
+        };
+        let write = Some(self.write_at).filter(|at| now < *at);
+        read.into_iter().chain(write).min()
     }
 }
 
@@ -232,7 +240,7 @@ impl App for Endpoint {
         }
         // The two directions alternate, so that neither starves while the other has room.
         loop {
-            let wrote = self.write();
+            let wrote = self.write(context.now);
             let read = self.read(context.now);
             self.leave();
             let mut report = self.report.borrow_mut();

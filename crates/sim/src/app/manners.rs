@@ -18,6 +18,8 @@ pub struct Manners {
     pub expects: (Pattern, u64),
     /// The most bytes of one write.
     pub write_max: usize,
+    /// The time between two writes.
+    pub pause: Duration,
     /// Sends chains instead of slices.
     pub chains: bool,
     /// Small segments do not wait (no Nagle).

@@ -83,6 +83,12 @@ impl Net {
         &mut self.wires[wire.0].0
     }
 
+    /// Packets with more bytes than the length field of IP can say, which all stacks sent, by version: 4, 6.
+    pub fn large_packets(&self) -> [u64; 2] {
+        let ports = self.slots.iter().map(|slot| slot.port.large_packets());
+        ports.fold([0; 2], |[a, b], [four, six]| [a + four, b + six])
+    }
+
     /// All wires.
     pub fn wires(&self) -> impl Iterator<Item = &Wire> {
         self.wires.iter().map(|(wire, _)| wire)

@@ -59,6 +59,9 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     let heal_at = Duration::from_millis(between(&mut r, 2_000, 30_000));
     let budget = budget(&ports, slow_bps);
     let mut connections = connections(&mut r, nodes, budget, heal_at);
+    if !pools.iter().any(is_scarce) {
+        large_writes(seed, &mut links, &mut ports, &mut tcp, &mut connections);
+    }
     if pools.iter().any(is_scarce) {
         // A side that gives up can't always tell its peer: the peer must probe.
         connections.iter_mut().for_each(Connection::keep_alive);
@@ -248,9 +251,11 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
     }
 }
 
+/// Bytes of the largest packet that Linux takes from a TAP.
+const BIG_TCP_MAX: u32 = 272 << 10;
+
 /// Cards that cut TCP cut packets of more than 64 KiB too (BIG TCP). A stream of its own.
 fn large_packets(seed: u64, ports: &mut [PortConfig]) {
-    const BIG_TCP_MAX: u32 = 272 << 10;
     let mut r = Random::from_seed(seed.rotate_left(32));
     for port in ports {
         let caps = &mut port.caps;
@@ -260,6 +265,47 @@ fn large_packets(seed: u64, ports: &mut [PortConfig]) {
             }
         }
     }
+}
+
+/// Few faults leave a window open for more than 64 KiB at once. So now and then links are clean, and both sides of a
+/// connection write much, and pause, so that their windows are open at the next write. A stream of its own.
+fn large_writes(
+    seed: u64,
+    links: &mut [LinkConfig],
+    ports: &mut [PortConfig],
+    tcp: &mut [TcpConfig],
+    connections: &mut [Connection],
+) {
+    const BUFFER: usize = 1 << 20;
+    let mut r = Random::from_seed(seed.rotate_left(16));
+    let other = |port: &PortConfig| port.whole || matches!(port.shape, Shape::Pieces(1));
+    if !r.chance(0.15) || ports.iter().any(other) {
+        return;
+    }
+    for link in links {
+        *link = LinkConfig {
+            mtu: link.mtu,
+            delay: link.delay,
+            ..LinkConfig::PERFECT
+        };
+    }
+    for port in ports {
+        port.caps = PortConfig::offloading(port.caps.mtu).caps;
+        (port.caps.tso4_max, port.caps.tso6_max) = (BIG_TCP_MAX, BIG_TCP_MAX);
+    }
+    for tcp in tcp {
+        (tcp.recv_buffer, tcp.send_buffer, tcp.pacing) = (BUFFER, BUFFER, false);
+    }
+    let Some(first) = connections.first_mut() else {
+        return;
+    };
+    let (client, server) = (&mut first.client_manners, &mut first.server_manners);
+    for manners in [&mut *client, server] {
+        manners.sends.1 = between(&mut r, 1 << 20, 2 << 20);
+        (manners.write_max, manners.reading) = (BUFFER / 4, Reading::Eager);
+        manners.pause = Duration::from_millis(between(&mut r, 1, 50));
+    }
+    (client.expects.1, server.expects.1) = (server.sends.1, client.sends.1);
 }
 
 /// The most bytes that a scenario moves: enough to show faults, and still fast to run.
@@ -369,6 +415,7 @@ fn manners(
         sends,
         expects,
         write_max: pick(r, &[1, 100, 1_000, 20_000, 200_000]).max(sends.1 as usize / 2_000),
+        pause: Duration::ZERO,
         chains: r.chance(0.5),
         nodelay: r.chance(0.5),
         reading,

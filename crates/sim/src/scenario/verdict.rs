@@ -47,6 +47,8 @@ pub struct Outcome {
     pub turns: u64,
     /// Segments sent again, by all stacks.
     pub retransmitted: u64,
+    /// Packets with more bytes than the length field of IP can say, by version: 4, 6.
+    pub large_packets: [u64; 2],
     /// The wires' counts of faults.
     pub wires: LinkCounts,
 }
@@ -104,6 +106,7 @@ pub(super) fn judge(
             .iter()
             .map(|n| net.at(*n).stats().tcp.retransmitted_segments)
             .sum(),
+        large_packets: net.large_packets(),
         wires,
     }
 }
@@ -234,7 +237,7 @@ impl fmt::Display for Outcome {
         write!(
             f,
             "  {} frames: {} lost, {} doubled, {} reordered, {} damaged, {} cut, {} overflowed; \
-             {} segments sent again",
+             {} segments sent again; packets of more than 64 KiB: {} and {}",
             w.sent,
             w.of(LinkEvent::Lost),
             w.of(LinkEvent::Duplicated),
@@ -242,7 +245,9 @@ impl fmt::Display for Outcome {
             w.of(LinkEvent::Corrupted),
             w.of(LinkEvent::Truncated),
             w.of(LinkEvent::Overflowed),
-            self.retransmitted
+            self.retransmitted,
+            self.large_packets[0],
+            self.large_packets[1]
         )?;
         self.violations
             .iter()

@@ -71,6 +71,8 @@ struct TraceFigures {
     bytes_in_flight: u32,
     sacked: u32,
     lost: u32,
+    /// Segments.
+    reordering: u8,
     retransmitted: u64,
     delivered: u64,
     /// Bits per second.
@@ -200,6 +202,7 @@ impl TraceFigures {
             bytes_in_flight: info.in_flight,
             sacked: info.sacked,
             lost: info.lost,
+            reordering: info.reordering,
             retransmitted: info.retransmitted,
             delivered: info.delivered,
             delivery_rate: info.delivery_rate.saturating_mul(8),

@@ -57,6 +57,8 @@ pub(crate) struct AckPolicy {
     held: u8,
     /// Out-of-order segments that need an acknowledgement each, and have none yet.
     pub(crate) dup_acks_owed: u8,
+    /// Bytes of the peer's largest segment.
+    pub(crate) largest: u16,
     /// When data arrived last.
     data_at: Time,
 }
@@ -101,6 +103,7 @@ impl AckPolicy {
             dup_acks_owed: 0,
             duplicates: 0,
             held: 0,
+            largest: 0,
             data_at: now,
         }
     }

@@ -26,7 +26,7 @@ const fn figure(name: &'static str, unit: Unit, help: &'static str) -> Figure {
 }
 
 /// All of them, in the order of [`Values`].
-const DECLARED: [Declared; 3] = [
+const DECLARED: [Declared; 4] = [
     Declared {
         figure: figure(
             "connection_rtt",
@@ -59,6 +59,15 @@ const DECLARED: [Declared; 3] = [
         bounds: [
             0, 1_500, 5_000, 15_000, 50_000, 150_000, 500_000, 1_500_000, 5_000_000, 50_000_000,
         ],
+        is_micro: false,
+    },
+    Declared {
+        figure: figure(
+            "connection_reordering",
+            Unit::Count,
+            "Segments by which data of connections was overtaken at most.",
+        ),
+        bounds: [0, 1, 2, 3, 5, 10, 20, 50, 100, 200],
         is_micro: false,
     },
 ];
@@ -96,7 +105,12 @@ pub(crate) fn values(t: &Tcb) -> Option<Values> {
     let rtt = t.send.rtt.smoothed()?;
     let rtt = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
     let cwnd = u64::from(t.send.window.cwnd);
-    Some([rtt, cwnd, t.send.recovery.resent_bytes()])
+    Some([
+        rtt,
+        cwnd,
+        t.send.recovery.resent_bytes(),
+        t.send.reordering.degree().into(),
+    ])
 }
 
 impl EndHistograms {
@@ -150,10 +164,10 @@ mod tests {
         // Breaks when a bound does not belong to its bucket, or buckets are not cumulative: quantiles are wrong then.
         let histograms = EndHistograms::default();
         for rtt in [100, 101, 5_000_000] {
-            histograms.record([rtt, 14_480, 0]);
+            histograms.record([rtt, 14_480, 0, 0]);
         }
-        let [rtt, cwnd, again] = &histograms.get()[..] else {
-            panic!("three are declared");
+        let [rtt, cwnd, again, _] = &histograms.get()[..] else {
+            panic!("four are declared");
         };
         assert_eq!(rtt.buckets[..3], [(0.0001, 1), (0.0003, 2), (0.001, 2)]);
         assert_eq!((rtt.buckets[9], rtt.count), ((3.0, 2), 3));

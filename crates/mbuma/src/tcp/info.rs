@@ -19,6 +19,9 @@ pub struct TcpInfo {
     /// The maximum segment size that this end announces (RFC 9293 3.7.1).
     #[doc(alias = "tcpi_advmss")]
     pub announced_mss: u32,
+    /// The largest segment that came from the peer; 0 before the first with data.
+    #[doc(alias = "tcpi_rcv_mss")]
+    pub received_mss: u32,
     /// Smoothed round trip, once there was a sample (RFC 6298).
     #[doc(alias = "SRTT")]
     pub rtt: Option<Duration>,
@@ -57,8 +60,10 @@ pub struct TcpInfo {
     /// Bytes per second at which new data leaves, if it is paced.
     #[doc(alias = "tcpi_pacing_rate")]
     pub pacing_rate: Option<u64>,
-    /// Whether the path was seen to reorder.
-    pub reordering: bool,
+    /// The segments by which data was overtaken at most, up to 255. 0: the path was not seen to reorder; 1 too if only a
+    /// needless retransmission showed that it does.
+    #[doc(alias = "tcpi_reordering")]
+    pub reordering: u8,
     /// Whether losses are being repaired.
     pub in_recovery: bool,
     /// Which repair is under way, after acknowledgements (RFC 5681 3.2) or a timeout (RFC 5681 3.1), or that the window
@@ -109,6 +114,7 @@ impl TcpInfo {
             state: t.conn.state,
             mss: s.mss,
             announced_mss: t.recv.mss.min(65_535),
+            received_mss: t.recv.mss.min(t.recv.policy.largest.into()),
             rtt: s.rtt.smoothed(),
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
             min_rtt: s.reordering.min_rtt.get().map(Duration::from_nanos),
@@ -125,7 +131,7 @@ impl TcpInfo {
             delivered: s.rate.delivered(),
             delivery_rate: s.recovery.delivery_rate(),
             pacing_rate: pace::rate(t, config),
-            reordering: s.reordering.seen,
+            reordering: s.reordering.degree(),
             in_recovery: s.recovery.phase().is_repair(),
             recovery_phase: s.recovery.phase(),
             duplicate_acks: s.recovery.dup_acks(),

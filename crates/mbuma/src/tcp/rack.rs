@@ -45,7 +45,8 @@ pub(crate) struct Reordering {
     /// If `in_dsack_round`: until SND.UNA gets here, another D-SACK does not widen the window.
     dsack_round: SeqNum,
     in_dsack_round: bool,
-    pub(crate) seen: bool,
+    /// The segments by which data was overtaken at most, as far as it is known; 0 if reordering was not seen.
+    degree: u8,
     /// The reordering window in quarters of the smallest round trip, minus one.
     wider: u8,
     persist: u8,
@@ -60,6 +61,7 @@ pub(crate) struct AckArrival {
     pub(crate) echoed_ms: Option<u64>,
     /// The highest sequence number that had arrived before.
     pub(crate) fack: SeqNum,
+    pub(crate) mss: u32,
 }
 
 /// The inputs for the time to wait for overtaken data.
@@ -107,7 +109,7 @@ impl Rack {
         if record.end.after(self.fack) {
             self.fack = record.end;
         } else if record.end.before(a.fack) && !record.resent {
-            path.seen = true;
+            path.on_overtaken(a.fack.since(record.start).div_ceil(a.mss.max(1)));
         }
         let rtt = nanos_since(a.now, record.sent_at);
         if record.resent && is_of_earlier_transmission(record, rtt, a, path) {
@@ -176,9 +178,24 @@ impl Reordering {
         }
     }
 
+    /// Data was overtaken by `segments` at least.
+    pub(crate) fn on_overtaken(&mut self, segments: u32) {
+        self.degree = self.degree.max(segments.clamp(1, 255) as u8);
+    }
+
+    /// Whether the path was seen to reorder.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.degree > 0
+    }
+
+    /// The segments by which data was overtaken at most.
+    pub(crate) fn degree(&self) -> u8 {
+        self.degree
+    }
+
     /// Waits longer from now on.
     pub(crate) fn widen(&mut self) {
-        self.seen = true;
+        self.on_overtaken(1);
         self.wider = self.wider.saturating_add(1);
         self.persist = PERSIST;
     }
@@ -199,7 +216,7 @@ impl Reordering {
     /// Step 4: how long overtaken data may still be under way, in ns.
     fn window(&self, sacked: u32, p: &Patience) -> u64 {
         let enough = p.reduced_at.is_some() || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
-        if !self.seen && enough {
+        if !self.is_seen() && enough {
             return 0;
         }
         let quarter = self.min_rtt.get().unwrap_or(0) / 4;

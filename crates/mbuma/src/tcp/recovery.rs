@@ -217,7 +217,7 @@ impl SendState {
     /// The first transmission of the first segment arrived, although it was retransmitted: the echo is from before that
     /// (RFC 3522 3.2). So it was late, and not lost.
     fn on_original(&mut self, range: &Range<SeqNum>) {
-        self.reordering.seen = true;
+        self.reordering.on_overtaken(1);
         if let Some(episode) = &mut self.recovery.episode
             && range.start.at_or_after(episode.judged)
         {
@@ -293,7 +293,7 @@ impl SendState {
             }
             // Reports of a hole may be the first sign of a loss: until reordering was seen, they do not enlarge the
             // window.
-            if a.ack.after(before.una) || self.reordering.seen || self.cc.own_recovery() {
+            if a.ack.after(before.una) || self.reordering.is_seen() || self.cc.own_recovery() {
                 self.cc.on_ack(&mut self.window, sample);
             }
             if self.sent.is_empty() {

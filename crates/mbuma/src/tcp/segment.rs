@@ -88,6 +88,15 @@ impl Segment {
         }
     }
 
+    /// The data of each packet that it was on the wire, if it has `len` bytes of data.
+    #[inline]
+    pub(crate) fn piece_len(&self, len: usize) -> u16 {
+        match self.segsz {
+            0 => u16::try_from(len).unwrap_or(u16::MAX),
+            each => each,
+        }
+    }
+
     /// The length in sequence space: data, SYN and FIN.
     pub(crate) fn len(&self) -> u32 {
         let syn = u32::from(self.has(TcpFlags::SYN));

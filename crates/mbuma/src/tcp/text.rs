@@ -47,6 +47,8 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     if t.conn.orphan {
         return refuse(batch, t, seg);
     }
+    let largest = &mut t.recv.policy.largest;
+    *largest = (*largest).max(seg.piece_len(data.len()));
     if seg.seq == t.recv.nxt {
         let len = data.len() as u32;
         let filled_gap = !t.recv.reass.is_empty();

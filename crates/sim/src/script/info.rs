@@ -24,6 +24,9 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "state" => state(info.state, dialect),
         "snd_mss" => i64::from(info.mss),
         "advmss" => i64::from(info.announced_mss),
+        "rcv_mss" => received_mss(&info),
+        // Linux's figure is also its threshold for losses, and begins with three.
+        "reordering" => i64::from(info.reordering.max(3)),
         "ca_state" => congestion_state(&info),
         "rtt" => info.rtt.map_or(0, micros),
         "rttvar" => micros(info.rtt_variance),
@@ -43,6 +46,13 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })
+}
+
+/// Linux assumes a size before the first segment (`tcp_initialize_rcv_mss`).
+fn received_mss(info: &TcpInfo) -> i64 {
+    let assumed = info.mss.min(info.announced_mss).min(536);
+    let known = Some(info.received_mss).filter(|bytes| *bytes > 0);
+    known.unwrap_or(assumed).into()
 }
 
 /// The bits of `tcpi_options`, which both systems number alike.

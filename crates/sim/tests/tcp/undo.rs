@@ -19,7 +19,7 @@ fn a_report_of_each_repair_as_a_duplicate_undoes_the_recovery() {
     let info = stream.info();
     assert!(info.cwnd >= before, "{} of {before}", info.cwnd);
     assert_eq!(info.ssthresh, None);
-    assert!(info.reordering, "it waits longer from now on");
+    assert!(info.reordering > 0, "it waits longer from now on");
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
     b.abort_and_finish(stream);
 }
@@ -32,7 +32,7 @@ fn a_report_of_what_was_never_repeated_undoes_nothing() {
     b.say(&hand.ack(&seen[1]));
     b.seen();
     b.say(&with_blocks(&hand, &[span(&seen, 0, 1)]));
-    assert!(!stream.info().reordering);
+    assert_eq!(stream.info().reordering, 0);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 0);
     b.abort_and_finish(stream);
 }
@@ -98,7 +98,7 @@ fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
     b.say(&hand.ack(&seen[3]));
     let info = stream.info();
     assert!(info.cwnd >= before && !info.in_recovery, "{info:?}");
-    assert!(info.reordering);
+    assert!(info.reordering > 0);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
     b.abort_and_finish(stream);
 }

@@ -42,6 +42,10 @@ struct Tcp {
     /// Bytes that arrived out of order.
     reass_queue: usize,
     cwnd: u32,
+    /// Bytes of the guest's largest segment.
+    received_mss: u32,
+    /// Segments by which data for the guest was overtaken at most.
+    reordering: u8,
     congestion: &'static str,
     rtt_us: Option<u128>,
 }
@@ -88,6 +92,8 @@ impl Tcp {
             down_queue: info.send_queue,
             reass_queue: info.reass_queue,
             cwnd: info.cwnd,
+            received_mss: info.received_mss,
+            reordering: info.reordering,
             congestion: info.congestion,
             rtt_us: info.rtt.map(|rtt| rtt.as_micros()),
         }

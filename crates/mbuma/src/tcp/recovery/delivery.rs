@@ -58,6 +58,7 @@ impl SendState {
             now: a.now,
             echoed_ms: a.echoed_ms,
             fack: rack.fack(),
+            mss: self.mss,
         };
         let beyond = AckArrival {
             echoed_ms: None,

@@ -11,6 +11,8 @@ fn tcp(port: u16) -> Tcp {
     let info = TcpInfo {
         state: State::FinWait1,
         mss: 1460,
+        received_mss: 1448,
+        reordering: 6,
         rtt: Some(Duration::from_micros(120)),
         congestion: "cubic",
         cwnd: 14_600,
@@ -49,6 +51,8 @@ fn a_connection_has_the_guests_view() {
     assert_eq!(json["tcp"][0]["guest"], "10.0.2.100:40000");
     assert_eq!(json["tcp"][0]["rtt_us"], 120);
     assert_eq!(json["tcp"][0]["congestion"], "cubic");
+    assert_eq!(json["tcp"][0]["received_mss"], 1448);
+    assert_eq!(json["tcp"][0]["reordering"], 6);
 }
 
 #[test]

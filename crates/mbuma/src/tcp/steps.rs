@@ -273,6 +273,8 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
             // A simultaneous open: the SYN is known, and the acknowledgement is new.
             seg.flags -= TcpFlags::SYN;
             seg.seq = t.recv.nxt;
+            let room = t.rcv_wnd() as usize;
+            cut_beyond(t, seg, room);
             return Continue(());
         }
         check_offer(batch, t, seg)?;

@@ -128,7 +128,7 @@ impl Holder {
 
 impl fmt::Display for Census {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = if self.exact { "" } else { "about " };
+        let about = if self.exact { "" } else { ", by estimate" };
         writeln!(
             f,
             "zone '{}': {} live, {} of them recorded",
@@ -142,7 +142,7 @@ impl fmt::Display for Census {
         for holder in &self.holders {
             writeln!(f, "{holder}")?;
         }
-        write!(f, "{:>10} {about}unaccounted for", self.unaccounted)
+        write!(f, "{:>10} unaccounted for{about}", self.unaccounted)
     }
 }
 

@@ -124,6 +124,13 @@ fn zones_say_which_lines_hold_their_items() {
     let pool = MbufPool::new(config).expect("address space");
     let rows = zones(&pool).to_string();
     assert!(!rows.contains("short") && !rows.contains("live"), "{rows}");
+    let one = Packet::new(&pool);
+    let text = zones(&pool).to_string();
+    for census in pool.census() {
+        let table = format!("zone '{}': ", census.zone);
+        assert_eq!(text.contains(&table), !census.holders.is_empty(), "{text}");
+    }
+    drop(one);
     let held: Vec<_> = std::iter::from_fn(|| Packet::new(&pool).ok()).collect();
     let text = zones(&pool).to_string();
     for zone in pool.stats().zones() {

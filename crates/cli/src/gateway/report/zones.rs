@@ -59,7 +59,12 @@ impl fmt::Display for ZoneReport {
             .zones()
             .try_for_each(|zone| writeln!(f, "{zone}"))?;
         writeln!(f)?;
-        for census in self.census.iter().filter(|census| census.live > 0) {
+        // Of a zone without records nothing is known but the figures above.
+        let recorded = self
+            .census
+            .iter()
+            .filter(|census| !census.holders.is_empty());
+        for census in recorded {
             writeln!(f, "{census}")?;
         }
         for short in &self.shortages {

@@ -184,12 +184,18 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
     let made = tap::create(open()?, ifname, net.workers());
     let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
     let taps = match made {
-        Err(e) if there(&e) && net.tap != TapUse::Make => {
+        // The kernel would share one that was made for several queues with the program that has it, flow by flow.
+        Err(e) if there(&e) && net.tap != TapUse::Make && !is_in_use(ifname) => {
             tap::adopt(open()?, ifname, net.workers())
         }
         made => made,
     };
     taps.map_err(Failure::at(SetupStep::MakeTap))
+}
+
+/// Whether a program holds the other end of the TAP, as far as that can be known.
+fn is_in_use(ifname: &str) -> bool {
+    NetdevSocket::open().is_ok_and(|socket| socket.has_carrier(ifname).unwrap_or(false))
 }
 
 /// Configures the interface and the routes.

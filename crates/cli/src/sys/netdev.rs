@@ -13,6 +13,17 @@ use kern::sys::tap::request;
 
 use super::{cvt, netlink};
 
+/// The ioctl for a request of ethtool's, and the request for the state of the link (linux/sockios.h, linux/ethtool.h).
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_GLINK: u32 = 0x0a;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    cmd: u32,
+    data: u32,
+}
+
 /// A socket to hand interface requests to.
 pub(crate) struct NetdevSocket(OwnedFd);
 
@@ -141,6 +152,19 @@ impl NetdevSocket {
         // SAFETY: SIOCGIFNETMASK succeeded, so the kernel wrote this member of the union.
         let mask = unsafe { req.ifr_ifru.ifru_netmask };
         Ok(ipv4(&mask).to_bits().leading_ones() as u8)
+    }
+
+    /// Whether the interface has a carrier: a TAP that is up has one while a program holds its other end.
+    pub(crate) fn has_carrier(&self, name: &str) -> io::Result<bool> {
+        let mut value = EthtoolValue {
+            cmd: ETHTOOL_GLINK,
+            data: 0,
+        };
+        let mut req = request(name)?;
+        req.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: ETHTOOL_GLINK reads and writes one ethtool_value, to which the request points, and the request itself.
+        cvt(unsafe { libc::ioctl(self.0.as_raw_fd(), SIOCETHTOOL as libc::Ioctl, &raw mut req) })?;
+        Ok(value.data != 0)
     }
 
     fn ioctl(&self, number: libc::c_ulong, req: &mut libc::ifreq) -> io::Result<()> {

@@ -378,6 +378,12 @@ fn an_interface_of_the_host_serves() {
     let dir = scratch.text("site");
     let place = ["--tap", "srv0", "--address", "192.0.2.2/24"];
     let server = serving(&[&[&*dir, "--status", "--stats=json"], &place[..]].concat());
+    // Breaks when two programs have one TAP, each with a part of the flows.
+    let mut second = program(MBUMA);
+    second.args(["serve", &dir, "--tap", "srv0", "--address", "192.0.2.3/24"]);
+    let second = Running::start(second).finish();
+    assert_eq!(second.code, Some(125), "{second:#?}");
+    assert!(second.err.contains("another program uses"), "{second:#?}");
     shell(
         "test \"$(curl -sS http://192.0.2.2/ten)\" = 0123456789
          curl -sS http://192.0.2.2/ | grep -q 'with%20index/'

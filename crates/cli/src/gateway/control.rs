@@ -145,8 +145,8 @@ impl Asker {
             self.receive()?;
             self.answer = match Request::parse(&self.received) {
                 Ok(None) => return Ok(Next::Wait),
-                Ok(Some(request)) => Some((request::answer(&say(&request)), 0)),
-                Err(refusal) => Some((request::refuse(refusal.text()), 0)),
+                Ok(Some(request)) => Some((request::answer(&Ok(say(&request))), 0)),
+                Err(refusal) => Some((request::answer(&Err(refusal.text().to_owned())), 0)),
             };
         }
         self.flush()

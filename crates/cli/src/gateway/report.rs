@@ -38,9 +38,7 @@ pub(super) struct View<'a> {
 pub(super) fn answer(view: &View<'_>, request: &Request) -> String {
     let sections = &request.sections;
     if request.json {
-        let said = sections
-            .iter()
-            .map(|s| (s.name().to_owned(), view.json(*s)));
+        let said = sections.iter().map(|s| (name(*s), view.json(*s)));
         let mut document = Map::from_iter([("pid".to_owned(), json!(instances::own_pid()))]);
         document.extend(said);
         if sections.contains(&Section::Zones) {
@@ -228,6 +226,11 @@ fn locks_json() -> Value {
         // Holders that no thread waits for, and exact acquisitions.
         "witness": kern::witness::ENABLED,
     })
+}
+
+/// A section's name in a document.
+fn name(section: Section) -> String {
+    value(&section).as_str().unwrap_or_default().to_owned()
 }
 
 /// Plain data as JSON.

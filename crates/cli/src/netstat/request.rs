@@ -1,25 +1,25 @@
 //! The request of `mbuma netstat` to a running mbuma, and the head of the answer, as they are on the socket.
 //!
 //! ```text
-//!   netstat/1 text connections locks\n            the request: one line
-//!   ok 1234\n and 1234 bytes                      the answer,
-//!   no REASON\n                                   or why there is none
+//!   {"json":false,"sections":["connections","locks"]}\n    the request: one line
+//!   {"Ok":"..."}                                          the answer,
+//!   {"Err":"REASON"}                                      or why there is none
 //! ```
 //!
-//! Both ends are mbuma, but possibly of different builds: the number is that of the protocol, and an unknown word gets
-//! an error.
+//! Both ends are mbuma, but possibly of different builds: an unknown word gets an error.
 //!
 //! Invariants: a request has [`REQUEST_MAX`] bytes at most and each section once; nothing that comes over the socket
 //! panics.
 //! Locks: none.
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of a request at most: all words fit, with room for future ones.
 pub(crate) const REQUEST_MAX: usize = 256;
-/// The first word of a request.
-const LANGUAGE: &str = "netstat/1";
 
 /// A section of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Section {
     /// A few lines about everything.
     Overview,
@@ -37,38 +37,9 @@ pub(crate) enum Section {
     Locks,
 }
 
-impl Section {
-    /// All of them.
-    const ALL: [Section; 7] = [
-        Section::Overview,
-        Section::Connections,
-        Section::Mbufs,
-        Section::Protocols,
-        Section::Zones,
-        Section::Interfaces,
-        Section::Locks,
-    ];
-
-    /// Its word in a request, and its name in a JSON document.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Section::Overview => "overview",
-            Section::Connections => "connections",
-            Section::Mbufs => "mbufs",
-            Section::Protocols => "protocols",
-            Section::Zones => "zones",
-            Section::Interfaces => "interfaces",
-            Section::Locks => "locks",
-        }
-    }
-
-    fn named(word: &str) -> Option<Section> {
-        Section::ALL.into_iter().find(|s| s.name() == word)
-    }
-}
-
 /// The sections that are asked for, and their format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// One JSON document, or text for people.
     pub(crate) json: bool,
@@ -83,8 +54,6 @@ pub(crate) enum RequestError {
     TooLong,
     /// Not this protocol, or not this version of it.
     Language,
-    /// An unknown word.
-    Word,
 }
 
 impl RequestError {
@@ -93,7 +62,6 @@ impl RequestError {
         match self {
             RequestError::TooLong => "the request is too long",
             RequestError::Language => "it is of another version, and speaks another language",
-            RequestError::Word => "it is of another version, and does not know what was asked for",
         }
     }
 }
@@ -101,12 +69,7 @@ impl RequestError {
 impl Request {
     /// As it goes over the socket.
     pub(crate) fn line(&self) -> String {
-        let mut line = format!("{LANGUAGE} {}", if self.json { "json" } else { "text" });
-        for section in &self.sections {
-            line.push(' ');
-            line.push_str(section.name());
-        }
-        line + "\n"
+        in_json(self) + "\n"
     }
 
     /// Reads the request at the front of `bytes`; `None` if it is not all there yet.
@@ -117,46 +80,34 @@ impl Request {
             None if bytes.len() < REQUEST_MAX => return Ok(None),
             None => return Err(RequestError::TooLong),
         };
-        let line = std::str::from_utf8(line).map_err(|_| RequestError::Language)?;
-        let mut words = line.split(' ');
-        if words.next() != Some(LANGUAGE) {
-            return Err(RequestError::Language);
-        }
-        let json = match words.next() {
-            Some("json") => true,
-            Some("text") => false,
-            _ => return Err(RequestError::Word),
-        };
-        let mut sections = Vec::new();
-        for word in words {
-            let section = Section::named(word).ok_or(RequestError::Word)?;
-            if !sections.contains(&section) {
-                sections.push(section);
-            }
-        }
-        Ok(Some(Request { json, sections }))
+        let mut request: Request =
+            serde_json::from_slice(line).map_err(|_| RequestError::Language)?;
+        let mut seen = Vec::new();
+        request.sections.retain(|section| {
+            let is_new = !seen.contains(section);
+            seen.push(*section);
+            is_new
+        });
+        Ok(Some(request))
     }
 }
 
-/// An answer with its head.
-pub(crate) fn answer(body: &str) -> Vec<u8> {
-    format!("ok {}\n{body}", body.len()).into_bytes()
+/// An answer: the body, or the reason why there is none.
+pub(crate) type Answer = Result<String, String>;
+
+/// An answer as it goes over the socket.
+pub(crate) fn answer(answer: &Answer) -> Vec<u8> {
+    in_json(answer).into_bytes()
 }
 
-/// The answer to a request that is refused.
-pub(crate) fn refuse(reason: &str) -> Vec<u8> {
-    format!("no {reason}\n").into_bytes()
+/// Reads an answer; `None` if it is none, or not all.
+pub(crate) fn read_answer(bytes: &[u8]) -> Option<Answer> {
+    serde_json::from_slice(bytes).ok()
 }
 
-/// The answer: the body, or the reason why there is none; `None` if it is neither, or not all.
-pub(crate) fn read_answer(bytes: &[u8]) -> Option<Result<&str, &str>> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let (head, body) = text.split_once('\n')?;
-    match head.split_once(' ')? {
-        ("ok", len) => (len.parse() == Ok(body.len())).then_some(Ok(body)),
-        ("no", reason) => body.is_empty().then_some(Err(reason)),
-        _ => None,
-    }
+/// Plain data has no way to fail.
+fn in_json(data: &impl Serialize) -> String {
+    serde_json::to_string(data).unwrap_or_default()
 }
 
 #[cfg(test)]

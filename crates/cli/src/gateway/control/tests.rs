@@ -30,7 +30,8 @@ fn a_request_in_pieces_is_answered_once() {
     // Breaks when half a line gets an answer, or a whole one two.
     let (mut asker, mut theirs) = pair();
     let mut said = 0;
-    for piece in [&b"net"[..], b"stat/1 te", b"xt mbufs", b"\n"] {
+    let request = b"{\"json\":false,\"sections\":[\"mbufs\"]}\n";
+    for piece in request.chunks(9) {
         theirs.write_all(piece).expect("room");
         let next = asker.turn(|request| {
             said += 1;
@@ -55,7 +56,9 @@ fn one_who_reads_slowly_is_not_waited_for() {
     // Breaks when a netstat that was stopped with Ctrl-Z stops the gateway, or gets half an answer.
     let (mut asker, mut theirs) = pair();
     let long = "x".repeat(8 << 20);
-    theirs.write_all(b"netstat/1 json\n").expect("room");
+    theirs
+        .write_all(b"{\"json\":true,\"sections\":[]}\n")
+        .expect("room");
     let mut next = asker.turn(|_| long.clone()).expect("a peer");
     assert_eq!(next, Next::Wait, "no socket takes that much");
     let mut answer = Vec::new();
@@ -81,7 +84,7 @@ fn nonsense_is_refused_and_silence_ends() {
     assert!(matches!(read_answer(&answer), Some(Err(_))), "{answer:?}");
 
     let (mut asker, mut theirs) = pair();
-    theirs.write_all(b"netstat/1").expect("room");
+    theirs.write_all(b"{\"json\":true").expect("room");
     drop(theirs);
     assert!(asker.turn(|_| panic!("half of one")).is_err());
 }

@@ -34,6 +34,7 @@ mod relay;
 mod resolv_conf;
 mod sandbox;
 mod serve;
+mod serving_process;
 mod signals;
 mod special;
 #[allow(unsafe_code)]

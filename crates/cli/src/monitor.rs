@@ -31,17 +31,16 @@ use std::time::Duration;
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
 use crate::args::NetOpts;
-use crate::channel::{Channel, ChannelMessage};
+use crate::channel::ChannelMessage;
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances::{self, SocketKind};
-use crate::ports::{OutwardPort, PublishedPort};
+use crate::ports::OutwardPort;
 use crate::sandbox::{self, Kept};
+use crate::serving_process::ServingProcess;
 use crate::signals::SignalFd;
-use crate::sys::fd;
-use crate::sys::process::Pidfd;
 use api::Api;
 pub(crate) use api::{BAD_ID, BAD_REQUEST};
 use followed::FollowedPorts;
@@ -50,8 +49,6 @@ use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
 use stop_deadline::{CpuWait, StopDeadline};
 
-/// The time that the gateway process may take to end once it has reported that it is done.
-const END_MAX: Duration = Duration::from_secs(2);
 /// Numbers in the epoll set.
 const LIFECYCLE: u64 = 0;
 const GATEWAY: u64 = 1;
@@ -92,8 +89,16 @@ pub(crate) fn serve(
     if let Some(watch) = &resolv_conf {
         lifecycle.hold(watch.as_fd());
     }
-    let gateway = Gateway::start(guest, net, control, bound)
-        .map_err(Error::io("starting the process that serves the guest"))?;
+    let gateway = ServingProcess::start(|monitor| {
+        let handed = gateway_process::Handed {
+            guest,
+            control,
+            ports: bound,
+            monitor,
+        };
+        gateway_process::main(handed, net)
+    });
+    let gateway = gateway.map_err(Error::io("starting the process that serves the guest"))?;
     // If this process is killed, the gateway process notices only when the guard has ended COMMAND, and so resets no
     // connection before.
     lifecycle.hold(gateway.channel.as_fd());
@@ -148,54 +153,11 @@ fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
     Ok(Some(Socket { listener, name }))
 }
 
-/// The monitor's handle of the gateway process, which does not outlive it.
-struct Gateway {
-    pidfd: Pidfd,
-    channel: Channel,
-    cpu_wait: CpuWait,
-}
-
-impl Gateway {
-    fn start(
-        guest: Guest,
-        net: &NetOpts,
-        control: Option<UnixListener>,
-        ports: Vec<PublishedPort>,
-    ) -> io::Result<Gateway> {
-        let (pid, channel) = crate::channel::fork(|monitor| {
-            let handed = gateway_process::Handed {
-                guest,
-                control,
-                ports,
-                monitor,
-            };
-            gateway_process::main(handed, net)
-        })?;
-        let pidfd = Pidfd::open(pid)?;
-        Ok(Gateway {
-            pidfd,
-            channel,
-            cpu_wait: CpuWait::of(pid),
-        })
-    }
-
-    /// Waits for the end of a process that is about to end, because the interface is removed with its last descriptor.
-    fn wait_for_end(&self) {
-        let _ = fd::poll(&[self.pidfd.as_fd()], Some(END_MAX));
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // It fails if the process has ended.
-        let _ = self.pidfd.signal(libc::SIGKILL);
-        self.wait_for_end();
-    }
-}
-
 /// The loop of this process.
 struct Monitor<'a> {
-    gateway: Gateway,
+    /// The gateway process.
+    gateway: ServingProcess,
+    cpu_wait: CpuWait,
     lifecycle: &'a mut dyn Lifecycle,
     /// A request to show the locks: the gateway process has them.
     show_locks: SignalFd,
@@ -216,7 +178,7 @@ struct Monitor<'a> {
 
 impl<'a> Monitor<'a> {
     fn new(
-        gateway: Gateway,
+        gateway: ServingProcess,
         lifecycle: &'a mut dyn Lifecycle,
         ports: Ports,
         resolv_conf: Option<ResolvConfWatch>,
@@ -236,6 +198,7 @@ impl<'a> Monitor<'a> {
         }
         let api = Api::new(apis, &set, APIS)?;
         Ok(Monitor {
+            cpu_wait: CpuWait::of(gateway.pid),
             gateway,
             lifecycle,
             show_locks,
@@ -270,7 +233,7 @@ impl<'a> Monitor<'a> {
                 self.gateway.wait_for_end();
                 return Ok(code);
             }
-            let cpu_wait = &self.gateway.cpu_wait;
+            let cpu_wait = &self.cpu_wait;
             let left = self.stop_by.as_mut().map(|by| by.left(cpu_wait));
             if left.is_some_and(|left| left.is_zero()) {
                 let hangs = io::Error::other("it does not answer: killed");
@@ -313,7 +276,7 @@ impl<'a> Monitor<'a> {
             GuestState::Running => return Ok(()),
             GuestState::Ended => ChannelMessage::Ended,
             GuestState::StopRequested => {
-                let cpu_wait = &self.gateway.cpu_wait;
+                let cpu_wait = &self.cpu_wait;
                 let deadline = |within| StopDeadline::new(within, cpu_wait);
                 self.stop_by = self.stop_max.map(deadline);
                 ChannelMessage::Stop
@@ -344,18 +307,14 @@ impl<'a> Monitor<'a> {
 
     /// Reads the messages of the gateway process.
     fn hear(&mut self) -> Result<(), Error> {
-        let failed = |e| Error::io("hearing the process that serves the guest")(e);
-        while self.done.is_none() && fd::is_ready(self.gateway.channel.as_fd()).map_err(failed)? {
-            match self.gateway.channel.recv().map_err(failed)? {
-                Some((ChannelMessage::Up, _)) => self.lifecycle.up()?,
-                Some((ChannelMessage::Done(code), _)) => self.done = Some(code),
-                Some(_) => {}
-                None => {
-                    let killed = io::Error::other("it was killed");
-                    return Err(Error::io("serving the guest in a process of its own")(
-                        killed,
-                    ));
-                }
+        let doing = "serving the guest in a process of its own";
+        while self.done.is_none()
+            && let Some(message) = self.gateway.hear(doing)?
+        {
+            match message {
+                ChannelMessage::Up => self.lifecycle.up()?,
+                ChannelMessage::Done(code) => self.done = Some(code),
+                _ => {}
             }
         }
         Ok(())

@@ -19,14 +19,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::announce;
 use crate::args::relay::{RelayArgs, RelayInterface};
 use crate::attach::{self, HeldNetwork};
-use crate::channel::{self, Channel, ChannelMessage};
+use crate::channel::ChannelMessage;
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::sandbox::{self, Kept};
 use crate::serve;
+use crate::serving_process::ServingProcess;
 use crate::signals::SignalFd;
 use crate::sys::fd;
-use crate::sys::process::Pidfd;
 
 /// One side's interface, ready for a stack.
 struct MadeInterface {
@@ -58,16 +58,14 @@ pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
         let wanted = wanted.clone();
         made.push(MadeInterface { wanted, guest });
     }
-    let forked = channel::fork(|monitor| relay_process::main(made, args, monitor));
-    let (pid, channel) = forked.map_err(Error::io("starting the process that relays"))?;
-    let process = Pidfd::open(pid).map_err(Error::io("watching the process that relays"))?;
+    let process = ServingProcess::start(|monitor| relay_process::main(made, args, monitor));
+    let process = process.map_err(Error::io("starting the process that relays"))?;
     if !args.no_sandbox {
         sandbox::keep_only(Kept::Signals);
     }
     let watch = RelayWatch {
         signals,
         held,
-        channel,
         process,
     };
     watch.run(args)
@@ -77,8 +75,7 @@ pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
 struct RelayWatch {
     signals: SignalFd,
     held: Vec<HeldNetwork>,
-    channel: Channel,
-    process: Pidfd,
+    process: ServingProcess,
 }
 
 impl RelayWatch {
@@ -89,37 +86,25 @@ impl RelayWatch {
             polled.map_err(Error::io("waiting for events"))?;
             if self.signals.take_in()? || self.held.iter_mut().any(HeldNetwork::has_ended) {
                 // The end of the process is noticed by its channel.
-                let _ = self.channel.send(&ChannelMessage::Stop, None);
+                let _ = self.process.channel.send(&ChannelMessage::Stop, None);
                 self.held.clear();
             }
-            let failed = |e| Error::io("hearing the process that relays")(e);
-            while fd::is_ready(self.channel.as_fd()).map_err(failed)? {
-                match self.channel.recv().map_err(failed)? {
-                    Some((ChannelMessage::Up, _)) => {
+            while let Some(message) = self.process.hear("relaying in a process of its own")? {
+                match message {
+                    ChannelMessage::Up => {
                         let at = args.listen.interface.address.addr();
                         announce("relaying from", &format!("{at}:{}", args.listen.port));
                     }
-                    Some((ChannelMessage::Done(code), _)) => return Ok(code),
-                    Some(_) => {}
-                    None => {
-                        let killed = std::io::Error::other("it was killed");
-                        return Err(Error::io("relaying in a process of its own")(killed));
-                    }
+                    ChannelMessage::Done(code) => return Ok(code),
+                    _ => {}
                 }
             }
         }
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let own = [self.signals.as_fd(), self.channel.as_fd()];
+        let own = [self.signals.as_fd(), self.process.channel.as_fd()];
         let held = self.held.iter().flat_map(HeldNetwork::fds);
         own.into_iter().chain(held).collect()
-    }
-}
-
-impl Drop for RelayWatch {
-    fn drop(&mut self) {
-        // It fails if the process has ended.
-        let _ = self.process.signal(libc::SIGKILL);
     }
 }

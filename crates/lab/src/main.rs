@@ -22,9 +22,9 @@ use lab::{
 };
 
 use args::{
-    AllArgs, AllocArgs, Args, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, NetisrArgs,
-    RefsArgs, RunArgs, SendfileArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, TimedArgs,
-    ToolArgs, UnixArgs, WanArgs,
+    AllArgs, AllocArgs, Args, CommonArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
+    NetisrArgs, RunArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, TimedArgs, ToolArgs,
+    UnixArgs,
 };
 
 fn main() -> ExitCode {
@@ -58,21 +58,54 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
             Ok(failed) if !failed.is_empty() => return EXIT_FAILED.into(),
             ran => ran.map(drop),
         },
-        Experiment::Alloc(args) => run_alloc(args),
-        Experiment::Epair(args) => run_epair(args),
-        Experiment::Extpgs(args) => run_extpgs(args),
-        Experiment::Giant(args) => run_giant(args),
-        Experiment::Netisr(args) => run_netisr(args),
-        Experiment::Refs(args) => run_refs(args),
-        Experiment::Run(args) => run_run(args),
-        Experiment::Sendfile(args) => run_sendfile(args),
-        Experiment::Serve(args) => run_serve(args),
+        Experiment::Alloc(args) => {
+            listed(&args.timed.common, alloc::list, |out| run_alloc(args, out))
+        }
+        Experiment::Epair(args) => {
+            listed(&args.timed.common, epair::list, |out| run_epair(args, out))
+        }
+        Experiment::Extpgs(args) => listed(&args.common, extpgs::list, |out| run_extpgs(args, out)),
+        Experiment::Giant(args) => {
+            listed(&args.timed.common, giant::list, |out| run_giant(args, out))
+        }
+        Experiment::Netisr(args) => listed(&args.timed.common, netisr::list, |out| {
+            run_netisr(args, out)
+        }),
+        Experiment::Refs(args) => listed(&args.timed.common, refs::list, |out| {
+            refs::run(&comparison(&args.timed), out)
+        }),
+        Experiment::Run(args) => listed(&args.timed.common, run::list, |out| run_run(args, out)),
+        Experiment::Sendfile(args) => listed(&args.timed.common, sendfile::list, |out| {
+            sendfile::run(&comparison(&args.timed), out)
+        }),
+        Experiment::Serve(args) => {
+            listed(&args.timed.common, serve::list, |out| run_serve(args, out))
+        }
         Experiment::Sizes(args) => run_sizes(args),
-        Experiment::Splice(args) => run_splice(args),
-        Experiment::Stream(args) => run_stream(args),
-        Experiment::Unix(args) => run_unix(args),
-        Experiment::Wan(args) => run_wan(args),
+        Experiment::Splice(args) => listed(&args.timed.common, splice::list, |out| {
+            run_splice(args, out)
+        }),
+        Experiment::Stream(args) => listed(&args.timed.common, stream::list, |out| {
+            run_stream(args, out)
+        }),
+        Experiment::Unix(args) => listed(&args.timed.common, unix::list, |out| run_unix(args, out)),
+        Experiment::Wan(args) => listed(&args.timed.common, wan::list, |out| {
+            wan::run(&comparison(&args.timed), out)
+        }),
     })
+}
+
+/// Prints the list of choices if that is asked for, and runs the experiment otherwise.
+fn listed(
+    common: &CommonArgs,
+    list: fn(&mut dyn Write) -> Result<(), lab::Error>,
+    run: impl FnOnce(&mut dyn Write) -> Result<(), lab::Error>,
+) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    match common.list {
+        true => list(&mut out),
+        false => run(&mut out),
+    }
 }
 
 /// Prints the error, if there is one. Returns the exit status.
@@ -129,18 +162,11 @@ fn tune_malloc() {
     }
 }
 
-fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
-    if !args.timed.common.list && args.child.is_none() {
-        tune_malloc();
-    }
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return alloc::list(&mut out);
-    }
+fn run_alloc(args: &AllocArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if let Some(job) = &args.child {
-        return alloc::child(job, &mut out);
+        return alloc::child(job, out);
     }
+    tune_malloc();
     let options = alloc::Options {
         common: comparison(&args.timed),
         sizes: args.size.clone(),
@@ -148,7 +174,7 @@ fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
         child: this_program("alloc"),
         ..alloc::Options::default()
     };
-    alloc::run(&options, &mut out)
+    alloc::run(&options, out)
 }
 
 fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
@@ -163,41 +189,22 @@ fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
     sizes::run(&options, &mut io::stdout().lock())
 }
 
-fn run_refs(args: &RefsArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return refs::list(&mut out);
-    }
-    refs::run(&comparison(&args.timed), &mut out)
-}
-
-fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.common;
-    if common.list {
-        return extpgs::list(&mut out);
-    }
+fn run_extpgs(args: &ExtpgsArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let options = extpgs::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
+        cases: args.common.case.clone(),
+        designs: args.common.design.clone(),
         records: args.records,
-        reps: common.reps,
-        json: common.json,
-        plot: common.plot.clone(),
+        reps: args.common.reps,
+        json: args.common.json,
+        plot: args.common.plot.clone(),
         progress: true,
     };
-    extpgs::run(&options, &mut out)
+    extpgs::run(&options, out)
 }
 
-fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return epair::list(&mut out);
-    }
+fn run_epair(args: &EpairArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if let Some(pages) = &args.child {
-        return epair::child(pages, &mut out);
+        return epair::child(pages, out);
     }
     let options = epair::Options {
         common: comparison(&args.timed),
@@ -205,31 +212,21 @@ fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
         pages: args.pages,
         child: this_program("epair"),
     };
-    epair::run(&options, &mut out)
+    epair::run(&options, out)
 }
 
-fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return giant::list(&mut out);
-    }
+fn run_giant(args: &GiantArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let options = giant::Options {
         common: comparison(&args.timed),
         queries: args.queries,
     };
-    giant::run(&options, &mut out)
+    giant::run(&options, out)
 }
 
-fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return run::list(&mut out);
-    }
+fn run_run(args: &RunArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let child = this_program("run");
     if let Some(job) = &args.child {
-        return run::child(job, &child, &tool(&args.tool)?, &mut out);
+        return run::child(job, &child, &tool(&args.tool)?, out);
     }
     let options = run::Options {
         common: comparison(&args.timed),
@@ -237,51 +234,32 @@ fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
         child,
         tool: tool(&args.tool)?,
     };
-    run::run(&options, &mut out)
+    run::run(&options, out)
 }
 
-fn run_sendfile(args: &SendfileArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return sendfile::list(&mut out);
-    }
-    sendfile::run(&comparison(&args.timed), &mut out)
-}
-
-fn run_serve(args: &ServeArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return serve::list(&mut out);
-    }
+fn run_serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let tool = tool(&args.tool)?;
     if let Some(job) = &args.child {
         let files = args.files.clone().unwrap_or_default();
-        return serve::child(job, &files, &tool, &mut out);
+        return serve::child(job, &files, &tool, out);
     }
     let options = serve::Options {
         common: comparison(&args.timed),
         child: this_program("serve"),
         tool,
     };
-    serve::run(&options, &mut out)
+    serve::run(&options, out)
 }
 
-fn run_splice(args: &SpliceArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return splice::list(&mut out);
-    }
+fn run_splice(args: &SpliceArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return splice::bench(&common.design, &args.bench, &mut out);
+        return splice::bench(&args.timed.common.design, &args.bench, out);
     }
     let options = splice::Options {
         common: comparison(&args.timed),
         child: this_program_for_design("splice"),
     };
-    splice::run(&options, &mut out)
+    splice::run(&options, out)
 }
 
 /// This program, to be followed by the name of a design of this experiment.
@@ -293,55 +271,31 @@ fn this_program_for_design(experiment: &str) -> Vec<OsString> {
     child
 }
 
-fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return stream::list(&mut out);
-    }
+fn run_stream(args: &StreamArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return stream::bench(&common.design, &args.bench, &mut out);
+        return stream::bench(&args.timed.common.design, &args.bench, out);
     }
     let options = stream::Options {
         common: comparison(&args.timed),
         peers: args.peers.clone(),
         child: this_program_for_design("stream"),
     };
-    stream::run(&options, &mut out)
+    stream::run(&options, out)
 }
 
-fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return unix::list(&mut out);
-    }
+fn run_unix(args: &UnixArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return unix::bench(&common.design, &args.bench, &mut out);
+        return unix::bench(&args.timed.common.design, &args.bench, out);
     }
-    unix::run(&comparison(&args.timed), &mut out)
+    unix::run(&comparison(&args.timed), out)
 }
 
-fn run_wan(args: &WanArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return wan::list(&mut out);
-    }
-    wan::run(&comparison(&args.timed), &mut out)
-}
-
-fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
-    let mut out = io::stdout().lock();
-    let common = &args.timed.common;
-    if common.list {
-        return netisr::list(&mut out);
-    }
+fn run_netisr(args: &NetisrArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let options = netisr::Options {
         common: comparison(&args.timed),
         workers: args.workers.clone(),
     };
-    netisr::run(&options, &mut out)
+    netisr::run(&options, out)
 }
 
 /// The options of a comparison that measures for a time.

@@ -5,11 +5,12 @@
 
 use std::net::IpAddr;
 
-use mbuf::Chain;
+use mbuf::{Chain, Packet};
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
+use crate::ip::Addressed;
 use crate::sockbuf::{Ancillary, QueuedRecord, RecvSide};
 
 /// Pings that wait for an interceptor at most.
@@ -32,67 +33,53 @@ pub struct Echo {
     pub ttl: u8,
 }
 
-/// The fields of a ping while it waits, beside its bytes.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    src: IpAddr,
-    dst: IpAddr,
-    id: u16,
-    seq: u16,
-    ttl: u8,
-}
+impl Ancillary for Echo {}
 
-impl Ancillary for Asked {}
-
-impl From<Echo> for QueuedRecord<Asked> {
-    fn from(echo: Echo) -> Self {
-        let Echo {
-            src,
-            dst,
-            id,
-            seq,
-            payload,
-            ttl,
-        } = echo;
-        let with = Asked {
-            src,
-            dst,
-            id,
-            seq,
-            ttl,
-        };
+/// While it waits, its bytes are apart from its fields.
+impl From<Echo> for QueuedRecord<Echo> {
+    fn from(mut echo: Echo) -> Self {
         Self {
-            data: payload,
-            with,
+            data: std::mem::take(&mut echo.payload),
+            with: echo,
         }
     }
 }
 
-impl From<QueuedRecord<Asked>> for Echo {
-    fn from(record: QueuedRecord<Asked>) -> Self {
-        let Asked {
-            src,
-            dst,
-            id,
-            seq,
-            ttl,
-        } = record.with;
+impl From<QueuedRecord<Echo>> for Echo {
+    fn from(record: QueuedRecord<Echo>) -> Self {
         Self {
-            src,
-            dst,
-            id,
-            seq,
             payload: record.data,
-            ttl,
+            ..record.with
         }
     }
+}
+
+/// A ping to a foreign address: to the interceptor of its interface, if there is one.
+pub(crate) fn to_interceptor<A: Copy + Into<IpAddr>>(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, A>,
+    (id, seq): (u16, u16),
+) {
+    let Some(pcb) = batch.stack.icmp.interceptor(from.ip.ifp.index) else {
+        return batch.drop(packet, DropReason::IcmpUnhandled);
+    };
+    let echo = Echo {
+        src: from.src.into(),
+        dst: from.dst.into(),
+        id,
+        seq,
+        payload: packet.into_chain(),
+        ttl: from.ip.ttl,
+    };
+    pcb.deliver(batch, echo);
 }
 
 /// An interceptor's queue.
 #[derive(Debug)]
 pub(crate) struct EchoPcb {
     pub(crate) iface: IfIndex,
-    pub(crate) queue: RecvSide<Asked>,
+    pub(crate) queue: RecvSide<Echo>,
 }
 
 impl EchoPcb {
@@ -103,7 +90,7 @@ impl EchoPcb {
         }
     }
 
-    pub(crate) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
+    fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
         match self.queue.push(echo.into()) {
             Ok(wakes) => {
                 batch.delivered();

@@ -9,8 +9,7 @@ use std::net::Ipv4Addr;
 use mbuf::{Packet, PullupError};
 use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header, SeqNum};
 
-use super::echo::Echo;
-use super::output;
+use super::{echo, output};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::inet::{Ends, Pair};
@@ -62,28 +61,15 @@ fn echo_request(
     let ip = &from.ip;
     match ip.scope {
         DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
-            return batch.drop(packet, DropReason::IcmpUnhandled);
+            batch.drop(packet, DropReason::IcmpUnhandled);
         }
         DestScope::Local => {
             batch.delivered();
             let reply = IcmpMessage::EchoReply { id, seq };
-            return output::send(batch, reply, packet.into_chain(), &answer_to(from));
+            output::send(batch, reply, packet.into_chain(), &answer_to(from));
         }
-        DestScope::Foreign => {}
+        DestScope::Foreign => echo::to_interceptor(batch, packet, from, (id, seq)),
     }
-    let Some(pcb) = batch.stack.icmp.interceptor(ip.ifp.index) else {
-        return batch.drop(packet, DropReason::IcmpUnhandled);
-    };
-    let payload = packet.into_chain();
-    let echo = Echo {
-        src: from.src.into(),
-        dst: from.dst.into(),
-        id,
-        seq,
-        payload,
-        ttl: ip.ttl,
-    };
-    pcb.deliver(batch, echo);
 }
 
 /// The answer goes back to the sender, with the type of service of the request (RFC 1122 3.2.2.6).

@@ -14,7 +14,7 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether::{mld, nd};
-use crate::icmp::echo::Echo;
+use crate::icmp::echo;
 use crate::icmp::input::Quoted;
 use crate::inet::{Ends, Pair};
 use crate::ip::{Addressed, DestScope, IcmpError, Send, Service};
@@ -86,7 +86,7 @@ fn echo_request(
         DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
             from.ip.ifp.source_for6(from.src)
         }
-        DestScope::Foreign => return foreign_echo(batch, packet, from, id, seq),
+        DestScope::Foreign => return echo::to_interceptor(batch, packet, from, (id, seq)),
     };
     let Some(src) = src else {
         return batch.drop(packet, DropReason::IcmpUnhandled);
@@ -136,27 +136,6 @@ fn zone(from: &Addressed<'_, Ipv6Addr>) -> u32 {
         true => from.ip.ifp.index.0,
         false => 0,
     }
-}
-
-fn foreign_echo(
-    batch: &mut Batch<'_>,
-    packet: Packet,
-    from: &Addressed<'_, Ipv6Addr>,
-    id: u16,
-    seq: u16,
-) {
-    let Some(pcb) = batch.stack.icmp.interceptor(from.ip.ifp.index) else {
-        return batch.drop(packet, DropReason::IcmpUnhandled);
-    };
-    let echo = Echo {
-        src: from.src.into(),
-        dst: from.dst.into(),
-        id,
-        seq,
-        payload: packet.into_chain(),
-        ttl: from.ip.ttl,
-    };
-    pcb.deliver(batch, echo);
 }
 
 /// An error about a packet that we sent; it quotes that packet.

@@ -43,37 +43,14 @@ pub struct Icmp6Datagram {
     pub body: Chain,
 }
 
-/// The fields of a message while it waits, beside its body.
-#[derive(Debug)]
-pub(crate) struct Envelope {
-    src: Ipv6Addr,
-    dst: Ipv6Addr,
-    hop_limit: u8,
-    kind: u8,
-    code: u8,
-    rest: [u8; 4],
-}
+impl Ancillary for Icmp6Datagram {}
 
-impl Ancillary for Envelope {}
-
-impl From<QueuedRecord<Envelope>> for Icmp6Datagram {
-    fn from(record: QueuedRecord<Envelope>) -> Self {
-        let Envelope {
-            src,
-            dst,
-            hop_limit,
-            kind,
-            code,
-            rest,
-        } = record.with;
+/// While it waits, its body is apart from its fields.
+impl From<QueuedRecord<Icmp6Datagram>> for Icmp6Datagram {
+    fn from(record: QueuedRecord<Icmp6Datagram>) -> Self {
         Self {
-            src,
-            dst,
-            hop_limit,
-            kind,
-            code,
-            rest,
             body: record.data,
+            ..record.with
         }
     }
 }
@@ -83,7 +60,7 @@ impl From<QueuedRecord<Envelope>> for Icmp6Datagram {
 pub(crate) struct Icmp6Pcb {
     pub(crate) iface: IfIndex,
     pub(crate) kinds: Vec<u8>,
-    pub(crate) queue: RecvSide<Envelope>,
+    pub(crate) queue: RecvSide<Icmp6Datagram>,
 }
 
 impl Icmp6Pcb {
@@ -106,13 +83,14 @@ impl Icmp6Pcb {
         // Small data must not pin a large cluster while it waits.
         let mut data = Chain::new();
         data.append_compact(&batch.stack.pool, packet.into_chain());
-        let with = Envelope {
+        let with = Icmp6Datagram {
             src: from.src,
             dst: from.dst,
             hop_limit: from.ip.ttl,
             kind: header.kind(),
             code: header.code(),
             rest: header.rest(),
+            body: Chain::new(),
         };
         match self.queue.push(QueuedRecord { data, with }) {
             Ok(wakes) => {

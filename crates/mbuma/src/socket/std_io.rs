@@ -1,4 +1,4 @@
-//! TCP sockets in the shape of std's: `Read` and `Write`, an iterator of incoming connections, owned halves.
+//! Connections in the shape of std's: `Read` and `Write`, an iterator of incoming connections, owned halves.
 //!
 //! Each call blocks the calling thread without a time limit, so another thread must drive the stack
 //! ([`Runtime`](crate::runtime::Runtime)).
@@ -7,45 +7,54 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-use super::{TcpListener, TcpStream};
+use super::{TcpListener, TcpStream, TlsStream};
 
-impl Read for &TcpStream {
-    /// Waits for data and copies it to `buf`; 0 is the peer's end of file.
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
+/// `Read` and `Write` of a connection, and of a reference to one.
+macro_rules! std_stream {
+    ($Stream:ident) => {
+        impl Read for &$Stream {
+            /// Waits for data and copies it to `buf`; 0 is the peer's end of its stream.
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                if buf.is_empty() {
+                    return Ok(0);
+                }
+                Ok(self.recv_blocking(buf, None)?)
+            }
         }
-        Ok(self.recv_blocking(buf, None)?)
-    }
+
+        impl Write for &$Stream {
+            /// Waits for room and copies all of `buf` into the send buffer. It takes fewer bytes only if the connection
+            /// ends meanwhile.
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                Ok(self.send_blocking(buf, None)?)
+            }
+
+            /// Does nothing: the stack sends the content of the send buffer by itself.
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        impl Read for $Stream {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                (&*self).read(buf)
+            }
+        }
+
+        impl Write for $Stream {
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                (&*self).write(buf)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+    };
 }
 
-impl Write for &TcpStream {
-    /// Waits for room and copies all of `buf` into the send buffer. It takes fewer bytes only if the connection ends meanwhile.
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Ok(self.send_blocking(buf, None)?)
-    }
-
-    /// Does nothing: the stack sends the content of the send buffer by itself.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for TcpStream {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-}
-
-impl Write for TcpStream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+std_stream!(TcpStream);
+std_stream!(TlsStream);
 
 /// The reading half of a connection. Dropping it changes nothing for the peer.
 #[derive(Debug)]

@@ -31,7 +31,6 @@ use crate::waiters::{WaitBy, Want};
 #[cfg(feature = "tls")]
 mod handshake;
 mod read;
-mod std_io;
 
 pub(super) use read::{after_read, content};
 

@@ -1,4 +1,4 @@
-//! The methods that streams and sequenced packets share: all except those for data.
+//! The methods that streams and sequenced packets share: all but those that send bytes or chains.
 //!
 //! Locks: none.
 
@@ -22,6 +22,49 @@ macro_rules! connected {
                 let data = received.unwrap_or_default().data;
                 data.copy_to(0, &mut buf[..data.len()]);
                 Ok(data.len())
+            }
+
+            /// Moves a message and its rights to the peer: a record, or bytes of a stream, which the peer receives
+            /// separately from those before and after them if they have rights.
+            ///
+            /// # Errors
+            /// The message comes back with `WouldBlock`, `BrokenPipe`, `TooManyRights` or `OtherStack`; on a stream
+            /// with `NoData` if it has rights and no bytes; otherwise with `Reset` (once) or `TooBig`.
+            #[doc(alias = "sendmsg")]
+            pub fn send_with(&self, message: Message) -> Result<(), (UnixError, Message)> {
+                self.give(message, Wait::No)
+            }
+
+            /// As [`send_with`](Self::send_with), waiting for room.
+            ///
+            /// # Errors
+            /// As there; the message comes back with `TimedOut` when the time is over.
+            pub fn send_with_blocking(
+                &self,
+                message: Message,
+                timeout: Option<Duration>,
+            ) -> Result<(), (UnixError, Message)> {
+                self.give(message, Wait::Yes(timeout))
+            }
+
+            /// Copies received bytes of a stream, or the next record as far as it fits, to `buf`; the rest of a record is
+            /// lost. 0 is the end, or an empty record: [`recv_with`](Self::recv_with) distinguishes them. Their rights are
+            /// dropped.
+            ///
+            /// # Errors
+            /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait; `NoBufs`.
+            pub fn recv(&self, buf: &mut [u8]) -> Result<usize, UnixError> {
+                self.copy_out(buf, Wait::No)
+            }
+
+            /// Takes up to `max` received bytes of a stream, or the next record, cut to `max` bytes, with their rights;
+            /// `None` at the end.
+            ///
+            /// # Errors
+            /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait; `NoBufs`.
+            #[doc(alias = "recvmsg")]
+            pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
+                self.connection().recv(self.unix(), max, Wait::No)
             }
 
             /// As [`recv`](Self::recv), waiting for something to come.

@@ -70,29 +70,6 @@ impl UnixSeqpacket {
         self.give(Message::new(data), wait).map_err(|(e, _)| e)
     }
 
-    /// Moves a record and its rights to the peer.
-    ///
-    /// # Errors
-    /// The message comes back with `WouldBlock`, `BrokenPipe`, `Reset` (once), `TooBig`,
-    /// `TooManyRights` or `OtherStack`.
-    #[doc(alias = "sendmsg")]
-    pub fn send_with(&self, message: Message) -> Result<(), (UnixError, Message)> {
-        self.give(message, Wait::No)
-    }
-
-    /// As [`UnixSeqpacket::send_with`], waiting for room.
-    ///
-    /// # Errors
-    /// The message comes back with `TimedOut` when the time is over, `BrokenPipe`, `Reset` (once), `TooBig`,
-    /// `TooManyRights` or `OtherStack`.
-    pub fn send_with_blocking(
-        &self,
-        message: Message,
-        timeout: Option<Duration>,
-    ) -> Result<(), (UnixError, Message)> {
-        self.give(message, Wait::Yes(timeout))
-    }
-
     fn give(&self, message: Message, wait: Wait) -> Result<(), (UnixError, Message)> {
         if message.data.len() > self.unix().config.record_max {
             return Err((UnixError::TooBig, message));
@@ -103,24 +80,6 @@ impl UnixSeqpacket {
             let reset = e == UnixError::BrokenPipe && self.connection().take_reset();
             (if reset { UnixError::Reset } else { e }, message)
         })
-    }
-
-    /// Copies the next record to `buf`, as far as it fits; the rest of it is lost. 0 is the end, or an empty record:
-    /// [`UnixSeqpacket::recv_with`] distinguishes them. Its rights are dropped.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.
-    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, UnixError> {
-        self.copy_out(buf, Wait::No)
-    }
-
-    /// Takes the next record, cut to `max` bytes, with its rights; `None` at the end.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait.
-    #[doc(alias = "recvmsg")]
-    pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
-        self.connection().recv(self.unix(), max, Wait::No)
     }
 }
 

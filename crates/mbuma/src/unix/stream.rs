@@ -124,44 +124,12 @@ impl UnixStream {
             .map_err(|(e, message)| (e, message.data))
     }
 
-    /// Moves bytes and their rights to the peer. The peer receives bytes with rights separately from those before and
-    /// after them.
-    ///
-    /// # Errors
-    /// The message comes back with `WouldBlock`, `BrokenPipe`, `TooManyRights`, `OtherStack`
-    /// or `NoData`.
-    #[doc(alias = "sendmsg")]
-    pub fn send_with(&self, message: Message) -> Result<(), (UnixError, Message)> {
-        self.give(message, Wait::No)
-    }
-
-    /// As [`UnixStream::send_with`], waiting for room.
-    ///
-    /// # Errors
-    /// The message comes back with `TimedOut` when the time is over, `BrokenPipe`, `TooManyRights`, `OtherStack`
-    /// or `NoData`.
-    pub fn send_with_blocking(
-        &self,
-        message: Message,
-        timeout: Option<Duration>,
-    ) -> Result<(), (UnixError, Message)> {
-        self.give(message, Wait::Yes(timeout))
-    }
-
     fn give(&self, message: Message, wait: Wait) -> Result<(), (UnixError, Message)> {
         match (message.data.is_empty(), message.rights.is_empty()) {
             (true, true) => Ok(()),
             (true, false) => Err((UnixError::NoData, message)),
             (false, _) => self.connection().send(self.unix(), message, wait),
         }
-    }
-
-    /// Copies received bytes to `buf`; 0 is the end. Their rights are dropped.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
-    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, UnixError> {
-        self.copy_out(buf, Wait::No)
     }
 
     /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. Their rights
@@ -185,15 +153,6 @@ impl UnixStream {
     ) -> Result<Chain, UnixError> {
         let received = self.recv_with_blocking(max, timeout)?;
         Ok(received.unwrap_or_default().data)
-    }
-
-    /// Takes up to `max` received bytes, and their rights; `None` at the end.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
-    #[doc(alias = "recvmsg")]
-    pub fn recv_with(&self, max: usize) -> Result<Option<ReceivedMessage>, UnixError> {
-        self.connection().recv(self.unix(), max, Wait::No)
     }
 }
 

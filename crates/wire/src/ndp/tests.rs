@@ -5,6 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Icmp6Message, MacAddr};
 
 proptest! {
     /// Breaks if any bytes make the parser or an option panic.

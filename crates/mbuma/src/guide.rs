@@ -277,7 +277,7 @@
 //! ```
 //!
 //! # Splices
-//! [`relay`](crate::socket::relay) joins two connections in both directions, and [`splice`](crate::socket::splice) one direction;
+//! [`relay`](crate::socket::relay) joins two connections in both directions, and [`splice`](crate::socket::splice()) one direction;
 //! no thread of the program is woken for the bytes.
 //! ```
 //! use std::time::Duration;

@@ -59,7 +59,7 @@ fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
             printable(&reason)
         ))),
         None => Err(Error::Netstat(format!(
-            "mbuma {pid} ended before it had said everything"
+            "mbuma {pid} ended before it had said everything, or is of another version"
         ))),
     }
 }

@@ -51,6 +51,9 @@ pub struct TcpInfo {
     pub sacked: u32,
     /// Bytes considered lost, and not yet retransmitted.
     pub lost: u32,
+    /// Bytes retransmitted, and in flight again.
+    #[doc(alias = "tcpi_retrans")]
+    pub repairing: u32,
     /// Bytes retransmitted since the connection began.
     pub retransmitted: u64,
     /// Bytes delivered to the peer since the connection began; SYN and FIN count as one each.
@@ -127,6 +130,7 @@ impl TcpInfo {
             in_flight: s.sent.in_flight(),
             sacked: s.sent.sacked(),
             lost: s.sent.lost(),
+            repairing: s.sent.resent(),
             retransmitted: s.recovery.resent_bytes(),
             delivered: s.rate.delivered(),
             delivery_rate: s.recovery.delivery_rate(),

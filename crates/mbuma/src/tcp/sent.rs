@@ -129,6 +129,11 @@ impl SentMap {
         }
     }
 
+    /// Bytes that were retransmitted and are in flight. This looks at each record.
+    pub(crate) fn resent(&self) -> u32 {
+        self.many_ref().map_or(0, Records::resent_bytes)
+    }
+
     /// Bytes that must be retransmitted.
     pub(crate) fn lost(&self) -> u32 {
         self.many_ref().map_or(0, |m| m.lost)

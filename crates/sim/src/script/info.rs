@@ -37,7 +37,10 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "snd_wnd" => i64::from(info.snd_wnd),
         "unacked" => packets(info.in_flight + info.sacked + info.lost),
         "sacked" => packets(info.sacked),
+        // Linux counts lost data also after its retransmission.
+        "lost" if info.in_recovery => packets(info.lost) + packets(info.repairing),
         "lost" => packets(info.lost),
+        "retrans" => packets(info.repairing),
         "bytes_retrans" => info.retransmitted.cast_signed(),
         "pacing_rate" => info.pacing_rate.map_or(-1, u64::cast_signed),
         "delivered_ce" => i64::from(info.ecn_delivered_ce),

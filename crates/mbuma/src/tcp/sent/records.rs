@@ -53,6 +53,15 @@ impl Records {
         }
     }
 
+    /// See [`SentMap::resent`](super::SentMap::resent).
+    pub(super) fn resent_bytes(&self) -> u32 {
+        if self.resent.is_empty() {
+            return 0;
+        }
+        let again = self.list.iter().filter(|r| r.resent && r.in_flight());
+        again.map(SentRecord::len).sum()
+    }
+
     /// See [`SentMap::is_in_order`](super::SentMap::is_in_order). By invariant 3 the first record is the oldest transmission.
     #[inline]
     pub(super) fn is_in_order(&self) -> bool {

@@ -366,7 +366,6 @@ impl MbufPool {
                 get: mbufs.requests,
                 getcl: packets.requests,
                 clget: clusters_taken.saturating_sub(s.paired.get()),
-                pullup: s.pullups.get(),
                 pullup_copied: s.pullups_copied.get(),
             },
             clusters_cached_in_packets: self.clusters_ready(&packets),

@@ -210,7 +210,6 @@ fn mbufs_json(pool: &PoolStats) -> Value {
             "get": pool.calls.get,
             "getcl": pool.calls.getcl,
             "clget": pool.calls.clget,
-            "pullup": pool.calls.pullup,
             "pullup_copied": pool.calls.pullup_copied,
         },
         "bytes_copied": pool.bytes_copied,

@@ -18,7 +18,6 @@ impl Packet {
     #[doc(alias = "m_pullup")]
     #[inline]
     pub fn pullup(&mut self, n: usize) -> Result<&[u8], PullupError> {
-        self.0.zones().stats.pullups.inc();
         if self.0.len() < n {
             self.pullup_slow(n)?;
         }

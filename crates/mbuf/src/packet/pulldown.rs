@@ -26,7 +26,6 @@ impl Packet {
     #[track_caller]
     pub fn pulldown(&mut self, off: usize, len: usize) -> Result<&[u8], PullupError> {
         let end = off.checked_add(len).ok_or(PullupError::TooShort)?;
-        self.0.zones().stats.pullups.inc();
         if end > self.0.len() {
             self.pulldown_slow(off, len)?;
         }

@@ -13,7 +13,6 @@ use super::ClusterSize;
 /// Calls of the buffer operations, after the table in the 2004 paper's section 4.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    pub(crate) pullups: Counter,
     pub(crate) pullups_copied: Counter,
     pub(crate) bytes_copied: Counter,
     /// Clusters that went to the packet zone, not to a caller.
@@ -56,10 +55,8 @@ pub struct Calls {
     #[doc(alias = "m_clget")]
     #[doc(alias = "m_cljget")]
     pub clget: u64,
-    /// Bytes to be contiguous...
+    /// Pullups of bytes that were not contiguous, and were copied. The others, several for each packet, are not counted.
     #[doc(alias = "m_pullup")]
-    pub pullup: u64,
-    /// ...which were not, and were copied.
     pub pullup_copied: u64,
 }
 
@@ -168,13 +165,8 @@ impl fmt::Display for PoolStats {
         let calls = self.calls;
         writeln!(
             f,
-            "{}/{}/{} calls (get/getcl/clget), {} pullups of which {} copied, {} bytes copied between mbufs",
-            calls.get,
-            calls.getcl,
-            calls.clget,
-            calls.pullup,
-            calls.pullup_copied,
-            self.bytes_copied
+            "{}/{}/{} calls (get/getcl/clget), {} pullups that copied, {} bytes copied between mbufs",
+            calls.get, calls.getcl, calls.clget, calls.pullup_copied, self.bytes_copied
         )?;
         writeln!(
             f,

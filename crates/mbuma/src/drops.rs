@@ -133,6 +133,7 @@ impl Drops {
         Self([const { Counter::new() }; DropReason::ALL.len()])
     }
 
+    #[cold]
     pub(crate) fn count(&self, reason: DropReason) {
         self.add(reason, 1);
     }

@@ -58,6 +58,7 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
         batch.kick(SHARED_TIMERS_CPU);
     }
     let left = match sent {
+        Ok(0) => DropReason::DeviceError,
         // Frames that a full device does not take are lost, as on a wire: TCP retransmits them.
         Ok(refused) => {
             let drops = &batch.stack.drops;

@@ -213,6 +213,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -
 }
 
 /// Drops a packet and sends an error to its sender.
+#[cold]
 pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: IcmpError) {
     batch.stack.drops.count(reason);
     protosw::icmp_error(batch, packet, kind);

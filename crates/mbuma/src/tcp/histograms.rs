@@ -101,6 +101,7 @@ pub struct TcpHistogram {
 }
 
 /// The values of a connection that has measured a round trip.
+#[cold]
 pub(crate) fn values(t: &Tcb) -> Option<Values> {
     let rtt = t.send.rtt.smoothed()?;
     let rtt = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);

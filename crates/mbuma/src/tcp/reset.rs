@@ -10,6 +10,7 @@ use crate::inet::Ends;
 
 /// Answers a segment with a reset that its sender accepts: its sequence number is the acknowledged one, or 0 with an
 /// acknowledgement of the whole segment. A reset is never answered.
+#[cold]
 pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     if seg.has(TcpFlags::RST) {
         return;
@@ -31,6 +32,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
 }
 
 /// A reset that ends a connection of ours; its sequence number is that of our next byte for the peer.
+#[cold]
 pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
     // If there is no buffer or route for it, the peer gets one when it sends the next segment.
     transmit(batch, ends, seq, ack, TcpFlags::RST | TcpFlags::ACK);

@@ -42,8 +42,10 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
 fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut Segment) -> Step {
     check_timestamp(batch, t, seg)?;
     check_sequence(batch, t, seg)?;
-    check_reset(batch, t, seg)?;
-    check_syn(batch, t, seg)?;
+    if seg.flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
+        check_reset(batch, t, seg)?;
+        check_syn(batch, t, seg)?;
+    }
     let opens = t.conn.state == State::SynReceived;
     ack::check(batch, pcb, t, seg)?;
     note_timestamp(batch, t, seg);
@@ -58,6 +60,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
 }
 
 /// While the owner decides, only a reset matters: the peer has given up. A SYN that came again counts for ECN.
+#[cold]
 fn syn_held(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) && seg.seq == t.recv.nxt {
         // Reports to the owner that the peer has given up.
@@ -71,6 +74,7 @@ fn syn_held(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 }
 
 /// RFC 9293 3.10.7.3.
+#[cold]
 fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     let acked = seg.has(TcpFlags::ACK);
     if acked && !(seg.ack.after(t.send.iss) && seg.ack.at_or_before(t.send.nxt)) {
@@ -157,6 +161,7 @@ fn note_marks(t: &mut Tcb, seg: &Segment) {
 }
 
 /// Reports duplicate data to a peer with SACK (RFC 2883 4).
+#[cold]
 fn note_duplicate(t: &mut Tcb, seg: &Segment) {
     let old = t.recv.nxt.since(seg.seq).min(seg.data.len() as u32);
     if t.conn.sack_on && seg.seq.before(t.recv.nxt) && old > 0 {
@@ -207,6 +212,7 @@ fn cut_beyond(t: &mut Tcb, seg: &mut Segment, room: usize) {
 }
 
 /// Cuts off data that was received before.
+#[cold]
 fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     if seg.has(TcpFlags::RST) {
         return;
@@ -238,6 +244,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
 }
 
 /// Second: a reset must be exactly where we expect the next byte (RFC 5961 3.2).
+#[cold]
 fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::RST) {
         return Continue(());
@@ -255,6 +262,7 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 }
 
 /// Ends a connection that the peer or we have reset.
+#[cold]
 fn end_by_reset(t: &mut Tcb) {
     match t.conn.state {
         State::SynReceived => time_wait::end_half_open(t, Some(SocketError::Refused)),
@@ -264,6 +272,7 @@ fn end_by_reset(t: &mut Tcb) {
 
 /// Fourth: a SYN on a connection that exists. Our own answer may have been lost; anything else gets a
 /// challenge (RFC 5961 4.2).
+#[cold]
 fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Continue(());
@@ -290,6 +299,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
 
 /// The SYN of the peer, once more. If it offers another form of ECN than before, a reset ends the connection. The peer
 /// accepts it before and after our SYN-ACK: its sequence number and its acknowledgement are both exact.
+#[cold]
 fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.ecn.on_syn_again(seg.flags, seg.mark) {
         return Continue(());
@@ -301,6 +311,7 @@ fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 
 /// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so the
 /// rate of answers to these is limited: otherwise two ends that disagree would answer each other for ever.
+#[cold]
 fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {
         challenge(batch, t);
@@ -310,6 +321,7 @@ fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 }
 
 /// Sends a challenge ACK, which has our sequence numbers, a bounded number of times a second (RFC 5961 7).
+#[cold]
 pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
     if t.conn.challenge_acks.take_one(batch.now) {
         batch.stack.tcp.counters.challenge_acks.inc();

@@ -76,6 +76,7 @@ fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 
 /// Keeps data and a FIN beside a SYN that crosses ours until the connection is established (RFC 9293 3.10.7.3). They are
 /// not acknowledged yet.
+#[cold]
 pub(crate) fn keep(batch: &Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if seg.has(TcpFlags::FIN) {
         t.recv.fin = Some(seg.seq + seg.data.len() as u32);
@@ -90,6 +91,7 @@ pub(crate) fn keep(batch: &Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
 }
 
 /// The connection is established: moves the data that was kept until now.
+#[cold]
 pub(crate) fn take_kept(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.orphan && !t.recv.reass.is_empty() {
         return refuse(batch, t, seg);
@@ -124,6 +126,7 @@ fn in_order(batch: &Batch<'_>, t: &mut Tcb, data: Chain) {
 }
 
 /// RFC 5681 4.2: the missing segment, not this one, is acknowledged.
+#[cold]
 fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) -> Step {
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();

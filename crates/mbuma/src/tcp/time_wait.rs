@@ -44,6 +44,7 @@ impl TimeWait {
 }
 
 /// Enters the state, or restarts its time.
+#[cold]
 pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     // A second FIN in the same batch changes nothing.
     if t.conn.state != State::TimeWait {
@@ -120,6 +121,7 @@ fn resume(t: &mut Tcb, old: &Predecessor) {
 
 /// Ends a connection that is not established. In the place of a listener's, the connection in TIME-WAIT comes back. (A
 /// connection that an interceptor accepted has an owner, which gets the error.)
+#[cold]
 pub(crate) fn end_half_open(t: &mut Tcb, error: Option<SocketError>) {
     if t.conn.state == State::SynReceived
         && t.conn.accept.is_some()
@@ -131,6 +133,7 @@ pub(crate) fn end_half_open(t: &mut Tcb, error: Option<SocketError>) {
 }
 
 /// Adds a connection; the oldest is closed if there are too many.
+#[cold]
 pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let tcp = &batch.stack.tcp;
     let mut waiting = tcp.time_wait.waiting.lock();

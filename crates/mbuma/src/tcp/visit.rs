@@ -82,17 +82,25 @@ impl<G: Deref<Target = Tcb>> Drop for TcbGuard<'_, G> {
 pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) {
     output::run(batch, pcb, &mut t);
     kern::invariant!(t.is_valid(), "{t:?}");
-    let closed = t.conn.state == State::Closed;
-    let values = if closed { histograms::values(&t) } else { None };
     let due = t.due;
     t.due -= Due::TIME_WAIT | Due::WAKE;
     if t.conn.is_watched(due) {
         tell(batch, &mut t, due);
     }
+    if matches!(t.conn.state, State::Closed | State::TimeWait) {
+        end_over(batch, pcb, t, due);
+    }
+}
+
+/// Unlocks a connection that is over: remembers its TIME-WAIT, or takes it out of the table.
+#[cold]
+fn end_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>, due: Due) {
+    let closed = t.conn.state == State::Closed;
+    let values = if closed { histograms::values(&t) } else { None };
     // No record is sealed or opened any more, so the keys are dropped before TIME-WAIT; without the lock, because their
     // drop may be an embedder's code.
-    let is_over = t.conn.orphan && matches!(t.conn.state, State::Closed | State::TimeWait);
-    let layers = t.conn.attached.take_if(|_| is_over);
+    let is_unused = t.conn.orphan;
+    let layers = t.conn.attached.take_if(|_| is_unused);
     drop(t);
     drop(layers);
     if due.contains(Due::TIME_WAIT) {

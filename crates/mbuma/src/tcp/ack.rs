@@ -90,6 +90,7 @@ fn waits_for_data(t: &Tcb, seg: &Segment) -> bool {
 }
 
 /// Gives the connection to its listener, unless the listener's queue is full.
+#[cold]
 pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
     let Some(place) = &t.conn.accept else {
         return Continue(());
@@ -108,6 +109,7 @@ pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) ->
 }
 
 /// The handshake is complete, and the user is woken.
+#[cold]
 pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     t.conn.state = if t.send.fin_queued {
         State::FinWait1
@@ -184,7 +186,10 @@ fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, b
         marked: marks.due,
         ce: marks.bytes,
     });
-    apply(batch, t, &outcome);
+    match &outcome {
+        Some(outcome) => apply(batch, t, outcome),
+        None => t.timers.stop(TcpTimer::Reorder),
+    }
 }
 
 /// The congestion marks that the segment reports. A segment that acknowledges nothing new may be an old one, unless its
@@ -295,7 +300,7 @@ fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {
 /// Only a segment that is not older than the last one that moved the window may move it. A peer's acknowledgements
 /// never go back, so the higher one is newer; among equal ones the sequence number decides. It must be that of the
 /// segment as sent: otherwise a late duplicate would pass for new once its old data is cut off.
-fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
+fn window(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let newer =
         seg.ack.after(t.send.wl2) || (seg.ack == t.send.wl2 && seg.start.at_or_after(t.send.wl1));
     if !newer {
@@ -310,22 +315,25 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.stop(TcpTimer::Persist);
         t.timers.persist_shift = 0;
         if was_closed {
-            timers::progressed(batch, t);
-            // The peer did not take the probe: retransmit it, but nothing else. A peer without memory drops all data,
-            // closes its window and opens it at once, so that more retransmissions would never end. The retransmission
-            // timer sends the rest.
-            if t.flight() <= 1 {
-                t.send.sent.mark_all_lost();
-            }
-            let config = &batch.stack.tcp.config;
-            let running = t.timers.get(TcpTimer::Rexmit);
-            t.timers.set(
-                TcpTimer::Rexmit,
-                (t.flight() > 0)
-                    .then(|| running.unwrap_or_else(|| t.send.rtt.expires(batch.now, config))),
-            );
+            window_opened(batch, t);
         }
     }
+}
+
+#[cold]
+fn window_opened(batch: &Batch<'_>, t: &mut Tcb) {
+    timers::progressed(batch, t);
+    // The peer did not take the probe: retransmit it, but nothing else. A peer without memory drops all data, closes its
+    // window and opens it at once, so that more retransmissions would never end. The retransmission timer sends the rest.
+    if t.flight() <= 1 {
+        t.send.sent.mark_all_lost();
+    }
+    let config = &batch.stack.tcp.config;
+    let running = t.timers.get(TcpTimer::Rexmit);
+    t.timers.set(
+        TcpTimer::Rexmit,
+        (t.flight() > 0).then(|| running.unwrap_or_else(|| t.send.rtt.expires(batch.now, config))),
+    );
 }
 
 /// Our FIN may be acknowledged now.

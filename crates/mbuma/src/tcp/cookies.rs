@@ -218,7 +218,7 @@ pub(super) fn answer(
             flags,
             window: output::syn_window(&mut t),
             urgent: 0,
-            options: options::of_syn(&mut t, flags, batch.now),
+            options: options::of_syn(&tcp.config, &mut t, flags, batch.now),
         },
         segsz: 0,
         tos,

@@ -29,11 +29,10 @@ pub(crate) enum Verdict {
 
 /// Handles a packet that begins with its IP header.
 pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addressed<'_, A>) {
-    let mut seg = match Segment::parse(packet, from) {
-        Ok(seg) => seg,
-        Err((packet, reason)) => return batch.drop(packet, reason),
-    };
-    demultiplex(batch, &mut seg, &from.ip);
+    let parsed = Segment::parse(packet, from, |seg| demultiplex(batch, seg, &from.ip));
+    if let Err((packet, reason)) = parsed {
+        batch.drop(packet, reason);
+    }
 }
 
 /// Finds the connection or the listener of a segment, and hands the segment to it.

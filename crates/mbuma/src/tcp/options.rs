@@ -56,35 +56,32 @@ pub(crate) struct SynOptions {
 }
 
 impl SegmentOptions {
+    /// Sets the options of a header; until now there are none.
     #[inline]
-    pub(crate) fn of(view: &TcpView<'_>) -> Self {
-        let alone = TcpOptions::timestamps_alone(view.option_bytes());
-        if alone.is_some() || view.option_bytes().is_empty() {
-            return Self {
-                ts: alone.map(Timestamps::of_option),
-                ..Self::default()
-            };
+    pub(crate) fn read(&mut self, view: &TcpView<'_>) {
+        let bytes = view.option_bytes();
+        match TcpOptions::timestamps_alone(bytes) {
+            None if bytes.is_empty() => {}
+            None => self.read_several(view),
+            alone => self.ts = alone.map(Timestamps::of_option),
         }
-        Self::sorted(view.options(), view.flags().contains(TcpFlags::SYN))
     }
 
     /// SYN options are used only in a SYN, and SACK blocks only in other segments.
-    fn sorted(all: TcpOptions, is_syn: bool) -> Self {
-        let mut options = Self {
-            ts: all.timestamps.map(Timestamps::of_option),
-            ..Self::default()
-        };
-        if is_syn {
-            options.syn = SynOptions {
+    #[inline(never)]
+    fn read_several(&mut self, view: &TcpView<'_>) {
+        let all = view.options();
+        self.ts = all.timestamps.map(Timestamps::of_option);
+        if view.flags().contains(TcpFlags::SYN) {
+            self.syn = SynOptions {
                 mss: all.mss,
                 window_scale: all.window_scale,
                 sack_permitted: all.sack_permitted,
             };
         } else {
-            options.sack = all.sack;
-            options.acc_ecn = all.acc_ecn;
+            self.sack = all.sack;
+            self.acc_ecn = all.acc_ecn;
         }
-        options
     }
 }
 
@@ -145,12 +142,19 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
 
 /// The options of our SYN or SYN-ACK.
 #[cold]
-pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
+pub(crate) fn of_syn(config: &TcpConfig, t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
     if t.conn.has_no_options() {
         return TcpOptions::default();
     }
+    let mss = Some(t.recv.mss.min(65_535) as u16);
+    if is_syn_bare(config, t) {
+        return TcpOptions {
+            mss,
+            ..TcpOptions::default()
+        };
+    }
     let mut options = TcpOptions {
-        mss: Some(t.recv.mss.min(65_535) as u16),
+        mss,
         window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
         sack_permitted: t.conn.sack_on,
         timestamps: t.conn.ts.option(now, flags.contains(TcpFlags::ACK)),
@@ -163,19 +167,24 @@ pub(crate) fn of_syn(t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
     options
 }
 
-/// The options of another segment, with `len` bytes of data; `again`: a retransmission. A duplicate is reported once,
-/// by this call (RFC 2883 4).
-pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOptions {
-    let mut options = TcpOptions {
-        timestamps: t.conn.ts.option(now, true),
-        ..TcpOptions::default()
-    };
+/// Sets the options of another segment, with `len` bytes of data; `again`: a retransmission. A duplicate is reported
+/// once, by this call (RFC 2883 4).
+#[inline]
+pub(crate) fn set(options: &mut TcpOptions, t: &mut Tcb, len: u32, again: bool, now: Time) {
+    options.timestamps = t.conn.ts.option(now, true);
     if has_report(t) {
         options.sack = t.recv.reass.take_blocks(blocks_max(t, len));
     }
+    if t.conn.ecn.accurate().is_some() {
+        set_counts(options, t, len, again);
+    }
+}
+
+#[inline(never)]
+fn set_counts(options: &mut TcpOptions, t: &mut Tcb, len: u32, again: bool) {
     let reserved = t.conn.ecn.option_len() > 0;
     let wanted = !t.conn.has_no_options() && (!again || reserved);
-    if t.conn.ecn.accurate().is_some() && wanted {
+    if wanted {
         let taken = options.emitted_len();
         // The room that the MSS and the header leave: SACK blocks go before AccECN (RFC 9768 3.2.3.3).
         let full = (t.send.mss + each_segment_len(t)) as usize;
@@ -183,7 +192,6 @@ pub(crate) fn of_segment(t: &mut Tcb, len: u32, again: bool, now: Time) -> TcpOp
         let room = room.min(TcpOptions::LEN_MAX - taken);
         options.acc_ecn = t.conn.ecn.option(room);
     }
-    options
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Source: RFC 9293 3.8, 3.10.2, 3.10.4; RFC 1122 4.2.3.4; RFC 5681.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use kern::Time;
@@ -12,6 +13,7 @@ use super::due::Due;
 use super::options;
 use super::pace::Pacing;
 use super::pcb::{Inpcb, State, Tcb};
+use super::rate::SendStamp;
 use super::segment::{self, Payload, SegmentFields};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
@@ -43,8 +45,9 @@ pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     }
     pace.end(t);
     t.due -= Due::PROBE | Due::TAIL_PROBE;
-    note_use(t);
-    timers::after_output(batch, pcb, t);
+    let unsent = t.has_unsent();
+    t.send.note_use(unsent);
+    timers::after_output(batch, pcb, t, unsent);
 }
 
 /// Sends the segment; false if that is not possible now (the timers will try again).
@@ -52,7 +55,9 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     let Some(data) = payload(batch, pcb, t, &mut plan) else {
         return false;
     };
-    let out = outgoing(&batch.stack.tcp.config, pcb, t, plan, batch.now);
+    let mut out = outgoing(&batch.stack.tcp.config, pcb, t, plan);
+    // In their place: a copy of the options would wait for them to be stored.
+    set_options(&mut out.header.options, batch, t, plan);
     if !plan.flags.contains(TcpFlags::SYN) {
         urgent::told(t);
     }
@@ -97,6 +102,7 @@ fn payload(
     Some(Payload::none())
 }
 
+#[cold]
 fn shorten(plan: &mut Plan, len: u32) {
     plan.len = len;
     plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
@@ -132,24 +138,16 @@ fn map(
     (plan.len > 0).then_some(())
 }
 
-fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> SegmentFields {
+/// The segment without its options.
+fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
     let (bits, mark) = match t.conn.ecn.is_on() {
         true => ecn_bits(config, t, plan),
         false => (TcpFlags::empty(), 0),
     };
-    let (window, options) = if syn {
-        let mut options = options::of_syn(t, plan.flags, now);
-        if options::is_syn_bare(config, t) {
-            options = TcpOptions {
-                mss: options.mss,
-                ..TcpOptions::default()
-            };
-        }
-        (syn_window(t), options)
-    } else {
-        let again = plan.len > 0 && plan.seq.before(t.send.nxt);
-        (announce(t), options::of_segment(t, plan.len, again, now))
+    let window = match syn {
+        true => syn_window(t),
+        false => announce(t),
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags | bits;
@@ -172,7 +170,7 @@ fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time)
             flags,
             window,
             urgent: urgent.unwrap_or(0),
-            options,
+            options: TcpOptions::default(),
         },
         segsz: if plan.len > t.send.mss && plan.kind != PlanKind::MtuProbe {
             t.send.mss as u16
@@ -182,6 +180,15 @@ fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time)
         tos: class | mark,
         ttl,
         may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
+    }
+}
+
+fn set_options(options: &mut TcpOptions, batch: &Batch<'_>, t: &mut Tcb, plan: Plan) {
+    if plan.flags.contains(TcpFlags::SYN) {
+        *options = options::of_syn(&batch.stack.tcp.config, t, plan.flags, batch.now);
+    } else {
+        let again = plan.len > 0 && plan.seq.before(t.send.nxt);
+        options::set(options, t, plan.len, again, batch.now);
     }
 }
 
@@ -289,10 +296,7 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     let stamp = t.send.rate.on_send(now, in_flight);
     let seen = end.min(t.send.nxt);
     if plan.seq.before(seen) {
-        t.send.recovery.forced = false;
-        let nxt = t.send.nxt;
-        t.send.recovery.on_resent(&(plan.seq..seen), nxt, now);
-        t.send.sent.resend(plan.seq..seen, now, stamp);
+        record_again(t, plan.seq..seen, now, stamp);
     }
     if end.after(t.send.nxt) {
         let new = SentRecord {
@@ -310,11 +314,11 @@ fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     t.send.recovery.on_sent(plan.len);
 }
 
-/// The window may grow only if it held data back.
-fn note_use(t: &mut Tcb) {
-    let waiting = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
-    let in_flight = t.send.sent.in_flight();
-    t.send.rate.after_output(in_flight, &t.send.window, waiting);
+#[cold]
+fn record_again(t: &mut Tcb, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
+    t.send.recovery.forced = false;
+    t.send.recovery.on_resent(&range, t.send.nxt, now);
+    t.send.sent.resend(range, now, stamp);
 }
 
 /// RFC 5681 4.1.

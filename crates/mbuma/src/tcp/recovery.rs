@@ -110,12 +110,13 @@ impl SendState {
     }
 
     /// Handles an acknowledgement: moves SND.UNA and the records, takes samples, detects losses, and sets the window.
-    pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
+    /// None: it was in order, and the connection has no next step.
+    pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> Option<AckOutcome> {
         if self.is_in_order(a) {
             self.on_ack_in_order(a);
-            return AckOutcome::default();
+            return None;
         }
-        self.on_any_ack(a)
+        Some(self.on_any_ack(a))
     }
 
     /// The same for each acknowledgement, without the fast path.

@@ -1,7 +1,7 @@
 //! Segments: parses received ones and builds outgoing ones.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
-use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader};
+use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpView};
 
 use super::options::SegmentOptions;
 use crate::batch::Batch;
@@ -35,28 +35,25 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Parses and removes the headers of a packet. A packet that fails a check comes back with the reason.
+    /// Parses and removes the headers of a packet, and passes the segment to `take`. A packet that fails a check comes
+    /// back with the reason. The segment is not returned: a copy of it would wait for its fields to be stored.
+    #[inline]
     pub(crate) fn parse<A: Address>(
         mut packet: Packet,
         from: &Addressed<'_, A>,
-    ) -> Result<Self, (Packet, DropReason)> {
+        take: impl FnOnce(&mut Self),
+    ) -> Result<(), (Packet, DropReason)> {
         let verified = verify_checksum(&packet, from);
         if let Err(reason) = verified
             && !planted(StackFault::UncheckedSum)
         {
             return Err((packet, reason));
         }
-        let Some((header, options, header_len)) = header(&mut packet, from.ip.header_len) else {
+        let segsz = packet.header().tso_segsz;
+        let Some(header) = header(&mut packet, from.ip.header_len) else {
             return Err((packet, DropReason::TcpBadHeader));
         };
-        let segsz = packet.header().tso_segsz;
-        let data = if packet.len() > header_len {
-            packet.trim_front(header_len);
-            packet.into_chain()
-        } else {
-            Chain::new()
-        };
-        Ok(Self {
+        let mut seg = Self {
             ends: A::ends(from, header.src_port(), header.dst_port()),
             seq: header.seq(),
             start: header.seq(),
@@ -64,11 +61,19 @@ impl Segment {
             flags: header.flags(),
             window: header.window(),
             urgent: header.urgent(),
-            options,
+            options: SegmentOptions::default(),
             mark: from.ip.tos & 0b11,
             segsz,
-            data,
-        })
+            data: Chain::new(),
+        };
+        seg.options.read(&header);
+        let headers_len = from.ip.header_len + header.header_len();
+        if packet.len() > headers_len {
+            packet.trim_front(headers_len);
+            seg.data = packet.into_chain();
+        }
+        take(&mut seg);
+        Ok(())
     }
 
     pub(crate) fn has(&self, flags: TcpFlags) -> bool {
@@ -105,21 +110,16 @@ impl Segment {
     }
 }
 
-/// Parses the header after `ip_len` bytes of IP's; also returns the length of both.
+/// The header after `ip_len` bytes of IP's.
 #[inline]
-fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptions, usize)> {
-    let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?.get(ip_len..)?;
+fn header(packet: &mut Packet, ip_len: usize) -> Option<TcpView<'_>> {
+    let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?;
     // The data offset determines how much must be contiguous before the options are parsed.
-    let len = usize::from(*bytes.get(12)? >> 4) * 4;
-    let bytes = match len {
-        ..TcpHeader::LEN => return None,
-        TcpHeader::LEN => bytes,
-        _ => packet.pullup(ip_len + len).ok()?.get(ip_len..)?,
-    };
-    let view = TcpHeader::parse(bytes).ok()?;
+    let len = usize::from(*bytes.get(ip_len + 12)? >> 4) * 4;
+    let bytes = packet.pullup(ip_len + len.max(TcpHeader::LEN)).ok()?;
+    let view = TcpHeader::parse(bytes.get(ip_len..)?).ok()?;
     // No program has port 0 (RFC 9293 3.1 excludes it), so a reply would reach none.
-    let ports = view.dst_port() != 0 && view.src_port() != 0;
-    ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
+    (view.dst_port() != 0 && view.src_port() != 0).then_some(view)
 }
 
 fn verify_checksum<A: Address>(packet: &Packet, from: &Addressed<'_, A>) -> Result<(), DropReason> {

@@ -175,10 +175,16 @@ impl SendState {
     }
 
     /// Bytes of new data that both windows let out now.
-    #[inline]
+    #[inline(always)] // each turn to send calls it, and has most of its terms
     pub(crate) fn sendable(&self) -> u32 {
         let allowed = self.cwnd().saturating_add(self.limited_transmit());
         (self.usable_window()).min(allowed.saturating_sub(self.sent.in_flight()))
+    }
+
+    /// The end of a turn to send; `unsent`: there is data that was not sent. The window may grow only if it held data back.
+    pub(crate) fn note_use(&mut self, unsent: bool) {
+        let in_flight = self.sent.in_flight();
+        self.rate.after_output(in_flight, &self.window, unsent);
     }
 
     /// Whether acknowledged data can have led to this congestion window: it grows only while it is used (RFC 7661), and

@@ -176,14 +176,13 @@ impl SentMap {
         self.first().is_some_and(|r| r.resent && r.in_flight())
     }
 
-    /// Adds a new range, after all others.
+    /// Adds a new range, after all others. Inlined, so that the record is built in its place: a copy of it would wait for
+    /// its fields to be stored.
+    #[inline(always)]
     pub(crate) fn push(&mut self, record: SentRecord) {
         match self {
             Self::Few(one @ None) if !record.resent => *one = Some(record),
-            Self::Few(_) => {
-                self.many_or(record.start).push(record);
-            }
-            Self::Many(m) => m.push(record),
+            _ => self.many_or(record.start).push(record),
         }
     }
 

@@ -242,6 +242,11 @@ impl Tcb {
         self.send.buf_seq + self.send.buf.ready() as u32
     }
 
+    /// Whether data that is ready was not sent yet, or must be sent again.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.ready_seq().after(self.send.nxt) || self.send.sent.lost() > 0
+    }
+
     /// The sequence number of a segment without data: after everything that was sent, but not beyond the peer's window,
     /// which a probe of a closed window may exceed. Beyond its window the peer would ignore the segment and its
     /// acknowledgement.

@@ -321,8 +321,7 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 
 /// After each turn to send: a closed window with data waiting needs a probe in time, and the wheel's
 /// entry must not come too late.
-pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
-    let unsent = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
+pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, unsent: bool) {
     let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !planted(StackFault::LostPersistTimer);
     // The pacing timer: the connection gets another turn.
@@ -331,12 +330,7 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
         t.timers.stop(TcpTimer::Rexmit);
     }
     if waiting && !t.timers.is_set(TcpTimer::Rexmit) && !t.timers.is_set(TcpTimer::Persist) {
-        let held_back = t.send.wnd > 0 && t.conn.options.as_ref().is_some_and(|o| o.holds_back());
-        let wait = match held_back {
-            true => CORK_MAX,
-            false => persist_interval(batch, t),
-        };
-        t.timers.set(TcpTimer::Persist, batch.now + wait);
+        begin_persist(batch, t);
     }
     user_options(batch, t);
     let config = &batch.stack.tcp.config;
@@ -351,10 +345,19 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     }
 }
 
+#[cold]
+fn begin_persist(batch: &Batch<'_>, t: &mut Tcb) {
+    let held_back = t.send.wnd > 0 && t.conn.options.as_ref().is_some_and(|o| o.holds_back());
+    let wait = match held_back {
+        true => CORK_MAX,
+        false => persist_interval(batch, t),
+    };
+    t.timers.set(TcpTimer::Persist, batch.now + wait);
+}
+
 /// Whether a timer runs while anything waits to be acknowledged or sent.
 fn is_timed(t: &Tcb) -> bool {
-    let unsent = t.ready_seq().after(t.send.nxt) || t.send.sent.lost() > 0;
-    let waits = t.flight() > 0 || (t.conn.state.sends_data() && unsent);
+    let waits = t.flight() > 0 || (t.conn.state.sends_data() && t.has_unsent());
     let timers = [TcpTimer::Rexmit, TcpTimer::Persist, TcpTimer::Pace];
     !waits || t.conn.state == State::Closed || timers.iter().any(|timer| t.timers.is_set(*timer))
 }

@@ -44,6 +44,12 @@ fn offer(mss: Option<u16>, timestamps: bool, sack_permitted: bool) -> SegmentOpt
     }
 }
 
+fn options_of(t: &mut Tcb, len: u32) -> TcpOptions {
+    let mut options = TcpOptions::default();
+    set(&mut options, t, len, false, NOW);
+    options
+}
+
 proptest! {
     /// RFC 6691: breaks if a segment with its options is longer than the maximum segment size of the peer or of our link, or
     /// a full one shorter than need be; if an option goes that was not agreed on, or a block not that there is room for.
@@ -60,9 +66,9 @@ proptest! {
         let mut t = connection(&pool, ours, &peer, ranges);
         let limit = mss.map_or(MSS_DEFAULT, u32::from).min(RCV_MSS);
         let mss = t.send.mss;
-        let full = of_segment(&mut t, mss, false, NOW);
+        let full = options_of(&mut t, mss);
         prop_assert_eq!(mss + full.emitted_len() as u32, limit);
-        let options = of_segment(&mut t, mss - less, false, NOW);
+        let options = options_of(&mut t, mss - less);
         prop_assert!(mss - less + options.emitted_len() as u32 <= limit);
         prop_assert_eq!(options.timestamps.is_some(), ours[0] && theirs[0]);
         let most = if options.timestamps.is_some() { 3 } else { 4 };
@@ -90,7 +96,8 @@ proptest! {
         let fields = TcpFields { flags, options: sent, ..TcpFields::default() };
         let mut bytes = [0; TcpHeader::LEN_MAX];
         let len = fields.emit(&mut bytes);
-        let read = SegmentOptions::of(&TcpHeader::parse(&bytes[..len]).expect("ours"));
+        let mut read = SegmentOptions::default();
+        read.read(&TcpHeader::parse(&bytes[..len]).expect("ours"));
         prop_assert_eq!(read.ts.map(|ts| (ts.value, ts.echo)), sent.timestamps);
         prop_assert_eq!(read.sack, sent.sack);
         let expected = SynOptions {
@@ -107,7 +114,7 @@ fn only_what_was_offered_is_answered() {
     // RFC 7323 2.2 and 3.2, RFC 2018 2: breaks if a SYN-ACK has an option that the SYN had not, which some peers take for
     // an error, or loses one that it had.
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let flags = TcpFlags::SYN | TcpFlags::ACK;
+    let (config, flags) = (TcpConfig::default(), TcpFlags::SYN | TcpFlags::ACK);
     for theirs in [[false, false], [true, false], [false, true], [true, true]] {
         let mut t = connection(
             &pool,
@@ -115,7 +122,7 @@ fn only_what_was_offered_is_answered() {
             &offer(Some(1000), theirs[0], theirs[1]),
             0,
         );
-        let answer = of_syn(&mut t, flags, NOW);
+        let answer = of_syn(&config, &mut t, flags, NOW);
         assert_eq!(
             answer.timestamps.map(|(_, echo)| echo),
             theirs[0].then_some(5)
@@ -123,14 +130,8 @@ fn only_what_was_offered_is_answered() {
         assert_eq!(answer.sack_permitted, theirs[1]);
         assert_eq!((answer.mss, answer.window_scale), (Some(1460), None));
     }
-    let mut syn = Tcb::new(
-        &TcpConfig::default(),
-        State::SynSent,
-        SeqNum(1),
-        RCV_MSS,
-        NOW,
-    );
-    let offered = of_syn(&mut syn, TcpFlags::SYN, NOW);
+    let mut syn = Tcb::new(&config, State::SynSent, SeqNum(1), RCV_MSS, NOW);
+    let offered = of_syn(&config, &mut syn, TcpFlags::SYN, NOW);
     let clock = TimestampClock::new(true);
     assert_eq!(offered.timestamps, Some((clock.value(NOW), 0)));
     assert!(offered.sack_permitted && offered.window_scale.is_some());

@@ -290,11 +290,16 @@ pub(crate) fn large_payload_max(t: &Tcb) -> u32 {
 }
 
 /// More than one segment is sent as whole segments, up to one packet; the rest is planned separately next time.
+#[inline]
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     // The fast path, without a division: a small message.
-    if len <= t.send.mss {
-        return len;
+    match len <= t.send.mss {
+        true => len,
+        false => several_segments(t, len, waiting),
     }
+}
+
+fn several_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     let len = len.min(large_payload_max(t));
     let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());
     if len < waiting || !t.send.nodelay || held_back {
@@ -306,6 +311,7 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 
 /// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (nothing
 /// makes it wait, TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
+#[inline(always)] // it has one caller, whose tests it repeats
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = !t.send.is_nagled();
     let held_back = t.conn.options.as_ref().is_some_and(|o| o.holds_back());

@@ -77,6 +77,7 @@ impl Records {
         self.list.partition_point(|r| r.end.at_or_before(seq))
     }
 
+    #[inline(always)]
     pub(super) fn push(&mut self, record: SentRecord) {
         if record.resent {
             (self.resent).push_back((record.start..record.end, record.sent_at));

@@ -176,7 +176,7 @@ impl Sender {
             ce: 0,
         };
         match self.fast {
-            true => s.on_ack(&a),
+            true => s.on_ack(&a).unwrap_or_default(),
             false => s.on_any_ack(&a),
         }
     }

@@ -29,7 +29,7 @@ use mbuf::Chain;
 use mbuma::runtime::{Poller, Readiness, TaskLoad, TaskWaker};
 use mbuma::{SocketError, State, TcpStream};
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, SendBacklog};
 use super::client_quota::ClientSlot;
 use super::host::{Host, Moved, READ_MAX};
 use super::notice;
@@ -343,8 +343,13 @@ impl Relay {
         let mut left = DOWN_MAX;
         while self.down == Half::Open && self.host.may_read() {
             let room = self.stream.send_room();
-            let read_max = room.packet.min(READ_MAX);
-            if room.bytes < self.allowance.worth_a_read(read_max) {
+            let read_max = self.allowance.read_max(&SendBacklog {
+                room: room.bytes,
+                buffered: room.buffered,
+                window: room.window,
+                packet: room.packet,
+            });
+            if read_max == 0 {
                 return Ok(Turn::Wait);
             }
             if left == 0 {
@@ -359,7 +364,7 @@ impl Relay {
                 self.retry_later(shared);
                 return Ok(Turn::Wait);
             };
-            match self.host.read(row, room.whole_segments().min(READ_MAX)) {
+            match self.host.read(row, room.whole_segments().min(read_max)) {
                 Ok(Moved::Some(chain) | Moved::Last(chain)) => {
                     shared.counters.bytes_down += chain.len() as u64;
                     left = left.saturating_sub(chain.len());

@@ -140,10 +140,13 @@ impl TcpStream {
     /// one.
     pub fn send_room(&self) -> SendRoom {
         let t = self.pcb.lock(self.stack.giant());
+        let buffered = t.send.buf.claimed();
         SendRoom {
             bytes: room(&t).unwrap_or(0),
             mss: t.send.mss as usize,
             packet: output::large_payload_max(&t) as usize,
+            buffered,
+            window: (t.send.wnd as usize).saturating_sub(buffered),
         }
     }
 }

@@ -13,6 +13,10 @@ pub struct SendRoom {
     /// Payload bytes of the largest packet: a multiple of `mss` within the limit of IP's length, or beyond it where the
     /// interface takes such packets (BIG TCP). A device or the interface cuts it into segments.
     pub packet: usize,
+    /// Bytes in the buffer: those that the peer has not acknowledged.
+    pub buffered: usize,
+    /// Bytes that the peer's window takes beyond these.
+    pub window: usize,
 }
 
 impl SendRoom {

@@ -42,6 +42,8 @@ pub(super) struct Host {
     writable: bool,
     /// The peer's end is behind the data that can be read: no edge will tell of it again.
     at_end: bool,
+    /// An event reported an error, which may be behind the data in the place of the end.
+    failed: bool,
 }
 
 /// How far an attempt to connect is.
@@ -60,6 +62,8 @@ pub(super) enum Moved<T> {
     Some(T),
     /// This much, and no more until the next edge.
     Last(T),
+    /// This much, and behind it the peer's end, if the events were all this socket's. The next call says so again.
+    Final(T),
     /// Nothing until the next edge.
     Nothing,
     /// The peer's end of file.
@@ -97,6 +101,7 @@ impl Host {
             readable: false,
             writable: false,
             at_end: false,
+            failed: false,
         }
     }
 
@@ -127,6 +132,7 @@ impl Host {
         self.readable |= readiness.readable();
         self.writable |= readiness.writable();
         self.at_end |= readiness.at_end();
+        self.failed |= readiness.failed();
     }
 
     /// Whether a read may give something.
@@ -182,6 +188,7 @@ impl Host {
                 self.readable = false;
                 Ok(Moved::Last(row.take(n)))
             }
+            Ok(n) if n < offered && !self.failed => Ok(Moved::Final(row.take(n))),
             Ok(n) => Ok(Moved::Some(row.take(n))),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;

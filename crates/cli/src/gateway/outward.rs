@@ -177,7 +177,7 @@ fn pump(
             return Ok((moved, Pause::Clusters));
         };
         match from.socket.read(row, SEGMENT_MAX)? {
-            Moved::Some(chain) | Moved::Last(chain) => to.pending = chain,
+            Moved::Some(chain) | Moved::Last(chain) | Moved::Final(chain) => to.pending = chain,
             Moved::End => from.ended = true,
             Moved::Nothing => {}
         }

@@ -314,7 +314,7 @@ impl Relay {
                     shared.counters.bytes_up += n as u64;
                     left = left.saturating_sub(n);
                 }
-                Ok(Moved::Nothing | Moved::End) => {}
+                Ok(Moved::Nothing | Moved::Final(_) | Moved::End) => {}
                 Err(_) => return Err(Broken::Host),
             }
         }
@@ -370,6 +370,13 @@ impl Relay {
                     left = left.saturating_sub(chain.len());
                     let sent = self.stream.send_chain(chain);
                     sent.map_err(|(e, _lost)| Broken::Guest(e))?;
+                }
+                // One packet to the guest, and one acknowledgement of it, for the answer of a short connection and its end.
+                Ok(Moved::Final(chain)) => {
+                    shared.counters.bytes_down += chain.len() as u64;
+                    let sent = self.stream.send_last_chain(chain);
+                    sent.map_err(|(e, _lost)| Broken::Guest(e))?;
+                    self.down = Half::Over;
                 }
                 Ok(Moved::End) => {
                     self.stream.shutdown(std::net::Shutdown::Write);
@@ -435,3 +442,6 @@ impl Relay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

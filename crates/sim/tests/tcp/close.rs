@@ -1,6 +1,7 @@
 //! The close of a connection, and the states after it.
 
 use crate::common::*;
+use mbuf::Chain;
 use mbuma::{SocketError, State};
 use sim::Segment;
 use wire::SeqNum;
@@ -28,6 +29,30 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
         assert_eq!(b.one().ack, hand.snd);
         assert_eq!(stream.state(), State::TimeWait);
         assert_end(&stream);
+        b.drop_and_finish(stream);
+    });
+}
+
+#[test]
+fn the_last_data_have_the_fin() {
+    // Breaks when the end of a short answer costs a segment of its own, and the peer's acknowledgement another; or when a
+    // refused call closes the sending side.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        let stack = b.stack();
+        let chain = |bytes: &[u8]| Chain::from_slice(stack.pool(), bytes).expect("buffers");
+        stream.send_last_chain(chain(b"answer")).expect("room");
+        b.run(ms(0));
+        let last = b.one();
+        assert!(last.has(FIN));
+        assert_eq!(last.data, b"answer");
+        let (e, back) = stream.send_last_chain(chain(b"more")).unwrap_err();
+        assert_eq!((e, back.to_vec()), (SocketError::Closed, b"more".to_vec()));
+        b.say(&hand.ack(&last));
+        assert_eq!(stream.state(), State::FinWait2);
+        b.say(&hand.fin());
+        assert_eq!(b.one().ack, hand.snd);
+        drop((back, stack));
         b.drop_and_finish(stream);
     });
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
-use super::rules::{may_write, room, room_worth_a_write, wait_for};
+use super::rules::{close_send, may_write, room, room_worth_a_write, wait_for};
 use super::{SendRoom, TcpStream, fail};
 use crate::error::SocketError;
 use crate::sockbuf::BYTES_MAX;
 use crate::socket::send_file::{FileRoom, FileSink, SendFileError};
 use crate::tcp::output;
+use crate::tcp::pcb::Tcb;
 use crate::waiters::{WaitBy, Want};
 
 /// What follows the sent bytes, according to the program.
@@ -76,12 +77,30 @@ impl TcpStream {
     /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it
     /// has a GiB or more, or with the error that ended the connection.
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
+        self.put_chain(data, |_| {})
+    }
+
+    /// [`send_chain`](Self::send_chain), and then [`shutdown`](Self::shutdown) of the sending side, in one entry: the last
+    /// segment of the data has the FIN, which after two entries may be a segment of its own.
+    ///
+    /// # Errors
+    /// As of `send_chain`; the sending side is then still open.
+    pub fn send_last_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
+        self.put_chain(data, |t| close_send(t, None))
+    }
+
+    fn put_chain(
+        &self,
+        data: Chain,
+        then: impl FnOnce(&mut Tcb),
+    ) -> Result<(), (SocketError, Chain)> {
         if data.len() >= BYTES_MAX {
             return Err((SocketError::NoBufs, data));
         }
         self.with(|t| match room(t) {
             Ok(_) => {
                 t.send.buf.append(&self.stack.pool, data);
+                then(t);
                 Ok(())
             }
             Err(e) => Err((e, data)),

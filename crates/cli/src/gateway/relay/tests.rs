@@ -1,0 +1,103 @@
+use std::io::Write;
+use std::net::{Shutdown, TcpListener, TcpStream as HostStream};
+use std::os::fd::AsFd;
+
+use mbuma::runtime::PollEvents;
+
+use super::super::table::SourceKind;
+use super::super::test_gateway;
+use super::*;
+use crate::sys::socket;
+
+/// A connection of a guest, which is another socket of the same stack, with a program of the host.
+struct Joined {
+    shared: Shared,
+    guest: TcpStream,
+    relay: Relay,
+    program: Option<HostStream>,
+}
+
+impl Joined {
+    fn new() -> Joined {
+        let (shared, _) = test_gateway::start();
+        let at = SocketAddr::from(([127, 0, 0, 1], 80));
+        let listener = shared.stack.tcp_listen(at, 1).expect("a free port");
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let guest = shared.stack.tcp_connect(any, at).expect("a route");
+        let ours = listener.accept().expect("a connection");
+        let (program, host) = host_pair();
+        let token = Token::nth(SourceKind::Connection, 0);
+        host.watch(shared.poller(), token).expect("watched");
+        let relay = Relay::new(ours, host, token);
+        Joined {
+            shared,
+            guest,
+            relay,
+            program: Some(program),
+        }
+    }
+
+    /// Waits for an event of the host's socket, and gives the connection a turn.
+    fn turn(&mut self) -> Turn {
+        let mut events = PollEvents::new();
+        self.shared
+            .poller()
+            .wait(&mut events, None)
+            .expect("events");
+        for (_, readiness) in events.iter() {
+            self.relay.note(readiness);
+        }
+        self.relay.turn(&mut self.shared, Time::ZERO)
+    }
+
+    fn segments_out(&self) -> u64 {
+        self.shared.stack.stats().tcp.segments_out
+    }
+}
+
+/// A connected pair: a program's end, and ours.
+fn host_pair() -> (HostStream, Host) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = listener.local_addr().expect("bound");
+    let program = HostStream::connect(at).expect("it listens");
+    let (ours, _) = listener.accept().expect("a client");
+    (program, Host::accepted(ours).expect("a socket"))
+}
+
+#[test]
+fn an_answer_and_its_end_are_one_packet() {
+    // Breaks when the end of a short answer is a packet of its own, which the guest's kernel acknowledges once more.
+    let mut joined = Joined::new();
+    let mut program = joined.program.as_ref().expect("a program");
+    program.write_all(b"answer").expect("room");
+    program.shutdown(Shutdown::Write).expect("connected");
+    let before = joined.segments_out();
+    assert_eq!(joined.turn(), Turn::Wait);
+    // The data with the FIN, and the guest's acknowledgement of both.
+    assert_eq!(joined.segments_out() - before, 2);
+    let heard = joined.guest.recv_chain(100).expect("data");
+    assert_eq!(heard.to_vec(), b"answer");
+    assert!(joined.guest.recv_chain(100).expect("the end").is_empty());
+    assert_eq!(joined.relay.down, Half::Over);
+}
+
+#[test]
+fn an_answer_that_a_reset_follows_has_no_end() {
+    // Breaks when a guest takes the beginning of an answer for all of it.
+    let mut joined = Joined::new();
+    let mut program = joined.program.take().expect("a program");
+    program.write_all(b"ans").expect("room");
+    socket::reset_on_close(program.as_fd()).expect("an option");
+    drop(program);
+    while joined.turn() != Turn::Done {}
+    let Joined { guest, relay, .. } = joined;
+    relay.close();
+    let end = loop {
+        match guest.recv_chain(100) {
+            Ok(chain) if chain.is_empty() => break None,
+            Ok(_) => {}
+            Err(e) => break Some(e),
+        }
+    };
+    assert_eq!(end, Some(SocketError::Reset));
+}

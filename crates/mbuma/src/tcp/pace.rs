@@ -44,6 +44,10 @@ const BURSTS: u64 = 1000;
 /// The largest burst: a packet.
 const BURST_MAX: u32 = 64 << 10;
 
+/// The longest wait after a packet, in ns. A rate that was estimated while the peer's window was closed may be a byte in some
+/// seconds, and only a packet shows that the path carries more. Linux's fq has the same bound.
+const WAIT_MAX: u64 = 1_000_000_000;
+
 /// Pacing in one turn to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pacing {
@@ -82,7 +86,7 @@ impl Pacing {
     pub(crate) fn sent(&mut self, bytes: u32) {
         if let Some(rate) = self.rate {
             let nanos = u64::from(bytes).saturating_mul(1_000_000_000) / rate;
-            self.next += Duration::from_nanos(nanos);
+            self.next += Duration::from_nanos(nanos.min(WAIT_MAX));
         }
     }
 
@@ -161,6 +165,19 @@ mod tests {
         }
         assert_eq!(sent, 6, "of the 5 ms before, and of this one");
         assert_eq!(pace.next, Time::from_millis(106));
+    }
+
+    #[test]
+    fn a_rate_of_nearly_nothing_holds_data_back_for_a_second_at_most() {
+        // Breaks when a rate that was estimated from probes of a closed window stops a transfer for minutes after the window
+        // has opened (BBR, seed 38867).
+        let mut pace = Pacing {
+            now: Time::from_secs(1),
+            next: Time::from_secs(1),
+            rate: Some(4),
+        };
+        pace.sent(2920);
+        assert_eq!(pace.next, Time::from_secs(2));
     }
 
     #[test]

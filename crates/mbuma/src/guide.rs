@@ -29,7 +29,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `tokio` | `AsyncRead` and `AsyncWrite` for [`TcpStream`](crate::TcpStream) and its halves |
+//! | `tokio` | `AsyncRead` and `AsyncWrite` for [`TcpStream`](crate::TcpStream) and its halves, `TlsStream` and `UnixStream` |
 //! | `tls` | handshakes by rustls (`socket::TlsHandshake`); records are in the stack in any case |
 //! | `vhost-user` | a network card for a virtual machine (`device::vhost_user`) |
 //!
@@ -101,7 +101,8 @@
 //! ```
 //!
 //! # Futures and tokio
-//! With the feature `tokio`, TCP connections and their halves implement tokio's `AsyncRead` and `AsyncWrite`.
+//! With the feature `tokio`, TCP connections and their halves, TLS connections and streams of UNIX sockets implement tokio's
+//! `AsyncRead` and `AsyncWrite`.
 //! ```
 //! # #[cfg(feature = "tokio")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

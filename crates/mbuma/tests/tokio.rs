@@ -2,6 +2,7 @@
 //!
 //! One thread runs all. A task for each stack runs its timers; frames cross an epair in the call that sends them.
 
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -11,9 +12,13 @@ use kern::{Clock, Random, Time};
 use mbuf::{Chain, Live};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::{Config, IfConfig, SocketError, Stack};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+#[cfg(feature = "tls")]
+#[path = "tls/certificate.rs"]
+mod certificate;
 
 /// The runtime's clock, paused or not.
 #[derive(Debug)]
@@ -139,6 +144,77 @@ fn a_program_of_tokio_echoes() {
         sends.await.expect("no panic");
         assert_eq!(server.await.expect("no panic"), data.len() as u64);
         drop(reader);
+        net.done().await;
+    });
+}
+
+/// Sends back all bytes until the end, and then ends its own direction.
+async fn echo(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> u64 {
+    let (mut reader, mut writer) = tokio::io::split(&mut stream);
+    let copied = tokio::io::copy(&mut reader, &mut writer).await;
+    let ended = AsyncWriteExt::shutdown(&mut writer).await;
+    ended.and(copied).expect("until the end")
+}
+
+/// Sends bytes and an end, reads the same time, and expects the same bytes back.
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, len: u32) {
+    let data: Vec<u8> = (0..len).map(|n| (n >> 2) as u8).collect();
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let sent = data.clone();
+    let sends = tokio::spawn(async move {
+        let (head, rest) = sent.split_at(1000);
+        let pieces = [IoSlice::new(&head[..1]), IoSlice::new(&head[1..])];
+        let n = writer.write_vectored(&pieces).await.expect("it takes some");
+        writer.write_all(&head[n..]).await.expect("it takes all");
+        writer.write_all(rest).await.expect("it takes all");
+        AsyncWriteExt::shutdown(&mut writer).await.expect("an end");
+        AsyncWriteExt::shutdown(&mut writer)
+            .await
+            .expect("it may be repeated");
+    });
+    let mut got = Vec::new();
+    reader.read_to_end(&mut got).await.expect("until the end");
+    assert!(got == data, "{} bytes of {}", got.len(), data.len());
+    sends.await.expect("no panic");
+}
+
+/// Breaks if a stream of UNIX sockets loses bytes or its end, or a task that waits for data or room is not woken.
+#[test]
+fn unix_streams_are_streams_of_tokio() {
+    run(async {
+        let net = Net::new();
+        let (left, right) = net.client().unix().pair();
+        let server = tokio::spawn(echo(right));
+        exchange(left, 3_000_000).await;
+        assert_eq!(server.await.expect("no panic"), 3_000_000);
+        net.done().await;
+    });
+}
+
+/// Breaks if a TLS connection loses bytes or its end, or a task that waits for a record, for room or for the handshake's
+/// next message is not woken.
+#[cfg(feature = "tls")]
+#[test]
+fn tls_connections_are_streams_of_tokio() {
+    use mbuma::socket::TlsHandshake;
+    run(async {
+        let net = Net::new();
+        let listener = net.server().listen((SERVER, 443)).expect("a port");
+        let server = tokio::spawn(async move {
+            let tcp = listener.accept_async().await.expect("a client");
+            let config = Arc::new(certificate::server_config());
+            let handshake = TlsHandshake::server(tcp, config).expect("a configuration");
+            echo(handshake.finish_async().await.expect("keys")).await
+        });
+        let tcp = net.client().connect_async((SERVER, 443)).await;
+        let config = Arc::new(certificate::client_config(&[]));
+        let name = "example.org".try_into().expect("a name");
+        let handshake = TlsHandshake::client(tcp.expect("a connection"), config, name);
+        let stream = handshake.expect("a configuration").finish_async().await;
+        let stream = stream.expect("keys");
+        assert!(!stream.is_write_vectored(), "each piece would be a record");
+        exchange(stream, 3_000_000).await;
+        assert_eq!(server.await.expect("no panic"), 3_000_000);
         net.done().await;
     });
 }

@@ -25,13 +25,13 @@ mod icmp6;
 mod models;
 pub(crate) mod send_file;
 pub(crate) mod splice;
-mod std_io;
+pub(crate) mod std_io;
 mod tcp_connect;
 mod tcp_listener;
 mod tcp_stream;
 mod tls_stream;
 #[cfg(feature = "tokio")]
-mod tokio_io;
+pub(crate) mod tokio_io;
 mod udp;
 
 pub use by_addr::IntoEndpoint;

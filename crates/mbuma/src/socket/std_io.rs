@@ -12,9 +12,9 @@ use super::{TcpListener, TcpStream, TlsStream};
 /// `Read` and `Write` of a connection, and of a reference to one.
 macro_rules! std_stream {
     ($Stream:ident) => {
-        impl Read for &$Stream {
+        impl std::io::Read for &$Stream {
             /// Waits for data and copies it to `buf`; 0 is the peer's end of its stream.
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
                 if buf.is_empty() {
                     return Ok(0);
                 }
@@ -22,36 +22,44 @@ macro_rules! std_stream {
             }
         }
 
-        impl Write for &$Stream {
+        impl std::io::Write for &$Stream {
             /// Waits for room and copies all of `buf` into the send buffer. It takes fewer bytes only if the connection
             /// ends meanwhile.
-            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
                 Ok(self.send_blocking(buf, None)?)
             }
 
             /// Does nothing: the stack sends the content of the send buffer by itself.
-            fn flush(&mut self) -> io::Result<()> {
+            fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())
             }
         }
 
-        impl Read for $Stream {
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                (&*self).read(buf)
+        impl AsRef<Self> for $Stream {
+            fn as_ref(&self) -> &Self {
+                self
             }
         }
 
-        impl Write for $Stream {
-            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                (&*self).write(buf)
+        impl std::io::Read for $Stream {
+            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+                std::io::Read::read(&mut &*self, buf)
+            }
+        }
+
+        impl std::io::Write for $Stream {
+            fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+                std::io::Write::write(&mut &*self, buf)
             }
 
-            fn flush(&mut self) -> io::Result<()> {
+            fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())
             }
         }
     };
 }
+
+pub(crate) use std_stream;
 
 std_stream!(TcpStream);
 std_stream!(TlsStream);
@@ -70,12 +78,6 @@ impl TcpStream {
     pub fn split(self) -> (TcpReadHalf, TcpWriteHalf) {
         let stream = Arc::new(self);
         (TcpReadHalf(Arc::clone(&stream)), TcpWriteHalf(stream))
-    }
-}
-
-impl AsRef<Self> for TcpStream {
-    fn as_ref(&self) -> &Self {
-        self
     }
 }
 

@@ -12,13 +12,13 @@
 
 use std::fmt;
 use std::net::Shutdown;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mbuf::{Chain, ClusterSize, MbufPool, Mixed};
 
 use super::SocketError;
-use super::attempt::blocking;
+use super::attempt::{blocking, polled};
 use super::send_file::{FileRoom, FileSink, SendFileError, sends_files};
 use super::tcp_stream::{
     TcpStream, close_send, fail, is_source, may_send, may_write, send_all, wait_for,
@@ -123,6 +123,14 @@ impl TlsStream {
             let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Write));
             blocking(timeout, |waiting| self.give(rest, waiting))
         })
+    }
+
+    /// As [`TlsStream::send`], for a task, which is woken when there is room.
+    ///
+    /// # Errors
+    /// As there, except [`SocketError::WouldBlock`].
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, TlsError>> {
+        polled(cx, |waiting| self.give(bytes, waiting))
     }
 
     fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {

@@ -1,4 +1,4 @@
-//! TCP connections as tokio's streams.
+//! Connections as tokio's streams: TCP and TLS. Streams of UNIX sockets use the same macros.
 //!
 //! An operation that makes progress costs the task one of its budget, as one on tokio's own sockets does. A read
 //! appends the received segments to the caller's buffer, which is not zeroed before. A vectored write takes as many
@@ -7,35 +7,90 @@
 //! Source: tokio's `TcpStream`, whose behaviour programs rely on.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use mbuf::Chain;
+use tokio::io::ReadBuf;
 use tokio::task::coop::poll_proceed;
 
-use super::{TcpReadHalf, TcpStream, TcpWriteHalf};
+use super::{TcpReadHalf, TcpStream, TcpWriteHalf, TlsStream};
 
-fn read(stream: &TcpStream, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+/// The calls of a stream that tokio's traits are made from.
+pub(crate) trait PolledStream {
+    /// A caller should offer its pieces at once. Not so for TLS, where each piece would be a record.
+    const VECTORED: bool;
+    fn poll_chain(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Chain>>;
+    fn poll_bytes(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    /// The number of bytes taken without waiting.
+    fn try_bytes(&self, bytes: &[u8]) -> usize;
+    fn end(&self);
+}
+
+macro_rules! polled_stream {
+    ($Stream:ident, $vectored:literal) => {
+        impl $crate::socket::tokio_io::PolledStream for $Stream {
+            const VECTORED: bool = $vectored;
+
+            fn poll_chain(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                max: usize,
+            ) -> std::task::Poll<std::io::Result<mbuf::Chain>> {
+                self.poll_read_chain(cx, max).map_err(std::io::Error::from)
+            }
+
+            fn poll_bytes(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                bytes: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.poll_write(cx, bytes).map_err(std::io::Error::from)
+            }
+
+            fn try_bytes(&self, bytes: &[u8]) -> usize {
+                self.send(bytes).unwrap_or(0)
+            }
+
+            fn end(&self) {
+                self.shutdown(std::net::Shutdown::Write);
+            }
+        }
+    };
+}
+
+pub(crate) use polled_stream;
+
+polled_stream!(TcpStream, true);
+polled_stream!(TlsStream, false);
+
+pub(crate) fn read(
+    stream: &impl PolledStream,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
     if buf.remaining() == 0 {
         return Poll::Ready(Ok(()));
     }
     let budget = ready!(poll_proceed(cx));
-    let data = ready!(stream.poll_read_chain(cx, buf.remaining()));
+    let data = ready!(stream.poll_chain(cx, buf.remaining()));
     budget.made_progress();
     data?.segments().for_each(|segment| buf.put_slice(segment));
     Poll::Ready(Ok(()))
 }
 
-fn write(stream: &TcpStream, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+pub(crate) fn write(
+    stream: &impl PolledStream,
+    cx: &mut Context<'_>,
+    bytes: &[u8],
+) -> Poll<io::Result<usize>> {
     let budget = ready!(poll_proceed(cx));
-    let sent = ready!(stream.poll_write(cx, bytes));
+    let sent = ready!(stream.poll_bytes(cx, bytes));
     budget.made_progress();
-    Poll::Ready(Ok(sent?))
+    Poll::Ready(sent)
 }
 
-fn write_vectored(
-    stream: &TcpStream,
+pub(crate) fn write_vectored(
+    stream: &impl PolledStream,
     cx: &mut Context<'_>,
     slices: &[IoSlice<'_>],
 ) -> Poll<io::Result<usize>> {
@@ -49,65 +104,82 @@ fn write_vectored(
     while sent == len
         && let Some(next) = slices.next()
     {
-        sent += stream.send(next).unwrap_or(0);
+        sent += stream.try_bytes(next);
         len += next.len();
     }
     Poll::Ready(Ok(sent))
 }
 
 macro_rules! reads {
-    ($Type:ident) => {
-        impl AsyncRead for $Type {
+    ($Type:ident, $Stream:ident) => {
+        impl tokio::io::AsyncRead for $Type {
             fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
-                read(self.get_mut().as_ref(), cx, buf)
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut tokio::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                $crate::socket::tokio_io::read(AsRef::<$Stream>::as_ref(self.get_mut()), cx, buf)
             }
         }
     };
 }
 
+pub(crate) use reads;
+
 macro_rules! writes {
-    ($Type:ident) => {
-        impl AsyncWrite for $Type {
+    ($Type:ident, $Stream:ident) => {
+        impl tokio::io::AsyncWrite for $Type {
             fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
                 bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                write(self.get_mut().as_ref(), cx, bytes)
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                $crate::socket::tokio_io::write(AsRef::<$Stream>::as_ref(self.get_mut()), cx, bytes)
             }
 
             fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                slices: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                write_vectored(self.get_mut().as_ref(), cx, slices)
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                slices: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                $crate::socket::tokio_io::write_vectored(
+                    AsRef::<$Stream>::as_ref(self.get_mut()),
+                    cx,
+                    slices,
+                )
             }
 
             fn is_write_vectored(&self) -> bool {
-                true
+                <$Stream as $crate::socket::tokio_io::PolledStream>::VECTORED
             }
 
             /// The stack sends the content of the send buffer by itself.
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_flush(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(Ok(()))
             }
 
-            /// Ends the direction: a FIN follows the content of the send buffer. Further calls have no effect.
-            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let me = self.get_mut();
-                AsRef::<TcpStream>::as_ref(me).shutdown(Shutdown::Write);
-                Poll::Ready(Ok(()))
+            /// Ends the direction after the content of the send buffer: by a FIN, with TLS by close_notify and a FIN. Further
+            /// calls have no effect.
+            fn poll_shutdown(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                let stream = AsRef::<$Stream>::as_ref(self.get_mut());
+                $crate::socket::tokio_io::PolledStream::end(stream);
+                std::task::Poll::Ready(Ok(()))
             }
         }
     };
 }
 
-reads!(TcpStream);
-reads!(TcpReadHalf);
-writes!(TcpStream);
-writes!(TcpWriteHalf);
+pub(crate) use writes;
+
+reads!(TcpStream, TcpStream);
+reads!(TcpReadHalf, TcpStream);
+reads!(TlsStream, TlsStream);
+writes!(TcpStream, TcpStream);
+writes!(TcpWriteHalf, TcpStream);
+writes!(TlsStream, TlsStream);

@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::net::Shutdown;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use mbuf::Chain;
@@ -23,6 +23,7 @@ use super::state::UnixState;
 use crate::config::Credentials;
 use crate::park::Wait;
 
+mod io_traits;
 mod send_file;
 mod splice;
 
@@ -83,6 +84,19 @@ impl UnixStream {
         Ok(sent)
     }
 
+    /// As [`UnixStream::send`], for a task, which is woken when half of the peer's buffer is free.
+    ///
+    /// # Errors
+    /// As there, except `WouldBlock`.
+    pub fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize, UnixError>> {
+        loop {
+            match self.send(bytes) {
+                Err(UnixError::WouldBlock) => ready!(self.poll_writable(cx)),
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
     fn send_some(&self, bytes: &[u8], wait: Wait) -> Result<usize, UnixError> {
         if bytes.is_empty() {
             return Ok(0);
@@ -140,6 +154,19 @@ impl UnixStream {
     pub fn recv_chain(&self, max: usize) -> Result<Chain, UnixError> {
         let received = self.recv_with(max)?;
         Ok(received.unwrap_or_default().data)
+    }
+
+    /// As [`UnixStream::recv_chain`], for a task, which is woken when something comes.
+    ///
+    /// # Errors
+    /// As there, except `WouldBlock`.
+    pub fn poll_read_chain(&self, cx: &Context<'_>, max: usize) -> Poll<Result<Chain, UnixError>> {
+        loop {
+            match self.recv_chain(max) {
+                Err(UnixError::WouldBlock) => ready!(self.poll_readable(cx)),
+                received => return Poll::Ready(received),
+            }
+        }
     }
 
     /// As [`UnixStream::recv_chain`], waiting for something to come.

@@ -175,6 +175,15 @@ impl TlsHandshake {
         self.finish()
     }
 
+    /// As [`TlsHandshake::finish_blocking`], for a task.
+    ///
+    /// # Errors
+    /// See [`HandshakeError`].
+    pub async fn finish_async(mut self) -> Result<TlsStream, HandshakeError> {
+        std::future::poll_fn(|cx| self.poll_advance(cx)).await?;
+        self.finish()
+    }
+
     /// Takes the keys over from rustls, once [`TlsHandshake::advance`] has returned true.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! Bytes of a record that is not whole are taken out of the receive buffer as they come, so a buffer that is smaller than a
 //! record does not stop the stream: a connection holds one record more than its buffer at most.
 
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mbuf::{Chain, MbufPool};
@@ -10,7 +11,7 @@ use mbuf::{Chain, MbufPool};
 use super::{TlsStream, close_send, flush, is_source, session, wait_for};
 use crate::error::SocketError;
 use crate::sockbuf::Flushed;
-use crate::socket::attempt::blocking;
+use crate::socket::attempt::{blocking, polled};
 use crate::socket::tcp_stream::{take_head, take_received};
 use crate::tcp::pcb::Tcb;
 use crate::tls::{StreamEnd, TlsError};
@@ -37,6 +38,18 @@ impl TlsStream {
     ) -> Result<Chain, TlsError> {
         let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Read));
         blocking(timeout, |waiting| self.take(max, waiting))
+    }
+
+    /// As [`TlsStream::recv_chain`], for a task, which is woken when something comes.
+    ///
+    /// # Errors
+    /// As there, except [`SocketError::WouldBlock`](crate::SocketError::WouldBlock).
+    pub fn poll_read_chain(
+        &self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Chain, TlsError>> {
+        polled(cx, |waiting| self.take(max, waiting))
     }
 
     /// Copies content to `buf`; 0 is the peer's close_notify.

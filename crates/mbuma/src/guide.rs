@@ -78,10 +78,9 @@
 //! ```
 //!
 //! # UDP
-//! A datagram's payload is a chain, of the pool of its stack.
+//! A datagram to send is bytes, which are copied, or a chain of the stack's pool, which is moved. A received one is copied
+//! into a buffer (`recv_from`), or given as its chain (`recv`).
 //! ```
-//! use mbuma::buf::Chain;
-//!
 //! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 //! # use mbuma::{Config, IfConfig, Stack};
 //! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
@@ -91,12 +90,14 @@
 //! # b.attach(&right, interface(2), Input::Direct)?;
 //! let server = right.udp_bind(([192, 0, 2, 2], 53))?;
 //! let client = left.udp_bind(([0, 0, 0, 0], 0))?;
-//! client.send_to(Chain::from_slice(left.pool(), b"question")?, ([192, 0, 2, 2], 53))?;
+//! client.send_to(b"question", ([192, 0, 2, 2], 53))?;
 //!
 //! let question = server.recv_blocking(None)?;
 //! assert_eq!(question.payload.to_vec(), b"question");
-//! server.send_to(Chain::from_slice(right.pool(), b"answer")?, question.src)?;
-//! assert_eq!(client.recv_blocking(None)?.payload.to_vec(), b"answer");
+//! server.send_to(b"answer", question.src)?;
+//! let mut buf = [0; 1500];
+//! let (n, from) = client.recv_from_blocking(&mut buf, None)?;
+//! assert_eq!((&buf[..n], from), (&b"answer"[..], server.local_addr()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -25,8 +25,10 @@ use crate::udp::{self, ANY};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 mod error;
+mod payload;
 
 pub use self::error::{BindError, RecvError, SendError};
+pub use self::payload::IntoPayload;
 pub use crate::udp::{Datagram, UdpError};
 
 /// A UDP socket. Clones are handles on the same socket; the drop of the last one unbinds it.
@@ -38,8 +40,12 @@ pub use crate::udp::{Datagram, UdpError};
 /// use mbuma::{Config, Stack};
 ///
 /// let stack = Stack::new(Config::from_system())?;
-/// let socket = stack.udp_bind((Ipv4Addr::UNSPECIFIED, 53))?;
+/// let socket = stack.udp_bind((Ipv4Addr::LOCALHOST, 53))?;
 /// assert!(socket.recv().is_err()); // nothing arrived yet
+/// socket.send_to(b"to itself", socket.local_addr())?;
+/// stack.poll();
+/// let mut buf = [0; 1500];
+/// assert_eq!(socket.recv_from(&mut buf)?, (9, socket.local_addr()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -124,6 +130,28 @@ impl UdpSocket {
         self.take(None, None)
     }
 
+    /// Copies the oldest datagram's payload to `buf`; returns its bytes there, and its sender. The rest of a longer payload
+    /// is lost.
+    ///
+    /// # Errors
+    /// As [`UdpSocket::recv`].
+    pub fn recv_from(&self, buf: &mut [u8]) -> Result<(usize, SocketAddr), RecvError> {
+        self.recv().map(|datagram| datagram.copy_to(buf))
+    }
+
+    /// As [`UdpSocket::recv_from`], waiting for a datagram.
+    ///
+    /// # Errors
+    /// As there; [`RecvError::TimedOut`] when the time is over.
+    pub fn recv_from_blocking(
+        &self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<(usize, SocketAddr), RecvError> {
+        self.recv_blocking(timeout)
+            .map(|datagram| datagram.copy_to(buf))
+    }
+
     /// The oldest datagram, waiting for one.
     ///
     /// # Errors
@@ -186,7 +214,7 @@ impl UdpSocket {
     pub fn poll_send(
         &self,
         _cx: &mut Context<'_>,
-        payload: Chain,
+        payload: impl IntoPayload,
         dst: impl Into<SocketAddr>,
     ) -> Poll<Result<(), SendError>> {
         Poll::Ready(self.send_to(payload, dst))
@@ -201,17 +229,18 @@ impl UdpSocket {
     }
 
     /// Sends a datagram from `src`: the bound address, or, for an interface's socket for all datagrams, any address if
-    /// the datagram leaves by that interface. Allocate `payload` from [`Stack::pool`].
+    /// the datagram leaves by that interface.
     ///
     /// # Errors
     /// See [`SendError`]; the datagram is dropped.
     #[doc(alias = "sendmsg")]
     pub fn send(
         &self,
-        payload: Chain,
+        payload: impl IntoPayload,
         src: impl Into<SocketAddr>,
         dst: impl Into<SocketAddr>,
     ) -> Result<(), SendError> {
+        let payload = payload.into_payload(self.0.stack.pool())?;
         self.send_between(payload, src.into(), dst.into())
     }
 
@@ -247,7 +276,12 @@ impl UdpSocket {
     /// # Errors
     /// See [`SendError`]; the datagram is dropped.
     #[doc(alias = "sendto")]
-    pub fn send_to(&self, payload: Chain, dst: impl Into<SocketAddr>) -> Result<(), SendError> {
+    pub fn send_to(
+        &self,
+        payload: impl IntoPayload,
+        dst: impl Into<SocketAddr>,
+    ) -> Result<(), SendError> {
+        let payload = payload.into_payload(self.0.stack.pool())?;
         let (local, dst) = (self.local_addr(), dst.into());
         let ip = if local.ip().is_unspecified() {
             self.source_to(dst)?

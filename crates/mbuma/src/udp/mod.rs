@@ -35,6 +35,15 @@ pub struct Datagram {
     pub ttl: u8,
 }
 
+impl Datagram {
+    /// Copies the payload to `buf`, as far as it fits; the number of bytes, and the sender.
+    pub(crate) fn copy_to(&self, buf: &mut [u8]) -> (usize, SocketAddr) {
+        let n = self.payload.len().min(buf.len());
+        self.payload.copy_to(0, &mut buf[..n]);
+        (n, self.src)
+    }
+}
+
 /// The fields of a datagram while it waits, beside its bytes.
 #[derive(Debug)]
 pub(crate) struct Arrived {

@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use crate::common::net::*;
 use mbuf::{Csum, Packet};
 use mbuma::device::Capabilities;
-use mbuma::socket::{BindError, SendError};
+use mbuma::socket::{BindError, RecvError, SendError};
 use mbuma::{DropReason, IcmpError};
 use wire::{EtherType, IcmpMessage, IpProto, Ipv4Fields, MacAddr, UdpHeader, Unreachable};
 
@@ -388,5 +388,28 @@ fn only_joined_groups_and_broadcasts_are_received() {
     assert_eq!(lab.dropped(DropReason::IpNotForUs), 2);
     assert!(lab.frames().is_empty());
     drop(socket);
+    lab.done();
+}
+
+/// Breaks if bytes are not copied as they are, or if a payload that is longer than the buffer is written beyond it or
+/// takes the next datagram's place.
+#[test]
+fn bytes_are_sent_and_received() {
+    let lab = Lab::plain();
+    let a = lab.stack.udp_bind(at(US, 1)).unwrap();
+    let b = lab.stack.udp_bind(at(US, 2)).unwrap();
+    a.send_to(b"longer than the buffer", at(US, 2)).unwrap();
+    a.send(&b"short"[..], at(US, 1), at(US, 2)).unwrap();
+    lab.stack.poll();
+    let mut buf = [0; 8];
+    let from = a.local_addr();
+    assert_eq!(b.recv_from(&mut buf), Ok((8, from)));
+    assert_eq!(&buf, b"longer t");
+    assert_eq!(b.recv_from_blocking(&mut buf, None), Ok((5, from)));
+    assert_eq!(&buf[..5], b"short");
+    assert_eq!(b.recv_from(&mut buf), Err(RecvError::WouldBlock));
+    let huge = vec![0; 70_000];
+    assert_eq!(a.send_to(&huge[..], at(US, 2)), Err(SendError::TooBig));
+    drop((a, b));
     lab.done();
 }

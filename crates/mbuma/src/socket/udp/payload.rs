@@ -1,0 +1,33 @@
+//! The payload of a datagram to send: a chain, or bytes that are copied into one.
+
+use mbuf::{Chain, MbufPool, NoBufs};
+
+use super::SendError;
+
+/// A chain, which is moved, or bytes, which are copied.
+pub trait IntoPayload {
+    /// The chain. `pool` is that of the stack; a chain must be allocated from it.
+    ///
+    /// # Errors
+    /// [`SendError::NoBufs`].
+    fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError>;
+}
+
+impl IntoPayload for Chain {
+    #[inline]
+    fn into_payload(self, _: &MbufPool) -> Result<Chain, SendError> {
+        Ok(self)
+    }
+}
+
+impl IntoPayload for &[u8] {
+    fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
+        Chain::from_slice(pool, self).map_err(|NoBufs| SendError::NoBufs)
+    }
+}
+
+impl<const N: usize> IntoPayload for &[u8; N] {
+    fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
+        self.as_slice().into_payload(pool)
+    }
+}

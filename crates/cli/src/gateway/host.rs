@@ -42,6 +42,8 @@ pub(super) struct Host {
     writable: bool,
     /// The peer's end is behind the data that can be read: no edge will tell of it again.
     at_end: bool,
+    /// The peer has sent urgent data: a read stops before it, and may so return less than there is.
+    urgent: bool,
     /// An event reported an error, which may be behind the data in the place of the end.
     failed: bool,
 }
@@ -101,6 +103,7 @@ impl Host {
             readable: false,
             writable: false,
             at_end: false,
+            urgent: false,
             failed: false,
         }
     }
@@ -132,6 +135,11 @@ impl Host {
         self.readable |= readiness.readable();
         self.writable |= readiness.writable();
         self.at_end |= readiness.at_end();
+        if readiness.urgent() && !self.urgent {
+            self.urgent = true;
+            // Otherwise the kernel takes the urgent byte out of the stream.
+            let _ = socket::urgent_inline(self.socket.as_fd());
+        }
         self.failed |= readiness.failed();
     }
 
@@ -174,8 +182,8 @@ impl Host {
 
     /// Reads up to `max` bytes into the row of clusters.
     ///
-    /// A read that does not fill its buffer has emptied the socket, so that the next edge
-    /// will tell of more; but for the end, which may have come with the last one.
+    /// A read that does not fill its buffer has emptied the socket, so that the next edge will tell of more; but for the
+    /// end, which may have come with the last one. Urgent data ends a read before that.
     pub(super) fn read(&mut self, row: &mut Scatter, max: usize) -> io::Result<Moved<Chain>> {
         let mut pieces = Vec::with_capacity(ROW_MAX);
         row.io_slices(max, &mut pieces);
@@ -184,11 +192,12 @@ impl Host {
         drop(pieces);
         match read {
             Ok(0) => Ok(Moved::End),
-            Ok(n) if n < offered && !self.at_end => {
+            Ok(n) if n == offered || self.urgent => Ok(Moved::Some(row.take(n))),
+            Ok(n) if !self.at_end => {
                 self.readable = false;
                 Ok(Moved::Last(row.take(n)))
             }
-            Ok(n) if n < offered && !self.failed => Ok(Moved::Final(row.take(n))),
+            Ok(n) if !self.failed => Ok(Moved::Final(row.take(n))),
             Ok(n) => Ok(Moved::Some(row.take(n))),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;

@@ -130,6 +130,11 @@ pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
 }
 
+/// Leaves urgent data in the stream, as RFC 6093 section 4 recommends.
+pub(crate) fn urgent_inline(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_socket_oobinline(fd, true)?)
+}
+
 /// Sends small segments at once.
 pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, true)?)

@@ -47,7 +47,7 @@ pub enum Interest {
     ReadEdge,
     /// In each wait in which there is room to write.
     Write,
-    /// Each change of a stream: data, room, an end, an error.
+    /// Each change of a stream: data, urgent data, room, an end, an error.
     StreamEdge,
     /// Each time that there is priority data, as when a pressure trigger of the kernel fires.
     PriorityEdge,
@@ -68,7 +68,8 @@ impl Interest {
             Self::ReadEdge => EventFlags::IN | EventFlags::ET,
             Self::Write => EventFlags::OUT,
             Self::StreamEdge => {
-                EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
+                let changes = EventFlags::IN | EventFlags::PRI | EventFlags::OUT;
+                changes | EventFlags::RDHUP | EventFlags::ET
             }
             Self::PriorityEdge => EventFlags::PRI | EventFlags::ET,
         }
@@ -92,6 +93,11 @@ impl Readiness {
     pub fn at_end(self) -> bool {
         let any = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         self.0.intersects(any)
+    }
+
+    /// Urgent data waits: a read stops before it, and may so return less than there is.
+    pub fn urgent(self) -> bool {
+        self.0.intersects(EventFlags::PRI)
     }
 
     /// An error waits to be taken.

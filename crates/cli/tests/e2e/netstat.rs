@@ -120,7 +120,6 @@ fn every_section_says_what_is_there() {
         "mbufs in use (current/cache/total)",
         "ITEM",
         "cluster",
-        " live, ",
         "longest tick",
         "segments in",
         "delivered",

@@ -240,16 +240,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Whether the guest has accepted the client, or there is no other address to try: until then the client's bytes
-    /// stay in its socket.
-    fn is_accepted(&mut self) -> bool {
-        let accepted = self.others.is_empty() || self.stream.state() != State::SynSent;
-        if accepted {
-            self.others = Vec::new();
-        }
-        accepted
-    }
-
     /// The guest refused a client of a published port.
     fn note_refusal(&self, shared: &mut Shared, now: Time) {
         shared.counters.connections_refused += 1;
@@ -280,11 +270,18 @@ impl Relay {
     }
 
     fn step(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
+        // The state is read first: another worker may handle the guest's refusal between the two, and then the state must
+        // not pass for that of a connection that the guest has accepted.
+        let state = self.stream.state();
         if let Some(e) = self.stream.error() {
             return Err(Broken::Guest(e));
         }
-        if !self.is_accepted() {
-            return Ok(Turn::Wait);
+        if !self.others.is_empty() {
+            if state == State::SynSent {
+                // The client's bytes stay in its socket while there are other addresses to try.
+                return Ok(Turn::Wait);
+            }
+            self.others = Vec::new();
         }
         let up = self.move_up(shared)?;
         let down = self.move_down(shared)?;

@@ -14,7 +14,7 @@ const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
 
 /// Whether the instructions are as they must be; prints the functions that were compared.
 pub(crate) fn run(dir: &Path) -> bool {
-    let Some([with, without]) = functions(dir, &[]) else {
+    let Some([with, without]) = functions(dir, "release", &[]) else {
         return false;
     };
     println!("release: {} and {} instructions", with.len(), without.len());
@@ -26,7 +26,7 @@ pub(crate) fn run(dir: &Path) -> bool {
         );
         return false;
     }
-    let Some([with, without]) = functions(dir, &["--features", "witness"]) else {
+    let Some([with, without]) = functions(dir, "witness", &["--features", "witness"]) else {
         return false;
     };
     println!("witness: {} and {} instructions", with.len(), without.len());
@@ -38,8 +38,9 @@ pub(crate) fn run(dir: &Path) -> bool {
 }
 
 /// The instructions of both functions, in a build with these arguments.
-fn functions(dir: &Path, features: &[&str]) -> Option<[Vec<String>; 2]> {
-    let assembly = dir.join("witness_cost.s");
+fn functions(dir: &Path, build: &str, features: &[&str]) -> Option<[Vec<String>; 2]> {
+    // A file for each build: cargo runs the compiler again only if the sources have changed.
+    let assembly = dir.join(format!("witness_cost-{build}.s"));
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
         .args(["rustc", "-q", "--release", "-p", "mbuma-kern"])

@@ -74,6 +74,18 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
     b.drop_and_finish(stream);
 }
 
+/// A connection that has sent data and a FIN, of which the peer took nothing: it has no room.
+fn close_over_data_and_fin(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
+    let (mut hand, stream) = b.active();
+    b.run(secs(1));
+    stream.send(&bytes(500)).expect("room");
+    b.shut(&stream);
+    assert!(b.seen().iter().any(|s| s.has(FIN)));
+    hand.window = 0;
+    b.say(&hand.segment(ACK));
+    (hand, stream)
+}
+
 /// Drops the stream, whose peer answers probes and keeps its window closed, and returns how long the connection lives.
 fn orphan_lives(b: &mut Bench, hand: &mut Hand, stream: mbuma::TcpStream, takes: bool) -> Duration {
     let start = b.net.now();
@@ -119,13 +131,7 @@ fn probes_that_are_taken_do_not_come_sooner() {
     // the next probe: then a peer with room for some bytes, less than its window's scale can tell, gets a probe each
     // timeout, and an orphan gives it up after some seconds (seeds 23366, 24139, 25479).
     let mut b = Bench::new();
-    let (mut hand, stream) = b.active();
-    b.run(secs(1));
-    stream.send(&bytes(500)).expect("room");
-    b.shut(&stream);
-    assert!(b.seen().iter().any(|s| s.has(FIN)));
-    hand.window = 0;
-    b.say(&hand.segment(ACK));
+    let (mut hand, stream) = close_over_data_and_fin(&mut b);
     assert!(orphan_lives(&mut b, &mut hand, stream, true) > secs(500));
     b.finish();
 }
@@ -135,14 +141,7 @@ fn a_window_that_closes_over_data_and_fin_is_probed() {
     // RFC 9293 3.8.6.1: breaks when what is under way is neither sent again nor asked for, because the
     // window is closed and the FIN behind it is sent already.
     let mut b = Bench::new();
-    let (mut hand, stream) = b.active();
-    b.run(secs(1));
-    stream.send(&bytes(500)).expect("room");
-    b.shut(&stream);
-    assert!(b.seen().iter().any(|s| s.has(FIN)));
-    // The peer has no room: it took nothing.
-    hand.window = 0;
-    b.say(&hand.segment(ACK));
+    let (mut hand, stream) = close_over_data_and_fin(&mut b);
     drop(stream);
     for _ in 0..45 {
         b.run(secs(10));

@@ -130,7 +130,7 @@ pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
 }
 
-/// Leaves urgent data in the stream, as RFC 6093 section 4 recommends.
+/// Leaves urgent data in the stream (RFC 6093 section 6).
 pub(crate) fn urgent_inline(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_oobinline(fd, true)?)
 }

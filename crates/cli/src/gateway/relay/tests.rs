@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream as HostStream};
 use std::os::fd::AsFd;
@@ -129,4 +130,24 @@ fn urgent_data_is_in_the_stream_and_does_not_end_it() {
         }
     }
     assert_eq!(heard, b"answer");
+}
+
+#[test]
+fn a_refusal_at_any_moment_of_a_turn_is_no_acceptance() {
+    // Breaks when a turn takes a refusal that another worker handles between its two reads for an acceptance: it would drop
+    // the server's other addresses, and reset the client.
+    for refused_before_read in 0..3 {
+        let reads = Cell::new(0);
+        let is_refused = || refused_before_read <= reads.replace(reads.get() + 1);
+        let state = || match is_refused() {
+            true => State::Closed,
+            false => State::SynSent,
+        };
+        let error = || is_refused().then_some(SocketError::Refused);
+        let expected = match refused_before_read {
+            0 | 1 => Err(SocketError::Refused),
+            _ => Ok(State::SynSent),
+        };
+        assert_eq!(state_or_error(state, error), expected);
+    }
 }

@@ -63,7 +63,8 @@ impl Resolvers {
         Resolvers::from_addrs(addrs.take(NAME_SERVERS_MAX).collect())
     }
 
-    fn from_addrs(addrs: Vec<SocketAddr>) -> Resolvers {
+    /// The servers at these ports.
+    pub(super) fn from_addrs(addrs: Vec<SocketAddr>) -> Resolvers {
         Resolvers {
             list: addrs.iter().copied().map(NameServer::new).collect(),
             port: DNS_PORT,

@@ -1,6 +1,11 @@
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use mbuma::socket::Datagram;
 
 use super::super::flow::{FlowEnds, Outlet};
+use super::super::question::{self, ANSWER_WAIT, Question};
+use super::super::resolvers::Resolvers;
+use super::super::shared::Shared;
 use super::super::test_gateway;
 use super::GuestFlows;
 
@@ -24,4 +29,43 @@ fn a_flow_takes_its_timer_along() {
     }
     assert!(flows.len() < 5000);
     assert_eq!(shared.context.timers(), flows.len());
+}
+
+#[test]
+fn the_timer_of_a_question_is_that_of_its_answer() {
+    // Breaks when the timer is set before the question counts as asked, for the idle time of an answered one: a silent
+    // server is then given up after that, and not after the time in which an answer must come.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.udp_bind_any(index).expect("the only one");
+    let mut flows = GuestFlows::new(&shared, socket);
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let resolver = server.local_addr().expect("bound");
+    shared.resolvers = Resolvers::from_addrs(vec![resolver]);
+    let question = Question {
+        socket: question::connected(&shared, resolver).expect("a socket"),
+        resolver,
+        asked: None,
+        others: 0,
+    };
+    let ends = FlowEnds {
+        guest: SocketAddr::from((crate::addressing::Addressing::DEFAULT.guest, 1000)),
+        remote: SocketAddr::from((Ipv4Addr::LOCALHOST, 53)),
+    };
+    let token = flows
+        .add(&mut shared, ends, Outlet::Resolver(question))
+        .expect("a descriptor");
+    let before = shared.now();
+    let asked = datagram(&shared);
+    flows.send(&mut shared, token, asked);
+    let flow = flows.table.find(token).expect("it is there");
+    let (at, _) = flow.timer.expect("a timer");
+    assert!(at >= before + ANSWER_WAIT && at <= shared.now() + ANSWER_WAIT);
+}
+
+/// A datagram that was received.
+fn datagram(shared: &Shared) -> Datagram {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
+    let socket = shared.stack.udp_bind(at).expect("a free port");
+    socket.send_to(b"who?", at).expect("a route");
+    socket.recv().expect("it is there")
 }

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use crate::common::net::*;
-use mbuma::{IfAddr, IfIndex, RouteError, RouteKind};
-use wire::{IpProto, Ipv4Fields};
+use mbuma::{DropReason, IfAddr, IfIndex, RouteError, RouteKind};
+use wire::{IpProto, Ipv4Fields, pseudo_header_v4};
 
 fn net4(addr: [u8; 4], prefix_len: u8) -> IfAddr {
     IfAddr {
@@ -186,4 +186,32 @@ fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     assert_eq!(stack.delete_route(net), Err(RouteError::NotFound));
     stack.detach(lab.iface);
     assert_eq!(add(net, link), Err(RouteError::NoInterface));
+}
+
+/// Breaks if a SYN whose sender no route leads to is held for a decision: a gateway would open a connection of the host for
+/// it, although no answer can reach the sender. Or if one with a route is not.
+#[test]
+fn a_syn_without_a_route_back_is_not_held() {
+    let lab = Lab::gateway();
+    let interceptor = lab.stack.tcp_intercept(lab.iface, 8).unwrap();
+    let give = |src| {
+        let mut syn = [0; 20];
+        syn[..4].copy_from_slice(&[0, 9, 0, 80]);
+        syn[12..14].copy_from_slice(&[0x50, 0x02]);
+        let mut sum = pseudo_header_v4(src, FOREIGN, IpProto::TCP, syn.len() as u32);
+        sum.add_bytes(&syn);
+        syn[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+        let fields = Ipv4Fields {
+            src,
+            ..from_peer(FOREIGN, IpProto::TCP)
+        };
+        lab.give(&ip_frame(&fields, &syn));
+        interceptor.next().map(|held| held.peer_addr().ip())
+    };
+    assert_eq!(give(Ipv4Addr::new(203, 0, 113, 9)), None);
+    assert_eq!(lab.dropped(DropReason::TcpNoRouteBack), 1);
+    assert_eq!(give(PEER), Some(PEER.into()));
+    lab.frames();
+    drop(interceptor);
+    lab.done();
 }

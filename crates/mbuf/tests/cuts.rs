@@ -198,16 +198,23 @@ fn packet_trim_front_drops_exactly_the_front() {
 
 #[test]
 fn packet_trim_front_keeps_no_empty_mbuf() {
-    // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster.
+    // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster: the first
+    // of those behind it, or a later one.
     balanced(|pool| {
         let slice = |bytes: &[u8]| Chain::from_slice(pool, bytes).expect("the pool is large");
         let mut packet = Packet::from_slice(pool, b"one", 0).expect("the pool is large");
         let first = packet.pinned();
         packet.append_chain(slice(&[2; 500]));
+        packet.append_chain(slice(&[3; 400]));
+        packet.append_chain(slice(&[4; 300]));
         let end = slice(b"end");
         let both = first + end.pinned();
         packet.append_chain(end);
+        let all = packet.pinned();
         packet.trim_front(503);
+        check_packet(&packet, &[[3; 400].as_slice(), &[4; 300], b"end"].concat());
+        assert!(packet.pinned() < all);
+        packet.trim_front(700);
         check_packet(&packet, b"end");
         assert_eq!(packet.pinned(), both);
         packet.trim_front(3);

@@ -104,3 +104,99 @@ fn a_short_file_ends_the_connection_and_not_the_stream() {
     drop((client, server));
     wire.done();
 }
+
+/// Sends until the buffer is full; returns how many bytes the calls said.
+fn fill(from: &TlsStream, job: &mut SendFile) -> u64 {
+    let mut said = 0;
+    loop {
+        match from.send_file(job) {
+            Ok(n) => {
+                assert!(n > 0 || job.is_done(), "no progress and no error");
+                said += n;
+            }
+            Err(e) => {
+                assert!(e.is_would_block(), "{e}");
+                return said;
+            }
+        }
+        if job.is_done() {
+            return said;
+        }
+    }
+}
+
+#[test]
+fn random_ranges_arrive_through_a_full_buffer() {
+    // Breaks if a range of any place and length loses or doubles bytes where a record or the buffer ends (FreeBSD's
+    // ssl_sendfile: basic, random, eagain_vs_eof; opnsense/src#296).
+    let content = pattern(2 << 20);
+    let mut random = Random::from_seed(20);
+    for n in 0..10 {
+        let start = random.below(content.len() as u64);
+        let len = match n {
+            0 => content.len() as u64 - start,
+            _ => random.below(content.len() as u64 - start),
+        };
+        let mut wire = Wire::with_window(60_000);
+        let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+        server.connection().set_buffers(50_000, 50_000);
+        let range = start..start + len;
+        let mut job = match n % 2 {
+            0 => SendFile::sealed(sealed(&content), range),
+            _ => SendFile::new(Arc::new(memfd(&content)), range),
+        };
+        // The peer reads nothing meanwhile: a part, and then nothing, each counted once.
+        let said = fill(&server, &mut job);
+        assert_eq!(said, job.accepted());
+        assert!(said <= 200_000, "the buffers have less room than {said}");
+        let more = server.send_file(&mut job);
+        assert!(job.is_done() || more.is_err_and(|e| e.is_would_block()));
+        assert_eq!(said, job.accepted());
+        let got = pump(&wire, &server, &client, &mut job);
+        assert!(
+            got == content[start as usize..(start + len) as usize],
+            "{start} {len}"
+        );
+        // A job that is done sends no byte more.
+        assert_eq!(server.send_file(&mut job).expect("nothing"), 0);
+        drop((client, server, job));
+        wire.done();
+    }
+}
+
+#[test]
+fn a_file_that_changes_its_length_under_a_full_buffer_is_not_padded() {
+    // Breaks if a file that grows gives more than its range, or one that shrinks while its sender waits gives bytes that it
+    // does not have (FreeBSD's ssl_sendfile: grow, truncate, offset_beyond_eof).
+    let content = pattern(1 << 20);
+    for to in [2 << 20, 400_000, 0] {
+        let mut wire = Wire::with_window(60_000);
+        let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+        server.connection().set_buffers(50_000, 50_000);
+        let file = Arc::new(memfd(&content));
+        let mut job = SendFile::new(Arc::clone(&file), 0..1 << 20);
+        let said = fill(&server, &mut job);
+        assert!((1..400_000).contains(&said), "{said}");
+        file.set_len(to).expect("our file");
+        if to > 1 << 20 {
+            assert!(pump(&wire, &server, &client, &mut job) == content);
+        } else {
+            let mut got = Vec::new();
+            let failed = loop {
+                match server.send_file(&mut job) {
+                    Err(e) if !e.is_would_block() => break e,
+                    _ => {}
+                }
+                if let Ok(data) = client.recv_chain(usize::MAX) {
+                    got.extend(data.to_vec());
+                }
+                wire.poll();
+            };
+            assert!(matches!(failed, SendFileError::Read(_)), "{failed}");
+            assert!(job.accepted() <= to.max(said), "{} of {to}", job.accepted());
+            assert!(got == content[..got.len()]);
+        }
+        drop((client, server, job));
+        wire.done();
+    }
+}

@@ -23,6 +23,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 mod certificate;
 mod endings;
 mod files;
+mod keys;
 mod peers;
 mod splices;
 
@@ -38,9 +39,22 @@ struct Wire {
 
 impl Wire {
     fn new() -> Self {
+        Self::configured(|_| {})
+    }
+
+    /// Receive buffers of so many bytes: a program that reads nothing stops its peer.
+    fn with_window(bytes: usize) -> Self {
+        Self::configured(|config| {
+            (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (bytes, bytes);
+        })
+    }
+
+    fn configured(change: impl Fn(&mut Config)) -> Self {
         let stack = |seed| {
             let clock = Arc::new(MonotonicClock::new());
-            Stack::new(Config::new(clock, Random::from_seed(seed))).expect("a stack")
+            let mut config = Config::new(clock, Random::from_seed(seed));
+            change(&mut config);
+            Stack::new(config).expect("a stack")
         };
         let stacks = [1, 2].map(stack);
         let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());

@@ -7,8 +7,9 @@
 //!
 //! One of a proxy's two connections is over IPv6, which one by the seed.
 //!
-//! Splices with streams of UNIX-domain sockets are in [`unix`]. The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends with all
-//! buffers given back.
+//! Splices with streams of UNIX-domain sockets are in [`unix`], those of connections that have ended already in [`ends`].
+//! The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends with all buffers
+//! given back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use mbuma::socket::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome
 use mbuma::{SocketError, TcpStream};
 use sim::{Faults, Link, Net, PortConfig};
 
+mod ends;
 mod unix;
 
 const CLIENT: usize = 0;

@@ -73,8 +73,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
         request.note(field.name, field.value);
         framing.note(field.name, field.value);
     }
-    // RFC 9112 3.2: a request of this version without its host, or with two, is to be refused.
-    if minor == 1 && framing.hosts != 1 || !framing.is_valid(minor) {
+    // RFC 9112 3.2: a request of this version without its host, or with two, is to be refused; so is an invalid host.
+    if minor == 1 && framing.hosts != 1 || framing.host_is_broken || !framing.is_valid(minor) {
         return Err(HttpStatus::BadRequest);
     }
     // A body is not read: a request behind it can't be found.
@@ -107,6 +107,27 @@ fn path_of(target: &str) -> Option<&str> {
     path.starts_with('/').then_some(path)
 }
 
+/// Whether a Host field may have this value: `uri-host [ ":" port ]`, both perhaps empty (RFC 9110 7.2, RFC 3986 3.2.2).
+fn is_host(value: &[u8]) -> bool {
+    let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let Ok(text) = std::str::from_utf8(value) else {
+        return false;
+    };
+    let host = match text.rsplit_once(':') {
+        Some((host, port)) if is_port(port) => host,
+        _ => text,
+    };
+    let literal = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let mut bytes = literal.unwrap_or(host).bytes();
+    let is_of_name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
+    match literal {
+        Some(literal) => !literal.is_empty() && bytes.all(|b| b == b':' || is_of_name(b)),
+        None => bytes.all(is_of_name),
+    }
+}
+
 impl<'a> HttpRequest<'a> {
     /// Stores a field. If a field that may come once comes again, the first counts.
     fn note(&mut self, name: &str, value: &'a [u8]) {
@@ -131,6 +152,7 @@ impl<'a> HttpRequest<'a> {
 #[derive(Default)]
 struct Framing {
     hosts: usize,
+    host_is_broken: bool,
     close: bool,
     keep_alive: bool,
     /// The length of the body.
@@ -146,6 +168,7 @@ impl Framing {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         if is("host") {
             self.hosts += 1;
+            self.host_is_broken |= !is_host(value);
         } else if is("connection") {
             for option in value.split(|b| *b == b',') {
                 let option = option.trim_ascii();

@@ -138,6 +138,36 @@ fn a_request_without_a_certain_end_is_refused() {
 }
 
 #[test]
+fn a_host_that_is_none_is_refused() {
+    // Breaks when a proxy in front finds another site's name in the field than a reader behind it (RFC 9112 3.2).
+    let status = |host: &str| status_of(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    for host in [
+        "",
+        "x",
+        "x:",
+        "x:80",
+        ":80",
+        "10.0.2.2",
+        "a-b_c.example",
+        "%61",
+        "[::1]",
+        "[fe80::1]:80",
+        "[v1.a:b]",
+    ] {
+        assert_eq!(status(host), None, "{host}");
+    }
+    for host in [
+        "a b", "a,b c", "a/b", "a:b", "a:80:80", "user@a", "a?b", "a#b", "[", "[]", "[::1", "::1",
+        "[::1]a", "a[b]", "\u{e9}", "\"a\"",
+    ] {
+        assert_eq!(status(host), Some(HttpStatus::BadRequest), "{host}");
+    }
+    let old = "GET / HTTP/1.0\r\nHost: a b\r\n\r\n";
+    assert_eq!(status_of(old), Some(HttpStatus::BadRequest));
+    assert_eq!(status_of("GET / HTTP/1.0\r\n\r\n"), None);
+}
+
+#[test]
 fn a_target_with_a_host_has_the_path_behind_it() {
     // Breaks when a query counts as a path, so that a proxy that checks paths reads another one (RFC 3986 3), or a
     // scheme in capitals is refused (3.1).

@@ -3,14 +3,15 @@
 # connection as it chose to, and the server must go on.
 #
 # Wants root. Programs: openssl, and of curl, wget, python3, wrk, chromium-headless-shell (or chromium) those that are
-# installed; the others are skipped, and tlsfuzzer's scripts unless TLSFUZZER is the directory of a checkout that
-# python3 can run.
+# installed; the others are skipped, tls-records.py unless python3 has tlslite-ng (PyPI), and tlsfuzzer's scripts unless
+# TLSFUZZER is the directory of a checkout that python3 can run.
 # Nothing of the machine changes: the server has a network namespace of its own.
 # MBUMA is the program to test, default target/debug/mbuma.
 set -eu
 case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
 
 MBUMA=$(realpath "${MBUMA:-target/debug/mbuma}")
+records=$(realpath "$(dirname "$0")/tls-records.py")
 if [ -z "${IN_NAMESPACE:-}" ]; then
     IN_NAMESPACE=1 MBUMA=$MBUMA exec unshare --net "$0"
 fi
@@ -97,6 +98,11 @@ has $browser || browser=chromium
 row 'chromium, a page of 50 objects' $browser 'all 50' "
     HOME=$dir $browser --headless --no-sandbox --disable-gpu --ignore-certificate-errors --virtual-time-budget=20000 \
         --dump-dom $url/page.html 2>/dev/null | grep -q '<title>all 50' && echo all 50"
+if python3 -c 'import tlslite' 2>/dev/null; then
+    row 'tlslite-ng, records that break the rules' python3 ' 0 differences' "python3 '$records' 192.0.2.2 443"
+else
+    echo 'skipped: tlslite-ng is not installed (pip install tlslite-ng)'
+fi
 if [ -d "${TLSFUZZER:-}" ]; then
     for script in conversation test-tls13-conversation test-tls13-keyupdate test-tls13-record-padding \
         test-tls13-record-layer-limits test-tls13-zero-length-data test-fuzzed-ciphertext test-tls13-finished; do

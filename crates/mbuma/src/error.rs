@@ -1,7 +1,7 @@
 //! Errors of sockets, with std's number and kind for each, and errors of setting up a stack.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rustix::io::Errno;
 use uma::ZoneError;
@@ -110,7 +110,7 @@ pub enum Error {
     #[error(
         "{0} is in no network of the interface: give the interface an address in the network of its router"
     )]
-    Gateway(Ipv4Addr),
+    Gateway(IpAddr),
     /// The device's MTU, in bytes, is too small for IPv4 (RFC 791 section 3.2), or for the interface's IPv6 addresses (RFC 8200
     /// section 5).
     #[error("an MTU of {0} bytes is too small: IPv4 needs 68, and IPv6 needs 1280")]

@@ -3,11 +3,11 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use wire::MacAddr;
+use wire::{MacAddr, is_link_local6};
 
 use crate::device::Device;
 use crate::device::tap::{OpenTap, Tap};
@@ -76,6 +76,7 @@ pub struct InterfaceBuilder<'s, D> {
     device: D,
     config: IfConfig,
     gateway: Option<Ipv4Addr>,
+    gateway6: Option<Ipv6Addr>,
 }
 
 impl Stack {
@@ -86,6 +87,7 @@ impl Stack {
             config: IfConfig::new(device.name()),
             device,
             gateway: None,
+            gateway6: None,
         }
     }
 }
@@ -121,9 +123,13 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         self
     }
 
-    /// Sets the default router.
-    pub fn default_route(mut self, gateway: Ipv4Addr) -> Self {
-        self.gateway = Some(gateway);
+    /// Sets the default router for its version of IP: it must be in a network of the interface, or have a link-local
+    /// address. At most one of each version.
+    pub fn default_route(mut self, gateway: IpAddr) -> Self {
+        match gateway {
+            IpAddr::V4(gateway) => self.gateway = Some(gateway),
+            IpAddr::V6(gateway) => self.gateway6 = Some(gateway),
+        }
         self
     }
 
@@ -136,13 +142,20 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         if let Some(gateway) = self.gateway
             && !self.config.addrs.iter().any(|net| net.contains(gateway))
         {
-            return Err(Error::Gateway(gateway));
+            return Err(Error::Gateway(gateway.into()));
+        }
+        if let Some(gateway) = self.gateway6
+            && !is_link_local6(gateway)
+            && !self.config.addrs6.iter().any(|net| net.contains(gateway))
+        {
+            return Err(Error::Gateway(gateway.into()));
         }
         let stack = self.stack;
         let queues = self.device.into_queues(stack)?;
         let (devices, watched) = queues.into_iter().unzip();
         let index = stack.attach_queues(devices, self.config)?;
-        let up = finish(stack, &*driver, index, watched, self.gateway);
+        let up = add_default_routes(stack, index, self.gateway, self.gateway6)
+            .and_then(|()| watch(stack, &*driver, index, watched));
         if up.is_err() {
             driver.forget(stack, index);
             stack.detach(index);
@@ -151,12 +164,11 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     }
 }
 
-fn finish(
+fn add_default_routes(
     stack: &Stack,
-    driver: &dyn Driver,
     index: IfIndex,
-    watched: Vec<OwnedFd>,
     gateway: Option<Ipv4Addr>,
+    gateway6: Option<Ipv6Addr>,
 ) -> Result<(), Error> {
     if let Some(gateway) = gateway {
         let all = IfAddr {
@@ -164,8 +176,25 @@ fn finish(
             prefix_len: 0,
         };
         let added = stack.add_route(all, RouteKind::Gateway(index, gateway));
-        added.map_err(|_| Error::Gateway(gateway))?;
+        added.map_err(|_| Error::Gateway(gateway.into()))?;
     }
+    if let Some(gateway) = gateway6 {
+        let all = IfAddr {
+            addr: Ipv6Addr::UNSPECIFIED,
+            prefix_len: 0,
+        };
+        let added = stack.add_route6(all, RouteKind::Gateway(index, gateway));
+        added.map_err(|_| Error::Gateway(gateway.into()))?;
+    }
+    Ok(())
+}
+
+fn watch(
+    stack: &Stack,
+    driver: &dyn Driver,
+    index: IfIndex,
+    watched: Vec<OwnedFd>,
+) -> Result<(), Error> {
     for (queue, fd) in watched.into_iter().enumerate() {
         driver.watch(stack, stack.rx_queue(index, queue)?, fd)?;
     }

@@ -8,7 +8,7 @@
 //!
 //! A *black hole* is a path that drops large packets without a report. Timeouts of full-sized segments indicate one
 //! (RFC 8899 4.3), except with near peers, because the MTU of a link is known. Then, and when a report is old, the
-//! [search](search) finds the largest segment that passes.
+//! [search](mod@search) finds the largest segment that passes.
 //!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 

@@ -7,7 +7,7 @@
 //! | exchange datagrams | [UDP](#udp) | `examples/lookup.rs`, a resolver |
 //! | wait in tasks, not in threads | [futures and tokio](#futures-and-tokio) | |
 //! | carry IP packets: a VPN | [`device::tunnel`](crate::device::tunnel) | `examples/tunnel.rs` |
-//! | carry frames or packets in any other way | [a device of your own](#a-device-of-your-own) | |
+//! | carry frames or packets in any other way | [a device of your own](#a-device-of-your-own), [driven by a runtime](#a-device-that-a-runtime-drives) | |
 //! | encrypt | [TLS](#tls) | |
 //! | send files | [files](#files) | |
 //! | forward from one connection to another | [splices](#splices) | |
@@ -213,9 +213,81 @@
 //! assert_eq!(listener.accept()?.recv(&mut [0; 16])?, 5);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! Under a [`Runtime`](crate::Runtime), [`add_queue`](crate::Runtime::add_queue) names a descriptor that is readable while the
-//! device has packets; a worker then polls it. [`device::capture`](crate::device::capture) and
-//! [`device::impair`](crate::device::impair) wrap any device.
+//! [`device::capture`](crate::device::capture) and [`device::impair`](crate::device::impair) wrap any device.
+//!
+//! # A device that a runtime drives
+//! A device that is also `AsFd` is an interface of a stack of a [`Runtime`](crate::Runtime): a worker polls it while its
+//! descriptor is readable. This one carries IP packets as datagrams of a UNIX socket.
+//! ```
+//! use std::io;
+//! use std::os::fd::{AsFd, BorrowedFd};
+//! use std::os::unix::net::UnixDatagram;
+//! use mbuma::Runtime;
+//! use mbuma::buf::{MbufPool, Mbufq, Packet};
+//! use mbuma::device::{Budget, Capabilities, Device, Medium};
+//!
+//! #[derive(Debug)]
+//! struct Link {
+//!     pool: MbufPool,
+//!     socket: UnixDatagram,
+//! }
+//!
+//! impl AsFd for Link {
+//!     fn as_fd(&self) -> BorrowedFd<'_> {
+//!         self.socket.as_fd()
+//!     }
+//! }
+//!
+//! impl Device for Link {
+//!     fn capabilities(&self) -> Capabilities {
+//!         Capabilities::plain(1420)
+//!     }
+//!
+//!     fn medium(&self) -> Medium {
+//!         Medium::Ip
+//!     }
+//!
+//!     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+//!         let mut bytes = [0; 1420];
+//!         for _ in 0..budget.frames {
+//!             let len = match self.socket.recv(&mut bytes) {
+//!                 Ok(len) => len,
+//!                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+//!                 Err(e) => return Err(e),
+//!             };
+//!             if let Ok(packet) = Packet::from_slice(&self.pool, &bytes[..len], 0) {
+//!                 rx.enqueue(packet);
+//!             }
+//!         }
+//!         Ok(true)
+//!     }
+//!
+//!     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+//!         let mut refused = 0;
+//!         while let Some(packet) = tx.dequeue() {
+//!             // A full socket loses packets, as a wire does.
+//!             refused += usize::from(self.socket.send(&packet.to_vec()).is_err());
+//!         }
+//!         Ok(refused)
+//!     }
+//! }
+//!
+//! let runtime = Runtime::new()?;
+//! let (left, right) = UnixDatagram::pair()?;
+//! let mut stacks = Vec::new();
+//! for (addr, socket) in [("10.0.0.1/24", left), ("10.0.0.2/24", right)] {
+//!     socket.set_nonblocking(true)?;
+//!     let stack = runtime.stack().build()?;
+//!     let link = Link { pool: stack.pool().clone(), socket };
+//!     stack.add_interface(link).name("link0").addr(addr.parse()?).up()?;
+//!     stacks.push(stack);
+//! }
+//! let listener = stacks[1].listen("10.0.0.2:80")?;
+//! let stream = stacks[0].connect_blocking("10.0.0.2:80", None)?;
+//! stream.send_blocking(b"hello", None)?;
+//! assert_eq!(listener.accept_blocking(None)?.recv_blocking(&mut [0; 16], None)?, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # TLS
 //! rustls makes the handshake, and the stack seals and opens the records. The configuration must let rustls hand the keys over.

@@ -4,14 +4,14 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use wire::{MacAddr, is_link_local6};
 
-use crate::device::Device;
 use crate::device::tap::{OpenTap, Tap};
 use crate::device::tunnel::TunnelDevice;
+use crate::device::{Device, Medium};
 use crate::error::Error;
 use crate::ifnet::{IfAddr, IfConfig, IfIndex};
 use crate::route::RouteKind;
@@ -21,11 +21,15 @@ use crate::stack::driver::Driver;
 /// A device's queue, and the descriptor that is readable when it has received something.
 type WatchedQueue = (Arc<dyn Device>, OwnedFd);
 
-/// A device for an interface: an open TAP, or the end of a tunnel.
+/// A device for an interface: an open TAP, the end of a tunnel, or a program's own [`Device`] that is also `AsFd`. Its
+/// descriptor must be readable while the device has frames to receive; a worker of the runtime then polls it. The
+/// [guide](crate::guide#a-device-that-a-runtime-drives) has an example. A device with several queues is attached by
+/// [`Stack::attach_queues`] and [`Runtime::add_queue`](crate::Runtime::add_queue).
 pub trait IntoInterface: sealed::Queues {}
 
 impl IntoInterface for OpenTap {}
 impl IntoInterface for TunnelDevice {}
+impl<D: Device + AsFd + 'static> IntoInterface for D {}
 
 mod sealed {
     use std::io;
@@ -64,6 +68,21 @@ impl sealed::Queues for TunnelDevice {
 
     fn into_queues(self, _: &Stack) -> io::Result<Vec<WatchedQueue>> {
         let watched = self.descriptor()?;
+        Ok(vec![(Arc::new(self), watched)])
+    }
+}
+
+impl<D: Device + AsFd + 'static> sealed::Queues for D {
+    fn name(&self) -> String {
+        let name = match self.medium() {
+            Medium::Ethernet => "eth0",
+            Medium::Ip => "tun0",
+        };
+        name.to_owned()
+    }
+
+    fn into_queues(self, _: &Stack) -> io::Result<Vec<WatchedQueue>> {
+        let watched = self.as_fd().try_clone_to_owned()?;
         Ok(vec![(Arc::new(self), watched)])
     }
 }

@@ -200,3 +200,56 @@ fn a_file_that_changes_its_length_under_a_full_buffer_is_not_padded() {
         wire.done();
     }
 }
+
+/// Whether a task was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn room_wakes_a_task_that_sends_a_file() {
+    // Breaks if a task that waits for room in the buffer sleeps on although there is some, or wakes up for each byte that it
+    // does not get room for.
+    let content = pattern(1 << 20);
+    let mut wire = Wire::with_window(60_000);
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    server.connection().set_buffers(50_000, 50_000);
+    let mut job = SendFile::sealed(sealed(&content), 0..1 << 20);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let (mut got, mut sleeps) = (Vec::new(), 0);
+    until(&wire, || {
+        while !job.is_done() {
+            match server.poll_send_file(&mut cx, &mut job) {
+                Poll::Ready(sent) => assert!(sent.expect("a whole file") > 0),
+                Poll::Pending => break,
+            }
+        }
+        sleeps += usize::from(!job.is_done());
+        let asleep = Instant::now();
+        while !job.is_done() && !woken.0.swap(false, Ordering::SeqCst) {
+            wire.poll();
+            if let Ok(data) = client.recv_chain(10_000) {
+                got.extend(data.to_vec());
+            }
+            assert!(
+                asleep.elapsed() < Duration::from_secs(20),
+                "{} are left",
+                job.left()
+            );
+        }
+        if let Ok(data) = client.recv_chain(usize::MAX) {
+            got.extend(data.to_vec());
+        }
+        got.len() == content.len()
+    });
+    assert!(got == content && sleeps > 3, "{sleeps}");
+    drop((client, server, job));
+    wire.done();
+}

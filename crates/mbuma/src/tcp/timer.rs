@@ -66,6 +66,8 @@ pub(crate) struct Timers {
     /// When the first of these probes was sent, in seconds modulo 2^16. An orphan whose window has been closed for a multiple
     /// of 18 hours is kept for some minutes more.
     pub(super) persist_from_s: u16,
+    /// The number of bits of the amount that waited then, if no program held the connection. [`u8::MAX`]: one did.
+    pub(super) persist_bits: u8,
 }
 
 impl Default for Timers {
@@ -76,6 +78,7 @@ impl Default for Timers {
             last_entry: 0,
             persist_shift: 0,
             persist_from_s: 0,
+            persist_bits: u8::MAX,
         }
     }
 }

@@ -173,8 +173,9 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
         return false;
     }
     tcp.counters.timeouts.inc();
-    if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at {
-        // A FIN at a closed window, which some peers ignore: the peer answers, so it is alive.
+    if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at && !t.conn.orphan {
+        // A FIN at a closed window, which some peers ignore: the peer answers, so it is alive. An orphan does not wait for
+        // it longer than for any other acknowledgement.
         t.send.retransmits = 0;
     }
     t.send.retransmits = t.send.retransmits.saturating_add(1);
@@ -211,9 +212,9 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
 }
 
 /// Probes a closed window at growing intervals, as long as the peer answers. True if the connection must be given up:
-/// the peer does not answer; or no program holds the connection, and the peer's window has been closed for [nine
-/// minutes](ORPHAN_PERSIST_MAX_S). Otherwise a peer that opens many connections and reads nothing would hold the memory
-/// of all of them (RFC 6429 3).
+/// the peer does not answer; or no program holds the connection, and the peer has not taken half of the waiting data in
+/// [nine minutes](ORPHAN_PERSIST_MAX_S). Otherwise a peer that opens many connections, and reads nothing or some bytes at
+/// times, would hold the memory of all of them (RFC 6429 3).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
@@ -221,7 +222,7 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     let tcp = &batch.stack.tcp;
     let now_s = (batch.now.as_nanos() / 1_000_000_000) as u16;
     if t.timers.persist_shift == 0 {
-        t.timers.persist_from_s = now_s;
+        begin_wait(t, now_s);
     }
     if t.conn.orphan && now_s.wrapping_sub(t.timers.persist_from_s) >= ORPHAN_PERSIST_MAX_S {
         return true;
@@ -241,6 +242,19 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     t.timers
         .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
     false
+}
+
+/// The window has closed. An orphan gets new minutes only if half of its data was taken since the last ones began, so
+/// their number is bounded by the logarithm of the data.
+fn begin_wait(t: &mut Tcb, now_s: u16) {
+    let bits = (usize::BITS - t.send.buf.claimed().leading_zeros()) as u8;
+    if !t.conn.orphan {
+        t.timers.persist_from_s = now_s;
+        t.timers.persist_bits = u8::MAX;
+    } else if bits < t.timers.persist_bits {
+        t.timers.persist_from_s = now_s;
+        t.timers.persist_bits = bits;
+    }
 }
 
 /// Doublings after which any timeout has reached its upper bound.

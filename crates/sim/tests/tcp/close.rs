@@ -454,6 +454,26 @@ fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
 }
 
 #[test]
+fn the_fin_of_an_orphan_does_not_wait_for_ever_at_a_closed_window() {
+    // RFC 6429 3: breaks when a peer that answers and takes no FIN keeps a connection without an owner.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active_with(536, wire::TcpOptions::default());
+    hand.window = 0;
+    b.send(&stream, &bytes(536));
+    let data = b.one();
+    b.say(&hand.ack(&data));
+    drop(stream);
+    for _ in 0..3600 {
+        b.run(secs(1));
+        for _ in b.seen().iter().filter(|s| !s.has(RST)) {
+            b.say(&hand.segment(ACK));
+        }
+    }
+    assert_eq!(b.stack().stats().tcp.timed_out, 1);
+    b.finish();
+}
+
+#[test]
 fn a_silent_peer_is_given_up_and_told() {
     // RFC 9293 3.8.3: breaks when retransmission never ends, or the peer is left with half of a
     // connection.

@@ -126,6 +126,32 @@ fn an_orphan_waits_as_long_if_its_probes_are_frequent() {
 }
 
 #[test]
+fn a_byte_at_times_does_not_keep_an_orphan() {
+    // RFC 6429 3: breaks when a peer that opens its window for a byte every eight minutes keeps a connection without an
+    // owner, and its data.
+    let mut b = Bench::new();
+    let (mut hand, stream) = close_window(&mut b);
+    let start = b.net.now();
+    drop(stream);
+    let mut opens = start + secs(480);
+    while b.stack().stats().tcp.connections > 0 {
+        b.run(ms(100));
+        for probe in b.seen().iter().filter(|s| !s.has(RST)) {
+            b.say(&hand.ack(probe));
+        }
+        if b.net.now() >= opens {
+            opens += secs(480);
+            hand.window = 1;
+            b.say(&hand.segment(ACK));
+            hand.window = 0;
+        }
+        assert!(b.net.now() < start + secs(9000), "still there");
+    }
+    assert_eq!(b.stack().stats().tcp.timed_out, 1);
+    b.finish();
+}
+
+#[test]
 fn probes_that_are_taken_do_not_come_sooner() {
     // Breaks when the acknowledgement of a probe restarts the retransmission timer of the data behind it, whose end is
     // the next probe: then a peer with room for some bytes, less than its window's scale can tell, gets a probe each

@@ -182,9 +182,11 @@ impl SendState {
     }
 
     /// The end of a turn to send; `unsent`: there is data that was not sent. The window may grow only if it held data back.
+    /// Data that waits for the peer's window tells as little of the path as data that a program has not written.
     pub(crate) fn note_use(&mut self, unsent: bool) {
         let in_flight = self.sent.in_flight();
-        self.rate.after_output(in_flight, &self.window, unsent);
+        let waiting = unsent && self.usable_window() >= self.mss;
+        self.rate.after_output(in_flight, &self.window, waiting);
     }
 
     /// Whether acknowledged data can have led to this congestion window: it grows only while it is used (RFC 7661), and

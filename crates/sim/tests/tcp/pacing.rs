@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use mbuma::TcpStream;
+use mbuma::congestion::CongestionControl;
 
 const FLIGHT: usize = 10 * MSS;
 
@@ -102,5 +103,38 @@ fn a_program_bounds_the_rate_of_a_connection() {
     }
     let fair = 2 * RATE as usize;
     assert!((fair * 95 / 100..fair + 3 * MSS).contains(&sent), "{sent}");
+    b.abort_and_finish(stream);
+}
+
+#[test]
+fn probes_of_a_closed_window_are_no_measure_of_the_path() {
+    // Breaks when BBR takes the bytes that probes deliver for the rate of the path, and forgets the rate that it measured.
+    let mut b = Bench::tuned(|c| {
+        c.tcp.pacing = true;
+        c.tcp.congestion = CongestionControl::Bbr;
+    });
+    let (mut hand, stream) = far(&mut b);
+    let data = bytes(1 << 20);
+    let mut written = stream.send(&data).expect("room");
+    for _ in 0..100 {
+        b.run(ms(20));
+        for segment in b.seen() {
+            b.say(&hand.ack(&segment));
+        }
+        written += stream.send(&data[written..]).unwrap_or(0);
+        if written > data.len() / 4 {
+            break;
+        }
+    }
+    let before = stream.info().pacing_rate.expect("paced");
+    hand.window = 0;
+    for _ in 0..6000 {
+        b.run(ms(100));
+        for segment in b.seen() {
+            b.say(&hand.ack(&segment));
+        }
+    }
+    let after = stream.info().pacing_rate.expect("paced");
+    assert!(after >= before / 2, "{before} -> {after}");
     b.abort_and_finish(stream);
 }

@@ -64,7 +64,7 @@ impl Pings {
     /// Sends the guest's pings on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
         for _ in 0..TURN_MAX {
-            let Some(echo) = self.socket.recv() else {
+            let Ok(echo) = self.socket.recv() else {
                 return;
             };
             shared.counters.pings += 1;

@@ -96,7 +96,7 @@ impl RouterAdverts {
     /// Answers questions that came.
     pub(super) fn answer(&mut self, shared: &mut Shared) {
         for _ in 0..TURN_MAX {
-            let Some(question) = self.socket.recv() else {
+            let Ok(question) = self.socket.recv() else {
                 return;
             };
             if is_valid(&question) {

@@ -11,7 +11,7 @@ use std::task::Waker;
 use mbuf::Chain;
 use wire::{Icmp6Header, Icmp6Message, IcmpHeader, IcmpMessage, IpProto, pseudo_header_v6};
 
-use super::udp::BindError;
+use super::udp::{BindError, RecvError};
 use crate::icmp;
 use crate::icmp::echo::EchoPcb;
 use crate::icmp::output::Original;
@@ -67,10 +67,13 @@ impl Stack {
 }
 
 impl EchoSocket {
-    /// The oldest ping that arrived, if there is one.
-    pub fn recv(&self) -> Option<Echo> {
-        let queue = &self.0.pcb.queue;
-        queue.pop(self.0.stack.0.giant(), None).map(Echo::from)
+    /// The oldest ping that arrived.
+    ///
+    /// # Errors
+    /// [`RecvError::WouldBlock`]: there is none.
+    pub fn recv(&self) -> Result<Echo, RecvError> {
+        let oldest = self.0.pcb.queue.pop(self.0.stack.0.giant(), None);
+        oldest.map(Echo::from).ok_or(RecvError::WouldBlock)
     }
 
     /// Answers `echo` in the name of the pinged host; `payload` is that host's answer.

@@ -11,7 +11,7 @@ use std::task::Waker;
 use mbuf::Chain;
 use wire::{Icmp6Message, IpProto, NdpMessage};
 
-use super::udp::BindError;
+use super::udp::{BindError, RecvError};
 use crate::ether::mld;
 use crate::icmp6;
 use crate::icmp6::raw::Icmp6Pcb;
@@ -70,7 +70,7 @@ impl Stack {
     /// let stack = Stack::new(Config::from_system())?;
     /// const ROUTER_SOLICIT: u8 = 133;
     /// let socket = stack.icmp6_bind(IfIndex::LOOPBACK, &[ROUTER_SOLICIT])?;
-    /// assert!(socket.recv().is_none()); // nothing arrived yet
+    /// assert!(socket.recv().is_err()); // nothing arrived yet
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -96,12 +96,13 @@ impl Stack {
 }
 
 impl Icmp6Socket {
-    /// The oldest message that arrived, if there is one.
-    pub fn recv(&self) -> Option<Icmp6Datagram> {
-        let queue = &self.0.pcb.queue;
-        queue
-            .pop(self.0.stack.0.giant(), None)
-            .map(Icmp6Datagram::from)
+    /// The oldest message that arrived.
+    ///
+    /// # Errors
+    /// [`RecvError::WouldBlock`]: there is none.
+    pub fn recv(&self) -> Result<Icmp6Datagram, RecvError> {
+        let oldest = self.0.pcb.queue.pop(self.0.stack.0.giant(), None);
+        oldest.map(Icmp6Datagram::from).ok_or(RecvError::WouldBlock)
     }
 
     /// Sends a message by the socket's interface, from its address `src`. Link-local addresses are those of the

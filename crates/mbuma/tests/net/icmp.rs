@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
+use mbuma::socket::RecvError;
 use mbuma::{DropReason, IcmpError};
 use wire::{IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, Unreachable};
 
@@ -63,7 +64,7 @@ fn foreign_pings_go_to_the_interceptor() {
     );
 
     let mut echo = echoes.recv().unwrap();
-    assert!(echoes.recv().is_none());
+    assert!(matches!(echoes.recv(), Err(RecvError::WouldBlock)));
     assert_eq!(
         (echo.src, echo.dst, echo.id, echo.seq, echo.ttl),
         (PEER.into(), FOREIGN.into(), 5, 2, 64)

@@ -29,7 +29,7 @@ fn with_everything(pattern: Option<Pattern>, frames: impl Fn(&Lab, &mut Random))
     let echo = lab.stack.icmp_echo_any(lab.iface).unwrap();
     let tcp = lab.stack.tcp_listen(at(US, 80), 16).unwrap();
     frames(&lab, &mut Random::from_seed(seed));
-    while udp.recv().is_ok() || any.recv().is_ok() || echo.recv().is_some() {}
+    while udp.recv().is_ok() || any.recv().is_ok() || echo.recv().is_ok() {}
     drop((udp, any, echo, tcp));
     lab.done();
 }

@@ -49,7 +49,7 @@ impl Sockets {
                 out.push(format!("{e:?}").into_bytes());
             }
         }
-        while let Some(e) = self.echo.recv() {
+        while let Ok(e) = self.echo.recv() {
             out.push(format!("{} {} {} {} {}", e.src, e.dst, e.id, e.seq, e.ttl).into_bytes());
             out.push(e.payload.to_vec());
         }

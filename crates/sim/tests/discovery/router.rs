@@ -38,7 +38,7 @@ impl Router {
     /// Answers hosts that asked, all at once, and advertises from time to time.
     pub(crate) fn step(&mut self, now: Time, random: &mut Random) {
         let mut asked = false;
-        while self.socket.recv().is_some() {
+        while self.socket.recv().is_ok() {
             asked = true;
         }
         if asked || self.next <= now {

@@ -13,6 +13,7 @@ use sim::Faults;
 
 mod bbr;
 mod faults;
+mod fetch;
 mod path;
 
 /// Payload bytes of a segment with timestamps.

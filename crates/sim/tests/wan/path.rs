@@ -15,8 +15,8 @@ use sim::{Faults, Lateness, Link, Net, PortConfig, WireId};
 pub(crate) const RATE_BPS: u64 = 100_000_000;
 pub(crate) const RTT: Duration = Duration::from_millis(50);
 const BUFFER: usize = 16 << 20;
-const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// Sends as much as goes in, until the time is over.
 struct Source {

@@ -1,0 +1,77 @@
+//! A short answer over a long path: its time is that of the handshake, the request and the flights of slow start.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use mbuf::Live;
+use mbuma::{Config, SocketError};
+use sim::{Link, Net, PortConfig};
+
+use super::path::{A, B, RATE_BPS, RTT};
+
+const ANSWER: usize = 90 << 10;
+
+/// The round trips from the SYN to the last byte of an answer of 90 KiB, over a path without losses.
+fn round_trips(tune: impl Fn(&mut Config)) -> f64 {
+    let mut net = Net::new(1);
+    let wire = net.wire(Link {
+        rate_bps: RATE_BPS,
+        ..Link::delay(RTT / 2)
+    });
+    let nodes = [A, B].map(|addr| {
+        let node = net.stack_with(|config| {
+            config.tcp.send_buffer = 2 * ANSWER;
+            tune(config);
+        });
+        net.plug(node, wire, addr, &PortConfig::plain(1500));
+        node
+    });
+    let server = SocketAddrV4::new(B, 80);
+    let listener = net.at(nodes[1]).tcp_listen(server, 1).expect("free");
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    // The first connection asks for the Ethernet addresses.
+    let first = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
+    net.run_for(10 * RTT);
+    drop((first, listener.accept()));
+    net.run_for(10 * RTT);
+
+    let began = net.now();
+    let client = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
+    let (mut peer, mut is_asked, mut received) = (None, false, 0);
+    while received < ANSWER {
+        is_asked = is_asked || client.send(b"GET").is_ok();
+        if peer.is_none() {
+            peer = listener.accept().ok();
+        }
+        if let Some(peer) = &peer
+            && peer.recv(&mut [0; 8]) == Ok(3)
+        {
+            peer.set_nodelay(true);
+            assert_eq!(peer.send(&vec![7; ANSWER]), Ok(ANSWER));
+        }
+        match client.recv_chain(usize::MAX) {
+            Ok(chain) => received += chain.len(),
+            Err(e) => assert_eq!(e, SocketError::WouldBlock),
+        }
+        net.run_for(Duration::from_micros(500));
+    }
+    let time = net.now() - began;
+    drop((client, peer, listener));
+    net.run_for(Duration::from_secs(120));
+    for node in nodes {
+        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
+    }
+    time.as_secs_f64() / RTT.as_secs_f64()
+}
+
+#[test]
+fn an_answer_of_90_kib_takes_three_flights() {
+    // RFC 5681 3.1, 6928 2: breaks when the first flight has less than ten segments, the next does not double, or the end of one
+    // waits for a delayed acknowledgement. Pacing spreads a flight of slow start over half of a round trip, so the last of the
+    // three ends later.
+    for (is_paced, most) in [(false, 4.3), (true, 4.7)] {
+        let n = round_trips(|config| config.tcp.pacing = is_paced);
+        println!("an answer of 90 KiB, pacing {is_paced}: {n:.2} round trips");
+        assert!(n <= most, "pacing {is_paced}: {n:.2} round trips");
+    }
+}

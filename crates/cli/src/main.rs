@@ -53,7 +53,11 @@ use errors::Error;
 
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
-    let outcome = match Args::parse_from(args::words(std::env::args_os())).verb {
+    let args = match Args::try_parse_from(args::words(std::env::args_os())) {
+        Ok(args) => args,
+        Err(answer) => return tell(&answer),
+    };
+    let outcome = match args.verb {
         Verb::Run(args) => {
             args.placed()
                 .map_err(Error::Usage)
@@ -79,10 +83,23 @@ fn main() -> ExitCode {
             .map_err(Error::Usage)
             .and_then(|()| vm::run(&args)),
     };
-    ExitCode::from(outcome.unwrap_or_else(|error| {
-        say(&error.to_string());
-        error.exit_code()
-    }))
+    ExitCode::from(outcome.unwrap_or_else(fail))
+}
+
+fn fail(error: Error) -> u8 {
+    say(&error.to_string());
+    error.exit_code()
+}
+
+/// Prints the help, the version, or what is wrong with the arguments. A closed pipe is no error, a full disk is.
+fn tell(answer: &clap::Error) -> ExitCode {
+    let code = answer.exit_code() as u8;
+    ExitCode::from(match answer.print() {
+        Err(e) if !answer.use_stderr() && e.kind() != io::ErrorKind::BrokenPipe => {
+            fail(Error::io("printing the help")(e))
+        }
+        _ => code,
+    })
 }
 
 /// `attach`, by the command line of slirp4netns.

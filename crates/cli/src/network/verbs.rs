@@ -2,7 +2,6 @@
 //!
 //! Locks: that of place, to remove what a killed process left.
 
-use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 
 use super::joined::ask;
@@ -11,6 +10,7 @@ use super::place::NetworkPlace;
 use crate::args::network::{NetworkArgs, NetworkVerb};
 use crate::channel::Channel;
 use crate::errors::{EXIT_NO_ANSWER, Error};
+use crate::netstat::print;
 use crate::say;
 
 /// Runs the command. Returns the exit code.
@@ -27,16 +27,13 @@ fn list(json: bool) -> Result<u8, Error> {
     let views = names.iter().filter_map(|name| view(name).ok().flatten());
     let views: Vec<_> = views.collect();
     match json {
-        true => print(&format!("{}\n", to_json(&views)?)),
+        true => print(&format!("{}\n", to_json(&views)?))?,
         false => {
+            let head = "NAME\tPID\tGATEWAY\tGUESTS\n".to_owned();
             let rows = views.iter().map(row);
-            print(
-                &std::iter::once("NAME\tPID\tNETWORK\tGUESTS\n".to_owned())
-                    .chain(rows)
-                    .collect::<String>(),
-            )
+            print(&std::iter::once(head).chain(rows).collect::<String>())?
         }
-    }
+    };
     Ok(0)
 }
 
@@ -56,7 +53,7 @@ fn row(view: &NetworkView) -> String {
 fn inspect(names: &[String]) -> Result<u8, Error> {
     each(names, |name| match view(name)? {
         Some(view) => {
-            print(&format!("{}\n", to_json(&view)?));
+            print(&format!("{}\n", to_json(&view)?))?;
             Ok(true)
         }
         None => Ok(false),
@@ -115,10 +112,4 @@ fn view(name: &str) -> Result<Option<NetworkView>, Error> {
 
 fn to_json(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|e| Error::io("writing JSON")(e.into()))
-}
-
-/// Prints. A closed standard output is no error.
-fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

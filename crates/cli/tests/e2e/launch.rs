@@ -109,6 +109,18 @@ fn help_shows_examples() {
 }
 
 #[test]
+fn help_on_a_full_disk_is_an_error() {
+    // Breaks when a script takes a help text, or a list, that was not written for one that was.
+    for args in ["--help", "run --help", "--version", "network ls"] {
+        let ended = finish("sh", &["-c", &format!("{MBUMA} {args} >/dev/full")]);
+        assert_eq!(ended.code, Some(125), "{args}: {ended:?}");
+        assert!(ended.err.contains("No space left"), "{args}: {ended:?}");
+    }
+    let ended = finish("sh", &["-c", &format!("{MBUMA} nothing 2>/dev/full")]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+#[test]
 fn the_guest_has_its_network() {
     // Breaks when the interface lacks its name, MTU, address or default route.
     needs!(guests());

@@ -41,7 +41,7 @@ impl DhcpSocket {
     ) -> Result<DhcpSocket, BindError> {
         let socket = shared.stack.udp_bind(at)?;
         let wake = shared.wake_for(Token::only(kind));
-        socket.set_waker(wake.waker());
+        socket.set_waker(Some(wake.waker()));
         Ok(DhcpSocket { socket, wake })
     }
 

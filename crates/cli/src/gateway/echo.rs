@@ -51,7 +51,7 @@ impl Pings {
     /// Serves the pings that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
         let wake = shared.wake_for(Token::only(SourceKind::Echoes));
-        socket.set_waker(wake.waker());
+        socket.set_waker(Some(wake.waker()));
         Pings {
             socket,
             wake,

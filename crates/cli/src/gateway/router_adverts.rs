@@ -81,7 +81,7 @@ impl RouterAdverts {
         let stack = shared.stack.clone();
         let socket = stack.icmp6_bind(index, &[NdpMessage::ROUTER_SOLICIT])?;
         let wake = shared.wake_for(TOKEN);
-        socket.set_waker(wake.waker());
+        socket.set_waker(Some(wake.waker()));
         Ok(RouterAdverts {
             socket,
             _routers: stack.join_group(index, ALL_ROUTERS)?,

@@ -61,7 +61,7 @@ impl GuestFlows {
     /// Serves the datagrams that come to `socket`.
     pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
         let wake = shared.wake_for(Token::only(SourceKind::Datagrams));
-        socket.set_waker(wake.waker());
+        socket.set_waker(Some(wake.waker()));
         GuestFlows {
             socket,
             wake,

@@ -130,7 +130,7 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, 
             Err(RecvError::Icmp(e)) => Poll::Ready(Err(RecvError::Icmp(e))),
             Err(_) => {
                 let waker = waker.expect("it may wait").clone();
-                let _: Option<Waker> = pcb.queue.set_waker(&Giant::new(false), waker);
+                let _: Option<Waker> = pcb.queue.set_waker(&Giant::new(false), Some(waker));
                 Poll::Pending
             }
         },
@@ -144,7 +144,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     let found = stack.0.udp.table.lookup(LOCAL.into(), Whose::Many);
     let pcb = found.expect("it is bound there");
     if mistake != Mistake::LateWaker {
-        socket.set_waker(Waker::from(Arc::new(Looker(Arc::clone(&pcb)))));
+        socket.set_waker(Some(Waker::from(Arc::new(Looker(Arc::clone(&pcb))))));
     }
     let readers = [2, 1].map(|count| {
         let (socket, pcb) = (socket.clone(), Arc::clone(&pcb));

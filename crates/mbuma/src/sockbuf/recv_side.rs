@@ -88,13 +88,14 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock_inside().buf.is_empty()
     }
 
-    /// Sets the waker that stays. If there is a message already, the waker comes back, to be called at once.
+    /// Sets the waker that stays, or takes it away. If there is a message already, the waker comes back, to be called at
+    /// once.
     #[must_use]
-    pub(crate) fn set_waker(&self, giant: &Giant, waker: Waker) -> Option<Waker> {
+    pub(crate) fn set_waker(&self, giant: &Giant, waker: Option<Waker>) -> Option<Waker> {
         let mut inner = self.inner.lock(giant);
-        let now = (!inner.buf.is_empty()).then(|| waker.clone());
+        let now = waker.clone().filter(|_| !inner.buf.is_empty());
         // Dropping the old waker runs its owner's code, so it is dropped after the lock is released.
-        let old = inner.readers.keep(Want::Read, Some(waker));
+        let old = inner.readers.keep(Want::Read, waker);
         drop(inner);
         drop(old);
         now

@@ -132,7 +132,7 @@ impl Icmp6Socket {
 
     /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It stays
     /// until another takes its place.
-    pub fn set_waker(&self, waker: Waker) {
+    pub fn set_waker(&self, waker: Option<Waker>) {
         let queue = &self.0.pcb.queue;
         let now = queue.set_waker(self.0.stack.0.giant(), waker);
         now.into_iter().for_each(Waker::wake);

@@ -330,7 +330,7 @@ impl UdpSocket {
 
     /// Sets the waker for a datagram or an error that arrives at an empty queue; it is called at once if one is
     /// waiting now. It stays until another takes its place.
-    pub fn set_waker(&self, waker: Waker) {
+    pub fn set_waker(&self, waker: Option<Waker>) {
         let Bound { stack, pcb } = &*self.0;
         let giant = stack.0.giant();
         let now = [

@@ -14,7 +14,6 @@ use crate::device::tunnel::TunnelDevice;
 use crate::device::{Device, Medium};
 use crate::error::Error;
 use crate::ifnet::{IfAddr, IfConfig, IfIndex};
-use crate::route::RouteKind;
 use crate::stack::Stack;
 use crate::stack::driver::Driver;
 
@@ -173,7 +172,8 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         let queues = self.device.into_queues(stack)?;
         let (devices, watched) = queues.into_iter().unzip();
         let index = stack.attach_queues(devices, self.config)?;
-        let up = add_default_routes(stack, index, self.gateway, self.gateway6)
+        let gateways = [self.gateway.map(IpAddr::V4), self.gateway6.map(IpAddr::V6)];
+        let up = add_default_routes(stack, index, gateways)
             .and_then(|()| watch(stack, &*driver, index, watched));
         if up.is_err() {
             driver.forget(stack, index);
@@ -186,24 +186,11 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
 fn add_default_routes(
     stack: &Stack,
     index: IfIndex,
-    gateway: Option<Ipv4Addr>,
-    gateway6: Option<Ipv6Addr>,
+    gateways: [Option<IpAddr>; 2],
 ) -> Result<(), Error> {
-    if let Some(gateway) = gateway {
-        let all = IfAddr {
-            addr: Ipv4Addr::UNSPECIFIED,
-            prefix_len: 0,
-        };
-        let added = stack.add_route(all, RouteKind::Gateway(index, gateway));
-        added.map_err(|_| Error::Gateway(gateway.into()))?;
-    }
-    if let Some(gateway) = gateway6 {
-        let all = IfAddr {
-            addr: Ipv6Addr::UNSPECIFIED,
-            prefix_len: 0,
-        };
-        let added = stack.add_route6(all, RouteKind::Gateway(index, gateway));
-        added.map_err(|_| Error::Gateway(gateway.into()))?;
+    for gateway in gateways.into_iter().flatten() {
+        let added = stack.add_default_route(index, gateway);
+        added.map_err(|_| Error::Gateway(gateway))?;
     }
     Ok(())
 }

@@ -108,16 +108,30 @@ impl Stack {
         self.0.routes6.list()
     }
 
-    /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`.
-    pub fn add_default_route(&self, index: IfIndex, gateway: impl Into<IpAddr>) {
+    /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`. Of several the
+    /// first is used.
+    ///
+    /// # Errors
+    /// [`RouteError::NoInterface`], [`RouteError::BadGateway`].
+    pub fn add_default_route(
+        &self,
+        index: IfIndex,
+        gateway: impl Into<IpAddr>,
+    ) -> Result<(), RouteError> {
         let _giant = self.0.enter_giant();
-        if let Some(ifp) = self.0.interface(index) {
-            match gateway.into() {
-                IpAddr::V4(gateway) => self.0.routes.add_default(&ifp, gateway, false),
-                IpAddr::V6(gateway) => self.0.routes6.add_default(&ifp, gateway, false),
+        let ifp = self.0.interface(index).filter(|ifp| !ifp.is_loopback());
+        let ifp = ifp.ok_or(RouteError::NoInterface)?;
+        match gateway.into() {
+            IpAddr::V4(gateway) if self.may_be_router(gateway, &ifp) => {
+                self.0.routes.add_default(&ifp, gateway, false);
             }
-            self.forget_if_gone(&ifp);
+            IpAddr::V6(gateway) if self.may_be_router6(gateway, &ifp) => {
+                self.0.routes6.add_default(&ifp, gateway, false);
+            }
+            _ => return Err(RouteError::BadGateway),
         }
+        self.forget_if_gone(&ifp);
+        Ok(())
     }
 
     /// The interface may have been detached, and its routes removed, before this route was added.

@@ -61,7 +61,7 @@ fn an_address_of_ipv4_comes_and_goes() {
 fn routes_follow_the_addresses() {
     // Breaks if a route sends from a removed address, or has no source after the first address is added.
     let lab = Lab::plain();
-    lab.stack.add_default_route(lab.iface, PEER);
+    lab.stack.add_default_route(lab.iface, PEER).unwrap();
     lab.stack.remove_address(lab.iface, US).unwrap();
     let through = |net: &str| {
         let net: IfAddr = net.parse().unwrap();

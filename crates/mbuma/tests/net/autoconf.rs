@@ -353,7 +353,8 @@ fn routes_of_the_program_outlive_those_of_routers() {
     lab.stack.add_route6(net, by_program).unwrap();
     lab.stack.add_route6(default, by_program).unwrap();
     lab.stack
-        .add_default_route(lab.iface, crate::autoconf::router());
+        .add_default_route(lab.iface, crate::autoconf::router())
+        .unwrap();
     assert_eq!(kind(net), [by_program, link]);
     assert_eq!(kind(default), [by_program, router, router]);
     lab.give(&advert(0, 0, 0));

@@ -381,7 +381,7 @@ fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
     // Breaks if a group's path stays too narrow for its datagrams (RFC 8201 section 5.2).
     let lab = lab();
     introduce6(&lab);
-    lab.stack.add_default_route(lab.iface, PEER6);
+    lab.stack.add_default_route(lab.iface, PEER6).unwrap();
     let socket = bound(&lab);
     let group = at6(std::net::Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 7), 9);
     let sent = || {

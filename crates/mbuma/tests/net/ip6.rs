@@ -1020,7 +1020,7 @@ fn a_route_leads_through_a_gateway() {
     let lab = lab();
     introduce6(&lab);
     let far = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-    lab.stack.add_default_route(lab.iface, PEER6);
+    lab.stack.add_default_route(lab.iface, PEER6).unwrap();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
     let seen = parse6(&lab.frame());

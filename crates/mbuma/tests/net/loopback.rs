@@ -102,7 +102,7 @@ fn nothing_comes_in() {
 #[test]
 fn no_packet_of_a_loopback_address_leaves_on_a_wire() {
     let lab = Lab::plain();
-    lab.stack.add_default_route(lab.iface, PEER);
+    lab.stack.add_default_route(lab.iface, PEER).unwrap();
     let socket = lab.stack.udp_bind(at(LOCALHOST, 9)).unwrap();
     for dst in [
         PEER,

@@ -10,7 +10,7 @@
 //! | H8, H9: addresses, checksums | [`ip6`] | |
 //! | F1 to F12: fragments | [`fragment6`] | |
 //! | I1, I5, I8: errors | [`points6`], [`ip6`] | |
-//! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` | 1/5, 1/6 are not sent |
+//! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` | |
 //! | I4: rate | `icmp/limit/tests.rs` | |
 //! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` | |
 //! | N5: hints from above | [`neighbours6`] | |

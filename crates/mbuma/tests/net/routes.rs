@@ -1,6 +1,6 @@
 //! Routes that are added, listed and deleted, and what packets do then.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::common::net::*;
 use mbuma::{DropReason, IfAddr, IfIndex, RouteError, RouteKind};
@@ -21,7 +21,7 @@ fn the_most_precise_route() {
     let socket = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 9)).unwrap();
     let sent = || socket.send_to(lab.chain(b"x"), at(FOREIGN, 9)).is_ok();
     assert!(!sent());
-    stack.add_default_route(lab.iface, PEER);
+    stack.add_default_route(lab.iface, PEER).unwrap();
     assert!(sent() && lab.frame().len() > 14);
     let all = net4([198, 51, 0, 0], 16);
     let some = net4([198, 51, 100, 0], 24);
@@ -123,7 +123,7 @@ fn the_list_of_routes_is_complete_and_true() {
     let net = net4([198, 51, 100, 0], 24);
     let gateway = RouteKind::Gateway(lab.iface, PEER);
     stack.add_route(net, gateway).unwrap();
-    stack.add_default_route(lab.iface, PEER);
+    stack.add_default_route(lab.iface, PEER).unwrap();
     let shown: Vec<_> = stack
         .routes()
         .iter()
@@ -174,7 +174,13 @@ fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     ] {
         let kind = RouteKind::Gateway(lab.iface, gateway);
         assert_eq!(add(net, kind), Err(RouteError::BadGateway), "{gateway}");
+        let added = stack.add_default_route(lab.iface, gateway);
+        assert_eq!(added, Err(RouteError::BadGateway), "{gateway}");
     }
+    let added = stack.add_default_route(lab.iface, Ipv6Addr::LOCALHOST);
+    assert_eq!(added, Err(RouteError::BadGateway));
+    let added = stack.add_default_route(IfIndex::LOOPBACK, PEER);
+    assert_eq!(added, Err(RouteError::NoInterface));
     let lo = RouteKind::Link(IfIndex::LOOPBACK);
     assert_eq!(add(net, lo), Err(RouteError::NoInterface));
     assert_eq!(add(net, link), Ok(()));
@@ -186,6 +192,8 @@ fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     assert_eq!(stack.delete_route(net), Err(RouteError::NotFound));
     stack.detach(lab.iface);
     assert_eq!(add(net, link), Err(RouteError::NoInterface));
+    let added = stack.add_default_route(lab.iface, PEER);
+    assert_eq!(added, Err(RouteError::NoInterface));
 }
 
 /// Breaks if a SYN whose sender no route leads to is held for a decision: a gateway would open a connection of the host for

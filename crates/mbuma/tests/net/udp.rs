@@ -264,7 +264,7 @@ fn queue_and_waker() {
     });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     let count = Arc::new(Count::default());
-    socket.set_waker(Waker::from(Arc::clone(&count)));
+    socket.set_waker(Some(Waker::from(Arc::clone(&count))));
     let woken = || count.0.load(Ordering::Relaxed);
     for _ in 0..5 {
         lab.give(&udp_frame(1, at(US, 7), b"x"));
@@ -274,7 +274,7 @@ fn queue_and_waker() {
     while socket.recv().is_ok() {}
     lab.give(&udp_frame(1, at(US, 7), b"y"));
     assert_eq!(woken(), 2);
-    socket.set_waker(Waker::from(Arc::clone(&count)));
+    socket.set_waker(Some(Waker::from(Arc::clone(&count))));
     assert_eq!(woken(), 3, "something is there already");
     drop(socket);
     lab.done();

@@ -115,7 +115,7 @@ impl Sink {
 
 impl App for Sink {
     fn run(&mut self, context: &mut Context) -> Option<Time> {
-        self.socket.set_waker(context.waker.clone());
+        self.socket.set_waker(Some(context.waker.clone()));
         while let Ok(datagram) = self.socket.recv() {
             let checked = self.check(&datagram.payload.to_vec());
             let mut flow = self.flow.borrow_mut();

@@ -146,7 +146,9 @@ impl Scenario {
         let config = self.interface("epair0", side);
         let index = net.plug_epair(cable, side, nodes[side], config);
         if side != 0 {
-            net.at(nodes[side]).add_default_route(index, self.addr(0));
+            net.at(nodes[side])
+                .add_default_route(index, self.addr(0))
+                .expect("a gateway on the link");
         }
     }
 

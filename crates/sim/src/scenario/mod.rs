@@ -240,7 +240,9 @@ impl Scenario {
         let config = self.interface("sim0", i);
         let (ifindex, end) = net.plug_with(node, wire, &self.ports[i], config);
         if i != 0 {
-            net.at(node).add_default_route(ifindex, self.addr(0));
+            net.at(node)
+                .add_default_route(ifindex, self.addr(0))
+                .expect("a gateway on the link");
         }
         end
     }

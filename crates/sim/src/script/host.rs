@@ -36,7 +36,9 @@ impl Host {
         let config = IfConfig::new("tun0").with_addr(local, family.prefix_len(16));
         let port = PortConfig::plain(family.mtu(mtu));
         let (index, _) = net.plug_with(node, wire, &port, config);
-        net.at(node).add_default_route(index, gateway);
+        net.at(node)
+            .add_default_route(index, gateway)
+            .expect("a gateway on the link");
         let peer = net.peer(wire, gateway);
         net.peer_mut(peer).accept_any = true;
         net.peer_mut(peer).keep_packets();

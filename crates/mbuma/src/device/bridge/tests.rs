@@ -396,7 +396,9 @@ fn three_stacks_and_a_router() {
     router.set_forwarding(true);
     for (n, net) in [(0, 0), (1, 0), (2, 1)] {
         let index = join(&lans[net as usize], &jails[n], config(net, n as u8 + 1));
-        jails[n].add_default_route(index, Ipv4Addr::new(10, 0, net, 254));
+        jails[n]
+            .add_default_route(index, Ipv4Addr::new(10, 0, net, 254))
+            .unwrap();
     }
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let reach = |from: &Stack, to: &Stack, net, host| {

@@ -44,17 +44,21 @@ fn wakes_when_it_was_empty() {
     assert!(side.push(numbered(1)).unwrap().is_empty(), "no reader");
     let waker = Waker::from(Arc::new(NoOp));
     assert!(
-        side.set_waker(&Giant::new(false), waker.clone()).is_some(),
+        side.set_waker(&Giant::new(false), Some(waker.clone()))
+            .is_some(),
         "a message is there"
     );
     assert!(side.push(numbered(2)).unwrap().is_empty());
     while side.pop(&Giant::new(false), None).is_some() {}
-    assert!(side.set_waker(&Giant::new(false), waker).is_none());
+    assert!(side.set_waker(&Giant::new(false), Some(waker)).is_none());
     assert!(!side.push(numbered(3)).unwrap().is_empty());
+    while side.pop(&Giant::new(false), None).is_some() {}
+    assert!(side.set_waker(&Giant::new(false), None).is_none());
+    assert!(side.push(numbered(4)).unwrap().is_empty(), "taken away");
     side.close(&Giant::new(false));
     assert!(side.pop(&Giant::new(false), None).is_none());
     assert!(
-        side.push(numbered(4)).unwrap().is_empty(),
+        side.push(numbered(5)).unwrap().is_empty(),
         "closed: no reader"
     );
 }
@@ -64,7 +68,7 @@ fn wakes_when_it_was_empty() {
 fn a_waiter_is_woken_once() {
     let side = RecvSide::new(8);
     let kept = Waker::from(Arc::new(NoOp));
-    assert!(side.set_waker(&Giant::new(false), kept).is_none());
+    assert!(side.set_waker(&Giant::new(false), Some(kept)).is_none());
     let waiter = Waker::from(Arc::new(NoOp));
     assert!(
         side.pop(&Giant::new(false), Some(WaitBy::Once(&waiter)))

@@ -184,6 +184,7 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
                 if ifp.addrs6.add(addr) {
                     routes.add_connected(ifp, &[addr]);
                     routes.address_changed(ifp.index, None);
+                    nd::tell_routers(batch, ifp, addr.addr);
                 }
                 if is_link_local6(addr.addr) {
                     mld::begin_anew(batch, ifp);

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use mbuf::{Mbufq, Packet};
 use wire::{
-    ALL_NODES, AdvertFlags, EtherType, Icmp6Header, MacAddr, NdpMessage, NdpOptions,
-    NeighborMessage, solicited_node,
+    ALL_NODES, ALL_ROUTERS, AdvertFlags, EtherType, Icmp6Header, MacAddr, NdpMessage, NdpOptions,
+    NeighborMessage, is_link_local6, solicited_node,
 };
 
 use super::link_message::LinkMessage;
@@ -246,6 +246,17 @@ pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) 
     };
     let message = NeighborMessage::advert(addr, ifp.mac, flags);
     send(batch, ifp, (addr, ALL_NODES), &message, None);
+}
+
+/// Tells the routers of the link a new address of ours, so that the first packet to it need not wait for a question
+/// (RFC 9131 section 6.1.2). It overrides nothing: a router that has an entry for the address keeps it. Sent once: a router
+/// that misses it asks.
+pub(super) fn tell_routers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
+    if is_link_local6(addr) || batch.stack.is_router_on(ifp) {
+        return;
+    }
+    let message = NeighborMessage::advert(addr, ifp.mac, AdvertFlags::default());
+    send(batch, ifp, (addr, ALL_ROUTERS), &message, None);
 }
 
 /// Forgets all neighbours; packets that waited for them are dropped.

@@ -488,6 +488,57 @@ fn r_routers_are_asked_for_and_believed() {
 }
 
 #[test]
+fn r_routers_are_told_of_a_new_address() {
+    // RFC 9131 6.1.2: breaks if the first packet to a new address waits at the router for a question; if a router is told an
+    // address before it may be used, or twice; or if an older entry is overridden.
+    for optimistic in [false, true] {
+        let lab = Lab::new(Setup {
+            addrs6: Vec::new(),
+            autoconf: Some(Autoconf {
+                optimistic,
+                secret: [7; 16],
+                ..Autoconf::default()
+            }),
+            ..Setup::default()
+        });
+        let seen = after(&lab, 3000);
+        assert!(told(&seen).is_empty(), "that of the link is no router's");
+        lab.give(&advert(1800, 1000, 2000));
+        let at_once: Vec<_> = lab.frames().iter().map(|frame| parse6(frame)).collect();
+        let later = after(&lab, 3000);
+        let learnt = probed(&at_once).into_iter().chain(probed(&later)).next();
+        let learnt = learnt.expect("it is probed for");
+        assert!(has(&lab, learnt));
+        let expected: [&[Ipv6Addr]; 2] = match optimistic {
+            true => [&[learnt], &[]],
+            false => [&[], &[learnt]],
+        };
+        assert_eq!([&told(&at_once)[..], &told(&later)[..]], expected);
+        lab.done();
+    }
+}
+
+/// The addresses of which the routers are told in these.
+fn told(seen: &[Seen6]) -> Vec<Ipv6Addr> {
+    let adverts = seen.iter().filter(|seen| seen.dst == ALL_ROUTERS);
+    let target = |seen: &Seen6| {
+        let (header, body) = parse_icmp6(seen);
+        match NdpMessage::parse(header.kind(), header.rest(), &body).unwrap() {
+            NdpMessage::NeighborAdvert {
+                target, options, ..
+            } => {
+                assert_eq!((seen.src, seen.hop_limit), (target, 255));
+                assert_eq!(header.rest()[0], 0, "no flag");
+                assert_eq!(options.target(), Some(OUR_MAC));
+                Some(target)
+            }
+            _ => None,
+        }
+    };
+    adverts.filter_map(target).collect()
+}
+
+#[test]
 fn n1_advertisements_that_are_not_of_a_router_on_the_link_are_dropped() {
     // Breaks if a station beyond the link, or one with a global source address, can lead a host's packets to itself.
     let lab = host(Vec::new());

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use mbuf::Chain;
-use mbuma::{SocketError, State};
+use mbuma::{SocketError, State, TcpStream};
 use sim::Segment;
 use wire::SeqNum;
 
@@ -424,16 +424,22 @@ fn a_fin_fits_into_a_closed_window() {
     drop(stream);
 }
 
-#[test]
-fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
-    // RFC 9293 3.8.6.1: breaks when a connection is given up although its peer is there. Not every
-    // peer takes a FIN while its window is closed.
-    let mut b = Bench::new();
+/// A connection whose peer has closed its window with the acknowledgement of all data.
+fn sent_into_a_closed_window(b: &mut Bench) -> (Hand, TcpStream) {
     let (mut hand, stream) = b.active_with(536, wire::TcpOptions::default());
     hand.window = 0;
     b.send(&stream, &bytes(536));
     let data = b.one();
     b.say(&hand.ack(&data));
+    (hand, stream)
+}
+
+#[test]
+fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
+    // RFC 9293 3.8.6.1: breaks when a connection is given up although its peer is there. Not every
+    // peer takes a FIN while its window is closed.
+    let mut b = Bench::new();
+    let (mut hand, stream) = sent_into_a_closed_window(&mut b);
     b.shut(&stream);
     let mut fins = 0;
     for _ in 0..3600 {
@@ -457,11 +463,7 @@ fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
 fn the_fin_of_an_orphan_does_not_wait_for_ever_at_a_closed_window() {
     // RFC 6429 3: breaks when a peer that answers and takes no FIN keeps a connection without an owner.
     let mut b = Bench::new();
-    let (mut hand, stream) = b.active_with(536, wire::TcpOptions::default());
-    hand.window = 0;
-    b.send(&stream, &bytes(536));
-    let data = b.one();
-    b.say(&hand.ack(&data));
+    let (hand, stream) = sent_into_a_closed_window(&mut b);
     drop(stream);
     for _ in 0..3600 {
         b.run(secs(1));

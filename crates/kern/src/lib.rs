@@ -29,6 +29,7 @@
 //! | [`lock`] | mutexes and read-write locks that name their class |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
 //! | | |
+//! | [`atomic_deadline`] | the next deadline of locked data, read without the lock |
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`clock`] | where instants come from: the machine's clock, or a test's |
 //! | [`counter`] | event counters |
@@ -72,6 +73,7 @@ pub mod lock;
 mod thread;
 pub mod witness;
 
+pub mod atomic_deadline;
 pub mod callout;
 pub mod clock;
 #[allow(unsafe_code)] // the section that counts
@@ -103,6 +105,7 @@ pub mod time;
 mod models;
 
 pub use adaptive_spin::AdaptiveSpin;
+pub use atomic_deadline::AtomicDeadline;
 pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;

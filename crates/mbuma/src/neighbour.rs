@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
-use kern::{LockClass, Time, order};
+use kern::{AtomicDeadline, LockClass, Time, order};
 use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
@@ -87,18 +87,14 @@ const RENEWAL_MIN: Duration = Duration::from_secs(1);
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
-/// No deadline.
-const NEVER: u64 = u64::MAX;
-
 /// The neighbours on one link.
 #[derive(Debug)]
 pub(crate) struct Neighbours<A> {
     table: RmLock<NeighbourEntries<A>>,
     /// Counts changes of addresses, from 1: a sender's kept [`Hop`] is good until the next one.
     generation: AtomicU64,
-    /// The earliest deadline of an entry, in nanoseconds, so that the thread that runs timers takes no lock. Written under the
-    /// table's lock.
-    due: AtomicU64,
+    /// The earliest deadline of an entry. Written under the table's lock.
+    due: AtomicDeadline,
     queue_max: usize,
     /// The lifetime of an answer, in nanoseconds. Relaxed: an entry that is made meanwhile may have either value.
     lifetime_ns: AtomicU64,
@@ -164,7 +160,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         Self {
             table: RmLock::new(&TABLE, NeighbourEntries::new()),
             generation: AtomicU64::new(1),
-            due: AtomicU64::new(NEVER),
+            due: AtomicDeadline::new(),
             queue_max,
             lifetime_ns: AtomicU64::new(timing.lifetime.as_nanos() as u64),
             delay: timing.delay,
@@ -191,8 +187,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     fn update<R>(&self, change: impl FnOnce(&mut NeighbourEntries<A>) -> R) -> R {
         let mut table = self.table.write();
         let result = change(&mut table);
-        let due = table.deadline().map_or(NEVER, Time::as_nanos);
-        self.due.store(due, Ordering::Relaxed);
+        self.due.set(table.deadline());
         result
     }
 
@@ -374,9 +369,7 @@ impl<A: Copy + Ord> Neighbours<A> {
     /// The next time at which [`Neighbours::overdue`] has work.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        // Relaxed: the thread that changes an entry wakes the thread that runs timers later, and that thread then sees it.
-        let due = self.due.load(Ordering::Relaxed);
-        (due != NEVER).then_some(Time::from_nanos(due))
+        self.due.get()
     }
 }
 

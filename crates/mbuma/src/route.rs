@@ -450,9 +450,11 @@ fn own<A: RouteAddr>(entries: &[Entry<A>]) -> impl Iterator<Item = A> {
     hosts.filter(|e| e.local).map(|e| e.net.addr)
 }
 
-/// All their bits.
+/// The bits of those that are not known to be ours without the table. Loopback's would be that of each address that ends in 1,
+/// as those of many routers do.
 fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
-    own(entries).fold(0, |bits, addr| bits | addr.bit())
+    let own = own(entries).filter(|addr| !addr.is_own_anyway());
+    own.fold(0, |bits, addr| bits | addr.bit())
 }
 
 /// The order of the table: longer prefixes first, and within a length by network.

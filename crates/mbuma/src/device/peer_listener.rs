@@ -10,10 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kern::{Clock, Time};
+use kern::{AtomicDeadline, Clock, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -24,17 +23,15 @@ pub(super) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const PEERS_MAX: usize = 16;
 /// The listener's number in its device's set.
 pub(super) const LISTENER: u64 = 0;
-/// No peer waits for a descriptor.
-const NEVER: u64 = u64::MAX;
 
 /// Where peers connect.
 #[derive(Debug)]
 pub(super) struct PeerListener {
     socket: UnixListener,
     clock: Arc<dyn Clock>,
-    /// The time to try again, in nanoseconds; until then the listener is not in the set. Relaxed: the thread that sets
-    /// it is in [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
-    again_ns: AtomicU64,
+    /// The time to try again; until then the listener is not in the set, because a peer waits for a descriptor. Set in
+    /// [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
+    again: AtomicDeadline,
 }
 
 impl PeerListener {
@@ -51,7 +48,7 @@ impl PeerListener {
         let listener = Self {
             socket,
             clock,
-            again_ns: AtomicU64::new(NEVER),
+            again: AtomicDeadline::new(),
         };
         listener.watch(set)?;
         Ok(listener)
@@ -82,10 +79,7 @@ impl PeerListener {
 
     /// The time to try again.
     pub(super) fn deadline(&self) -> Option<Time> {
-        match self.again_ns.load(Ordering::Relaxed) {
-            NEVER => None,
-            ns => Some(Time::from_nanos(ns)),
-        }
+        self.again.get()
     }
 
     /// Whether accept may be tried now.
@@ -97,13 +91,12 @@ impl PeerListener {
     fn pause(&self, set: BorrowedFd<'_>) {
         // It fails if the listener is not in the set.
         let _ = epoll::delete(set, self.socket.as_fd());
-        let again = self.clock.now() + ACCEPT_AGAIN;
-        self.again_ns.store(again.as_nanos(), Ordering::Relaxed);
+        self.again.set(Some(self.clock.now() + ACCEPT_AGAIN));
     }
 
     /// Ends a pause. Returns true if there was one.
     fn resume(&self) -> bool {
-        self.deadline().is_some() && self.again_ns.swap(NEVER, Ordering::Relaxed) != NEVER
+        self.again.get().is_some() && self.again.take().is_some()
     }
 }
 

@@ -7,17 +7,14 @@
 
 use std::mem;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::{LockClass, Mutex, Time, order};
+use kern::{AtomicDeadline, LockClass, Mutex, Time, order};
 use wire::MacAddr;
 
 static WAITING: LockClass = LockClass::new("delayed advertisements", order::IFADDR);
 
 /// Advertisements that wait at most.
 const WAITING_MAX: usize = 64;
-/// No deadline.
-const NEVER: u64 = u64::MAX;
 
 /// An advertisement of `target` that leaves at `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,15 +31,15 @@ pub(crate) struct DelayedAdvert {
 #[derive(Debug)]
 pub(crate) struct DelayedAdverts {
     waiting: Mutex<Vec<DelayedAdvert>>,
-    /// The earliest time, in nanoseconds, so that the thread that runs timers takes no lock. Written under the lock.
-    due: AtomicU64,
+    /// The earliest time. Written under the lock.
+    due: AtomicDeadline,
 }
 
 impl DelayedAdverts {
     pub(super) fn new() -> Self {
         Self {
             waiting: Mutex::new(&WAITING, Vec::new()),
-            due: AtomicU64::new(NEVER),
+            due: AtomicDeadline::new(),
         }
     }
 
@@ -74,17 +71,13 @@ impl DelayedAdverts {
     /// When [`DelayedAdverts::take_due`] has something to do next.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        // Relaxed: the thread that adds one wakes the thread that runs timers later, and that thread then sees it.
-        let due = self.due.load(Ordering::Relaxed);
-        (due != NEVER).then_some(Time::from_nanos(due))
+        self.due.get()
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut Vec<DelayedAdvert>) -> R) -> R {
         let mut waiting = self.waiting.lock();
         let result = f(&mut waiting);
-        let first = waiting.iter().map(|one| one.at).min();
-        let due = first.map_or(NEVER, Time::as_nanos);
-        self.due.store(due, Ordering::Relaxed);
+        self.due.set(waiting.iter().map(|one| one.at).min());
         result
     }
 }

@@ -21,7 +21,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use kern::{LockClass, Mutex, Random, SeededState, Time, order};
+use kern::{AtomicDeadline, LockClass, Mutex, Random, SeededState, Time, order};
 use mbuf::{Csum, MbufPool, Packet};
 
 use super::datagram::{Added, Fragment, PartialDatagram};
@@ -40,6 +40,8 @@ const PINNED_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Reassembler<F: Fragment> {
     table: Mutex<Incomplete<F>>,
+    /// The deadline of the oldest datagram. Written under the lock.
+    due: AtomicDeadline,
     datagrams_max: usize,
     runs_max: usize,
     timeout: Duration,
@@ -64,6 +66,7 @@ impl<F: Fragment> Reassembler<F> {
         let (datagrams_max, runs_max) = (config.reass_datagrams_max, config.reass_runs_max);
         Self {
             table: Mutex::new(&TABLE, table),
+            due: AtomicDeadline::new(),
             datagrams_max,
             runs_max,
             timeout,
@@ -89,6 +92,7 @@ impl<F: Fragment> Reassembler<F> {
             self.open(&mut table, key, batch.now, &mut gone);
             let added = table.insert(&batch.stack.pool, key, packet, fragment, self.runs_max);
             table.keep_below(PINNED_MAX, &mut gone);
+            self.due.set(table.deadline());
             added
         };
         drop_all(batch, gone, DropReason::FragmentLimit);
@@ -131,15 +135,12 @@ impl<F: Fragment> Reassembler<F> {
     /// Drops datagrams that are not whole in time, and reports that to the sender if the first fragment came (RFC 792).
     pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
         let mut late = Vec::new();
-        {
+        if self.deadline().is_some_and(|at| at <= batch.now) {
             let mut table = self.table.lock();
-            while table
-                .order
-                .front()
-                .is_some_and(|&(deadline, _)| deadline <= batch.now)
-            {
+            while table.deadline().is_some_and(|at| at <= batch.now) {
                 late.extend(table.pop_oldest());
             }
+            self.due.set(table.deadline());
         }
         for mut datagram in late {
             if let Some(quote) = datagram.quote(&batch.stack.pool) {
@@ -149,16 +150,19 @@ impl<F: Fragment> Reassembler<F> {
         }
     }
 
+    /// When [`Reassembler::run_timers`] has something to do next.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.table
-            .lock()
-            .order
-            .front()
-            .map(|&(deadline, _)| deadline)
+        self.due.get()
     }
 }
 
 impl<F: Fragment> Incomplete<F> {
+    /// That of the oldest datagram.
+    fn deadline(&self) -> Option<Time> {
+        self.order.front().map(|&(deadline, _)| deadline)
+    }
+
     fn pop_oldest(&mut self) -> Option<PartialDatagram<F>> {
         let (_, key) = self.order.pop_front()?;
         let datagram = self.datagrams.remove(&key)?;

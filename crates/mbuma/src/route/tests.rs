@@ -127,6 +127,17 @@ fn own_addresses_are_local() {
     assert_eq!(to(&alone, [10, 0, 2, 3]), None);
 }
 
+/// Breaks if the source of each packet from a neighbour whose address ends in 1 is looked up under the lock, because loopback's
+/// does.
+#[test]
+fn loopback_makes_no_address_look_like_ours() {
+    let routes = Routes::new();
+    let lo = interface(1, &[(Ipv4Addr::LOCALHOST, 8)]);
+    routes.add_connected(&lo, &lo.addrs.list());
+    assert!(routes.is_local(Ipv4Addr::LOCALHOST));
+    assert_eq!(routes.own_bits.load(Ordering::Relaxed), 0);
+}
+
 /// Breaks if routes outlive their interface.
 #[test]
 fn routes_go_with_their_interface() {

@@ -39,33 +39,37 @@ impl RxQueue {
     /// # Errors
     /// The device is broken, or the interface is gone: no more frames will come.
     pub fn poll(&self, budget: Budget) -> io::Result<bool> {
-        let Self { stack, ifp, queue } = self;
-        if ifp.is_detached() {
-            return Err(not_found("no such interface any more"));
-        }
-        let device = &ifp.queues[*queue].device;
-        let mut frames = Mbufq::new();
-        let before = device.next_deadline();
-        let more = stack.outward(ifp, || device.receive(&mut frames, budget));
-        if is_earlier(device.next_deadline(), before) {
-            stack.wake_timers();
-        }
-        // A repeated poll mostly finds nothing, and then needs no entry.
-        if !frames.is_empty() {
-            stack.enter(|batch| {
-                for frame in frames {
-                    ether::input::run(batch, ifp, frame);
-                }
-            });
-        }
-        for (reason, n) in stack.outward(ifp, || device.take_drops()) {
-            if !reason.is_outward() {
-                stack.received.add(n);
-            }
-            stack.drops.add(reason, n);
-        }
-        more
+        poll(&self.stack, &self.ifp, self.queue, budget)
     }
+}
+
+/// Polls a queue, which the interface must have.
+fn poll(stack: &StackState, ifp: &Arc<Ifnet>, queue: usize, budget: Budget) -> io::Result<bool> {
+    if ifp.is_detached() {
+        return Err(not_found("no such interface any more"));
+    }
+    let device = &ifp.queues[queue].device;
+    let mut frames = Mbufq::new();
+    let before = device.next_deadline();
+    let more = stack.outward(ifp, || device.receive(&mut frames, budget));
+    if is_earlier(device.next_deadline(), before) {
+        stack.wake_timers();
+    }
+    // A repeated poll mostly finds nothing, and then needs no entry.
+    if !frames.is_empty() {
+        stack.enter(|batch| {
+            for frame in frames {
+                ether::input::run(batch, ifp, frame);
+            }
+        });
+    }
+    for (reason, n) in stack.outward(ifp, || device.take_drops()) {
+        if !reason.is_outward() {
+            stack.received.add(n);
+        }
+        stack.drops.add(reason, n);
+    }
+    more
 }
 
 /// The methods for a runtime, which keeps queues.
@@ -116,7 +120,8 @@ impl Stack {
     /// # Errors
     /// As [`Stack::poll_interface`], or there is no such queue.
     pub fn poll_queue(&self, index: IfIndex, queue: usize, budget: Budget) -> io::Result<bool> {
-        self.rx_queue(index, queue)?.poll(budget)
+        let ifp = self.interface_of(index, queue)?;
+        poll(&self.0, &ifp, queue, budget)
     }
 
     /// A queue of an interface, for a thread that polls it repeatedly: [`RxQueue::poll`] needs no look-up.
@@ -124,13 +129,19 @@ impl Stack {
     /// # Errors
     /// There is no such interface, or it has no such queue.
     pub fn rx_queue(&self, index: IfIndex, queue: usize) -> io::Result<RxQueue> {
+        let ifp = self.interface_of(index, queue)?;
+        let stack = Arc::clone(&self.0);
+        Ok(RxQueue { stack, ifp, queue })
+    }
+
+    /// The interface, if it has this queue.
+    fn interface_of(&self, index: IfIndex, queue: usize) -> io::Result<Arc<Ifnet>> {
         let ifp = self.0.interface(index);
         let ifp = ifp.ok_or_else(|| not_found("no such interface"))?;
         if queue >= ifp.queues.len() {
             return Err(not_found("no such queue"));
         }
-        let stack = Arc::clone(&self.0);
-        Ok(RxQueue { stack, ifp, queue })
+        Ok(ifp)
     }
 
     /// Takes in one frame as if `index` had received it, for devices that push instead of being polled, and for tests.

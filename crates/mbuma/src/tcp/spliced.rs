@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use kern::prim::Mutex;
-use kern::{LockClass, Time, order};
+use kern::{AtomicDeadline, LockClass, Time, order};
 
 use super::due::Due;
 use crate::batch::{Batch, Deferred};
@@ -92,7 +92,11 @@ impl AttachedLayers {
 /// move does not change this list: when the time of a splice comes that has moved bytes since, it gets a later time. A
 /// splice that ends is removed.
 #[derive(Debug)]
-pub(crate) struct IdleSplices(Mutex<IdleList>);
+pub(crate) struct IdleSplices {
+    list: Mutex<IdleList>,
+    /// The first time of the list. Written under the lock.
+    due: AtomicDeadline,
+}
 
 /// The key of a splice in the list: the time of its check, and a number.
 pub(crate) type IdleKey = (Time, u64);
@@ -105,25 +109,29 @@ struct IdleList {
 
 impl IdleSplices {
     pub(super) fn new() -> Self {
-        let watched = IdleList {
+        let list = IdleList {
             by_time: BTreeMap::new(),
             number: 0,
         };
-        Self(Mutex::new(&IDLE, watched))
+        Self {
+            list: Mutex::new(&IDLE, list),
+            due: AtomicDeadline::new(),
+        }
     }
 
     /// Schedules the check of a splice at `at`. The caller must wake the CPU of the shared timers.
     pub(crate) fn watch(&self, at: Time, splice: Weak<dyn SpliceTurn>) -> IdleKey {
-        let mut watched = self.0.lock();
-        watched.number += 1;
-        let key = (at, watched.number);
-        watched.by_time.insert(key, splice);
-        key
+        self.change(|list| {
+            list.number += 1;
+            let key = (at, list.number);
+            list.by_time.insert(key, splice);
+            key
+        })
     }
 
     /// Removes a splice: the list would keep its memory after its end.
     pub(crate) fn forget(&self, key: IdleKey) {
-        let splice = self.0.lock().by_time.remove(&key);
+        let splice = self.change(|list| list.by_time.remove(&key));
         drop(splice);
     }
 
@@ -137,14 +145,25 @@ impl IdleSplices {
     }
 
     fn pop_due(&self, now: Time) -> Option<Weak<dyn SpliceTurn>> {
-        let mut watched = self.0.lock();
-        let first = watched.by_time.first_entry()?;
-        (first.key().0 <= now).then(|| first.remove())
+        if self.due.get().is_none_or(|at| at > now) {
+            return None;
+        }
+        self.change(|list| {
+            let first = list.by_time.first_entry()?;
+            (first.key().0 <= now).then(|| first.remove())
+        })
     }
 
     /// The time at which [`IdleSplices::run`] must be called next.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let watched = self.0.lock();
-        watched.by_time.first_key_value().map(|(key, _)| key.0)
+        self.due.get()
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut IdleList) -> R) -> R {
+        let mut list = self.list.lock();
+        let result = f(&mut list);
+        let first = list.by_time.first_key_value();
+        self.due.set(first.map(|(key, _)| key.0));
+        result
     }
 }

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use kern::prim::Mutex;
-use kern::{Callout, CalloutId, LockClass, Time, order};
+use kern::{AtomicDeadline, Callout, CalloutId, LockClass, Time, order};
 
 use super::pcb::Inpcb;
 use super::timer::Timers;
@@ -31,7 +31,11 @@ pub(crate) struct Wheels(Box<[Wheel]>);
 
 /// A CPU's; on lines of its own.
 #[repr(align(128))]
-struct Wheel(Mutex<Callout<WheelEntry>>);
+struct Wheel {
+    entries: Mutex<Callout<WheelEntry>>,
+    /// When it should be turned next. Written under the lock.
+    due: AtomicDeadline,
+}
 
 /// The token of an entry that fired.
 pub(crate) struct WheelEntry {
@@ -58,7 +62,10 @@ impl Armed {
 
 impl Wheels {
     pub(crate) fn new(cpus: usize, now: Time) -> Self {
-        let wheel = |_| Wheel(Mutex::new(&WHEEL, Callout::new(now)));
+        let wheel = |_| Wheel {
+            entries: Mutex::new(&WHEEL, Callout::new(now)),
+            due: AtomicDeadline::new(),
+        };
         Self((0..cpus).map(wheel).collect())
     }
 
@@ -84,10 +91,10 @@ impl Wheels {
             pcb: Arc::clone(pcb),
             number,
         };
-        let mut wheel = self.0[cpu].0.lock();
-        let before = wheel.next_deadline();
-        let id = wheel.schedule(at, entry);
-        drop(wheel);
+        let (before, id) = self.0[cpu].change(|wheel| {
+            let before = wheel.next_deadline();
+            (before, wheel.schedule(at, entry))
+        });
         timers.armed = Some(Armed {
             at,
             id,
@@ -100,10 +107,8 @@ impl Wheels {
     #[doc(alias = "callout_stop")]
     fn disarm(&self, timers: &mut Timers) {
         if let Some(armed) = timers.armed.take() {
-            let entry = self.0[armed.cpu.get() as usize - 1]
-                .0
-                .lock()
-                .cancel(armed.id);
+            let wheel = &self.0[armed.cpu.get() as usize - 1];
+            let entry = wheel.change(|wheel| wheel.cancel(armed.id));
             drop(entry);
         }
     }
@@ -112,13 +117,22 @@ impl Wheels {
     /// [`WheelEntry::arrives`].
     pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<WheelEntry> {
         let mut due = Vec::new();
-        self.0[cpu].0.lock().advance(now, &mut due);
+        self.0[cpu].change(|wheel| wheel.advance(now, &mut due));
         due
     }
 
     /// When the wheel of `cpu` should be turned next.
     pub(crate) fn deadline(&self, cpu: usize) -> Option<Time> {
-        self.0[cpu].0.lock().next_deadline()
+        self.0[cpu].due.get()
+    }
+}
+
+impl Wheel {
+    fn change<R>(&self, f: impl FnOnce(&mut Callout<WheelEntry>) -> R) -> R {
+        let mut entries = self.entries.lock();
+        let result = f(&mut entries);
+        self.due.set(entries.next_deadline());
+        result
     }
 }
 

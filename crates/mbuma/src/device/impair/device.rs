@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::{Clock, LockClass, Mutex, Random, Time, order};
+use kern::{AtomicDeadline, Clock, LockClass, Mutex, Random, Time, order};
 use mbuf::{Csum, MbufPool, Mbufq, Packet};
 use wire::{EtherHeader, EtherType, Ipv4Header, MacAddr};
 
@@ -34,9 +34,6 @@ static LINK: LockClass = LockClass::new("impaired link", order::IFQUEUE);
 
 /// Bytes of buffers that frames under way in one direction hold at most: enough for 1 Gbit/s over 100 ms.
 pub const HELD_MAX: usize = 16 << 20;
-
-/// No frame waits.
-const NEVER: u64 = u64::MAX;
 
 /// A device whose frames go over an emulated link.
 ///
@@ -69,9 +66,8 @@ pub struct Impaired<D> {
 #[derive(Debug)]
 struct OneWay {
     under_way: Mutex<UnderWay>,
-    /// When the next frame comes out, in nanoseconds; written under the lock. Relaxed: the caller that made it earlier
-    /// wakes the CPU that reads it.
-    next_ns: AtomicU64,
+    /// When the next frame comes out. Written under the lock.
+    next: AtomicDeadline,
 }
 
 #[derive(Debug)]
@@ -138,7 +134,7 @@ impl OneWay {
         };
         Self {
             under_way: Mutex::new(&LINK, under_way),
-            next_ns: AtomicU64::new(NEVER),
+            next: AtomicDeadline::new(),
         }
     }
 
@@ -164,16 +160,12 @@ impl OneWay {
             left -= 1;
         }
         let next = under_way.frames.next_at();
-        let ns = next.map_or(NEVER, Time::as_nanos);
-        self.next_ns.store(ns, Ordering::Relaxed);
+        self.next.set(next);
         next.is_some_and(|at| at <= now)
     }
 
     fn next_at(&self) -> Option<Time> {
-        match self.next_ns.load(Ordering::Relaxed) {
-            NEVER => None,
-            ns => Some(Time::from_nanos(ns)),
-        }
+        self.next.get()
     }
 
     /// Drops the frames under way, and says how many there were.
@@ -181,7 +173,7 @@ impl OneWay {
         let mut under_way = self.under_way.lock();
         let dropped = std::mem::take(&mut under_way.frames);
         under_way.held = 0;
-        self.next_ns.store(NEVER, Ordering::Relaxed);
+        self.next.set(None);
         drop(under_way);
         dropped.len()
     }

@@ -80,7 +80,7 @@ impl TcpStream {
     /// Figures about the connection.
     pub fn info(&self) -> TcpInfo {
         let t = self.pcb.lock(self.stack.giant());
-        TcpInfo::of(&t, &self.stack.tcp.config)
+        TcpInfo::of(&t, &self.stack.tcp.config, self.stack.clock.now())
     }
 
     /// The error that ended the connection, if one did.

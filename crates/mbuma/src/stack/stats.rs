@@ -17,9 +17,10 @@ impl Stack {
     pub fn connections(&self) -> Vec<(SocketAddr, SocketAddr, TcpInfo)> {
         let _giant = self.0.enter_giant();
         let all = self.0.tcp.table.all();
+        let now = self.now();
         all.iter()
             .map(|pcb| {
-                let info = TcpInfo::of(&pcb.lock_inside(), &self.0.tcp.config);
+                let info = TcpInfo::of(&pcb.lock_inside(), &self.0.tcp.config, now);
                 (pcb.ends().local(), pcb.ends().peer(), info)
             })
             .collect()

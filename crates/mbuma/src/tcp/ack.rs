@@ -16,6 +16,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
+use super::send_clocks::SendLimit;
 use super::steps::{Step, challenge};
 use super::timer::TcpTimer;
 use super::timestamps::is_older;
@@ -117,6 +118,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
         State::Established
     };
     t.conn.predecessor = None;
+    t.recv.policy.data_at = batch.now;
     if t.send.retransmits > 0 {
         t.send.handshake_repeated();
     }
@@ -154,6 +156,10 @@ fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bo
     if new {
         urgent::acked(t);
         free_acknowledged(batch, t, bytes);
+        // The turn to send may be left out.
+        if !t.waits() {
+            t.send.limited_by(SendLimit::Idle, batch.now);
+        }
         if t.send.path.is_some() {
             path_mtu::progressed(batch, t);
         }

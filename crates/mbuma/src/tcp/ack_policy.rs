@@ -59,8 +59,8 @@ pub(crate) struct AckPolicy {
     pub(crate) dup_acks_owed: u8,
     /// Bytes of the peer's largest segment.
     pub(crate) largest: u16,
-    /// When data arrived last.
-    data_at: Time,
+    /// When data arrived last; before the first, when the connection was established.
+    pub(crate) data_at: Time,
 }
 
 /// When an acknowledgement goes.
@@ -156,7 +156,8 @@ impl AckPolicy {
 
     /// Data of ours is sent, and carries an acknowledgement.
     pub(crate) fn on_answer(&mut self, delay_max: Duration, now: Time) {
-        if now - self.data_at < delay_max {
+        // `largest` is 0 before the first data: a client's request is no answer.
+        if self.largest > 0 && now - self.data_at < delay_max {
             (self.interactive, self.in_vain) = (true, 0);
         }
     }

@@ -5,7 +5,9 @@
 //!
 //! Locks: none; each CPU counts for itself.
 
-use kern::{Counter, Figure, Unit};
+use std::time::Duration;
+
+use kern::{Counter, Figure, Time, Unit};
 
 use super::pcb::Tcb;
 
@@ -25,8 +27,29 @@ const fn figure(name: &'static str, unit: Unit, help: &'static str) -> Figure {
     Figure { name, unit, help }
 }
 
+/// A histogram of times from a millisecond to an hour.
+const fn of_time(name: &'static str, help: &'static str) -> Declared {
+    const SECOND: u64 = 1_000_000;
+    Declared {
+        figure: figure(name, Unit::Seconds, help),
+        bounds: [
+            1_000,
+            10_000,
+            50_000,
+            200_000,
+            SECOND,
+            5 * SECOND,
+            20 * SECOND,
+            60 * SECOND,
+            600 * SECOND,
+            3600 * SECOND,
+        ],
+        is_micro: true,
+    }
+}
+
 /// All of them, in the order of [`Values`].
-const DECLARED: [Declared; 4] = [
+const DECLARED: [Declared; 7] = [
     Declared {
         figure: figure(
             "connection_rtt",
@@ -70,6 +93,18 @@ const DECLARED: [Declared; 4] = [
         bounds: [0, 1, 2, 3, 5, 10, 20, 50, 100, 200],
         is_micro: false,
     },
+    of_time(
+        "connection_busy",
+        "Time in which connections had data to send or unacknowledged, at their end.",
+    ),
+    of_time(
+        "connection_window_limited",
+        "Time in which the peer's window held back data of connections, at their end.",
+    ),
+    of_time(
+        "connection_buffer_limited",
+        "Time in which the send buffer limited connections, at their end.",
+    ),
 ];
 
 /// The values of one connection, by [`DECLARED`].
@@ -102,15 +137,19 @@ pub struct TcpHistogram {
 
 /// The values of a connection that has measured a round trip.
 #[cold]
-pub(crate) fn values(t: &Tcb) -> Option<Values> {
-    let rtt = t.send.rtt.smoothed()?;
-    let rtt = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+pub(crate) fn values(t: &Tcb, now: Time) -> Option<Values> {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let rtt = micros(t.send.rtt.smoothed()?);
+    let times = t.send.times(now);
     let cwnd = u64::from(t.send.window.cwnd);
     Some([
         rtt,
         cwnd,
         t.send.recovery.resent_bytes(),
         t.send.reordering.degree().into(),
+        micros(times.busy),
+        micros(times.peer_window),
+        micros(times.send_buffer),
     ])
 }
 
@@ -165,10 +204,10 @@ mod tests {
         // Breaks when a bound does not belong to its bucket, or buckets are not cumulative: quantiles are wrong then.
         let histograms = EndHistograms::default();
         for rtt in [100, 101, 5_000_000] {
-            histograms.record([rtt, 14_480, 0, 0]);
+            histograms.record([rtt, 14_480, 0, 0, 0, 0, 0]);
         }
-        let [rtt, cwnd, again, _] = &histograms.get()[..] else {
-            panic!("four are declared");
+        let [rtt, cwnd, again, ..] = &histograms.get()[..] else {
+            panic!("seven are declared");
         };
         assert_eq!(rtt.buckets[..3], [(0.0001, 1), (0.0003, 2), (0.001, 2)]);
         assert_eq!((rtt.buckets[9], rtt.count), ((3.0, 2), 3));

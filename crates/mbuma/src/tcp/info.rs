@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kern::Time;
+
 use crate::config::TcpConfig;
 use crate::tcp::State;
 use crate::tcp::pace;
@@ -54,7 +56,7 @@ pub struct TcpInfo {
     /// Bytes retransmitted, and in flight again.
     #[doc(alias = "tcpi_retrans")]
     pub repairing: u32,
-    /// Bytes retransmitted since the connection began.
+    /// Bytes retransmitted since the connection was established.
     pub retransmitted: u64,
     /// Bytes delivered to the peer since the connection began; SYN and FIN count as one each.
     pub delivered: u64,
@@ -97,6 +99,24 @@ pub struct TcpInfo {
     /// With AccECN: packets that arrived here with congestion experienced.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
+    /// The time for which data waited to be sent or acknowledged, in all.
+    #[doc(alias = "tcpi_busy_time")]
+    pub busy: Duration,
+    /// The part of it in which the peer's window held data back.
+    #[doc(alias = "tcpi_rwnd_limited")]
+    pub window_limited: Duration,
+    /// The part of it in which the send buffer was full, and both windows would have taken more.
+    #[doc(alias = "tcpi_sndbuf_limited")]
+    pub buffer_limited: Duration,
+    /// The time since data, a SYN or a FIN was last sent.
+    #[doc(alias = "tcpi_last_data_sent")]
+    pub since_sent: Duration,
+    /// The time since data last arrived; before the first, since the connection began.
+    #[doc(alias = "tcpi_last_data_recv")]
+    pub since_received: Duration,
+    /// The time since the last valid segment arrived.
+    #[doc(alias = "tcpi_last_ack_recv")]
+    pub since_heard: Duration,
     /// Bytes in the send buffer: sent and not acknowledged, or not sent yet.
     pub send_queue: usize,
     /// Bytes in the receive buffer that the program has not read.
@@ -110,8 +130,9 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    pub(crate) fn of(t: &Tcb, config: &TcpConfig) -> Self {
+    pub(crate) fn of(t: &Tcb, config: &TcpConfig, now: Time) -> Self {
         let s = &t.send;
+        let times = s.times(now);
         let accurate = t.conn.ecn.accurate();
         Self {
             state: t.conn.state,
@@ -147,6 +168,12 @@ impl TcpInfo {
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),
             ecn_delivered_ce: accurate.map_or(0, |a| a.delivered_ce()),
             ecn_received_ce: accurate.map_or(0, |a| a.received_ce()),
+            busy: times.busy,
+            window_limited: times.peer_window,
+            buffer_limited: times.send_buffer,
+            since_sent: now - s.sent_at,
+            since_received: now - t.recv.policy.data_at,
+            since_heard: now - t.conn.heard_at,
             send_queue: s.buf.claimed(),
             recv_queue: t.recv.buf.claimed(),
             recv_pinned: t.recv.buf.pinned(),

@@ -72,6 +72,7 @@ mod recv_tuner;
 pub(crate) mod reset;
 mod rtt;
 mod segment;
+mod send_clocks;
 mod send_state;
 mod sent;
 pub(crate) mod spliced;

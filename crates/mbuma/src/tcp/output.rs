@@ -46,7 +46,7 @@ pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     pace.end(t);
     t.due -= Due::PROBE | Due::TAIL_PROBE;
     let unsent = t.has_unsent();
-    t.send.note_use(unsent);
+    t.send.note_use(unsent, batch.now);
     timers::after_output(batch, pcb, t, unsent);
 }
 

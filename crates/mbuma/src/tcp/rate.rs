@@ -55,20 +55,47 @@ pub(crate) struct DeliveryRate {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Samples are application-limited until `delivered` exceeds this. 0: they are not.
-    app_limited_until: u64,
+    /// Samples are application-limited until `delivered` exceeds this. 0: they are not. Low bits, as of the next field:
+    /// `delivered` is never 2^31 bytes away, which is more than two windows.
+    app_limited_until: u32,
     /// A segment that is sent when so many bytes were delivered belongs to the next round trip.
-    round_end: u64,
+    round_end: u32,
     /// Whether the window held data back in this round trip and in the previous one; and the largest flights.
     used: Usage,
     used_before: Usage,
 }
 
-/// How much of the window was used in a round trip.
+const _: () = assert!(
+    size_of::<DeliveryRate>() <= 40,
+    "an idle connection has one"
+);
+
+/// How much of the window was used in a round trip: twice the largest flight, plus one if the window held data back.
 #[derive(Debug, Clone, Copy, Default)]
-struct Usage {
-    filled: bool,
-    flight_max: u32,
+struct Usage(u32);
+
+impl Usage {
+    fn note(&mut self, flight: u32, filled: bool) {
+        let largest = (self.0 & !1).max(flight << 1);
+        self.0 = largest | (self.0 & 1) | u32::from(filled);
+    }
+
+    fn forget_filled(&mut self) {
+        self.0 &= !1;
+    }
+
+    fn filled(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    fn flight_max(self) -> u32 {
+        self.0 >> 1
+    }
+}
+
+/// Whether a count of bytes is not before another one, by their low bits.
+fn has_reached(count: u64, other: u32) -> bool {
+    (count as u32).wrapping_sub(other) < 1 << 31
 }
 
 impl DeliveryRate {
@@ -114,7 +141,7 @@ impl DeliveryRate {
     /// The end of an acknowledgement. `s.now` and `s.min_rtt` are set; this sets what the estimator knows: `delivered`,
     /// `interval`, `app_limited`, `round_start` and `cwnd_limited`.
     pub(crate) fn finish(&mut self, last: LastSent, w: &Window, s: &mut RateSample) {
-        if self.delivered > self.app_limited_until {
+        if has_reached(self.delivered, self.app_limited_until.wrapping_add(1)) {
             self.app_limited_until = 0;
         }
         if let Some((sent_at, stamp)) = last.0 {
@@ -129,9 +156,9 @@ impl DeliveryRate {
         // The next interval begins where this one's sending ended.
         self.first_sent_at = sent_at;
         s.app_limited = stamp.app_limited();
-        s.round_start = stamp.delivered() >= self.round_end;
+        s.round_start = has_reached(stamp.delivered(), self.round_end);
         if s.round_start {
-            self.round_end = self.delivered;
+            self.round_end = self.delivered as u32;
             self.used_before = std::mem::take(&mut self.used);
         }
         let interval = sending.max(acknowledging);
@@ -146,26 +173,26 @@ impl DeliveryRate {
     /// The end of a turn to send, with `flight` bytes in flight; `waiting`: there is data that was not sent.
     pub(crate) fn after_output(&mut self, flight: u32, w: &Window, waiting: bool) {
         let filled = flight.saturating_add(w.mss) > w.cwnd;
-        self.used.filled |= filled;
-        self.used.flight_max = self.used.flight_max.max(flight);
+        self.used.note(flight, filled);
         if !filled && !waiting {
             // At least 1, because 0 means "not limited".
-            self.app_limited_until = (self.delivered + u64::from(flight)).max(1);
+            self.app_limited_until = (self.delivered as u32).wrapping_add(flight).max(1);
         }
     }
 
     /// The window is restored after a spurious event. That the smaller window was filled says nothing about the
     /// restored one.
     pub(crate) fn on_undo(&mut self) {
-        self.used.filled = false;
-        self.used_before.filled = false;
+        self.used.forget_filled();
+        self.used_before.forget_filled();
     }
 
     /// Whether the window held data back: it was filled, or in slow start half filled, so that a sender that fills it
     /// only at times does not get half of the window that it needs.
     fn is_cwnd_limited(&self, w: &Window) -> bool {
-        let flight = self.used.flight_max.max(self.used_before.flight_max);
-        self.used.filled || self.used_before.filled || (w.in_slow_start() && w.cwnd / 2 < flight)
+        let flight = self.used.flight_max().max(self.used_before.flight_max());
+        let filled = self.used.filled() || self.used_before.filled();
+        filled || (w.in_slow_start() && w.cwnd / 2 < flight)
     }
 }
 

@@ -11,6 +11,7 @@ use super::rack::Reordering;
 use super::rate::DeliveryRate;
 use super::recovery::Recovery;
 use super::rtt::Rtt;
+use super::send_clocks::{SendClocks, SendLimit, SendTimes};
 use super::sent::SentMap;
 use super::tlp::TailProbe;
 use crate::config::{NagleForm, TcpConfig};
@@ -53,6 +54,9 @@ pub(crate) struct SendState {
     pub(crate) rate: DeliveryRate,
     pub(crate) window: Window,
     pub(crate) cc: Cc,
+    clocks: SendClocks,
+    /// Beside the clocks and not in them, where it would take four bytes.
+    limit: SendLimit,
     pub(crate) retransmits: u8,
     pub(crate) nodelay: bool,
     pub(crate) nagle: NagleForm,
@@ -139,6 +143,8 @@ impl SendState {
             rate: DeliveryRate::default(),
             window: Window::new(mss, config.initial_window),
             cc: Cc::new(config.congestion),
+            clocks: SendClocks::default(),
+            limit: SendLimit::default(),
             retransmits: 0,
             nodelay: false,
             nagle: config.nagle,
@@ -183,10 +189,53 @@ impl SendState {
 
     /// The end of a turn to send; `unsent`: there is data that was not sent. The window may grow only if it held data back.
     /// Data that waits for the peer's window tells as little of the path as data that a program has not written.
-    pub(crate) fn note_use(&mut self, unsent: bool) {
+    pub(crate) fn note_use(&mut self, unsent: bool, now: Time) {
         let in_flight = self.sent.in_flight();
-        let waiting = unsent && self.usable_window() >= self.mss;
+        let usable = self.usable_window();
+        let waiting = unsent && usable >= self.mss;
         self.rate.after_output(in_flight, &self.window, waiting);
+        let limit = match unsent {
+            // The handshake is no data, and has no window.
+            _ if self.una == self.iss => SendLimit::Idle,
+            true => self.limit_of_unsent(usable),
+            false if self.una == self.nxt => SendLimit::Idle,
+            false if self.buf.space() == 0 && usable >= self.mss && self.cwnd_takes_more() => {
+                SendLimit::SendBuffer
+            }
+            false => SendLimit::Path,
+        };
+        self.limited_by(limit, now);
+    }
+
+    /// `limit` holds from now on.
+    #[inline(always)] // each turn to send calls it, mostly without a change
+    pub(crate) fn limited_by(&mut self, limit: SendLimit, now: Time) {
+        if self.limit != limit {
+            self.clocks
+                .end(std::mem::replace(&mut self.limit, limit), now);
+        }
+    }
+
+    /// The times for which it had data, and what limited it.
+    pub(crate) fn times(&self, now: Time) -> SendTimes {
+        self.clocks.times(self.limit, now)
+    }
+
+    /// What holds back data that waits, where the peer's window takes `usable` bytes.
+    fn limit_of_unsent(&self, usable: u32) -> SendLimit {
+        let end = self.buf_seq + self.buf.ready() as u32;
+        let waits = match end.after(self.nxt) {
+            true => end.since(self.nxt),
+            false => 0,
+        };
+        match usable < waits.min(self.mss) && self.cwnd_takes_more() {
+            true => SendLimit::PeerWindow,
+            false => SendLimit::Path,
+        }
+    }
+
+    fn cwnd_takes_more(&self) -> bool {
+        self.sent.in_flight().saturating_add(self.mss) <= self.cwnd()
     }
 
     /// Whether acknowledged data can have led to this congestion window: it grows only while it is used (RFC 7661), and

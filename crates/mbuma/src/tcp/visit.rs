@@ -96,7 +96,10 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) 
 #[cold]
 fn end_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>, due: Due) {
     let closed = t.conn.state == State::Closed;
-    let values = if closed { histograms::values(&t) } else { None };
+    let values = match closed {
+        true => histograms::values(&t, batch.now),
+        false => None,
+    };
     // No record is sealed or opened any more, so the keys are dropped before TIME-WAIT; without the lock, because their
     // drop may be an embedder's code.
     let is_unused = t.conn.orphan;

@@ -33,6 +33,8 @@ pub(super) fn check(
     figure: &dyn Fn(&str) -> Option<f64>,
     variables: &mut Variables,
 ) -> Result<(), AssertError> {
+    // A backslash at the end of a line joins it with the next one.
+    let block = block.replace("\\\n", " ");
     for statement in block.split(['\n', ';']) {
         let text = statement.split('#').next().unwrap_or_default().trim();
         statement_holds(text, figure, variables)?;
@@ -358,6 +360,22 @@ mod tests {
             let result = check(block, &figure, &mut Variables::new());
             assert_eq!(result, Ok(()), "{block}");
         }
+    }
+
+    #[test]
+    fn a_backslash_joins_lines() {
+        // Breaks when an assertion over two lines, or the end of one before the next, is not understood.
+        let mut variables = Variables::new();
+        let figure = |_: &str| Some(7.0);
+        let result = check(
+            "assert x == \\\n 7; \\\n assert y > 8",
+            &figure,
+            &mut variables,
+        );
+        let Err(AssertError::False(text, _)) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(text, "assert y > 8");
     }
 
     #[test]

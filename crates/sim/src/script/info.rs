@@ -18,6 +18,7 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         Dialect::Bsd => i64::from(bytes),
     };
     let micros = |d: Duration| d.as_micros() as i64;
+    let millis = |d: Duration| d.as_millis() as i64;
     // Linux counts the data in the network in segments too.
     let packets = |bytes: u32| i64::from(bytes.div_ceil(info.mss.max(1)));
     Some(match name.strip_prefix("tcpi_")? {
@@ -45,6 +46,12 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         "pacing_rate" => info.pacing_rate.map_or(-1, u64::cast_signed),
         "delivered_ce" => i64::from(info.ecn_delivered_ce),
         "received_ce" => i64::from(info.ecn_received_ce),
+        "busy_time" => micros(info.busy),
+        "rwnd_limited" => micros(info.window_limited),
+        "sndbuf_limited" => micros(info.buffer_limited),
+        "last_data_sent" => millis(info.since_sent),
+        "last_data_recv" => millis(info.since_received),
+        "last_ack_recv" => millis(info.since_heard),
         "options" => agreed_options(&info),
         "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,

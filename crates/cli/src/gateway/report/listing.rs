@@ -48,6 +48,13 @@ struct Tcp {
     reordering: u8,
     congestion: &'static str,
     rtt_us: Option<u128>,
+    /// The time for which data for the guest waited to be sent or acknowledged; and the parts of it in which the guest's window or
+    /// the send buffer held it back.
+    busy_us: u128,
+    window_limited_us: u128,
+    buffer_limited_us: u128,
+    /// The time since the last valid segment of the guest.
+    silent_us: u128,
 }
 
 /// A UDP flow.
@@ -96,6 +103,10 @@ impl Tcp {
             reordering: info.reordering,
             congestion: info.congestion,
             rtt_us: info.rtt.map(|rtt| rtt.as_micros()),
+            busy_us: info.busy.as_micros(),
+            window_limited_us: info.window_limited.as_micros(),
+            buffer_limited_us: info.buffer_limited.as_micros(),
+            silent_us: info.since_heard.as_micros(),
         }
     }
 }

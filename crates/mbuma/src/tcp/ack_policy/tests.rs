@@ -75,6 +75,7 @@ fn a_repair_makes_the_next_segments_quick() {
 fn a_request_waits_for_its_answer() {
     // Breaks if requests of a byte, or of a full segment on a connection that answers, cost an acknowledgement each.
     let mut policy = AckPolicy::new(at(0));
+    policy.largest = 1;
     for n in 0..10 {
         let now = at(1000 * n);
         assert_eq!(policy.on_data(segment(1, 1), &path(1), now), within(40));
@@ -88,10 +89,22 @@ fn a_request_waits_for_its_answer() {
 }
 
 #[test]
+fn the_first_request_of_a_client_is_no_answer() {
+    // Breaks if a client that sends its request at once delays the acknowledgement of the first segment of the answer.
+    let mut policy = AckPolicy::new(at(0));
+    policy.on_answer(Duration::from_millis(40), at(2));
+    assert_eq!(
+        policy.on_data(segment(FULL, FULL), &path(1), at(4)),
+        AckDue::Now
+    );
+}
+
+#[test]
 fn two_delays_in_vain_make_the_next_one_shorter() {
     // Breaks if a peer that only sends, and waits for each acknowledgement, waits for 40 ms each time; or if one answer
     // late makes every request cost an acknowledgement.
     let mut policy = AckPolicy::new(at(0));
+    policy.largest = 1;
     for n in 0..2 {
         assert_eq!(policy.on_data(segment(1, 1), &path(10), at(n)), within(40));
         policy.on_delay_over();

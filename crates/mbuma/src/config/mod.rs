@@ -110,7 +110,7 @@ pub struct TcpConfig {
     /// Default true.
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing: bool,
-    /// When a segment that is not full waits, without TCP_NODELAY. Default [`NagleForm::AnySegment`].
+    /// When a segment that is not full waits, without TCP_NODELAY. Default [`NagleForm::Minshall`].
     pub nagle: NagleForm,
     /// Initial congestion window in segments, at least 1 (RFC 6928). Default 10.
     pub initial_window: u32,
@@ -241,11 +241,13 @@ pub enum EcnMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NagleForm {
     /// Any (RFC 896). The end of a large write waits for the next write or for an acknowledgement, and a bulk transfer
-    /// consists of full segments, whatever the sizes of its writes are.
-    #[default]
+    /// consists of full segments, whatever the sizes of its writes are. But the last bytes of an answer come a round trip after
+    /// the others, and later if the peer delays its acknowledgement.
     AnySegment,
-    /// Another segment that is not full (draft-minshall-nagle, as on Linux). The end of a large write leaves at once, so a peer
-    /// that delays acknowledgements delays no request of more than a segment; a bulk transfer has more segments.
+    /// Another segment that is not full (RFC 9293 A.3, as on Linux). The end of a large write leaves at once, and many small writes
+    /// still make one small segment in a round trip.
+    #[doc(alias = "draft-minshall-nagle")]
+    #[default]
     Minshall,
 }
 

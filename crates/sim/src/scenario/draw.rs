@@ -246,7 +246,7 @@ fn features(seed: u64, tcp: &mut [TcpConfig], links: &mut [LinkConfig]) {
         tcp.accecn_option = pick(&mut r, &OPTION_USES);
         tcp.ecn_control_packets = r.chance(0.5);
         if r.chance(0.3) {
-            tcp.nagle = NagleForm::Minshall;
+            tcp.nagle = NagleForm::AnySegment;
         }
     }
 }

@@ -66,7 +66,6 @@ pub(super) fn set_linux_defaults(tunables: &mut Tunables) {
         linux(name, value, &mut tunables.tcp);
     }
     tunables.tcp.pacing = false;
-    tunables.tcp.nagle = NagleForm::Minshall;
     // With AccECN Linux has all segments but SYNs ECN-capable.
     tunables.tcp.ecn_control_packets = true;
 }
@@ -79,6 +78,7 @@ pub(super) fn set_freebsd_defaults(tunables: &mut Tunables) {
     // FreeBSD's TCP_MAXRXTSHIFT; its attempts to connect end by their timeout.
     tunables.tcp.syn_retransmits_max = 12;
     tunables.rounds_buffers = true;
+    tunables.tcp.nagle = NagleForm::AnySegment;
     // Its AccECN has the counter of packets alone.
     tunables.tcp.accecn_option = AccEcnOptionUse::Off;
 }

@@ -76,7 +76,7 @@ pub(crate) enum AckDue {
 pub(crate) struct InOrder {
     /// Bytes of the segment.
     pub(crate) len: u32,
-    /// Bytes of a full segment of the peer.
+    /// Bytes of a full segment of the peer: its largest, which may be less than the maximum.
     pub(crate) full: u32,
     /// Unacknowledged bytes, these included.
     pub(crate) unacknowledged: u32,

@@ -11,7 +11,7 @@ use wire::TcpFlags;
 use super::ack_policy::{AckDue, InOrder, PathTiming};
 use super::due::Due;
 use super::input::Verdict;
-use super::pcb::{State, Tcb};
+use super::pcb::{MSS_DEFAULT, State, Tcb};
 use super::rack::nanos_since;
 use super::reass::Inserted;
 use super::recv_tuner::{self, RecvTuner};
@@ -176,9 +176,11 @@ fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
 
 /// `len` bytes arrived in order.
 fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) {
+    // A peer may send less than the maximum, because of its path or its options.
+    let largest = u32::from(t.recv.policy.largest).max(MSS_DEFAULT);
     let data = InOrder {
         len,
-        full: t.send.mss,
+        full: t.send.mss.min(largest),
         unacknowledged: t.recv.nxt.since(t.recv.last_ack_sent),
         filled_gap,
     };

@@ -43,7 +43,7 @@ pub struct Config {
     pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
-    /// Fragmented datagrams in reassembly at most. Default 256.
+    /// Fragmented datagrams in reassembly at most; one sender has half of them at most. Default 256.
     pub reass_datagrams_max: usize,
     /// Runs of contiguous fragments in one fragmented datagram at most. Default 64.
     pub reass_runs_max: usize,

@@ -19,6 +19,7 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::net::IpAddr;
 
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 
@@ -39,6 +40,9 @@ pub(crate) trait Fragment: Copy + Debug {
 
     /// The key of its datagram. `iface`: the interface by which the fragment came in.
     fn key(&self, iface: u32) -> Self::Key;
+
+    /// The sender of a datagram.
+    fn sender(key: Self::Key) -> IpAddr;
 
     /// Where its payload belongs.
     fn start(&self) -> usize;

@@ -8,17 +8,20 @@
 //! | limit | over it |
 //! |---|---|
 //! | datagrams | the oldest datagram goes |
+//! | datagrams of one sender: half of that | the sender's oldest datagram goes |
 //! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
 //! | runs of one datagram: fragments without a gap between them | this datagram goes |
 //!
 //! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes do not pin a
 //! cluster, and appending to a run takes the same time whatever its length.
 //!
-//! Invariants: `order` names every datagram once, oldest first; `pinned` is the sum over all.
+//! Invariants: `order` names every datagram once, oldest first; `of_senders` counts them; `pinned` is the sum over all.
 //! Locks: `table` (REASS), released before anything is sent or handed on.
 //! Sources: RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2, RFC 3168 section 5.3, RFC 5722, RFC 8200 section 4.5.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kern::{AtomicDeadline, LockClass, Mutex, Random, SeededState, Time, order};
@@ -52,6 +55,8 @@ struct Incomplete<F: Fragment> {
     datagrams: HashMap<F::Key, PartialDatagram<F>, SeededState>,
     /// Every datagram, by age; all have the same lifetime, so this is also the order of their deadlines.
     order: VecDeque<(Time, F::Key)>,
+    /// How many datagrams each sender has there.
+    of_senders: HashMap<IpAddr, usize, SeededState>,
     pinned: usize,
 }
 
@@ -61,6 +66,7 @@ impl<F: Fragment> Reassembler<F> {
         let table = Incomplete {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
             order: VecDeque::new(),
+            of_senders: HashMap::with_hasher(SeededState::new(random)),
             pinned: 0,
         };
         let (datagrams_max, runs_max) = (config.reass_datagrams_max, config.reass_runs_max);
@@ -111,7 +117,8 @@ impl<F: Fragment> Reassembler<F> {
         assemble(batch, whole, meta.iface, meta.stamp_ns)
     }
 
-    /// Makes an entry for the datagram if it has none; the oldest entry is evicted if there is no room.
+    /// Makes an entry for the datagram if it has none. If the sender has its share, its oldest entry is evicted; if there is
+    /// no room, the oldest of all.
     fn open(
         &self,
         table: &mut Incomplete<F>,
@@ -122,14 +129,9 @@ impl<F: Fragment> Reassembler<F> {
         if table.datagrams.contains_key(&key) {
             return;
         }
-        while table.datagrams.len() >= self.datagrams_max {
-            let Some(oldest) = table.pop_oldest() else {
-                break;
-            };
-            gone.push(oldest);
-        }
-        table.datagrams.insert(key, PartialDatagram::new());
-        table.order.push_back((now + self.timeout, key));
+        let share = (self.datagrams_max / 2).max(1);
+        gone.extend(table.make_room(F::sender(key), share, self.datagrams_max));
+        table.insert_new(now + self.timeout, key);
     }
 
     /// Drops datagrams that are not whole in time, and reports that to the sender if the first fragment came (RFC 792).
@@ -163,17 +165,48 @@ impl<F: Fragment> Incomplete<F> {
         self.order.front().map(|&(deadline, _)| deadline)
     }
 
+    /// Evicts an entry if the sender has `share` of them already, or if there are `max`.
+    fn make_room(
+        &mut self,
+        sender: IpAddr,
+        share: usize,
+        max: usize,
+    ) -> Option<PartialDatagram<F>> {
+        if self.of_senders.get(&sender).is_some_and(|&n| n >= share) {
+            let its = |&(_, key): &(Time, F::Key)| F::sender(key) == sender;
+            let at = self.order.iter().position(its)?;
+            return self.remove_at(at);
+        }
+        (self.datagrams.len() >= max)
+            .then(|| self.pop_oldest())
+            .flatten()
+    }
+
+    fn insert_new(&mut self, deadline: Time, key: F::Key) {
+        self.datagrams.insert(key, PartialDatagram::new());
+        self.order.push_back((deadline, key));
+        *self.of_senders.entry(F::sender(key)).or_default() += 1;
+    }
+
     fn pop_oldest(&mut self) -> Option<PartialDatagram<F>> {
-        let (_, key) = self.order.pop_front()?;
-        let datagram = self.datagrams.remove(&key)?;
-        self.pinned -= datagram.pinned();
-        Some(datagram)
+        self.remove_at(0)
     }
 
     fn remove(&mut self, key: F::Key) -> Option<PartialDatagram<F>> {
-        self.order.retain(|&(_, k)| k != key);
+        let at = self.order.iter().position(|&(_, k)| k == key)?;
+        self.remove_at(at)
+    }
+
+    fn remove_at(&mut self, at: usize) -> Option<PartialDatagram<F>> {
+        let (_, key) = self.order.remove(at)?;
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
+        if let Entry::Occupied(mut count) = self.of_senders.entry(F::sender(key)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         Some(datagram)
     }
 

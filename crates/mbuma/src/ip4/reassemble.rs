@@ -2,7 +2,7 @@
 //!
 //! Locks: none. Sources: RFC 791 section 3.2, RFC 3168 section 5.3.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{IpProto, Ipv4Fields, Ipv4Header};
@@ -33,6 +33,10 @@ impl Fragment for Ipv4Info {
             proto: self.proto,
             id: self.id,
         }
+    }
+
+    fn sender(key: FragmentKey) -> IpAddr {
+        key.src.into()
     }
 
     fn start(&self) -> usize {

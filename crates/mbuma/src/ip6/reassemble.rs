@@ -8,7 +8,7 @@
 //!
 //! Locks: none. Sources: RFC 8200 section 4.5, RFC 5722, RFC 3168 section 5.3.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{IpProto, Ipv6Fragment, Ipv6Header, needs_zone};
@@ -48,6 +48,10 @@ impl Fragment for Fragment6 {
             zone: if zoned { iface } else { 0 },
             id: self.place.header.id,
         }
+    }
+
+    fn sender(key: FragmentKey6) -> IpAddr {
+        key.src.into()
     }
 
     fn start(&self) -> usize {

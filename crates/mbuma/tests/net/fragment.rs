@@ -231,8 +231,8 @@ fn a_flood_of_fragments_takes_bounded_memory() {
     }
     assert_eq!(
         lab.dropped(DropReason::FragmentLimit),
-        6,
-        "the oldest make room"
+        8,
+        "a sender has half of the table"
     );
     let (whole, data) = datagram(2000);
     fragments(&whole, 1000, 100)

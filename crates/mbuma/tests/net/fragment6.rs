@@ -1,11 +1,13 @@
 //! Fragments of IPv6, in both directions. Each test is named after the point that it stands for.
 
 use std::net::Ipv6Addr;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::common::net::*;
 use crate::ip6::{
-    PEER6, US6, at6, frame6, from_peer6, icmp6, introduce6, lab, nd_frame, parse_icmp6, parse6,
+    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
+    parse_icmp6, parse6,
 };
 use kern::Random;
 use mbuma::{DropReason, UdpSocket};
@@ -122,6 +124,42 @@ fn f11_there_and_back_in_any_order() {
         drop(socket);
         lab.done();
     }
+}
+
+#[test]
+fn f11_no_host_can_guess_the_next_number_and_no_report_makes_atomic_fragments() {
+    // Breaks if numbers follow one another, so that a host off the path can forge a fragment (RFC 7739), or if a report of a
+    // path smaller than IPv6's minimum makes the stack send fragments of whole datagrams (RFC 8021).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let mut ids: Vec<u32> = Vec::new();
+    for _ in 0..64 {
+        let data = pattern_bytes(2000);
+        socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+        let seen = parse6(&lab.frames()[0]);
+        ids.push(Ipv6Fragment::parse(&seen.payload).unwrap().id);
+    }
+    let mut steps: Vec<u32> = ids
+        .windows(2)
+        .map(|pair| pair[1].wrapping_sub(pair[0]))
+        .collect();
+    let high: u32 = ids.iter().fold(0, |all, id| all | id >> 24);
+    steps.sort_unstable();
+    steps.dedup();
+    assert_eq!((steps.len(), high), (63, 0xff));
+    let data = pattern_bytes(1400);
+    socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+    let sent = lab.frame();
+    let small = Icmp6Message::PacketTooBig { mtu: 1000 };
+    lab.give(&icmp6_frame(PEER6, US6, 64, small, &sent[14..1200]));
+    for len in [1400, 100] {
+        let data = pattern_bytes(len);
+        socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+        assert_eq!(parse6(&lab.frame()).next, IpProto::UDP);
+    }
+    drop(socket);
+    lab.done();
 }
 
 #[test]
@@ -267,6 +305,27 @@ fn f7_the_first_fragment_names_the_protocol_and_has_the_options() {
     ));
     lab.give(&fragment_behind(before, 0, first, &whole[..1000]));
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    // An unknown option that asks for an error: before the fragment header, and behind the first one.
+    let unknown = |next| [next, 0, 0x9e, 4, 0, 0, 0, 0];
+    let before = (IpProto::HOP_BY_HOP, &unknown(44)[..]);
+    lab.give(&fragment_behind(before, 0, first, &whole[..1000]));
+    let problem = Icmp6Message::ParamProblem {
+        code: 2,
+        pointer: 42,
+    };
+    assert_eq!(error(&lab).0, problem);
+    let behind = [&unknown(17)[..], &whole].concat();
+    let first = Ipv6Fragment {
+        id: 6,
+        ..header(IpProto::DEST_OPTIONS, 0, true)
+    };
+    let second = Ipv6Fragment { id: 6, ..second };
+    let alone = (IpProto::FRAGMENT, &[][..]);
+    lab.give(&fragment_behind(alone, 0, first, &behind[..1000]));
+    assert!(lab.frames().is_empty());
+    lab.give(&fragment_behind(alone, 0, second, &behind[1000..]));
+    assert_eq!(error(&lab).0, problem);
+    assert!(socket.recv().is_err());
     drop(socket);
     lab.done();
 }
@@ -308,11 +367,33 @@ fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
     let lab = lab();
     introduce6(&lab);
     let socket = bound(&lab);
-    for id in 0..1000 {
-        lab.give(&piece(IpProto::UDP, 0, true, id, &[0; 1000]));
-    }
-    assert_eq!(lab.dropped(DropReason::FragmentLimit), 1000 - 256);
     let data = pattern_bytes(1500);
+    let whole = pieces(&datagram(&data), 1000, 5000);
+    lab.give(&whole[0]);
+    let flood = |from: u128, ids: Range<u32>| {
+        for id in ids {
+            let header = Ipv6Fragment {
+                next: IpProto::UDP,
+                offset: 0,
+                more: true,
+                id,
+            };
+            let mut payload = vec![0; 1000];
+            header.emit(&mut payload);
+            let fields = Ipv6Fields {
+                src: Ipv6Addr::from_bits(PEER6.to_bits() + from),
+                ..from_peer6(IpProto::FRAGMENT)
+            };
+            lab.give(&frame6(&fields, &payload));
+        }
+        lab.dropped(DropReason::FragmentLimit)
+    };
+    // One sender has half of the places, and evicts only its own; a third of them evicts the oldest.
+    assert_eq!(flood(1, 0..1000), 1000 - 128);
+    lab.give(&whole[1]);
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    assert_eq!(flood(2, 0..128), 1000 - 128);
+    assert_eq!(flood(3, 0..100), 1000 - 28);
     for frame in pieces(&datagram(&data), 1000, 5000) {
         lab.give(&frame);
     }
@@ -328,35 +409,37 @@ fn f10_congestion_that_one_fragment_met_was_met_by_all() {
     // Breaks if a mark is lost, or an impossible one counts (RFC 3168 5.3).
     const CE: u8 = 0b11;
     const ECT: u8 = 0b10;
-    for (first, second, taken) in [(ECT, CE, true), (0, CE, false), (ECT, ECT, true)] {
-        let lab = lab();
-        introduce6(&lab);
-        let socket = bound(&lab);
-        let data = pattern_bytes(1500);
-        let whole = datagram(&data);
-        let header = |offset, more| Ipv6Fragment {
-            next: IpProto::UDP,
-            offset,
-            more,
-            id: 5,
+    let lab = lab();
+    introduce6(&lab);
+    let whole = datagram(&pattern_bytes(1500));
+    let alone = (IpProto::FRAGMENT, &[][..]);
+    for (id, (first, second, result)) in (0..).zip([
+        (ECT, CE, Some(CE)),
+        (CE, ECT, Some(CE)),
+        (ECT, ECT, Some(ECT)),
+        (0, 0, Some(0)),
+        (0, CE, None),
+    ]) {
+        for (class, offset) in [(first, 0), (second, 1000)] {
+            let header = Ipv6Fragment {
+                next: IpProto::UDP,
+                offset,
+                more: offset == 0,
+                id,
+            };
+            let (front, back) = whole.split_at(1000);
+            let data = if offset == 0 { front } else { back };
+            lab.give(&fragment_behind(alone, class, header, data));
+        }
+        // No socket has the port, and the error quotes the header of the whole.
+        let Some(mark) = result else {
+            assert!(lab.frames().is_empty());
+            continue;
         };
-        let alone = (IpProto::FRAGMENT, &[][..]);
-        lab.give(&fragment_behind(
-            alone,
-            first,
-            header(0, true),
-            &whole[..1000],
-        ));
-        lab.give(&fragment_behind(
-            alone,
-            second,
-            header(1000, false),
-            &whole[1000..],
-        ));
-        assert_eq!(socket.recv().is_ok(), taken);
-        drop(socket);
-        lab.done();
+        let (_, quote) = error(&lab);
+        assert_eq!(quote[1] >> 4, mark, "{first:02b} and {second:02b}");
     }
+    lab.done();
 }
 
 #[test]

@@ -260,3 +260,18 @@ fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
     lab.frames();
     lab.done();
 }
+
+#[test]
+fn i1_no_error_goes_to_an_address_that_several_routers_have() {
+    // Breaks if one packet with a forged source brings an error to whichever router is nearest (RFC 4443 section 2.4 e.6).
+    let lab = router();
+    for (src, errors) in [(ROUTERS, 0), (PEER6, 1)] {
+        let fields = Ipv6Fields {
+            src,
+            ..from_peer6(IpProto(253))
+        };
+        lab.give(&frame6(&fields, &[0; 40]));
+        assert_eq!(lab.frames().len(), errors, "{src}");
+    }
+    lab.done();
+}

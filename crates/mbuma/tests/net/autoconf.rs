@@ -572,17 +572,18 @@ fn n10_the_first_hop_alone_may_redirect() {
     after(&lab, 1100);
     let far = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
     let better = link_local_of(PEER_MAC);
-    let redirect = |from: Ipv6Addr| {
+    let redirect_to = |target: Ipv6Addr, from: Ipv6Addr| {
         let message = Icmp6Message::Other {
             kind: NdpMessage::REDIRECT,
             code: 0,
             rest: [0; 4],
         };
-        let mut body = [better.octets(), far.octets()].concat();
+        let mut body = [target.octets(), far.octets()].concat();
         body.extend([2, 1]);
         body.extend(PEER_MAC.0);
         icmp6_frame(from, learnt, 255, message, &body)
     };
+    let redirect = |from| redirect_to(better, from);
     let socket = lab.stack.udp_bind(at6(learnt, 7)).unwrap();
     let goes_to = || {
         socket.send_to(lab.chain(b"hello"), at6(far, 9)).unwrap();
@@ -590,6 +591,9 @@ fn n10_the_first_hop_alone_may_redirect() {
     };
     lab.give(&redirect(better));
     assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 1));
+    // The better hop has an address of the link, or is the destination itself.
+    lab.give(&redirect_to(PEER6, router()));
+    assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 2));
     lab.give(&redirect(router()));
     assert_eq!(goes_to(), PEER_MAC);
     // Nor does it count when that hop is silent (section 7.3.3).

@@ -198,6 +198,93 @@ fn n1_messages_from_beyond_the_link_are_dropped() {
 }
 
 #[test]
+fn n1_malformed_messages_are_dropped_whole_and_reserved_fields_are_not_looked_at() {
+    // Breaks if a message with a code, without its fixed part, or with an option of no length is believed in part, or if a later
+    // version of the protocol can't use the reserved field (RFC 4861 section 7.1).
+    let lab = lab();
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    let body = question.body();
+    let ask = |code, rest, body: &[u8]| {
+        let kind = NdpMessage::NEIGHBOR_SOLICIT;
+        let message = Icmp6Message::Other { kind, code, rest };
+        lab.give(&icmp6_frame(PEER6, solicited_node(US6), 255, message, body));
+        lab.frames().len()
+    };
+    let mut no_length = body.to_vec();
+    no_length[17] = 0;
+    let behind = [body, &[14, 0]].concat();
+    for (code, body) in [
+        (1, body),
+        (0, &body[..15]),
+        (0, &[][..]),
+        (0, &body[..body.len() - 1]),
+        (0, &no_length),
+        (0, &behind),
+    ] {
+        assert_eq!(ask(code, [0; 4], body), 0, "code {code}, {body:x?}");
+    }
+    assert_eq!(lab.dropped(DropReason::BadNd), 6);
+    // None of them made an entry: a datagram to the peer has to wait for an answer.
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    assert_eq!(parse6(&lab.frame()).next, IpProto::ICMPV6);
+    assert_eq!(ask(0, [0xff; 4], body), 2, "the answer, and the datagram");
+    drop(socket);
+    lab.done();
+}
+
+#[test]
+fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
+    // RFC 4861 appendix C, rows DELAY and PROBE: breaks if the first packet to a stale neighbour waits, if all stations are asked
+    // at once, if probes never end, or if an answer does not end them.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let send = || socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    // The frames of a span of seconds: the second, the protocol, and the destination.
+    let within = |secs: u64| {
+        let mut seen = Vec::new();
+        for second in 1..=secs {
+            lab.advance(Duration::from_secs(1));
+            for frame in lab.frames() {
+                let frame = parse6(&frame);
+                assert_eq!(frame.next, IpProto::ICMPV6);
+                seen.push((second, frame.dst, frame.to));
+            }
+        }
+        seen
+    };
+    send();
+    assert_eq!(parse6(&lab.frame()).next, IpProto::UDP);
+    let probes = [5, 6, 7].map(|second| (second, PEER6, PEER_MAC));
+    assert_eq!(within(6), probes[..2]);
+    let flags = AdvertFlags {
+        router: false,
+        solicited: true,
+        overrides: true,
+    };
+    let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    lab.give(&nd_frame(PEER6, US6, &answer));
+    assert_eq!(within(10), []);
+    // Answers are believed for 45 s at most.
+    lab.advance(Duration::from_secs(46));
+    send();
+    assert_eq!(parse6(&lab.frame()).next, IpProto::UDP);
+    assert_eq!(within(12), probes);
+    // Now its Ethernet address is forgotten.
+    send();
+    let seen = parse6(&lab.frame());
+    assert_eq!(
+        (seen.next, seen.dst),
+        (IpProto::ICMPV6, solicited_node(PEER6))
+    );
+    drop(socket);
+    lab.advance(Duration::from_secs(10));
+    drop(lab.packets());
+    lab.done();
+}
+
+#[test]
 fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
     // Breaks if a question goes to the wrong group, or a datagram is lost on the way.
     let lab = lab();
@@ -377,6 +464,23 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 }
 
 #[test]
+fn i2_an_error_quotes_as_much_as_fits_the_smallest_mtu() {
+    // Breaks if an error does not fit each path, or the sender can't see which of its packets it is about.
+    let lab = lab();
+    introduce6(&lab);
+    for len in [100, 1500 - Ipv6Header::LEN] {
+        let frame = frame6(&from_peer6(IpProto(253)), &pattern_bytes(len));
+        lab.give(&frame);
+        let seen = parse6(&lab.frame());
+        let (_, quote) = parse_icmp6(&seen);
+        assert_eq!(quote, frame[14..][..quote.len()]);
+        let whole = 2 * Ipv6Header::LEN + Icmp6Header::LEN + len;
+        assert_eq!(Ipv6Header::LEN + seen.payload.len(), whole.min(1280));
+    }
+    lab.done();
+}
+
+#[test]
 fn h8_impossible_sources_and_strange_destinations_are_dropped() {
     // Breaks if the stack accepts from a link a packet from a group, from this host itself, or to the loopback address.
     let lab = lab();
@@ -436,6 +540,24 @@ fn h9_a_datagram_without_checksum_is_dropped() {
     lab.give(&frame6(&fields, &datagram));
     assert!(socket.recv().is_err());
     assert_eq!(lab.dropped(DropReason::UdpBadChecksum), 2);
+    lab.done();
+}
+
+#[test]
+fn h9_a_sum_of_zero_is_sent_as_all_ones() {
+    // Breaks if one datagram of 65,536 is sent as if it had no checksum (RFC 8200 8.1).
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+    let sum_of = |data: [u8; 2]| {
+        socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
+        let sent = parse6(&lab.frame()).payload;
+        [sent[6], sent[7]]
+    };
+    // With the sum of the datagram of two zeros as its payload, a datagram has the sum 0.
+    let payload = sum_of([0; 2]);
+    assert_eq!(sum_of(payload), [0xff; 2]);
+    drop(socket);
     lab.done();
 }
 
@@ -686,6 +808,42 @@ fn i3_and_r3_each_kind_of_route_has_its_error() {
         (DropReason::ForwardBlackhole, 1),
     ];
     assert!(reasons.iter().all(|&(why, n)| router.lab.dropped(why) == n));
+    router.done();
+}
+
+#[test]
+fn i3_the_sender_is_told_that_a_station_of_the_last_link_is_absent() {
+    // RFC 4443 3.1, code 3: breaks if the sender of a packet for an absent station waits for its own timeout.
+    let router = Router6::new(1500);
+    let absent = Ipv6Addr::from_bits(FAR.to_bits() + 1);
+    router.give(absent, 64, 100);
+    for _ in 0..3 {
+        assert_eq!(router.far_frame().dst, solicited_node(absent));
+        assert!(router.lab.frames().is_empty());
+        router.lab.advance(Duration::from_secs(1));
+    }
+    let why = Icmp6Message::DestUnreachable(Unreachable6::Address);
+    assert_eq!(router.error(), why);
+    assert_eq!(router.lab.dropped(DropReason::NdNoAnswer), 1);
+    router.done();
+}
+
+#[test]
+fn i1_a_router_sends_no_error_about_a_redirect() {
+    // Breaks if a packet that a router must not send leads to another packet (RFC 4443 section 2.4 e.2).
+    let router = Router6::new(1500);
+    let nowhere = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    for (kind, errors) in [(NdpMessage::REDIRECT, 0), (128, 1)] {
+        let message = Icmp6Message::Other {
+            kind,
+            code: 0,
+            rest: [0; 4],
+        };
+        let frame = icmp6_frame(PEER6, nowhere, 64, message, &[0; 32]);
+        router.lab.give(&frame);
+        assert_eq!(router.lab.frames().len(), errors, "type {kind}");
+    }
+    assert_eq!(router.lab.dropped(DropReason::ForwardNoRoute), 2);
     router.done();
 }
 

@@ -12,7 +12,9 @@ use crate::ip6::{
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
 use mbuma::socket::{RecvError, SendError};
-use mbuma::{DropReason, IcmpError, IfAddr, IfConfig, PolicyRow, PolicyTable, RouteKind};
+use mbuma::{
+    DropReason, IcmpError, IfAddr, IfConfig, PolicyRow, PolicyTable, RouteKind, SocketError,
+};
 use wire::{
     ALL_NODES, AdvertFlags, Icmp6Message, IpProto, Ipv6Fields, MacAddr, NeighborMessage,
     Unreachable6, link_local_of, pseudo_header_v6, solicited_node,
@@ -192,6 +194,26 @@ fn i8_an_error_reaches_the_socket_whose_datagram_it_quotes() {
     let error = socket.take_error().unwrap();
     assert_eq!((error.dst, error.kind), (at6(PEER6, 9), IcmpError::Port));
     drop(socket);
+    lab.done();
+}
+
+#[test]
+fn i8_an_error_about_a_segment_counts_if_it_quotes_a_sequence_number_in_flight() {
+    // Breaks if a host off the path can end an attempt to connect by an error about a guessed segment (RFC 5927 4.1), or if the
+    // program does not learn that no socket has the port.
+    let lab = lab();
+    introduce6(&lab);
+    let stream = lab.stack.tcp_connect(at6(US6, 7), at6(PEER6, 9)).unwrap();
+    let sent = lab.frame();
+    let closed = Icmp6Message::DestUnreachable(Unreachable6::Port);
+    for (at, is_refused) in [(14 + 40 + 1, false), (14 + 40 + 4, false), (0, true)] {
+        let mut quote = sent.clone();
+        quote[at] ^= 0x55;
+        lab.give(&icmp6_frame(PEER6, US6, 64, closed, &quote[14..]));
+        let refused = stream.error() == Some(SocketError::Refused);
+        assert_eq!(refused, is_refused, "byte {at}");
+    }
+    drop(stream);
     lab.done();
 }
 

@@ -116,6 +116,22 @@ fn n3_a_solicitation_makes_a_stale_entry_and_no_older() {
 }
 
 #[test]
+fn n7_a_scan_leaves_the_table_bounded() {
+    // Breaks if packets to thousands of absent stations grow the table without end, or evict those that are there (RFC 6583).
+    let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
+    let table = table(true);
+    for n in 1..=4 * ENTRIES_MAX {
+        let absent = Ipv6Addr::from_bits(ADDR.to_bits() + n as u128);
+        let packet = mbuf::Packet::from_slice(&pool, &[7], 0).unwrap();
+        drop(table.resolve(NOW, || false, absent, packet, &mut None));
+        assert!(table.len() <= ENTRIES_MAX);
+    }
+    assert_eq!(state(&table), Some((OLD, true)));
+    drop(table.flush().collect::<Vec<_>>());
+    assert_eq!(pool.live(), mbuf::Live::NONE);
+}
+
+#[test]
 fn packets_to_an_absent_host_keep_no_sender_waiting() {
     // Breaks if each packet to a host that does not answer locks the table against all senders.
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();

@@ -17,6 +17,7 @@ use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
+use crate::tcp::reset::{self, EndReset};
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
@@ -271,7 +272,13 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
     stack.enter(|batch| {
         let mut t = visit::begin(pcb);
         let held = t.conn.state == State::SynHeld;
-        let (irs, rcv_nxt) = (t.recv.irs, t.recv.nxt);
+        let irs = t.recv.irs;
+        // It answers a SYN that offers options.
+        let reset = EndReset {
+            seq: SeqNum(0),
+            ack: t.recv.nxt,
+            ts: None,
+        };
         t.conn.orphan = true;
         t.close(Some(SocketError::Refused));
         visit::end_later(batch, pcb, t);
@@ -280,7 +287,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
         }
         stack.tcp.counters.refused.inc();
         match how {
-            Refusal::Reset => crate::tcp::reset::send(batch, pcb.ends(), SeqNum(0), rcv_nxt),
+            Refusal::Reset => reset::send(batch, pcb.ends(), reset),
             Refusal::Unreachable(kind) => unreachable_for(batch, pcb, irs, kind),
             Refusal::Ignore => {}
         }

@@ -16,6 +16,7 @@ use super::attempt::blocking;
 use super::splice::{self, TcpSide};
 use crate::state::StackState;
 use crate::tcp::pcb::{Inpcb, Tcb};
+use crate::tcp::reset::EndReset;
 use crate::tcp::visit;
 use crate::tcp::{State, TcpInfo};
 use crate::tcp::{reset, urgent};
@@ -187,12 +188,12 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
         t.conn.state,
         State::Closed | State::SynSent | State::TimeWait
     );
-    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    let reset = EndReset::of(&t, batch.now);
     t.conn.orphan = true;
     t.close(Some(SocketError::Closed));
     visit::end_later(batch, pcb, t);
     if tell {
-        reset::send(batch, pcb.ends(), seq, ack);
+        reset::send(batch, pcb.ends(), reset);
     }
 }
 

@@ -14,6 +14,7 @@ use super::options;
 use super::pace::Pacing;
 use super::pcb::{Inpcb, State, Tcb};
 use super::rate::SendStamp;
+use super::reset::EndReset;
 use super::segment::{self, Payload, SegmentFields};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
@@ -129,9 +130,9 @@ fn map(
             }
         }
         Err(SealError::Read(_) | SealError::Failed) => {
-            let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+            let reset = EndReset::of(t, batch.now);
             t.close(Some(SocketError::Io));
-            reset::send(batch, pcb.ends(), seq, ack);
+            reset::send(batch, pcb.ends(), reset);
             return None;
         }
     }

@@ -1,12 +1,35 @@
 //! Resets: in answer to a segment that belongs to no connection (RFC 9293 3.5.2), and at the end of a connection. Answers
 //! share their limit with ICMP errors: both go to peers that asked for nothing.
 
-use wire::{SeqNum, TcpFields, TcpFlags};
+use kern::Time;
+use wire::{SeqNum, TcpFields, TcpFlags, TcpOptions};
 
+use super::pcb::Tcb;
 use super::segment::{self, Payload, Segment, SegmentFields};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::inet::Ends;
+
+/// The fields of a reset that ends a connection of ours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndReset {
+    /// Our next byte for the peer.
+    pub(crate) seq: SeqNum,
+    pub(crate) ack: SeqNum,
+    /// RFC 7323 3.2: a reset should have timestamps too, though the peer takes it without.
+    pub(crate) ts: Option<(u32, u32)>,
+}
+
+impl EndReset {
+    /// That of a connection, before it is closed.
+    pub(crate) fn of(t: &Tcb, now: Time) -> Self {
+        Self {
+            seq: t.acceptable_seq(),
+            ack: t.recv.nxt,
+            ts: t.conn.ts.option(now, true),
+        }
+    }
+}
 
 /// Answers a segment with a reset that its sender accepts: its sequence number is the acknowledged one, or 0 with an
 /// acknowledgement of the whole segment. A reset is never answered.
@@ -27,27 +50,32 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
             TcpFlags::RST | TcpFlags::ACK,
         )
     };
+    let reset = EndReset { seq, ack, ts: None };
     // If there is no buffer or route for it, the peer will retransmit.
-    transmit(batch, seg.ends, seq, ack, flags);
+    transmit(batch, seg.ends, reset, flags);
 }
 
-/// A reset that ends a connection of ours; its sequence number is that of our next byte for the peer.
+/// Ends a connection of ours.
 #[cold]
-pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
+pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, reset: EndReset) {
     // If there is no buffer or route for it, the peer gets one when it sends the next segment.
-    transmit(batch, ends, seq, ack, TcpFlags::RST | TcpFlags::ACK);
+    transmit(batch, ends, reset, TcpFlags::RST | TcpFlags::ACK);
 }
 
-fn transmit(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum, flags: TcpFlags) {
+fn transmit(batch: &mut Batch<'_>, ends: Ends, reset: EndReset, flags: TcpFlags) {
     let out = SegmentFields {
         ends,
         flow: 0,
         header: TcpFields {
             src_port: ends.local_port(),
             dst_port: ends.peer_port(),
-            seq,
-            ack,
+            seq: reset.seq,
+            ack: reset.ack,
             flags,
+            options: TcpOptions {
+                timestamps: reset.ts,
+                ..TcpOptions::default()
+            },
             ..TcpFields::default()
         },
         segsz: 0,

@@ -11,6 +11,7 @@ use wire::TcpFlags;
 use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
+use super::reset::EndReset;
 use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::{ack, options, path_mtu, reset, text, time_wait, urgent};
@@ -304,7 +305,11 @@ fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.ecn.on_syn_again(seg.flags, seg.mark) {
         return Continue(());
     }
-    reset::send(batch, seg.ends, t.send.iss + 1, t.recv.nxt);
+    let reset = EndReset {
+        seq: t.send.iss + 1,
+        ..EndReset::of(t, batch.now)
+    };
+    reset::send(batch, seg.ends, reset);
     end_by_reset(t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }

@@ -15,6 +15,7 @@ use super::pcb::{MSS_DEFAULT, State, Tcb};
 use super::rack::nanos_since;
 use super::reass::Inserted;
 use super::recv_tuner::{self, RecvTuner};
+use super::reset::EndReset;
 use super::segment::Segment;
 use super::steps::Step;
 use super::timer::TcpTimer;
@@ -68,9 +69,9 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
 /// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13).
 #[cold]
 fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
-    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    let reset = EndReset::of(t, batch.now);
     t.close(Some(SocketError::Reset));
-    reset::send(batch, seg.ends, seq, ack);
+    reset::send(batch, seg.ends, reset);
     Break(Verdict::Drop(DropReason::TcpAfterClose))
 }
 

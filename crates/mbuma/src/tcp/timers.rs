@@ -14,6 +14,7 @@ use kern::Time;
 use super::due::Due;
 use super::pcb::{Inpcb, SendState, State, Tcb};
 use super::recovery::RecoveryPhase;
+use super::reset::EndReset;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
@@ -115,11 +116,11 @@ fn is_probe_useful(s: &SendState) -> bool {
 fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
     let tell = t.conn.state.is_synchronized();
-    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    let reset = EndReset::of(t, batch.now);
     let error = t.conn.soft_error.unwrap_or(SocketError::TimedOut);
     time_wait::end_half_open(t, Some(error));
     if tell {
-        reset::send(batch, pcb.ends(), seq, ack);
+        reset::send(batch, pcb.ends(), reset);
     }
 }
 
@@ -278,13 +279,13 @@ fn accept_at_last(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     if t.conn.accept.is_none() || !t.timers.take_due(TcpTimer::Accept, batch.now) {
         return;
     }
-    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    let reset = EndReset::of(t, batch.now);
     if ack::hand_over(batch, pcb, t).is_continue() {
         return;
     }
     match t.conn.state {
         // The listener has gone.
-        State::Closed => reset::send(batch, pcb.ends(), seq, ack),
+        State::Closed => reset::send(batch, pcb.ends(), reset),
         _ => t.timers.set(TcpTimer::Accept, batch.now + ACCEPT_AGAIN),
     }
 }

@@ -227,7 +227,8 @@ fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
                 "0" => EcnMode::Off,
                 // 4 offers RFC 3168's form and accepts AccECN too, as Offer does.
                 "1" | "4" => EcnMode::Offer,
-                "2" => EcnMode::Accept,
+                // 5 accepts AccECN too, as Accept does.
+                "2" | "5" => EcnMode::Accept,
                 "3" => EcnMode::OfferAccurate,
                 _ => return None,
             }
@@ -288,7 +289,7 @@ mod tests {
             let effect = linux(name, value, &mut TcpConfig::default());
             assert_eq!(effect, Some(Effect::Applied), "{name}");
         }
-        for mode in ["0", "1", "2", "3", "4"] {
+        for mode in ["0", "1", "2", "3", "4", "5"] {
             let effect = linux("ecn", mode, &mut TcpConfig::default());
             assert_eq!(effect, Some(Effect::Applied), "ecn {mode}");
         }

@@ -12,6 +12,7 @@ use super::super::SocketError;
 use super::super::splice::TcpSide;
 use super::{TcpStream, may_write};
 use crate::sockbuf::{BYTES_MAX, ClaimId};
+use crate::tcp::reset::EndReset;
 use crate::tcp::{reset, visit};
 
 /// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection,
@@ -97,11 +98,11 @@ pub(in crate::socket) fn fail(side: &TcpSide) {
     side.stack.enter(|batch| {
         let mut t = visit::begin(&side.pcb);
         let tell = t.conn.state.is_synchronized();
-        let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+        let reset = EndReset::of(&t, batch.now);
         t.close(Some(SocketError::Io));
         visit::end_later(batch, &side.pcb, t);
         if tell {
-            reset::send(batch, side.pcb.ends(), seq, ack);
+            reset::send(batch, side.pcb.ends(), reset);
         }
     });
 }

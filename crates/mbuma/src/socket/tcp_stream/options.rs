@@ -8,6 +8,7 @@ use super::TcpStream;
 use crate::network;
 use crate::tcp::TcpSocketOptions;
 use crate::tcp::cc::{Cc, CongestionControl};
+use crate::tcp::due::Due;
 use crate::tcp::options::each_segment_len;
 use crate::tcp::timer::TcpTimer;
 use crate::tcp::user_options::SEGMENT_MIN;
@@ -26,10 +27,16 @@ impl TcpStream {
         }
     }
 
-    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
+    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4). Turning it on also sends what a cork holds back at
+    /// that moment ([`TcpSocketOptions::cork`]), as on Linux.
     #[doc(alias = "TCP_NODELAY")]
     pub fn set_nodelay(&self, on: bool) {
-        self.with(|t| t.send.nodelay = on);
+        self.with(|t| {
+            t.send.nodelay = on;
+            if on && t.unsent() > 0 && t.send.usable_window() > 0 {
+                t.due |= Due::PROBE;
+            }
+        });
     }
 
     /// Sets the congestion control of this connection. The window does not change; the new algorithm starts from it,

@@ -4,7 +4,7 @@
 //! packet  := [ '[' ip | quoted ']' | '(' ip ')' ] [port '>' port] (segment | udp '(' n ')' | icmp) ['{' changes '}']
 //! segment := flags (seq ':' end | '...') '(' len ')' ['ack' n] ['win' n] ['urg' n] [options]
 //! flags   := letters of F S R P U E W A, '.', a digit for the ACE field, or '-' for none, without blanks between
-//! icmp    := 'icmp' type [code] ['mtu' n]
+//! icmp    := 'icmp' type [code] ['mtu' n] ['[' quoted ']']
 //! ```
 
 use super::Parser;
@@ -18,12 +18,9 @@ impl Parser<'_> {
         let mut ip = IpSpec::default();
         let mut about = None;
         while self.accept('[') {
-            if let Token::Int(_) = self.peek() {
-                about = Some(self.quoted_segment()?);
-            } else if self.accept_word("udp") {
-                about = Some(Quoted::Udp(self.bracketed()?));
-            } else {
-                self.ip_info(&mut ip)?;
+            match self.quoted()? {
+                Some(quoted) => about = Some(quoted),
+                None => self.ip_info(&mut ip)?,
             }
             self.expect(']')?;
         }
@@ -53,6 +50,17 @@ impl Parser<'_> {
             ports,
             body,
             changes,
+        })
+    }
+
+    /// The packet that an ICMP message quotes, if there is one.
+    fn quoted(&mut self) -> Result<Option<Quoted>, SyntaxError> {
+        Ok(if let Token::Int(_) = self.peek() {
+            Some(self.quoted_segment()?)
+        } else if self.accept_word("udp") {
+            Some(Quoted::Udp(self.bracketed()?))
+        } else {
+            None
         })
     }
 
@@ -309,6 +317,12 @@ impl Parser<'_> {
             true => Some(self.int("an MTU")?),
             false => None,
         };
+        // The newer form has it here, the older one before the type.
+        let mut about = about;
+        if self.accept('[') {
+            about = self.quoted()?;
+            self.expect(']')?;
+        }
         Ok(IcmpSpec { kind, mtu, about })
     }
 }

@@ -98,22 +98,23 @@ pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
 /// The MTU of the path to TCP's peer, if a router has reported one smaller than the link's. There is no such table for
 /// IPv4: each connection finds its path's MTU by itself.
 pub(crate) fn path_mtu(batch: &Batch<'_>, ends: &Ends) -> Option<u16> {
+    let (peer, zone) = path_end(ends);
+    (batch.stack.path_mtus).get(IpProto::TCP, peer, zone, batch.now)
+}
+
+/// The other end of a path, and its zone.
+fn path_end(ends: &Ends) -> (IpAddr, u32) {
     match ends {
-        Ends::V4(_) => None,
-        Ends::V6(pair, zone) => {
-            let paths = &batch.stack.ip6.path_mtus;
-            paths.get(IpProto::TCP, pair.peer, *zone, batch.now)
-        }
+        Ends::V4(pair) => (pair.peer.into(), 0),
+        Ends::V6(pair, zone) => (pair.peer.into(), *zone),
     }
 }
 
 /// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol `proto`, which sent the quoted
 /// packet, and found that the report is credible.
 pub(crate) fn path_mtu_reported(batch: &Batch<'_>, proto: IpProto, ends: &Ends, mtu: u16) {
-    if let Ends::V6(pair, zone) = ends {
-        let paths = &batch.stack.ip6.path_mtus;
-        paths.reported(proto, pair.peer, *zone, mtu, batch.now);
-    }
+    let (peer, zone) = path_end(ends);
+    (batch.stack.path_mtus).reported(proto, peer, zone, mtu, batch.now);
 }
 
 /// The largest segment of TCP that fits a link.

@@ -22,6 +22,7 @@ use crate::icmp::IcmpState;
 use crate::icmp6::Icmp6State;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::policy_table::AddressPolicy;
+use crate::ip::path_mtu::PathMtus;
 use crate::ip4::{Ip4State, loopback};
 use crate::ip6::Ip6State;
 use crate::netisr::Netisr;
@@ -54,6 +55,7 @@ pub(crate) struct StackState {
     pub(crate) forwarded: Counter,
     pub(crate) routes: Routes<Ipv4Addr>,
     pub(crate) routes6: Routes<Ipv6Addr>,
+    pub(crate) path_mtus: PathMtus,
     /// By which sources and destinations are selected; the interfaces share it.
     pub(crate) address_policy: Arc<AddressPolicy>,
     pub(crate) netisr: Netisr,
@@ -100,6 +102,7 @@ impl StackState {
             forwarded: Counter::new(),
             routes,
             routes6,
+            path_mtus: PathMtus::new(),
             address_policy,
             lo,
             // A stream of its own, so that the draws of a stack with one CPU stay the same.

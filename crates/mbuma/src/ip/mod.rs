@@ -16,6 +16,7 @@ use crate::inet::{Ends, Pair};
 pub(crate) mod datagram;
 pub(crate) mod forward;
 mod icmp_error;
+pub(crate) mod path_mtu;
 pub(crate) mod reassemble;
 
 pub use icmp_error::IcmpError;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! For received packets, [`protosw`](crate::protosw) calls this layer, and this layer calls `protosw`. A stack is an
-//! IPv6 host, and a router if it forwards. The path MTUs that routers report are kept for all senders ([`path_mtu`]).
-//! Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
+//! IPv6 host, and a router if it forwards. The path MTUs that routers report are kept for all senders
+//! ([`path_mtu`](crate::ip::path_mtu)). Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
 
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::inet::Ends;
 use crate::ip::reassemble::Reassembler;
-use path_mtu::PathMtus;
 use reassemble::Fragment6;
 use sent_long::SentLong;
 
@@ -30,7 +29,6 @@ mod forward;
 mod fragment;
 pub(crate) mod input;
 pub(crate) mod output;
-mod path_mtu;
 mod reassemble;
 mod sent_long;
 
@@ -42,7 +40,6 @@ const REASS_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Ip6State {
     flow_labels: KeyedHash,
     reassembly: Reassembler<Fragment6>,
-    pub(crate) path_mtus: PathMtus,
     pub(crate) sent_long: SentLong,
 }
 
@@ -50,7 +47,6 @@ impl Ip6State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             flow_labels: KeyedHash::new(random),
-            path_mtus: PathMtus::new(),
             sent_long: SentLong::new(random),
             reassembly: Reassembler::new(config, REASS_TIMEOUT, random),
         }

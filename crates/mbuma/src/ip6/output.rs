@@ -171,8 +171,13 @@ fn with_hop_limit(to: &Send6, ifp: &Ifnet) -> Send6 {
 
 /// Bytes of the largest packet that the path to the destination is known to carry.
 fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
-    let paths = &batch.stack.ip6.path_mtus;
-    let path = paths.get(to.send.service.proto, to.send.dst, to.zone, batch.now);
+    let paths = &batch.stack.path_mtus;
+    let path = paths.get(
+        to.send.service.proto,
+        to.send.dst.into(),
+        to.zone,
+        batch.now,
+    );
     path.map_or(link, |path| link.min(usize::from(path)))
 }
 

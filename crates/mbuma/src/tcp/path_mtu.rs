@@ -123,10 +123,14 @@ pub(super) fn begin(batch: &Batch<'_>, t: &mut Tcb, ends: &Ends) {
     let Some(mtu) = network::path_mtu(batch, ends) else {
         return;
     };
-    let mss = mss_of(t, ends, mtu);
+    let mtu_min = mtu_min(ends);
+    let mss = mss_of(t, ends, mtu.max(mtu_min));
     if mss < t.send.mss {
         let until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
-        t.send.path = Some(Box::new(PathMtu::new(t.send.mss, until)));
+        t.send.path = Some(Box::new(PathMtu {
+            may_fragment: mtu < mtu_min,
+            ..PathMtu::new(t.send.mss, until)
+        }));
         t.send.set_mss(mss);
     }
 }

@@ -1,13 +1,15 @@
 //! Tests of the table of paths.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::*;
 
 const NOW: Time = Time::from_secs(1);
 
 const UDP: IpProto = IpProto::UDP;
 
-fn addr(last: u16) -> Ipv6Addr {
-    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last)
+fn addr(last: u16) -> IpAddr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last).into()
 }
 
 #[test]
@@ -28,6 +30,17 @@ fn p1_a_report_lowers_is_never_below_1280_and_ends() {
     assert_eq!(paths.get(UDP, dst, 0, NOW + LIFETIME), None);
     paths.reported(UDP, addr(1), 0, 1400, NOW + LIFETIME);
     assert_eq!(paths.get(UDP, dst, 0, NOW + LIFETIME), Some(1400));
+}
+
+#[test]
+fn each_version_has_its_own_minimum() {
+    // Breaks if a path over IPv4 is taken for larger than it is reported, or one that no link of IPv4 has is believed.
+    let paths = PathMtus::new();
+    for (last, reported, kept) in [(1, 600, 600), (2, 20, 68)] {
+        let dst = Ipv4Addr::new(192, 0, 2, last).into();
+        paths.reported(IpProto::TCP, dst, 0, reported, NOW);
+        assert_eq!(paths.get(IpProto::TCP, dst, 0, NOW), Some(kept));
+    }
 }
 
 #[test]

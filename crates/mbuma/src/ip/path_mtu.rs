@@ -1,18 +1,18 @@
-//! The path MTUs that routers report, for new connections and for datagrams, which are fragmented to fit.
+//! The path MTUs that routers report, for new connections and for datagrams over IPv6, which are fragmented to fit.
 //!
 //! A report counts only for packets of the protocol that found it credible. A host that sees none of our packets can make us
 //! send a packet whose bytes it knows (by a ping from a forged source, or a request to a service over UDP), and report that
 //! packet as too large; a report about TCP must quote a sequence number in flight. RFC 8201 section 5.2 would share the
 //! result among protocols: then such a host could make the segments of TCP, and all datagrams, small.
-
 //!
-//! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below IPv6's minimum.
+//! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below the minimum of its
+//! version of IP.
 //! A report is valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and
 //! never raises it. Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock. Sources: RFC 8201
-//! sections 4 and 5.2, 5.3, RFC 5927 section 7.
+//! sections 4 and 5.2, 5.3, RFC 1191 section 6.3, RFC 5927 section 7.
 
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,11 +23,13 @@ static PATHS: LockClass = LockClass::new("path MTUs", order::ROUTE);
 
 /// Paths of a protocol in the table at most.
 const PATHS_MAX: usize = 1024;
+/// The smallest MTU of a link that carries IPv4 (RFC 791 3.2).
+const MTU4_MIN: u16 = 68;
 /// How long a report is valid (RFC 8201 section 4).
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// The protocol of the packets, and their destination: an address, and its zone or 0.
-type PathEnd = (u8, Ipv6Addr, u32);
+type PathEnd = (u8, IpAddr, u32);
 
 /// The paths with an MTU smaller than that of their first link.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ struct PathReport {
 }
 
 impl PathMtus {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             table: RmLock::new(&PATHS, BTreeMap::new()),
             is_empty: AtomicBool::new(true),
@@ -53,7 +55,7 @@ impl PathMtus {
 
     /// The MTU of the path to `dst` for packets of `proto`, if it is known to be smaller than its first link's.
     #[doc(alias = "tcp_hc_getmtu")]
-    pub(crate) fn get(&self, proto: IpProto, dst: Ipv6Addr, zone: u32, now: Time) -> Option<u16> {
+    pub(crate) fn get(&self, proto: IpProto, dst: IpAddr, zone: u32, now: Time) -> Option<u16> {
         if self.is_empty.load(Ordering::Relaxed) {
             return None;
         }
@@ -64,8 +66,11 @@ impl PathMtus {
 
     /// Records a report about a packet of `proto` to `dst`, which has found it credible.
     #[doc(alias = "tcp_hc_updatemtu")]
-    pub(crate) fn reported(&self, proto: IpProto, dst: Ipv6Addr, zone: u32, mtu: u16, now: Time) {
-        let mtu = mtu.max(Ipv6Header::MTU_MIN);
+    pub(crate) fn reported(&self, proto: IpProto, dst: IpAddr, zone: u32, mtu: u16, now: Time) {
+        let mtu = mtu.max(match dst {
+            IpAddr::V4(_) => MTU4_MIN,
+            IpAddr::V6(_) => Ipv6Header::MTU_MIN,
+        });
         let end = path_end(proto, dst, zone);
         let until = now + LIFETIME;
         let mut table = self.table.write();
@@ -78,8 +83,9 @@ impl PathMtus {
 }
 
 /// Only addresses that need a zone keep it.
-fn path_end(proto: IpProto, dst: Ipv6Addr, zone: u32) -> PathEnd {
-    (proto.0, dst, if needs_zone(dst) { zone } else { 0 })
+fn path_end(proto: IpProto, dst: IpAddr, zone: u32) -> PathEnd {
+    let has_zone = matches!(dst, IpAddr::V6(dst) if needs_zone(dst));
+    (proto.0, dst, if has_zone { zone } else { 0 })
 }
 
 /// Evicts the oldest path of the protocol of `end`, if it has as many as it may and `end` is not one of them.

@@ -212,7 +212,7 @@ fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
             .is_some_and(|recent| is_older(recent, value))
     };
     let mss = t.send.mss.max(1);
-    t.conn.ecn.on_ack(&EcnReport {
+    let mut count = t.conn.ecn.on_ack(&EcnReport {
         flags: seg.flags,
         ack: seg.ack,
         packets: if seg.ack.after(t.send.una) {
@@ -226,7 +226,13 @@ fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
             || (seg.ack == t.send.una
                 && (has_blocks || seg.options.ts.is_some_and(|ts| is_newer(ts.value)))),
         option: seg.options.acc_ecn,
-    })
+    });
+    let is_of_syn = t.send.una == t.send.iss && t.conn.ecn.accurate().is_some();
+    if is_of_syn && std::mem::take(&mut count.due) {
+        // Our SYN or SYN-ACK was marked. As if it had been lost: one segment, and nothing is known of ssthresh (RFC 5562 4.2).
+        t.send.window.cwnd = mss;
+    }
+    count
 }
 
 /// Counts, and sets the reorder timer.

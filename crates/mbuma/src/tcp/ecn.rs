@@ -349,6 +349,11 @@ impl Ecn {
         self.accurate_mut()?.option(room)
     }
 
+    /// Bytes that the AccECN option of the next segment needs, or 0.
+    pub(crate) fn option_due_len(&self) -> usize {
+        self.accurate().map_or(0, AccurateEcn::option_due_len)
+    }
+
     /// Bytes of the AccECN option in each segment: 0 if not each segment has one.
     pub(crate) fn option_len(&self) -> u32 {
         self.accurate().map_or(0, AccurateEcn::each_option_len)

@@ -140,6 +140,19 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
     max.min((room / SACK_BLOCK_LEN) as usize)
 }
 
+/// Blocks of a segment that should have the counts of AccECN too, which need so many bytes. They go before the third block and
+/// later ones, unless these are news; the first two go before the counts (RFC 9768 3.2.3.3).
+#[cold]
+fn blocks_beside_counts(t: &Tcb, len: u32, counts: usize) -> usize {
+    let timestamps = if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 };
+    let room = TcpOptions::LEN_MAX - counts - (timestamps + SACK_HEAD_LEN) as usize;
+    let (max, beside) = (blocks_max(t, len), room / SACK_BLOCK_LEN as usize);
+    match beside >= 2 && t.recv.reass.unreported() <= beside {
+        true => max.min(beside),
+        false => max,
+    }
+}
+
 /// The options of our SYN or SYN-ACK.
 #[cold]
 pub(crate) fn of_syn(config: &TcpConfig, t: &mut Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
@@ -173,7 +186,11 @@ pub(crate) fn of_syn(config: &TcpConfig, t: &mut Tcb, flags: TcpFlags, now: Time
 pub(crate) fn set(options: &mut TcpOptions, t: &mut Tcb, len: u32, again: bool, now: Time) {
     options.timestamps = t.conn.ts.option(now, true);
     if has_report(t) {
-        options.sack = t.recv.reass.take_blocks(blocks_max(t, len));
+        let max = match t.conn.ecn.option_due_len() {
+            0 => blocks_max(t, len),
+            counts => blocks_beside_counts(t, len, counts),
+        };
+        options.sack = t.recv.reass.take_blocks(max);
     }
     if t.conn.ecn.accurate().is_some() {
         set_counts(options, t, len, again);
@@ -186,7 +203,7 @@ fn set_counts(options: &mut TcpOptions, t: &mut Tcb, len: u32, again: bool) {
     let wanted = !t.conn.has_no_options() && (!again || reserved);
     if wanted {
         let taken = options.emitted_len();
-        // The room that the MSS and the header leave: SACK blocks go before AccECN (RFC 9768 3.2.3.3).
+        // The room that the MSS, the header and the SACK blocks leave.
         let full = (t.send.mss + each_segment_len(t)) as usize;
         let room = full.saturating_sub(len.min(t.send.mss) as usize + taken);
         let room = room.min(TcpOptions::LEN_MAX - taken);

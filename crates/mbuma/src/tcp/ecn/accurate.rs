@@ -278,23 +278,42 @@ impl AccurateEcn {
 
     /// The option of a segment with so much room, if it is due.
     pub(super) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
-        let always = self.choices.option == AccEcnOptionUse::Always;
-        if !self.sends_options || (self.options_due == 0 && !always) {
+        if !self.is_option_due() {
             return None;
         }
-        let [ect_0, ce, ect_1] = self.bytes;
-        if always && room >= OPTION_LEN as usize {
-            self.options_due = self.options_due.saturating_sub(1);
-            return Some(AccEcnOption::new([ect_0, ce, ect_1], 3, false));
-        }
-        let option = match (ect_0 != BYTES_FIRST, ect_1 != BYTES_FIRST) {
-            (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
-            (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
-            _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
+        let option = match self.sends_always() && room >= OPTION_LEN as usize {
+            true => AccEcnOption::new(self.bytes, 3, false),
+            false => self.changed_counts(),
         };
         let fits = option.emitted_len() <= room;
         self.options_due = self.options_due.saturating_sub(u8::from(fits));
         fits.then_some(option)
+    }
+
+    /// Bytes that the next segment's option needs at least, or 0.
+    pub(super) fn option_due_len(&self) -> usize {
+        match self.is_option_due() {
+            true => self.changed_counts().emitted_len(),
+            false => 0,
+        }
+    }
+
+    fn sends_always(&self) -> bool {
+        self.choices.option == AccEcnOptionUse::Always
+    }
+
+    fn is_option_due(&self) -> bool {
+        self.sends_options && (self.options_due > 0 || self.sends_always())
+    }
+
+    /// The option with the counts that have ever changed, as far as they are first.
+    fn changed_counts(&self) -> AccEcnOption {
+        let [ect_0, ce, ect_1] = self.bytes;
+        match (ect_0 != BYTES_FIRST, ect_1 != BYTES_FIRST) {
+            (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
+            (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
+            _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
+        }
     }
 
     /// A segment seems to have been dropped because of the option.
@@ -337,7 +356,14 @@ impl AccurateEcn {
 
     /// Takes the feedback of an acknowledgement.
     pub(super) fn on_ack(&mut self, report: &EcnReport) -> MarkCount {
-        if report.flags.contains(TcpFlags::SYN) || !report.is_newer {
+        if report.flags.contains(TcpFlags::SYN) {
+            // Our SYN arrived marked (RFC 9768 3.2.2.2): it is not counted, and is a sign of congestion.
+            return MarkCount {
+                due: report.flags & ACE == code(CE),
+                bytes: 0,
+            };
+        }
+        if !report.is_newer {
             return MarkCount::default();
         }
         let first = std::mem::replace(&mut self.stage, AceStage::Counting);
@@ -345,9 +371,9 @@ impl AccurateEcn {
         if first == AceStage::SynAckCode && report.is_pure {
             self.on_syn_ack_code(report.flags & ACE);
         } else if first != AceStage::Counting && ace == 0 {
-            // A counter that begins at 5 does not begin at 0 (RFC 9768 3.2.2.4).
+            // A counter that begins at 5 does not begin at 0 (RFC 9768 3.2.2.4): the marks that it counts are none.
             self.is_capable = false;
-            self.reported = 0;
+            (self.reported, self.ignores_marks) = (0, true);
             return MarkCount::default();
         }
         if let (true, Some(option)) = (first != AceStage::Counting, report.option) {
@@ -386,6 +412,8 @@ impl AccurateEcn {
             None => least,
         };
         self.reported = ace;
+        // A counter that was zeroed counts nothing (RFC 9768 table 4).
+        let packets = if self.ignores_marks { 0 } else { packets };
         self.delivered_ce = self.delivered_ce.saturating_add(packets);
         self.reported_last = packets > 0;
         let any = packets > 0 || bytes.is_some_and(|bytes| bytes > 0);

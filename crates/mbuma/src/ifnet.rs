@@ -44,6 +44,7 @@ pub(crate) mod mld;
 #[cfg(all(test, shuttle))]
 #[path = "models/ifnet.rs"]
 mod models;
+pub(crate) mod source_filter;
 mod tx_queue;
 
 /// Names an interface of a stack. After the interface is detached it names none.

@@ -173,6 +173,7 @@ pub use error::{Error, Result, SocketError};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use faults::StackFault;
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
+pub use ifnet::source_filter::SourceFilter;
 pub use ifnet::{Autoconf, IfAddr, IfConfig, IfIndex, IfStats, TemporaryPolicy};
 pub use inet::policy_table::{PolicyError, PolicyRow, PolicyTable};
 pub use ip::IcmpError;

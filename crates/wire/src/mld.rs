@@ -31,27 +31,38 @@ pub struct MldQuery {
     pub robustness: u8,
     /// Seconds between two questions about all groups (QQIC).
     pub interval_s: u32,
+    /// How many sources it is about: see [`MldQuery::sources`]. 0: all.
+    pub source_count: u16,
 }
 
-/// The kind of a record in a report (RFC 9777 section 5.2.12). This host takes all sources of a group, or none.
+/// The kind of a record in a report (RFC 9777 section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
+#[doc(alias = "MODE_IS_INCLUDE")]
 pub enum MldRecordType {
-    /// An answer: there are listeners to all sources.
+    /// An answer: there are listeners to these sources alone.
+    IsInclude = 1,
+    /// An answer: there are listeners to all sources but these.
     IsExclude = 2,
-    /// A change: there are none any more.
+    /// A change: there are listeners to these sources alone now, or to none.
     ToInclude = 3,
-    /// A change: there are listeners to all sources now.
+    /// A change: there are listeners to all sources but these now.
     ToExclude = 4,
+    /// A change: there are listeners to these sources too.
+    AllowNew = 5,
+    /// A change: there are no listeners to these sources any more.
+    BlockOld = 6,
 }
 
-/// A record of a report of version 2.
+/// A record of a report of version 2. The addresses of its sources follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MldRecord {
     /// Its kind.
     pub kind: MldRecordType,
     /// The group that it is about.
     pub group: Ipv6Addr,
+    /// How many sources follow.
+    pub source_count: u16,
 }
 
 impl MldQuery {
@@ -63,6 +74,8 @@ impl MldQuery {
     pub const DONE_V1: u8 = 132;
     /// The type of a report of version 2.
     pub const REPORT: u8 = 143;
+    /// Bytes of a query of version 2 behind the ICMPv6 header and before its sources.
+    pub const LEN_V2: usize = 20;
 
     /// The query with these four bytes behind the checksum, and `body` behind those.
     ///
@@ -81,18 +94,39 @@ impl MldQuery {
             is_v1: true,
             robustness: 0,
             interval_s: 0,
+            source_count: 0,
         };
         match behind {
             [] => Ok(query),
-            &[flags, interval, _, _, ..] => Ok(MldQuery {
+            &[flags, interval, n1, n0, ..] => Ok(MldQuery {
                 max_delay_ms: float(u32::from(delay), 12, 0x8000),
                 is_v1: false,
                 robustness: flags & 0b111,
                 interval_s: float(u32::from(interval), 4, 0x80),
+                source_count: u16::from_be_bytes([n1, n0]),
                 ..query
             }),
             _ => Err(ParseError::Truncated),
         }
+    }
+
+    /// Bytes of the query behind the ICMPv6 header, its sources included.
+    #[allow(clippy::len_without_is_empty)] // no query is empty
+    pub fn len(&self) -> usize {
+        match self.is_v1 {
+            true => 16,
+            false => {
+                MldQuery::LEN_V2.saturating_add(usize::from(self.source_count).saturating_mul(16))
+            }
+        }
+    }
+
+    /// The sources that it is about, as far as they are in `body`, the same bytes as in [`MldQuery::parse`].
+    pub fn sources<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = Ipv6Addr> + 'a {
+        let listed = body.get(MldQuery::LEN_V2..).unwrap_or(&[]);
+        let (listed, _) = listed.as_chunks::<16>();
+        let listed = listed.iter().take(usize::from(self.source_count));
+        listed.map(|source| Ipv6Addr::from_octets(*source))
     }
 }
 
@@ -111,14 +145,15 @@ fn float(code: u32, bits: u32, limit: u32) -> u32 {
 }
 
 impl MldRecord {
-    /// Bytes of a record.
+    /// Bytes of a record before its sources.
     pub const LEN: usize = 20;
 
-    /// The record as it is in a report.
+    /// The record as it is in a report, before its sources.
     pub fn to_bytes(self) -> [u8; MldRecord::LEN] {
         let mut bytes = [0; MldRecord::LEN];
         let (head, group) = bytes.split_at_mut(4);
-        head.copy_from_slice(&[self.kind as u8, 0, 0, 0]);
+        let [n1, n0] = self.source_count.to_be_bytes();
+        head.copy_from_slice(&[self.kind as u8, 0, n1, n0]);
         group.copy_from_slice(&self.group.octets());
         bytes
     }
@@ -152,14 +187,22 @@ mod tests {
                 prop_assert_eq!(query.is_v1, body.len() == 16);
                 let group = query.group.unwrap_or(Ipv6Addr::UNSPECIFIED);
                 prop_assert_eq!(&group.octets()[..], &body[..16]);
+                let sources: Vec<_> = query.sources(&body).collect();
+                let there = body.len().saturating_sub(20) / 16;
+                prop_assert_eq!(sources.len(), there.min(query.source_count.into()));
+                prop_assert_eq!(query.len(), if query.is_v1 { 16 } else { 20 + 16 * usize::from(query.source_count) });
+                for (source, bytes) in sources.iter().zip(body[20.min(body.len())..].chunks(16)) {
+                    prop_assert_eq!(&source.octets()[..], bytes);
+                }
             }
         }
 
         /// Breaks if a record of a report is not written as RFC 9777 section 5.2 draws it.
         #[test]
-        fn m1_a_record_names_its_group(group: [u8; 16]) {
-            let record = MldRecord { kind: MldRecordType::ToExclude, group: group.into() };
-            let expected: Vec<u8> = [4, 0, 0, 0].into_iter().chain(group).collect();
+        fn m1_a_record_names_its_group(group: [u8; 16], source_count: u16) {
+            let record = MldRecord { kind: MldRecordType::ToExclude, group: group.into(), source_count };
+            let [n1, n0] = source_count.to_be_bytes();
+            let expected: Vec<u8> = [4, 0, n1, n0].into_iter().chain(group).collect();
             prop_assert_eq!(&record.to_bytes()[..], &expected[..]);
         }
     }

@@ -161,6 +161,9 @@ fn m2_queries_of_multicast_listener_discovery() {
         // The largest numbers that the two codes have (RFC 9777 sections 5.1.3 and 5.1.9).
         assert!(query.max_delay_ms <= 0x1fff << 10 && query.interval_s <= 0x1f << 10);
         assert!(query.robustness < 8);
+        let listed = body.len().saturating_sub(MldQuery::LEN_V2) / 16;
+        let count = query.sources(body).count();
+        assert_eq!(count, listed.min(query.source_count.into()));
     });
 }
 

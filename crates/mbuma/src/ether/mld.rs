@@ -21,7 +21,8 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::ifnet::mld::MldReport;
+use crate::ifnet::mld::{GroupRecord, MldReport};
+use crate::ifnet::source_filter::{SOURCES_MAX, SourceFilter};
 use crate::ip::Addressed;
 use crate::state::SHARED_TIMERS_CPU;
 
@@ -55,8 +56,9 @@ pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
     }
 }
 
-/// The groups that it is in, without those that are never reported (RFC 9777 section 6).
-fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<Ipv6Addr> {
+/// The groups that it is in, without those that are never reported (RFC 9777 section 6), each with the senders whose packets it
+/// takes.
+fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(Ipv6Addr, SourceFilter)> {
     let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
     let probed = ifp.host6.as_ref().map(|host| host.tentative());
     let looked_for = own.chain(probed.into_iter().flatten()).map(solicited_node);
@@ -67,13 +69,18 @@ fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<Ipv6Addr> {
         .filter(|_| batch.stack.tells_of_router(ifp))
         .map(solicited_node);
     let looked_for = looked_for.chain(anycast);
-    let all = looked_for.chain(ifp.groups.list()).chain(as_router);
-    let mut all: Vec<_> = all
-        .filter(|group| *group != ALL_NODES && scope6(*group) > Scope6::Interface)
+    let own = looked_for.chain(as_router);
+    let own = own.map(|group| (group, SourceFilter::all()));
+    let mut all: Vec<_> = (own.chain(ifp.groups.list()))
+        .filter(|(group, _)| *group != ALL_NODES && scope6(*group) > Scope6::Interface)
         .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    all.sort_by_key(|(group, _)| *group);
+    let same = all.chunk_by(|a, b| a.0 == b.0);
+    let merged = same.map(|same| {
+        let filters = same.iter().map(|(_, filter)| filter);
+        (same[0].0, SourceFilter::of_members(filters))
+    });
+    merged.filter(|(_, filter)| !filter.is_none()).collect()
 }
 
 /// Sends the messages that are due.
@@ -85,7 +92,7 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for report in mld.run_timers(batch.now, &mut random) {
         let (kind, group) = match &report {
             MldReport::Records(records) => {
-                let bytes: Vec<u8> = records.iter().flat_map(|r| r.to_bytes()).collect();
+                let bytes: Vec<u8> = records.iter().flat_map(to_bytes).collect();
                 // A message has few.
                 let message = MldRecord::report(records.len() as u16);
                 send(batch, ifp, ALL_MLD2_ROUTERS, message, &bytes);
@@ -108,6 +115,17 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
+fn to_bytes(record: &GroupRecord) -> Vec<u8> {
+    let head = MldRecord {
+        kind: record.kind,
+        group: record.group,
+        // As many as fit a message.
+        source_count: record.sources.len() as u16,
+    };
+    let sources = record.sources.iter().flat_map(Ipv6Addr::octets);
+    head.to_bytes().into_iter().chain(sources).collect()
+}
+
 /// Handles a message of type `header`; `packet` begins with its IP headers. Returns a message that is not of this
 /// protocol.
 pub(crate) fn input(
@@ -121,12 +139,14 @@ pub(crate) fn input(
     };
     let front = packet.front().get(..from.ip.header_len).unwrap_or(&[]);
     let may = is_link_local6(from.src) && from.ip.ttl == HOP_LIMIT && has_alert(front);
-    let mut body = [0; 20];
+    let mut body = [0; MldQuery::LEN_V2 + 16 * SOURCES_MAX];
     let at = from.ip.header_len + Icmp6Header::LEN;
-    let len = packet.len().saturating_sub(at).min(body.len());
-    packet.copy_to(at, &mut body[..len]);
-    let query = MldQuery::parse(header.rest(), &body[..len]);
-    let Some(query) = query.ok().filter(|_| may && header.code() == 0) else {
+    let len = packet.len().saturating_sub(at);
+    let body = &mut body[..len.min(MldQuery::LEN_V2 + 16 * SOURCES_MAX)];
+    packet.copy_to(at, body);
+    let query = MldQuery::parse(header.rest(), body).ok();
+    let is_whole = |query: &MldQuery| may && header.code() == 0 && query.len() <= len;
+    let Some(query) = query.filter(is_whole) else {
         batch.drop(packet, DropReason::BadMld);
         return None;
     };
@@ -134,7 +154,12 @@ pub(crate) fn input(
         (MldQuery::REPORT_V1, Some(group)) => mld.heard(batch.now, group),
         (MldQuery::KIND, _) => {
             let mut random = batch.stack.random(Random::fork);
-            mld.queried(batch.now, &query, &mut random);
+            // An answer about all sources is right for any query, and more than these are not remembered.
+            let sources: Vec<_> = match usize::from(query.source_count) {
+                0..=SOURCES_MAX => query.sources(body).collect(),
+                _ => Vec::new(),
+            };
+            mld.queried(batch.now, &query, &sources, &mut random);
             batch.kick(SHARED_TIMERS_CPU);
         }
         _ => {}

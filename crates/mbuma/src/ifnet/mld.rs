@@ -3,22 +3,28 @@
 //!
 //! Data only: each call returns the [`MldReport`]s that are due, which [`ether::mld`](crate::ether::mld) sends.
 //!
-//! | what | said |
+//! | event | report |
 //! |---|---|
-//! | a group is joined or left | at once, and repeated within a second, as often as the router's robustness variable says |
-//! | a router queries all groups, or one | once, at a random time within the router's limit |
-//! | a router of version 1 was heard | in the form of version 1, until that router has been silent for long |
+//! | the filter of a group changes, from none or to none too | at once, and repeated within a second, as often as the router's robustness variable says |
+//! | a router queries all groups, one, or one's sources | once, at a random time within the router's limit |
+//! | a router of version 1 was heard | in the form of version 1, without sources, until that router has been silent for long |
+//!
+//! A change to or from a list of excluded sources is reported with the whole list (TO_IN, TO_EX), another one with the
+//! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged with
+//! them: see [`ReportedGroup`].
 //!
 //! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
-//! the list is bounded, because the interface's addresses and joined groups are. Locks: `state` (IFADDR), under which
-//! nothing is called. Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
+//! the list is bounded, because the interface's addresses and joined groups are; a group has at most [`SOURCES_MAX`]
+//! sources, and remembers no more of those that routers ask for. Locks: `state` (IFADDR), under which nothing is called.
+//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use kern::{LockClass, Mutex, Random, Time, order};
+use kern::{AtomicDeadline, LockClass, Mutex, Random, Time, order};
 use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
 
+use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
 use crate::faults::{StackFault, planted};
 
 static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
@@ -30,26 +36,45 @@ const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a router of version 1 counts as present after its last query: robustness times its query interval, plus a
 /// response interval (RFC 9777 section 9.12).
 const V1_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
-/// Records in a message at most: it fits the smallest MTU.
-const RECORDS_MAX: usize = 60;
+/// Bytes of the records of a message at most: it fits the smallest MTU, behind the headers of IPv6, its options and
+/// ICMPv6.
+const RECORDS_LEN_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - 8 - 8;
 
-// Bytes after the headers of IPv6, its options and ICMPv6.
-const _: () = assert!(RECORDS_MAX * MldRecord::LEN + 40 + 8 + 8 <= Ipv6Header::MTU_MIN as usize);
+// A record that is not cut fits a message.
+const _: () = assert!(MldRecord::LEN + SOURCES_MAX * 16 <= RECORDS_LEN_MAX);
 
 /// A message that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MldReport {
     /// One of version 2.
-    Records(Vec<MldRecord>),
+    Records(Vec<GroupRecord>),
     /// Version 1: the group has a listener.
     Listening(Ipv6Addr),
     /// Version 1: the group has no listener any more.
     Done(Ipv6Addr),
 }
 
+/// A record of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupRecord {
+    pub(crate) kind: MldRecordType,
+    pub(crate) group: Ipv6Addr,
+    pub(crate) sources: Vec<Ipv6Addr>,
+}
+
+impl GroupRecord {
+    fn len(&self) -> usize {
+        MldRecord::LEN + 16 * self.sources.len()
+    }
+}
+
 /// The interface.
 #[derive(Debug)]
-pub(crate) struct Mld(Mutex<MldState>);
+pub(crate) struct Mld {
+    state: Mutex<MldState>,
+    /// When a message is due. Written under the lock.
+    due: AtomicDeadline,
+}
 
 #[derive(Debug)]
 struct MldState {
@@ -62,136 +87,127 @@ struct MldState {
     v1_until: Option<Time>,
 }
 
+/// A group, and the part of its state that routers must still hear of.
 #[derive(Debug)]
 struct ReportedGroup {
     group: Ipv6Addr,
-    is_left: bool,
-    /// How many reports of its last change are left to send.
-    changes: u8,
-    /// When a query for it is answered.
-    answer: Option<Time>,
+    /// None: the group was left.
+    filter: SourceFilter,
+    /// How many of the next reports have the whole filter (Filter Mode Retransmission Counter).
+    mode_reports: u8,
+    /// Sources that changed, each with the number of reports that are left to send (Retransmission List).
+    source_reports: Vec<(Ipv6Addr, u8)>,
+    answer: Option<PendingAnswer>,
+}
+
+/// The answer to a query for one group.
+#[derive(Debug)]
+struct PendingAnswer {
+    at: Time,
+    /// The sources that were asked for; empty: all.
+    sources: Vec<Ipv6Addr>,
 }
 
 impl Mld {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(
-            &STATE,
-            MldState {
-                groups: Vec::new(),
-                changes: None,
-                answer: None,
-                robustness: ROBUSTNESS,
-                v1_until: None,
-            },
-        ))
+        let state = MldState {
+            groups: Vec::new(),
+            changes: None,
+            answer: None,
+            robustness: ROBUSTNESS,
+            v1_until: None,
+        };
+        Self {
+            state: Mutex::new(&STATE, state),
+            due: AtomicDeadline::new(),
+        }
     }
 
-    /// Sets the groups that the interface is in.
-    pub(crate) fn set_groups(&self, now: Time, wanted: &[Ipv6Addr]) {
-        let mut state = self.0.lock();
-        let robustness = state.robustness;
-        let mut changed = false;
-        for known in &mut state.groups {
-            let is_left = !wanted.contains(&known.group);
-            if is_left != known.is_left {
-                known.is_left = is_left;
-                known.changes = robustness;
-                changed = true;
+    /// Sets the groups that the interface is in, each with its filter.
+    pub(crate) fn set_groups(&self, now: Time, wanted: &[(Ipv6Addr, SourceFilter)]) {
+        self.change(|state| {
+            let robustness = state.robustness;
+            let mut changed = false;
+            for known in &mut state.groups {
+                let filter = wanted.iter().find(|(group, _)| *group == known.group);
+                let filter = filter.map_or_else(SourceFilter::none, |(_, filter)| filter.clone());
+                changed |= known.set_filter(filter, robustness);
             }
-        }
-        for &group in wanted {
-            if state.groups.iter().all(|known| known.group != group) {
-                state.groups.push(ReportedGroup {
-                    group,
-                    is_left: false,
-                    changes: robustness,
-                    answer: None,
-                });
-                changed = true;
+            for (group, filter) in wanted {
+                if state.groups.iter().all(|known| known.group != *group) {
+                    let mut new = ReportedGroup::new(*group);
+                    changed |= new.set_filter(filter.clone(), robustness);
+                    state.groups.push(new);
+                }
             }
-        }
-        if changed {
-            state.changes = Some(now);
-        }
+            if changed {
+                state.changes = Some(now);
+            }
+        });
     }
 
     /// The interface has a link-local address from now on. Earlier reports had the unspecified source address, so all
     /// groups are reported again (RFC 3590 section 4).
     pub(crate) fn begin_anew(&self, now: Time) {
-        let mut state = self.0.lock();
-        let robustness = state.robustness;
-        state
-            .groups
-            .iter_mut()
-            .for_each(|known| known.changes = robustness);
-        state.changes = Some(now).filter(|_| !state.groups.is_empty());
+        self.change(|state| {
+            for known in &mut state.groups {
+                known.mode_reports = state.robustness;
+            }
+            state.changes = Some(now).filter(|_| !state.groups.is_empty());
+        });
     }
 
-    /// A router asks.
-    pub(crate) fn queried(&self, now: Time, query: &MldQuery, random: &mut Random) {
+    /// A router asks, for `sources` if there are any.
+    pub(crate) fn queried(
+        &self,
+        now: Time,
+        query: &MldQuery,
+        sources: &[Ipv6Addr],
+        random: &mut Random,
+    ) {
         if planted(StackFault::UnansweredQuery) {
             return;
         }
-        let mut state = self.0.lock();
-        if query.robustness != 0 {
-            state.robustness = query.robustness;
-        }
-        if query.is_v1 {
-            if state.v1_until.is_none_or(|until| until <= now) {
-                state.forget_answers();
-            }
-            state.v1_until = Some(now + V1_PRESENT);
-        }
-        let within = u64::from(query.max_delay_ms);
-        let mut at = || now + Duration::from_millis(random.below(within + 1));
-        let is_v1 = state.is_v1(now);
-        match query.group {
-            None if !is_v1 => sooner(&mut state.answer, at()),
-            None => {
-                let groups = state.groups.iter_mut();
-                groups.for_each(|known| sooner(&mut known.answer, at()));
-            }
-            Some(group) => {
-                let mut groups = state.groups.iter_mut();
-                if let Some(known) = groups.find(|known| known.group == group) {
-                    sooner(&mut known.answer, at());
-                }
-            }
-        }
+        self.change(|state| state.queried(now, query, sources, random));
     }
 
     /// Another listener has sent a report of version 1: one report of the group is enough (RFC 2710 section 4).
     pub(crate) fn heard(&self, now: Time, group: Ipv6Addr) {
-        let mut state = self.0.lock();
-        if state.is_v1(now)
-            && let Some(known) = state.groups.iter_mut().find(|known| known.group == group)
-        {
-            known.answer = None;
-        }
+        self.change(|state| {
+            if state.is_v1(now)
+                && let Some(known) = state.groups.iter_mut().find(|known| known.group == group)
+            {
+                known.answer = None;
+            }
+        });
     }
 
     /// The messages that are due.
     pub(crate) fn run_timers(&self, now: Time, random: &mut Random) -> Vec<MldReport> {
-        let mut state = self.0.lock();
-        let mut records = Vec::new();
-        state.take_changes(now, random, &mut records);
-        state.take_answers(now, &mut records);
-        match state.is_v1(now) {
-            true => state.in_v1(&records),
-            false => {
-                let chunks = records.chunks(RECORDS_MAX);
-                chunks
-                    .map(|chunk| MldReport::Records(chunk.to_vec()))
-                    .collect()
-            }
+        if self.deadline().is_none_or(|at| at > now) {
+            return Vec::new();
         }
+        self.change(|state| {
+            let reports = match state.is_v1(now) {
+                true => state.due_in_v1(now),
+                false => in_messages(state.due(now)),
+            };
+            state.schedule_changes(now, random);
+            reports
+        })
     }
 
     /// When [`Mld::run_timers`] has something to do next.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let state = self.0.lock();
-        let answers = state.groups.iter().filter_map(|known| known.answer);
-        answers.chain(state.changes).chain(state.answer).min()
+        self.due.get()
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut MldState) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = f(&mut state);
+        self.due.set(state.deadline());
+        result
     }
 }
 
@@ -200,56 +216,234 @@ impl MldState {
         self.v1_until.is_some_and(|until| now < until)
     }
 
+    fn deadline(&self) -> Option<Time> {
+        let answers = self.groups.iter().filter_map(|known| known.answer.as_ref());
+        let answers = answers.map(|answer| answer.at);
+        answers.chain(self.changes).chain(self.answer).min()
+    }
+
+    /// Schedules the answer to a query (RFC 9777 section 6.2).
+    fn queried(&mut self, now: Time, query: &MldQuery, sources: &[Ipv6Addr], random: &mut Random) {
+        if query.robustness != 0 {
+            self.robustness = query.robustness;
+        }
+        if query.is_v1 {
+            if self.v1_until.is_none_or(|until| until <= now) {
+                self.forget_answers();
+            }
+            self.v1_until = Some(now + V1_PRESENT);
+        }
+        let within = u64::from(query.max_delay_ms);
+        let mut at = || now + Duration::from_millis(random.below(within + 1));
+        let is_v1 = self.is_v1(now);
+        match query.group {
+            None if !is_v1 => sooner(&mut self.answer, at()),
+            None => {
+                let groups = self.groups.iter_mut();
+                groups.for_each(|known| known.answer_at(at(), &[]));
+            }
+            Some(group) => {
+                let mut groups = self.groups.iter_mut();
+                if let Some(known) = groups.find(|known| known.group == group) {
+                    let at = at();
+                    // The answer about all groups is enough.
+                    if self.answer.is_none_or(|all| all > at) {
+                        known.answer_at(at, sources);
+                    }
+                }
+            }
+        }
+    }
+
     /// A router of another version takes over: earlier queries are not answered.
     fn forget_answers(&mut self) {
         self.answer = None;
         self.groups.iter_mut().for_each(|known| known.answer = None);
     }
 
-    fn take_changes(&mut self, now: Time, random: &mut Random, records: &mut Vec<MldRecord>) {
-        if self.changes.is_none_or(|at| at > now) {
-            return;
+    /// The records that are due: changes, then answers.
+    fn due(&mut self, now: Time) -> Vec<GroupRecord> {
+        let mut records = Vec::new();
+        if self.changes.is_some_and(|at| at <= now) {
+            let groups = self.groups.iter_mut();
+            groups.for_each(|known| known.take_change(&mut records));
         }
-        for known in self.groups.iter_mut().filter(|known| known.changes > 0) {
-            known.changes -= 1;
-            let kind = match known.is_left {
-                true => MldRecordType::ToInclude,
-                false => MldRecordType::ToExclude,
-            };
-            let group = known.group;
-            records.push(MldRecord { kind, group });
-        }
-        self.groups
-            .retain(|known| !known.is_left || known.changes > 0);
-        let more = self.groups.iter().any(|known| known.changes > 0);
-        let pause = random.below(CHANGE_INTERVAL.as_millis() as u64) + 1;
-        self.changes = more.then(|| now + Duration::from_millis(pause));
-    }
-
-    fn take_answers(&mut self, now: Time, records: &mut Vec<MldRecord>) {
-        let is_due = |at: &mut Option<Time>| at.take_if(|at| *at <= now).is_some();
-        let all = is_due(&mut self.answer);
+        let all = self.answer.take_if(|at| *at <= now).is_some();
         for known in &mut self.groups {
-            if (is_due(&mut known.answer) || all) && !known.is_left {
-                records.push(MldRecord {
-                    kind: MldRecordType::IsExclude,
-                    group: known.group,
-                });
-            }
+            let asked = known.answer.take_if(|answer| answer.at <= now);
+            let asked = asked.map(|answer| answer.sources);
+            let asked = if all { Some(Vec::new()) } else { asked };
+            records.extend(asked.and_then(|sources| known.answer_to(&sources)));
         }
+        records
     }
 
     /// The same in the form of version 1, in which a listener reports once that it has left.
-    fn in_v1(&mut self, records: &[MldRecord]) -> Vec<MldReport> {
-        self.groups.retain(|known| !known.is_left);
-        let report = |record: &MldRecord| match record.kind {
-            MldRecordType::ToInclude => MldReport::Done(record.group),
-            MldRecordType::IsExclude | MldRecordType::ToExclude => {
-                MldReport::Listening(record.group)
+    fn due_in_v1(&mut self, now: Time) -> Vec<MldReport> {
+        let changes = self.changes.is_some_and(|at| at <= now);
+        let all = self.answer.take_if(|at| *at <= now).is_some();
+        let mut reports = Vec::new();
+        for known in &mut self.groups {
+            let changed = changes && known.has_changed();
+            let asked = known.answer.take_if(|answer| answer.at <= now).is_some() || all;
+            match known.filter.is_none() {
+                true if changed => reports.push(MldReport::Done(known.group)),
+                false if changed || asked => reports.push(MldReport::Listening(known.group)),
+                _ => {}
+            }
+            if changed {
+                known.count_report();
+            }
+        }
+        self.groups.retain(|known| !known.filter.is_none());
+        reports
+    }
+
+    /// Sets the time of the next report of changes after one that was due, if a change must be reported again.
+    fn schedule_changes(&mut self, now: Time, random: &mut Random) {
+        if self.changes.is_none_or(|at| at > now) {
+            return;
+        }
+        self.groups
+            .retain(|known| !known.filter.is_none() || known.has_changed());
+        let more = self.groups.iter().any(ReportedGroup::has_changed);
+        let pause = random.below(CHANGE_INTERVAL.as_millis() as u64) + 1;
+        self.changes = more.then(|| now + Duration::from_millis(pause));
+    }
+}
+
+impl ReportedGroup {
+    /// One that the interface is not in yet.
+    fn new(group: Ipv6Addr) -> Self {
+        Self {
+            group,
+            filter: SourceFilter::none(),
+            mode_reports: 0,
+            source_reports: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// Changes the filter; returns whether it was another. The change is merged with those that must be reported again (RFC
+    /// 9777 section 6.1).
+    fn set_filter(&mut self, filter: SourceFilter, robustness: u8) -> bool {
+        if filter == self.filter {
+            return false;
+        }
+        if filter.mode() == self.filter.mode() {
+            for source in filter.differing(&self.filter) {
+                self.source_reports.retain(|(known, _)| *known != source);
+                self.source_reports.push((source, robustness));
+            }
+        } else {
+            // The whole filter says also what became of these.
+            self.source_reports.clear();
+            self.mode_reports = robustness;
+        }
+        self.filter = filter;
+        true
+    }
+
+    /// Whether a change is left to be reported.
+    fn has_changed(&self) -> bool {
+        self.mode_reports > 0 || !self.source_reports.is_empty()
+    }
+
+    /// One more report of the changes is sent.
+    fn count_report(&mut self) {
+        self.mode_reports = self.mode_reports.saturating_sub(1);
+        self.source_reports.retain_mut(|(_, left)| {
+            *left = left.saturating_sub(1);
+            *left > 0
+        });
+    }
+
+    /// Adds the records of the next report of changes.
+    fn take_change(&mut self, records: &mut Vec<GroupRecord>) {
+        let mut add = |kind, sources: &[Ipv6Addr]| {
+            records.push(GroupRecord {
+                kind,
+                group: self.group,
+                sources: sources.to_vec(),
+            });
+        };
+        if self.mode_reports > 0 {
+            let kind = match self.filter.mode() {
+                FilterMode::Include => MldRecordType::ToInclude,
+                FilterMode::Exclude => MldRecordType::ToExclude,
+            };
+            add(kind, self.filter.sources());
+        } else {
+            let changed = self.source_reports.iter().map(|(source, _)| *source);
+            let (taken, blocked): (Vec<_>, Vec<_>) =
+                changed.partition(|source| self.filter.takes(*source));
+            let kinds = [MldRecordType::AllowNew, MldRecordType::BlockOld];
+            for (kind, sources) in kinds.into_iter().zip([taken, blocked]) {
+                let parts = sources.chunks(SOURCES_MAX);
+                parts.for_each(|sources| add(kind, sources));
+            }
+        }
+        self.count_report();
+    }
+
+    /// Schedules an answer about `sources`, about all if there are none, and no later than one that is scheduled already. More
+    /// sources than a filter has are not remembered: an answer about all says as much.
+    fn answer_at(&mut self, at: Time, sources: &[Ipv6Addr]) {
+        let Some(answer) = &mut self.answer else {
+            let sources = sources.to_vec();
+            self.answer = Some(PendingAnswer { at, sources });
+            return;
+        };
+        answer.at = answer.at.min(at);
+        if sources.is_empty() || answer.sources.is_empty() {
+            answer.sources.clear();
+            return;
+        }
+        for source in sources {
+            if !answer.sources.contains(source) {
+                answer.sources.push(*source);
+            }
+        }
+        if answer.sources.len() > SOURCES_MAX {
+            answer.sources.clear();
+        }
+    }
+
+    /// The answer to a query for these sources, for all if there are none; `None` if there is nothing to say (RFC 9777
+    /// section 6.3).
+    fn answer_to(&self, sources: &[Ipv6Addr]) -> Option<GroupRecord> {
+        let (kind, sources) = match (sources, self.filter.mode()) {
+            ([], FilterMode::Exclude) => (MldRecordType::IsExclude, self.filter.sources().to_vec()),
+            ([], FilterMode::Include) => (MldRecordType::IsInclude, self.filter.sources().to_vec()),
+            (asked, _) => {
+                let taken = asked.iter().filter(|source| self.filter.takes(**source));
+                (MldRecordType::IsInclude, taken.copied().collect())
             }
         };
-        records.iter().map(report).collect()
+        let is_something = kind == MldRecordType::IsExclude || !sources.is_empty();
+        is_something.then_some(GroupRecord {
+            kind,
+            group: self.group,
+            sources,
+        })
     }
+}
+
+/// Messages of these records, each of which fits the smallest MTU.
+fn in_messages(records: Vec<GroupRecord>) -> Vec<MldReport> {
+    let mut messages: Vec<Vec<GroupRecord>> = Vec::new();
+    let mut room = 0;
+    for record in records {
+        if record.len() > room {
+            messages.push(Vec::new());
+            room = RECORDS_LEN_MAX;
+        }
+        room -= record.len();
+        if let Some(message) = messages.last_mut() {
+            message.push(record);
+        }
+    }
+    messages.into_iter().map(MldReport::Records).collect()
 }
 
 /// Keeps the earlier of two times.

@@ -170,7 +170,7 @@ fn admit(
         return Err(DropReason::IpBadSource);
     }
     if dst.is_multicast() {
-        return match is_member(batch, ifp, dst) {
+        return match is_member(batch, ifp, dst, src) {
             true => Ok(Admitted::Here(DestScope::Group)),
             false => Err(DropReason::IpNotForUs),
         };
@@ -214,8 +214,8 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
 }
 
 /// The groups that a station is in: all nodes, all routers if it is one, the solicited-node groups of its addresses
-/// (RFC 4291 section 2.8), anycast ones included, and those that programs joined.
-fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
+/// (RFC 4291 section 2.8), anycast ones included, and those that programs joined for packets of this source.
+fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr, src: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
     let probed = || {
         ifp.host6
@@ -223,7 +223,7 @@ fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
             .is_some_and(|host| host.has_solicited(group))
     };
     let anycast = || ifp.addrs6.has_solicited_router(group) && batch.stack.tells_of_router(ifp);
-    all || ifp.addrs6.has_solicited(group) || ifp.groups.has(group) || probed() || anycast()
+    all || ifp.addrs6.has_solicited(group) || ifp.groups.takes(group, src) || probed() || anycast()
 }
 
 /// Hands a datagram to the protocol above.

@@ -11,6 +11,8 @@ use wire::{Ipv6Header, wraps_ipv4};
 
 use crate::ether::{autoconf, mld, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
+use crate::ifnet::groups::GroupFull;
+use crate::ifnet::source_filter::SourceFilter;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
 use crate::network;
 use crate::route::{RouteAddr, Routes};
@@ -36,6 +38,11 @@ pub enum AddrError {
     /// The interface is in too many groups.
     #[error("the interface is in too many groups")]
     Full,
+    /// The members of the group on this interface have too many sources in their filters: 64 together at most.
+    #[error(
+        "the filters of this group have too many sources: 64 at most, those of all members together"
+    )]
+    ManySources,
     /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
     #[error("the interface's MTU is below the 1280 bytes that IPv6 needs")]
     SmallMtu,
@@ -164,21 +171,37 @@ impl Stack {
     /// interface-local scope; [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
     pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
+        self.join_group_from(index, group, SourceFilter::all())
+    }
+
+    /// The same for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The interface takes the
+    /// packets that any of its members takes, and reports that to routers and switches (RFC 9777) if it configures itself.
+    ///
+    /// # Errors
+    /// As [`Stack::join_group`]; [`AddrError::ManySources`].
+    #[doc(alias = "MCAST_JOIN_SOURCE_GROUP")]
+    pub fn join_group_from(
+        &self,
+        index: IfIndex,
+        group: Ipv6Addr,
+        filter: SourceFilter,
+    ) -> Result<Membership, AddrError> {
         let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
         let reach = group.octets()[1] & 0x0f;
         if !group.is_multicast() || reach < 2 {
             return Err(AddrError::BadAddress);
         }
-        let is_first = ifp.groups.join(group).ok_or(AddrError::Full)?;
+        let (number, changed) = ifp.groups.join(group, filter)?;
         drop(giant);
-        if is_first {
+        if changed {
             self.0.enter(|batch| mld::groups_changed(batch, &ifp));
         }
         Ok(Membership {
             stack: self.clone(),
             ifp,
             group,
+            number,
         })
     }
 }
@@ -189,16 +212,48 @@ pub struct Membership {
     stack: Stack,
     ifp: Arc<Ifnet>,
     group: Ipv6Addr,
+    number: u64,
+}
+
+impl Membership {
+    /// Sets the senders whose packets it takes from now on.
+    ///
+    /// # Errors
+    /// [`AddrError::ManySources`]: the filter stays as it was.
+    #[doc(alias = "setsourcefilter")]
+    #[doc(alias = "MCAST_BLOCK_SOURCE")]
+    #[doc(alias = "MCAST_UNBLOCK_SOURCE")]
+    pub fn set_filter(&self, filter: SourceFilter) -> Result<(), AddrError> {
+        let giant = self.stack.0.enter_giant();
+        let groups = &self.ifp.groups;
+        let changed = groups.set_filter(self.group, self.number, filter)?;
+        drop(giant);
+        self.report(changed);
+        Ok(())
+    }
+
+    fn report(&self, changed: bool) {
+        if changed {
+            let stack = &self.stack.0;
+            stack.enter(|batch| mld::groups_changed(batch, &self.ifp));
+        }
+    }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
         let giant = self.stack.0.enter_giant();
-        let is_last = self.ifp.groups.leave(self.group);
+        let changed = self.ifp.groups.leave(self.group, self.number);
         drop(giant);
-        if is_last {
-            let stack = &self.stack.0;
-            stack.enter(|batch| mld::groups_changed(batch, &self.ifp));
+        self.report(changed);
+    }
+}
+
+impl From<GroupFull> for AddrError {
+    fn from(full: GroupFull) -> Self {
+        match full {
+            GroupFull::Groups => Self::Full,
+            GroupFull::Sources => Self::ManySources,
         }
     }
 }

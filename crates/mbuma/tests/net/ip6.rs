@@ -505,10 +505,14 @@ fn h8_impossible_sources_and_strange_destinations_are_dropped() {
         mapped,
         stranger,
         group,
+        // A reserved scope, and groups of one node, also that in which every node is.
+        Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 1),
+        Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1),
+        Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 0xfb),
     ] {
         lab.give(&icmp6_frame(PEER6, dst, 64, ping, b""));
     }
-    assert_eq!(lab.dropped(DropReason::IpNotForUs), 5);
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 8);
     assert!(lab.frames().is_empty());
     lab.done();
 }
@@ -738,8 +742,23 @@ fn r2_link_local_and_loopback_addresses_stay_where_they_are() {
     let router = Router6::new(1500);
     router.give(link_local_of(FAR_MAC), 64, 100);
     assert_eq!(router.lab.dropped(DropReason::ForwardMartian), 1);
-    router.give(Ipv6Addr::LOCALHOST, 64, 100);
-    assert_eq!(router.lab.dropped(DropReason::IpNotForUs), 1);
+    // A default route leads everywhere else.
+    let added = router.lab.stack.add_default_route(router.iface, FAR);
+    assert!(added.is_ok());
+    for (n, dst) in (1..).zip([
+        Ipv6Addr::LOCALHOST,
+        Ipv6Addr::UNSPECIFIED,
+        Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0209),
+        Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 5),
+        Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 5),
+    ]) {
+        router.give(dst, 64, 100);
+        let dropped = router.lab.dropped(DropReason::IpNotForUs);
+        assert_eq!(dropped, n, "{dst}");
+    }
+    assert!(router.lab.frames().is_empty());
+    router.give(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 64, 100);
+    assert_eq!(router.far_frame().to, FAR_MAC, "no other frame");
     router.done();
 }
 

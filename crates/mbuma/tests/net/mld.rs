@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{frame6, icmp6};
-use mbuma::{Autoconf, DropReason};
+use crate::ip6::{at6, frame6, icmp6};
+use mbuma::{AddrError, Autoconf, DropReason, SourceFilter};
 use wire::{
     ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
     Ipv6Header, MldQuery, MldRecord, NdpMessage, link_local_of, pseudo_header_v6, solicited_node,
@@ -23,7 +23,7 @@ fn host() -> Lab {
     })
 }
 
-/// A message about groups: its source, its destination, its type, and the kinds and groups of its records.
+/// A message about groups: its source, its destination, its type, and the kinds and groups of its records, which have no sources.
 type Report = (Ipv6Addr, Ipv6Addr, u8, Vec<(u8, Ipv6Addr)>);
 
 /// The messages about groups among these frames.
@@ -49,7 +49,7 @@ fn report(packet: &[u8]) -> Option<Report> {
     let records = match icmp.kind() {
         MldQuery::REPORT => {
             let count = usize::from(u16::from_be_bytes([icmp.rest()[2], icmp.rest()[3]]));
-            assert_eq!(body.len(), count * MldRecord::LEN);
+            assert_eq!(body.len(), count * MldRecord::LEN, "no sources");
             let records = body.chunks(MldRecord::LEN);
             records.map(|r| (r[0], addr(&r[4..]))).collect()
         }
@@ -220,5 +220,106 @@ fn m1_a_program_that_advertises_a_router_joins_the_group_of_the_routers_address(
     assert!(records(&lab).is_empty());
     drop((socket, other));
     assert_eq!(records(&lab), [(3, group); 2]);
+    lab.done();
+}
+
+#[test]
+fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
+    // Breaks if a program gets packets of senders that it does not want, or none of those that it wants; or if a router is not told
+    // of the senders, or hears what it did not ask for (RFC 9777 sections 4.2, 5.2 and 6).
+    let lab = host();
+    said(&lab, 5000);
+    let [a, b, c] = [7, 8, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
+    let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
+    let takes = |src: Ipv6Addr| {
+        let mut datagram = vec![0, 9, 0, 7, 0, 8, 0, 0];
+        let mut sum = pseudo_header_v6(src, GROUP, IpProto::UDP, 8);
+        sum.add_bytes(&datagram);
+        datagram[6..8].copy_from_slice(&sum.finish_nonzero().to_be_bytes());
+        let fields = Ipv6Fields {
+            next: IpProto::UDP,
+            src,
+            dst: GROUP,
+            ..Ipv6Fields::default()
+        };
+        lab.give(&frame6(&fields, &datagram));
+        socket.recv().is_ok()
+    };
+    // The records of all reports of two seconds: kind, and sources.
+    let records = || {
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            lab.advance(Duration::from_millis(100));
+            lab.poll();
+            for frame in lab.all_frames() {
+                let Some(upper) = frame[54..].strip_prefix(&ALERT) else {
+                    continue;
+                };
+                let (icmp, body) = Icmp6Header::parse(upper).unwrap();
+                assert_eq!((icmp.kind(), icmp.rest()[3]), (MldQuery::REPORT, 1));
+                let (record, sources) = body.split_at(MldRecord::LEN);
+                assert_eq!(
+                    (&record[4..], usize::from(record[3])),
+                    (&GROUP.octets()[..], sources.len() / 16)
+                );
+                let sources = sources
+                    .chunks(16)
+                    .map(|s| Ipv6Addr::from(<[u8; 16]>::try_from(s).unwrap()));
+                all.push((record[0], sources.collect::<Vec<_>>()));
+            }
+        }
+        all
+    };
+    let twice = |kind: u8, sources: &[Ipv6Addr]| vec![(kind, sources.to_vec()); 2];
+    assert!(!takes(a), "no member");
+    let member = lab
+        .stack
+        .join_group_from(lab.iface, GROUP, SourceFilter::include([a]))
+        .unwrap();
+    assert_eq!([a, b, c].map(takes), [true, false, false]);
+    assert_eq!(records(), twice(5, &[a]));
+    let other = lab
+        .stack
+        .join_group_from(lab.iface, GROUP, SourceFilter::include([b]))
+        .unwrap();
+    assert_eq!([a, b, c].map(takes), [true, true, false]);
+    assert_eq!(records(), twice(5, &[b]));
+    other.set_filter(SourceFilter::exclude([a, c])).unwrap();
+    assert_eq!([a, b, c].map(takes), [true, true, false]);
+    assert_eq!(records(), twice(4, &[c]));
+    // A question about two of them, one about 65, and one that is cut short.
+    let ask = |count: u8, sources: &[Ipv6Addr]| {
+        let (message, mut body) = query(Some(GROUP), false);
+        body[19] = count;
+        body.extend(sources.iter().flat_map(Ipv6Addr::octets));
+        lab.give(&frame(router(), 1, &ALERT, &(message, body)));
+        records()
+    };
+    assert_eq!(ask(2, &[b, c]), [(1, vec![b])]);
+    assert_eq!(ask(65, &[c; 65]), [(2, vec![c])]);
+    assert_eq!(ask(2, &[b]), []);
+    assert_eq!(lab.dropped(DropReason::BadMld), 1);
+    // Filters are bounded, and an error changes nothing.
+    let many = |n: u16| (0..n).map(|n| Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, n));
+    let full = other.set_filter(SourceFilter::exclude(many(64)));
+    assert_eq!(
+        full,
+        Err(AddrError::ManySources),
+        "64, and the other member's"
+    );
+    assert_eq!([a, b, c].map(takes), [true, true, false]);
+    let full = lab
+        .stack
+        .join_group_from(lab.iface, GROUP, SourceFilter::include(many(65)));
+    assert_eq!(full.err(), Some(AddrError::ManySources));
+    assert!(records().is_empty());
+    drop(member);
+    assert_eq!([a, b, c].map(takes), [false, true, false]);
+    assert_eq!(records(), twice(6, &[a]));
+    other.set_filter(SourceFilter::include([])).unwrap();
+    assert_eq!([a, b, c].map(takes), [false; 3]);
+    assert_eq!(records(), twice(3, &[]));
+    drop((other, socket));
+    assert!(records().is_empty());
     lab.done();
 }

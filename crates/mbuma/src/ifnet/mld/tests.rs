@@ -1,5 +1,7 @@
 //! Tests of a listener's reports and their times, each named after its point.
 
+use proptest::collection::vec;
+
 use super::*;
 
 const NOW: Time = Time::from_secs(1000);
@@ -34,19 +36,44 @@ fn said(mld: &Mld) -> Vec<(Time, MldReport)> {
     all
 }
 
-fn records(kind: MldRecordType, groups: &[u16]) -> MldReport {
-    let record = |n: &u16| MldRecord {
+fn record(kind: MldRecordType, n: u16, sources: &[u16]) -> GroupRecord {
+    GroupRecord {
         kind,
-        group: group(*n),
-    };
-    MldReport::Records(groups.iter().map(record).collect())
+        group: group(n),
+        sources: sources.iter().copied().map(source).collect(),
+    }
+}
+
+/// Records without sources.
+fn records(kind: MldRecordType, groups: &[u16]) -> MldReport {
+    MldReport::Records(groups.iter().map(|n| record(kind, *n, &[])).collect())
+}
+
+fn source(n: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n)
+}
+
+fn include(sources: &[u16]) -> SourceFilter {
+    SourceFilter::include(sources.iter().copied().map(source))
+}
+
+fn exclude(sources: &[u16]) -> SourceFilter {
+    SourceFilter::exclude(sources.iter().copied().map(source))
+}
+
+/// Sets these groups, for all senders.
+fn set(mld: &Mld, groups: &[u16]) {
+    let groups: Vec<_> = groups
+        .iter()
+        .map(|n| (group(*n), SourceFilter::all()))
+        .collect();
+    mld.set_groups(NOW, &groups);
 }
 
 /// A listener in these groups that has reported them.
 fn settled(groups: &[u16]) -> Mld {
     let mld = Mld::new();
-    let groups: Vec<_> = groups.iter().map(|n| group(*n)).collect();
-    mld.set_groups(NOW, &groups);
+    set(&mld, groups);
     said(&mld);
     mld
 }
@@ -55,7 +82,7 @@ fn settled(groups: &[u16]) -> Mld {
 fn m1_a_change_is_said_twice_within_a_second() {
     // Breaks if a router that misses one message does not hear of a group, or that it was left.
     let mld = Mld::new();
-    mld.set_groups(NOW, &[group(1)]);
+    set(&mld, &[1]);
     let all = said(&mld);
     assert_eq!(all.len(), 2);
     assert!(
@@ -64,11 +91,11 @@ fn m1_a_change_is_said_twice_within_a_second() {
     );
     assert_eq!(all[0].0, NOW);
     assert!(all[1].0 > NOW && all[1].0 <= NOW + CHANGE_INTERVAL);
-    mld.set_groups(NOW, &[group(1)]);
+    set(&mld, &[1]);
     assert!(said(&mld).is_empty(), "nothing changed");
     mld.begin_anew(NOW);
     assert_eq!(said(&mld).len(), 2);
-    mld.set_groups(NOW, &[]);
+    set(&mld, &[]);
     let all = said(&mld);
     assert_eq!(all.len(), 2);
     assert!(
@@ -76,9 +103,9 @@ fn m1_a_change_is_said_twice_within_a_second() {
             .all(|(_, r)| *r == records(MldRecordType::ToInclude, &[1]))
     );
     // A group that is joined again before its end was reported counts as joined.
-    mld.set_groups(NOW, &[group(2)]);
-    mld.set_groups(NOW, &[]);
-    mld.set_groups(NOW, &[group(2)]);
+    set(&mld, &[2]);
+    set(&mld, &[]);
+    set(&mld, &[2]);
     assert!(
         said(&mld)
             .iter()
@@ -91,20 +118,20 @@ fn m2_a_question_is_answered_once_within_its_limit() {
     // Breaks if a router gets no report, all hosts report at once, or two queries get the same report twice.
     let random = &mut Random::from_seed(7);
     let mld = settled(&[1, 2]);
-    mld.queried(NOW, &query(None, false), random);
-    mld.queried(NOW, &query(None, false), random);
+    mld.queried(NOW, &query(None, false), &[], random);
+    mld.queried(NOW, &query(None, false), &[], random);
     let all = said(&mld);
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].1, records(MldRecordType::IsExclude, &[1, 2]));
     assert!(all[0].0 <= NOW + Duration::from_secs(1));
-    mld.queried(NOW, &query(Some(group(2)), false), random);
-    mld.queried(NOW, &query(Some(group(9)), false), random);
+    mld.queried(NOW, &query(Some(group(2)), false), &[], random);
+    mld.queried(NOW, &query(Some(group(9)), false), &[], random);
     let all = said(&mld);
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].1, records(MldRecordType::IsExclude, &[2]));
-    mld.queried(NOW, &robust_query(None, false, 4), random);
+    mld.queried(NOW, &robust_query(None, false, 4), &[], random);
     said(&mld);
-    mld.set_groups(NOW, &[group(1)]);
+    set(&mld, &[1]);
     assert_eq!(said(&mld).len(), 4, "as the router asks for");
 }
 
@@ -114,8 +141,8 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
     // uses the old version for ever.
     let random = &mut Random::from_seed(7);
     let mld = settled(&[1, 2, 3]);
-    mld.queried(NOW, &query(None, false), random);
-    mld.queried(NOW, &query(None, true), random);
+    mld.queried(NOW, &query(None, false), &[], random);
+    mld.queried(NOW, &query(None, true), &[], random);
     mld.heard(NOW, group(2));
     let mut all: Vec<_> = said(&mld).into_iter().map(|(_, report)| report).collect();
     all.sort_by_key(|report| format!("{report:?}"));
@@ -126,11 +153,11 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
             MldReport::Listening(group(3))
         ]
     );
-    mld.set_groups(NOW, &[group(1)]);
+    set(&mld, &[1]);
     let all: Vec<_> = said(&mld).into_iter().map(|(_, report)| report).collect();
     assert_eq!(all, [MldReport::Done(group(2)), MldReport::Done(group(3))]);
     let later = NOW + V1_PRESENT;
-    mld.queried(later, &query(None, false), random);
+    mld.queried(later, &query(None, false), &[], random);
     let all = said(&mld);
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].1, records(MldRecordType::IsExclude, &[1]));
@@ -140,8 +167,8 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
 fn a_report_of_many_groups_is_cut_to_fit() {
     // Breaks if a report is larger than the smallest MTU, or leaves groups out.
     let mld = Mld::new();
-    let groups: Vec<_> = (0..150).map(group).collect();
-    mld.set_groups(NOW, &groups);
+    let groups: Vec<_> = (0..150).collect();
+    set(&mld, &groups);
     let reports = mld.run_timers(NOW, &mut Random::from_seed(1));
     let lens: Vec<_> = reports
         .iter()
@@ -150,5 +177,222 @@ fn a_report_of_many_groups_is_cut_to_fit() {
             _ => 0,
         })
         .collect();
-    assert_eq!(lens, [60, 60, 30]);
+    assert_eq!(lens, [61, 61, 28]);
+}
+
+/// The reports of a change of group 1 from one filter to another, and of further changes that follow at once.
+fn changes(filters: &[SourceFilter]) -> Vec<MldReport> {
+    let mld = Mld::new();
+    let (first, rest) = filters.split_first().unwrap();
+    mld.set_groups(NOW, &[(group(1), first.clone())]);
+    said(&mld);
+    let mut random = Random::from_seed(1);
+    let mut all = Vec::new();
+    for filter in rest {
+        mld.set_groups(NOW, &[(group(1), filter.clone())]);
+        all.extend(mld.run_timers(NOW, &mut random));
+    }
+    all.extend(said(&mld).into_iter().map(|(_, report)| report));
+    all
+}
+
+#[test]
+fn m1_a_change_of_sources_is_said_as_the_table_of_the_rfc_has_it() {
+    // RFC 9777 section 6.1: breaks if a router goes on sending what no program takes, or does not begin to send what one takes.
+    use MldRecordType::*;
+    for (from, to, said) in [
+        (include(&[]), include(&[1]), vec![(AllowNew, &[1][..])]),
+        (
+            include(&[1, 2]),
+            include(&[2, 3]),
+            vec![(AllowNew, &[3]), (BlockOld, &[1])],
+        ),
+        (include(&[1, 2]), include(&[]), vec![(BlockOld, &[1, 2])]),
+        (
+            exclude(&[1, 2]),
+            exclude(&[2, 3]),
+            vec![(AllowNew, &[1]), (BlockOld, &[3])],
+        ),
+        (include(&[1]), exclude(&[2]), vec![(ToExclude, &[2])]),
+        (exclude(&[2]), include(&[1]), vec![(ToInclude, &[1])]),
+        (exclude(&[2]), include(&[]), vec![(ToInclude, &[])]),
+    ] {
+        let expected = said
+            .into_iter()
+            .map(|(kind, sources)| record(kind, 1, sources));
+        let report = MldReport::Records(expected.collect());
+        let seen = changes(&[from.clone(), to.clone()]);
+        assert_eq!(seen.len(), 2, "{from:?} to {to:?}");
+        assert!(seen.iter().all(|seen| *seen == report), "{seen:?}");
+    }
+}
+
+#[test]
+fn m1_a_change_is_merged_with_one_that_must_be_said_again() {
+    // RFC 9777 section 6.1: breaks if a second change takes the place of the first before a lost report of that was repeated.
+    use MldRecordType::*;
+    let report = |all: &[(MldRecordType, &[u16])]| {
+        let all = all.iter().map(|(kind, sources)| record(*kind, 1, sources));
+        MldReport::Records(all.collect())
+    };
+    // The first change is said twice in all, and so is the second.
+    let seen = changes(&[include(&[9]), include(&[1, 9]), include(&[1])]);
+    let both = report(&[(AllowNew, &[1]), (BlockOld, &[9])]);
+    let second = report(&[(BlockOld, &[9])]);
+    assert_eq!(seen, [report(&[(AllowNew, &[1])]), both, second]);
+    // A source that is given up again at once is blocked, although a router may have heard nothing of it.
+    let seen = changes(&[include(&[9]), include(&[1, 9]), include(&[9])]);
+    let block = || report(&[(BlockOld, &[1])]);
+    assert_eq!(seen, [report(&[(AllowNew, &[1])]), block(), block()]);
+    // While the whole filter is said, it has the later change in it; then that change is said alone, until it was said twice.
+    let seen = changes(&[include(&[9]), exclude(&[]), exclude(&[1])]);
+    let whole = [&[][..], &[1]].map(|sources| report(&[(ToExclude, sources)]));
+    assert_eq!(seen[..2], whole);
+    assert_eq!(seen[2..], [report(&[(BlockOld, &[1])])]);
+}
+
+#[test]
+fn m2_a_question_about_sources_is_answered_with_those_that_are_taken() {
+    // RFC 9777 sections 6.2 and 6.3: breaks if a router believes that the last listener of a source has left, or gets an answer
+    // about sources that it has not asked for.
+    use MldRecordType::*;
+    let random = &mut Random::from_seed(7);
+    let about = |sources: &[u16]| sources.iter().copied().map(source).collect::<Vec<_>>();
+    let one = query(Some(group(1)), false);
+    for (filter, asked, answer) in [
+        (include(&[1, 2]), vec![], Some((IsInclude, &[1, 2][..]))),
+        (include(&[1, 2]), vec![2, 3], Some((IsInclude, &[2]))),
+        (include(&[1, 2]), vec![3], None),
+        (exclude(&[1, 2]), vec![], Some((IsExclude, &[1, 2]))),
+        (exclude(&[1, 2]), vec![2, 3], Some((IsInclude, &[3]))),
+        (exclude(&[1, 2]), vec![1], None),
+    ] {
+        let mld = Mld::new();
+        mld.set_groups(NOW, &[(group(1), filter.clone())]);
+        said(&mld);
+        mld.queried(NOW, &one, &about(&asked), random);
+        let seen: Vec<_> = said(&mld).into_iter().map(|(_, report)| report).collect();
+        let answer = answer.map(|(kind, sources)| record(kind, 1, sources));
+        let answer: Vec<_> = answer
+            .map(|record| MldReport::Records(vec![record]))
+            .into_iter()
+            .collect();
+        assert_eq!(seen, answer, "{filter:?}, asked for {asked:?}");
+    }
+    // Two questions are answered together, and one about the whole group covers those about sources.
+    let mld = Mld::new();
+    mld.set_groups(NOW, &[(group(1), include(&[1, 2, 3]))]);
+    said(&mld);
+    for (asked, answer) in [
+        (vec![vec![1], vec![2, 9]], vec![1, 2]),
+        (vec![vec![1], vec![]], vec![1, 2, 3]),
+    ] {
+        for asked in asked {
+            mld.queried(NOW, &one, &about(&asked), random);
+        }
+        let seen = said(&mld);
+        let expected = MldReport::Records(vec![record(IsInclude, 1, &answer)]);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].1, expected);
+    }
+}
+
+#[test]
+fn m2_a_router_that_asks_for_ever_new_sources_takes_no_memory() {
+    // Breaks if a hostile querier makes the list of asked sources grow.
+    let random = &mut Random::from_seed(7);
+    let mld = settled(&[1]);
+    for n in 0..1000 {
+        mld.queried(
+            NOW,
+            &query(Some(group(1)), false),
+            &[source(2 * n), source(2 * n + 1)],
+            random,
+        );
+        let state = mld.state.lock();
+        let asked = state.groups[0].answer.as_ref().unwrap();
+        assert!(asked.sources.len() <= SOURCES_MAX);
+    }
+    assert_eq!(said(&mld)[0].1, records(MldRecordType::IsExclude, &[1]));
+}
+
+#[test]
+fn m3_a_router_of_version_1_hears_of_groups_and_not_of_sources() {
+    // Breaks if a listener of some sources gets nothing by a router of version 1, or does not say that it has left.
+    let random = &mut Random::from_seed(7);
+    let mld = settled(&[]);
+    mld.queried(NOW, &query(None, true), &[], random);
+    let set = |filter: SourceFilter| -> Vec<_> {
+        mld.set_groups(NOW, &[(group(1), filter)]);
+        let all = said(&mld).into_iter().map(|(_, report)| report);
+        all.collect()
+    };
+    let listening = || MldReport::Listening(group(1));
+    assert_eq!(set(include(&[1])), [listening(), listening()]);
+    assert_eq!(set(include(&[])), [MldReport::Done(group(1))]);
+    assert_eq!(set(include(&[])), []);
+}
+
+proptest::proptest! {
+    /// Breaks if a router that misses one of two reports, the first of each change if it can, does not know in the end what the
+    /// interface takes; or if a message does not fit the smallest MTU.
+    #[test]
+    fn m1_a_router_knows_in_the_end_what_is_taken(
+        steps in vec((proptest::bool::ANY, vec(0..6_u16, 0..4), 0..3_u8), 1..12),
+        seed: u64,
+    ) {
+        use MldRecordType::*;
+        let mut random = Random::from_seed(seed);
+        let mld = Mld::new();
+        let mut router = Vec::new();
+        let mut now = NOW;
+        let mut last = SourceFilter::none();
+        let mut was_missed = false;
+        let mut hear = |reports: Vec<MldReport>, is_missed: bool| {
+            if reports.is_empty() {
+                return;
+            }
+            was_missed = is_missed && !was_missed;
+            for report in reports {
+                let MldReport::Records(records) = report else { panic!("version 2") };
+                assert!(records.iter().map(GroupRecord::len).sum::<usize>() <= RECORDS_LEN_MAX);
+                if !was_missed {
+                    router.extend(records);
+                }
+            }
+        };
+        for (is_include, sources, reports) in steps {
+            last = if is_include { include(&sources) } else { exclude(&sources) };
+            mld.set_groups(now, &[(group(1), last.clone())]);
+            // The report that goes at once is missed; further ones may come before the next change.
+            hear(mld.run_timers(now, &mut random), true);
+            for _ in 0..reports {
+                if let Some(at) = mld.deadline() {
+                    now = at;
+                    hear(mld.run_timers(at, &mut random), false);
+                }
+            }
+        }
+        while let Some(at) = mld.deadline() {
+            hear(mld.run_timers(at, &mut random), false);
+        }
+        // The router's state of the group, by RFC 9777 section 7.4: a source is forwarded or not.
+        let mut known = SourceFilter::none();
+        for record in router {
+            let listed = |filter: &SourceFilter, add: &[Ipv6Addr], remove: &[Ipv6Addr]| {
+                let kept = filter.sources().iter().filter(|s| !remove.contains(s));
+                kept.chain(add).copied().collect::<Vec<_>>()
+            };
+            known = match (record.kind, known.mode()) {
+                (ToInclude, _) => SourceFilter::include(record.sources),
+                (ToExclude, _) => SourceFilter::exclude(record.sources),
+                (AllowNew, FilterMode::Include) => SourceFilter::include(listed(&known, &record.sources, &[])),
+                (AllowNew, FilterMode::Exclude) => SourceFilter::exclude(listed(&known, &[], &record.sources)),
+                (BlockOld, FilterMode::Include) => SourceFilter::include(listed(&known, &[], &record.sources)),
+                (BlockOld, FilterMode::Exclude) => SourceFilter::exclude(listed(&known, &record.sources, &[])),
+                (IsInclude | IsExclude, _) => panic!("no question was asked"),
+            };
+        }
+        proptest::prop_assert_eq!(known, last);
+    }
 }

@@ -106,6 +106,7 @@ drop_reasons! {
     Inward UdpBadHeader => "udp_bad_header",
     Inward UdpBadChecksum => "udp_bad_checksum",
     Inward UdpNoSocket => "udp_no_socket",
+    Inward UdpFiltered => "udp_source_filtered",
     Inward UdpQueueFull => "udp_queue_full",
     // TCP.
     Inward TcpBadHeader => "tcp_bad_header",

@@ -54,15 +54,27 @@ impl Groups {
         }
     }
 
+    /// Whether there is a member.
+    pub(crate) fn has(&self, group: Ipv6Addr) -> bool {
+        self.with(group, |_| ()).is_some()
+    }
+
     /// Whether a member takes packets from `source` to `group`.
     pub(crate) fn takes(&self, group: Ipv6Addr, source: Ipv6Addr) -> bool {
+        let takes = self.with(group, |joined| joined.filter.takes(source));
+        takes.unwrap_or(false)
+    }
+
+    fn with<R>(&self, group: Ipv6Addr, f: impl FnOnce(&JoinedGroup) -> R) -> Option<R> {
         // Relaxed: a packet that misses a change counts as one that came before it.
-        let may = self.bits.load(Ordering::Relaxed) & group.bit() != 0;
-        may && self
-            .list
-            .read()
-            .filter(group)
-            .is_some_and(|filter| filter.takes(source))
+        if self.bits.load(Ordering::Relaxed) & group.bit() == 0 {
+            return None;
+        }
+        let list = self.list.read();
+        list.groups
+            .iter()
+            .find(|joined| joined.group == group)
+            .map(f)
     }
 
     /// All of them, with their filters.
@@ -124,11 +136,6 @@ impl Groups {
 }
 
 impl GroupList {
-    fn filter(&self, group: Ipv6Addr) -> Option<&SourceFilter> {
-        let joined = self.groups.iter().find(|joined| joined.group == group);
-        joined.map(|joined| &joined.filter)
-    }
-
     /// Changes the members of a group; returns whether its filter changed. After an error nothing has.
     ///
     /// A member's sources count also where another member's filter hides them, so that the group never has too many when a

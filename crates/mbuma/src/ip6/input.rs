@@ -170,7 +170,7 @@ fn admit(
         return Err(DropReason::IpBadSource);
     }
     if dst.is_multicast() {
-        return match is_member(batch, ifp, dst, src) {
+        return match is_member(batch, ifp, dst) {
             true => Ok(Admitted::Here(DestScope::Group)),
             false => Err(DropReason::IpNotForUs),
         };
@@ -213,9 +213,16 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
 
-/// The groups that a station is in: all nodes, all routers if it is one, the solicited-node groups of its addresses
-/// (RFC 4291 section 2.8), anycast ones included, and those that programs joined for packets of this source.
-fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr, src: Ipv6Addr) -> bool {
+/// The groups that a station is in: its [own](is_own_group), and those that programs joined, for any sender: a router's query
+/// for listeners of one group is sent to that group, and the router is none of the group's senders (RFC 9777 section 5.1.15).
+/// UDP drops the datagrams that no program wants.
+fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
+    is_own_group(batch, ifp, group) || ifp.groups.has(group)
+}
+
+/// The groups that a station is in without a program: all nodes, all routers if it is one, the solicited-node groups of its
+/// addresses (RFC 4291 section 2.8), anycast ones included.
+pub(crate) fn is_own_group(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
     let probed = || {
         ifp.host6
@@ -223,7 +230,7 @@ fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr, src: Ipv6Addr) -> 
             .is_some_and(|host| host.has_solicited(group))
     };
     let anycast = || ifp.addrs6.has_solicited_router(group) && batch.stack.tells_of_router(ifp);
-    all || ifp.addrs6.has_solicited(group) || ifp.groups.takes(group, src) || probed() || anycast()
+    all || ifp.addrs6.has_solicited(group) || probed() || anycast()
 }
 
 /// Hands a datagram to the protocol above.

@@ -16,6 +16,7 @@ use crate::drops::DropReason;
 use crate::icmp::input::Quoted;
 use crate::inet::Ends;
 use crate::ip::{Address, Addressed, DestScope, IcmpError, Received};
+use crate::ip6::input::is_own_group;
 use crate::network;
 use crate::protosw;
 use crate::sockbuf::QueuedRecord;
@@ -34,11 +35,22 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
     match batch.stack.udp.table.lookup(ends.local(), whose) {
+        Some(_) if !is_wanted(batch, ip, &ends) => batch.drop(packet, DropReason::UdpFiltered),
         Some(pcb) => deliver(batch, &pcb, packet, ip, &ends),
         None => {
             batch.stack.drops.count(DropReason::UdpNoSocket);
             protosw::icmp_error(batch, packet, IcmpError::Port);
         }
+    }
+}
+
+/// Whether a program wants the datagrams of this sender, if they are for a group that programs joined (RFC 9777 section 4.2).
+fn is_wanted(batch: &Batch<'_>, ip: &Received<'_>, ends: &Ends) -> bool {
+    match ends {
+        Ends::V6(pair, _) if ip.scope == DestScope::Group => {
+            ip.ifp.groups.takes(pair.local, pair.peer) || is_own_group(batch, ip.ifp, pair.local)
+        }
+        _ => true,
     }
 }
 

@@ -81,7 +81,12 @@ fn query(group: Option<Ipv6Addr>, is_v1: bool) -> (Icmp6Message, Vec<u8>) {
     (message, body)
 }
 
-fn frame(
+fn frame(src: Ipv6Addr, hop_limit: u8, options: &[u8], query: &(Icmp6Message, Vec<u8>)) -> Vec<u8> {
+    frame_to(ALL_NODES, src, hop_limit, options, query)
+}
+
+fn frame_to(
+    dst: Ipv6Addr,
     src: Ipv6Addr,
     hop_limit: u8,
     options: &[u8],
@@ -96,10 +101,10 @@ fn frame(
         next,
         hop_limit,
         src,
-        dst: ALL_NODES,
+        dst,
         ..Ipv6Fields::default()
     };
-    let icmp = icmp6(src, ALL_NODES, *message, body);
+    let icmp = icmp6(src, dst, *message, body);
     frame6(&fields, &[options, &icmp].concat())
 }
 
@@ -321,5 +326,35 @@ fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
     assert_eq!(records(), twice(3, &[]));
     drop((other, socket));
     assert!(records().is_empty());
+    lab.done();
+}
+
+#[test]
+fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders() {
+    // RFC 9777 section 5.1.15: breaks if a router, which is not among the senders that the program wants, gets no answer to its
+    // question for one group, and stops sending to the group.
+    let lab = host();
+    said(&lab, 5000);
+    let radio = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+    let filter = SourceFilter::include([radio]);
+    let member = lab.stack.join_group_from(lab.iface, GROUP, filter).unwrap();
+    lab.advance(Duration::from_secs(2));
+    lab.poll();
+    drop(lab.all_frames());
+    lab.give(&frame_to(
+        GROUP,
+        router(),
+        1,
+        &ALERT,
+        &query(Some(GROUP), false),
+    ));
+    lab.advance(Duration::from_secs(2));
+    lab.poll();
+    let answers = lab.all_frames();
+    assert_eq!(answers.len(), 1);
+    let record = answers[0][54..].strip_prefix(&ALERT).unwrap()[Icmp6Header::LEN..].to_vec();
+    let expected = [&[1, 0, 0, 1][..], &GROUP.octets(), &radio.octets()].concat();
+    assert_eq!(record, expected);
+    drop(member);
     lab.done();
 }

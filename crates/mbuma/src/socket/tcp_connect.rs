@@ -11,7 +11,8 @@ use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::options::offer_none;
-use crate::tcp::pcb::{Inpcb, Tcb};
+use crate::tcp::pcb::{Inpcb, Predecessor, Tcb};
+use crate::tcp::time_wait;
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 
@@ -21,7 +22,8 @@ impl Stack {
     /// `accept_any` interface the address may be another host's.
     ///
     /// # Errors
-    /// No route, no free port, or the address pair is in use. [`SocketError::Unreachable`] also for an address that no
+    /// No route, no free port, or the address pair is in use. (A pair that has been in TIME-WAIT for a second is not, if the
+    /// connection had timestamps.) [`SocketError::Unreachable`] also for an address that no
     /// host can have (of a group, a broadcast), and for port 0.
     pub fn tcp_connect(
         &self,
@@ -57,8 +59,16 @@ impl Stack {
         }
         // An address of the other version can't be the source of packets to this peer.
         let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
-        let pcb = open(stack, ends, &egress.ifp, options)?;
+        let mut opened = open(stack, ends, &egress.ifp, options, None);
         drop(giant);
+        if local.port() != 0
+            && opened.is_err()
+            && let Some(old) = stack.enter(|batch| time_wait::reuse(batch, &ends))
+        {
+            let _giant = stack.enter_giant();
+            opened = open(stack, ends, &egress.ifp, options, Some(&old));
+        }
+        let pcb = opened?;
         stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
@@ -79,6 +89,7 @@ fn open(
     ends: Ends,
     ifp: &Ifnet,
     options: Option<&TcpSocketOptions>,
+    old: Option<&Predecessor>,
 ) -> Result<Arc<Inpcb>, SocketError> {
     let tcp = &stack.tcp;
     let now = stack.clock.now();
@@ -92,7 +103,7 @@ fn open(
         };
         let port = port.ok_or(SocketError::AddrInUse)?;
         let ends = ends.with_local_port(port);
-        let iss = tcp.initial_sequence(&ends, now);
+        let iss = tcp.initial_sequence_after(&ends, now, old);
         let mss = network::tcp_mss(ifp, &ends);
         let mss = options.map_or(mss, |asked| asked.segment_len(mss));
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);

@@ -81,7 +81,7 @@ mod steps;
 mod table;
 mod tcb;
 mod text;
-mod time_wait;
+pub(crate) mod time_wait;
 pub(crate) mod timer;
 mod timers;
 mod timestamps;

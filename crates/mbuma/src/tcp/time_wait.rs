@@ -4,7 +4,7 @@
 //! A gateway that closes first gets one for each connection, thousands a second. They hold no buffers, and only the
 //! last [`TcpConfig::time_wait_max`] are kept. A reset does not end TIME-WAIT: it may be an old one, and would let
 //! older segments in (RFC 1337). A SYN of the same peer and port may end it early, if a listener takes the new
-//! connection ([`leave`]). If the new connection ends before it is established, by a reset of the peer, an ICMP error, a
+//! connection ([`leave`]); so may a connection that a program of this host opens from the same port ([`reuse`]). If the new connection ends before it is established, by a reset of the peer, an ICMP error, a
 //! timeout or for want of room, that SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT
 //! ([`end_half_open`]).
 //!
@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kern::{LockClass, Mutex, order};
 
@@ -23,10 +24,11 @@ use super::segment::Segment;
 use super::sent::SentMap;
 use super::timer::TcpTimer;
 use super::timestamps;
-use super::visit;
+use super::visit::{self, TcbGuard};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
+use crate::inet::Ends;
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
 
@@ -63,10 +65,29 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
 /// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns the data for the new one; `None` if the
 /// connection is in another state by now, or if `syn` may be one of its own segments.
 pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> Option<Predecessor> {
-    let mut t = visit::begin(pcb);
-    if !may_leave(&t, syn) {
-        return None;
-    }
+    let t = visit::begin(pcb);
+    may_leave(&t, syn).then(|| end_early(batch, pcb, t))
+}
+
+/// How long a pair of ends stays unused in TIME-WAIT before this host opens a connection between them again: then the timestamp
+/// of its SYN is newer than all that the peer has seen.
+const REUSED_AFTER: Duration = Duration::from_secs(1);
+
+/// Ends the TIME-WAIT between these ends, and returns the data for the new connection that this host opens, if there is one that
+/// has had timestamps for a second: then the peer tells old segments from new ones (RFC 7323 5.3, RFC 6191 2).
+#[doc(alias = "tcp_tw_reuse")]
+#[cold]
+pub(crate) fn reuse(batch: &mut Batch<'_>, ends: &Ends) -> Option<Predecessor> {
+    let pcb = batch.stack.tcp.table.lookup(ends)?;
+    let t = visit::begin(&pcb);
+    let wait = 2 * batch.stack.tcp.config.msl;
+    let until = t.timers.get(TcpTimer::Wait)?;
+    let is_old = batch.now + wait >= until + REUSED_AFTER;
+    let may_end = t.conn.state == State::TimeWait && t.conn.ts.recent().is_some() && is_old;
+    may_end.then(|| end_early(batch, &pcb, t))
+}
+
+fn end_early(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) -> Predecessor {
     let predecessor = Predecessor {
         snd_max: t.send.nxt,
         rcv_nxt: t.recv.nxt,
@@ -79,7 +100,7 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
     if batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
     }
-    Some(predecessor)
+    predecessor
 }
 
 /// A SYN that can't be an old one may end TIME-WAIT early: a host that opens thousands of short connections comes back to

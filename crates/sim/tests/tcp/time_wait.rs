@@ -187,6 +187,56 @@ fn a_newer_timestamp_opens_the_next_connection() {
 }
 
 #[test]
+fn a_pair_is_used_again_after_a_second_with_timestamps() {
+    // RFC 6191 2, tcp_tw_reuse: breaks when a program with a port of its own can't connect again for as long as TIME-WAIT lasts;
+    // when it can while a segment of the old connection may have the same timestamp, or without timestamps; or when the new
+    // connection begins within the old one's sequence space.
+    for (ts, after, opens) in [
+        (Some((1000, 0)), 1100, true),
+        (Some((1000, 0)), 900, false),
+        (None, 1100, false),
+    ] {
+        let mut b = Bench::new();
+        let connect = |b: &Bench| b.stack().tcp_connect(us(4000), them(PORT));
+        let stream = connect(&b).expect("the pair is free");
+        b.run(ms(0));
+        let syn = b.one();
+        let mut hand = Hand::answering(&syn);
+        let options = TcpOptions {
+            timestamps: ts,
+            ..with_mss()
+        };
+        b.say(&Segment {
+            options,
+            ..hand.segment(SYN | ACK)
+        });
+        hand.snd += 1;
+        hand.ts = ts;
+        b.seen();
+        drop(stream);
+        b.run(ms(0));
+        let fin = b.one();
+        b.say(&hand.ack(&fin));
+        b.say(&hand.fin());
+        b.seen();
+        b.run(ms(after));
+        let again = connect(&b);
+        assert_eq!(again.is_ok(), opens, "{ts:?} after {after} ms");
+        if opens {
+            b.run(ms(0));
+            let next = b.one();
+            assert!(next.has(SYN) && next.seq.after(hand.rcv));
+            let value = |s: &Segment| s.options.timestamps.map(|(value, _)| value);
+            assert!(value(&next) > value(&syn), "the clock of the pair goes on");
+        }
+        drop(again);
+        b.run(secs(100));
+        b.seen();
+        b.finish();
+    }
+}
+
+#[test]
 fn a_reset_does_not_end_time_wait() {
     // RFC 1337: breaks when a reset, which may be as old as any segment, ends the state that keeps old segments out.
     let mut b = Bench::new();

@@ -20,10 +20,12 @@ bitflags! {
         const QUEUED = 1 << 5;
         /// There is room to write, or the end.
         const WAKE_WRITER = 1 << 6;
+        /// An acknowledgement without data, before all else.
+        const ACK_FIRST = 1 << 7;
 
         /// The user, or the splice in its place, must be woken.
         const WAKE = Self::WAKE_READER.bits() | Self::WAKE_WRITER.bits();
         /// Something to send.
-        const SEGMENT = Self::ACK.bits() | Self::PROBE.bits() | Self::TAIL_PROBE.bits();
+        const SEGMENT = Self::ACK.bits() | Self::PROBE.bits() | Self::TAIL_PROBE.bits() | Self::ACK_FIRST.bits();
     }
 }

@@ -252,6 +252,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
     match plan.kind {
         PlanKind::Ack => {
+            t.due -= Due::ACK_FIRST;
             t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
             return;
         }

@@ -102,6 +102,9 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     path_mtu::begin(batch, t, &seg.ends);
     t.due |= Due::ACK;
     if acked {
+        if t.conn.ecn.accurate().is_some() {
+            t.due |= Due::ACK_FIRST;
+        }
         ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);

@@ -166,3 +166,27 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         b.finish();
     }
 }
+
+#[test]
+fn an_acknowledgement_alone_tells_how_the_syn_ack_arrived() {
+    // RFC 9768 3.2.2.1, SHOULD: breaks when the first acknowledgement of a client has data that was written before: then the server
+    // takes the flags for a count.
+    let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::OfferAccurate);
+    let stream = b.connect();
+    let syn = Segment {
+        flags: SYN,
+        ..b.one()
+    };
+    b.send(&stream, b"early");
+    b.nothing();
+    let mut hand = Hand::answering(&syn);
+    b.say(&hand.segment(SYN | ACK | CWR));
+    hand.snd += 1;
+    let [code, data] = &b.seen()[..] else {
+        panic!("two segments");
+    };
+    assert_eq!((code.flags, code.data.len()), (ACK | CWR, 0));
+    assert_eq!(data.data, b"early");
+    b.say(&hand.ack(data));
+    b.drop_and_finish(stream);
+}

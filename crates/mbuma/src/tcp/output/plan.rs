@@ -1,6 +1,7 @@
 //! Plans the next segment of a connection by a list of rules, each a pure function of the control block.
 //!
 //! ```text
+//!   first    an acknowledgement alone, if AccECN needs it
 //!   repair   what is marked lost, as far as the windows allow
 //!   tail     a tail loss probe
 //!   probe    a byte into a closed window
@@ -73,7 +74,8 @@ pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
     }
     // The fast path: mostly nothing goes before data.
     let is_before_data = t.send.sent.lost() > 0
-        || t.due.intersects(Due::PROBE | Due::TAIL_PROBE)
+        || t.due
+            .intersects(Due::PROBE | Due::TAIL_PROBE | Due::ACK_FIRST)
         || matches!(t.conn.state, State::SynSent | State::SynReceived);
     let first = match is_before_data {
         true => plan_before_data(t, pace),
@@ -87,10 +89,21 @@ pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {
 
 #[inline(never)]
 fn plan_before_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
-    plan_repair(t, pace)
+    plan_ack_first(t)
+        .or_else(|| plan_repair(t, pace))
         .or_else(|| plan_tail(t))
         .or_else(|| plan_probe(t))
         .or_else(|| plan_syn(t))
+}
+
+/// RFC 9768 3.2.2.1: how the SYN-ACK arrived is told by an acknowledgement without data.
+fn plan_ack_first(t: &Tcb) -> Option<Plan> {
+    t.due.contains(Due::ACK_FIRST).then(|| Plan {
+        seq: t.acceptable_seq(),
+        len: 0,
+        flags: TcpFlags::ACK,
+        kind: PlanKind::Ack,
+    })
 }
 
 /// Data that is marked lost: one segment at once if recovery asks for it, else as much as the window allows.

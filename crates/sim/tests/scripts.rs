@@ -1,4 +1,15 @@
 //! The packet scripts under `scripts/`, each named after the clause that it checks; and that a wrong one fails.
+//!
+//! Some rules have tests in Rust instead:
+//!
+//! | rule | why a script can't show it |
+//! |---|---|
+//! | ports and their secrecy (RFC 6056), `tests/tcp/open.rs` | the runner takes the ports of a script for the stack's |
+//! | initial sequence numbers, clocks per pair of ends (RFC 6528, RFC 7323 7.1), `tests/tcp/open.rs`, `timestamps.rs` | the language's numbers are relative to the first ones |
+//! | the cubic curve, rate samples (RFC 9438 4.2 to 4.4), unit tests of `mbuma` | it needs windows of hundreds of segments |
+//! | a pair in TIME-WAIT used again (RFC 6191), `tests/tcp/time_wait.rs` | a script chooses no local port of a client |
+//! | data in front of the handshake's end (RFC 9768 3.2.2.1), `tests/tcp/ecn_receiver.rs` | both systems' sockets refuse such a write |
+//! | random streams of blocks, forged segments by the million, `tests/tcp/sack.rs`, `attacks.rs` | they are random |
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -128,3 +128,12 @@ fn one_shot_and_incremental_hashes_are_equal() {
         assert_eq!(state.hash_bytes(&bytes[..len]), hasher.finish(), "{len}");
     }
 }
+
+#[test]
+fn no_key_is_printed() {
+    // RFC 6528 3: breaks when a dump of a stack shows the keys from which sequence numbers, clocks and ports follow.
+    let mut random = Random::from_seed(7);
+    let (hash, seeded) = (KeyedHash::new(&mut random), SeededState::new(&mut random));
+    let shown = format!("{random:#?} {hash:#?} {seeded:#?}");
+    assert_eq!(shown, "Random KeyedHash SeededState");
+}

@@ -273,3 +273,34 @@ fn is_later(at: Time, end: SeqNum, other_at: Time, other_end: SeqNum) -> bool {
 pub(crate) fn nanos_since(now: Time, then: Time) -> u64 {
     now.as_nanos().saturating_sub(then.as_nanos())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_window_lasts_for_sixteen_recoveries() {
+        // RFC 8985 6.2 step 4: breaks when a path that stopped to reorder delays each repair for ever, or one that reorders now and then
+        // is forgotten at once.
+        let ms = 1_000_000;
+        let mut path = Reordering::default();
+        path.min_rtt.sample(40 * ms, Time::from_secs(1));
+        let p = Patience {
+            srtt: 100 * ms,
+            mss: 1000,
+            reduced_at: None,
+        };
+        assert_eq!(path.window(3000, &p), 0, "no reordering was seen");
+        path.widen();
+        path.widen();
+        for n in 0..PERSIST {
+            assert_eq!(path.window(3000, &p), 30 * ms, "{n} recoveries");
+            path.on_recovered();
+        }
+        assert_eq!(path.window(3000, &p), 10 * ms, "but the path may reorder");
+        for _ in 0..20 {
+            path.widen();
+        }
+        assert_eq!(path.window(3000, &p), 100 * ms, "a round trip at most");
+    }
+}

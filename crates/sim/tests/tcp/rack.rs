@@ -1,5 +1,7 @@
 //! Losses found by time, and tail loss probes (RFC 8985).
 
+use std::time::Duration;
+
 use crate::common::*;
 use crate::sack::{span, starts, under_way, with_blocks};
 use mbuma::TcpStream;
@@ -299,4 +301,76 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     let after = stream.info().cwnd;
     assert!(after < before, "{after} of {before}");
     b.drop_and_finish(stream);
+}
+
+#[test]
+fn a_repair_that_a_smaller_path_splits_is_no_second_loss() {
+    // RFC 8985 6.2, a fault of gVisor's: breaks when the halves of a repair that a router found too large count as overtaken, since
+    // they are sent with the time of other segments; or when what had arrived is sent again.
+    let mut b = Bench::new();
+    let (mut hand, stream, mut seen) = under_way(&mut b, 2, 0);
+    // No full segment arrives, so a report of a smaller path is believed at once (RFC 5927 7.2).
+    for _ in 0..3 {
+        b.send(&stream, &bytes(100));
+    }
+    seen.extend(b.seen());
+    b.run(ms(50));
+    b.say(&with_blocks(&hand, &[span(&seen, 2, 5)]));
+    let repair = b.one();
+    assert_eq!(repair.seq, seen[0].seq);
+    let before = stream.info().ssthresh.expect("a loss");
+    let limit: u16 = if is_over_ipv6() { 1300 } else { 1000 };
+    let [hi, lo] = limit.to_be_bytes();
+    b.net.complain(b.peer, &repair, (3, 4), [0, 0, hi, lo]);
+    b.run(ms(0));
+    let mss = usize::from(limit) - (usize::from(link_mtu()) - MSS);
+    // Each piece arrives by itself, and those behind it were sent at the same time or later.
+    for _ in 0..2 * MSS.div_ceil(mss) {
+        for piece in b.seen() {
+            assert!(piece.data.len() <= mss, "{}", piece.data.len());
+            b.run(ms(50));
+            hand.rcv = piece.end().max(hand.rcv);
+            b.say(&match hand.rcv == seen[1].end() {
+                true => hand.ack(&seen[4]),
+                false => with_blocks(&hand, &[span(&seen, 2, 5)]),
+            });
+        }
+    }
+    let info = stream.info();
+    let same = before / MSS as u32 * mss as u32;
+    let after = (info.ssthresh, info.in_recovery);
+    assert_eq!(after, (Some(same), false), "in segments");
+    assert_eq!(info.retransmitted, 3 * MSS as u64, "each piece once");
+    let stats = b.stack().stats().tcp;
+    assert_eq!((stats.timeouts, stats.tail_loss_probes), (0, 0));
+    b.drop_and_finish(stream);
+}
+
+#[test]
+fn the_reorder_timer_and_the_third_report_repair_once() {
+    // RFC 8985 6.2, a fault of gVisor's: breaks when the timer finds lost what the third report at the same moment finds lost too, and
+    // both send it.
+    for report_first in [true, false] {
+        let mut b = Bench::new();
+        let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+        // Two reports: overtaken data waits for a quarter of the round trip.
+        b.say(&with_blocks(&hand, &[span(&seen, 1, 2)]));
+        b.say(&with_blocks(&hand, &[span(&seen, 1, 3)]));
+        b.nothing();
+        let third = with_blocks(&hand, &[span(&seen, 1, 4)]);
+        if report_first {
+            b.run(Duration::from_micros(12_499));
+            b.say(&third);
+            b.run(ms(1));
+        } else {
+            b.run(ms(13));
+            b.say(&third);
+        }
+        let repairs = b.seen();
+        assert_eq!(starts(&repairs), [seen[0].seq], "{report_first}");
+        let info = stream.info();
+        assert_eq!(info.retransmitted, MSS as u64);
+        b.say(&hand.ack(&seen[9]));
+        b.drop_and_finish(stream);
+    }
 }

@@ -238,3 +238,32 @@ fn a_clock_tells_nothing_of_another() {
     drop(listener);
     b.finish();
 }
+
+#[test]
+fn the_clock_of_a_connection_may_wrap() {
+    // RFC 7323 5.2: breaks when the clock of milliseconds, whose 32 bits end after 49.7 days, wraps within the life of a connection,
+    // and the peer's echo, its clock or a round trip is misread after that.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive_with(Some(u32::MAX - 86_400_000), true);
+    let (mut wraps, mut before) = (0, None);
+    for day in 1..=60u32 {
+        b.run(secs(86_400));
+        let theirs = (u32::MAX - 86_400_000).wrapping_add(day.wrapping_mul(86_400_000));
+        let data = at(theirs, hand.data(b"ping"));
+        b.say(&data);
+        assert_eq!(read(&stream), b"ping", "day {day}");
+        b.send(&stream, b"pong");
+        let answer = b.one();
+        assert_eq!(echo(&answer), theirs, "day {day}");
+        let ours = answer.options.timestamps.expect("agreed on").0;
+        wraps += u32::from(before.is_some_and(|before| ours < before));
+        before = Some(ours);
+        b.run(ms(30));
+        hand.ts = Some((theirs.wrapping_add(30), ours));
+        b.say(&hand.ack(&answer));
+        let rtt = stream.info().rtt.expect("measured");
+        assert!(rtt < ms(60), "day {day}: {rtt:?}");
+    }
+    assert!(wraps > 0, "our clock wraps in 60 days");
+    b.drop_and_finish(stream);
+}

@@ -464,6 +464,39 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 }
 
 #[test]
+fn h3_the_bytes_of_headers_are_bounded() {
+    // Breaks if a packet whose headers are longer than a host must look at costs more work than others.
+    let lab = Lab::new(Setup {
+        caps: Capabilities::plain(9000),
+        addrs6: vec![IfAddr {
+            addr: US6,
+            prefix_len: 64,
+        }],
+        ..Setup::default()
+    });
+    introduce6(&lab);
+    // Each has 256 bytes, and the last one may have 8 more.
+    let padding = |next: IpProto, more| {
+        let words = [31, 32][usize::from(more)];
+        [
+            &[next.0, words, 1, 252][..],
+            &vec![0; 252 + 8 * usize::from(more)],
+        ]
+        .concat()
+    };
+    for (more, answers) in [(false, 1), (true, 0)] {
+        let mut payload = padding(IpProto::DEST_OPTIONS, false).repeat(7);
+        payload.extend(padding(IpProto(253), more));
+        assert_eq!(payload.len() > 2048, more);
+        payload.extend([7; 40]);
+        let fields = from_peer6(IpProto::DEST_OPTIONS);
+        lab.give(&frame6(&fields, &payload));
+        assert_eq!(lab.frames().len(), answers);
+    }
+    lab.done();
+}
+
+#[test]
 fn i2_an_error_quotes_as_much_as_fits_the_smallest_mtu() {
     // Breaks if an error does not fit each path, or the sender can't see which of its packets it is about.
     let lab = lab();

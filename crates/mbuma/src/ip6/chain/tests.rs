@@ -93,9 +93,12 @@ fn h4_unknown_options_are_treated_as_they_ask() {
 #[test]
 fn h6_a_route_that_does_not_end_here_is_refused() {
     // Breaks if a packet can be made to circle (RFC 5095).
-    let route = |left| examined(IpProto::ROUTING, &[&[TCP, 0, 0, left, 0, 0, 0, 0]]);
-    assert!(route(0).is_ok());
-    assert_eq!(route(1), Err(tell(0, 42)));
+    // Type 0, that of segment routing, and an unknown one.
+    for kind in [0, 4, 253] {
+        let route = |left| examined(IpProto::ROUTING, &[&[TCP, 0, kind, left, 0, 0, 0, 0]]);
+        assert!(route(0).is_ok());
+        assert_eq!(route(1), Err(tell(0, 42)));
+    }
 }
 
 #[test]

@@ -2,6 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{MonotonicClock, Random};
+use mbuma::device::capture::Capture;
+use mbuma::device::impair::{Impaired, LinkConfig};
 use mbuma::device::tunnel;
 use mbuma::{Error, RouteKind, Runtime};
 
@@ -39,4 +45,38 @@ fn an_interface_has_a_default_route_of_each_version() {
     );
     assert!(stack.routes().iter().any(|route| route.kind == kind));
     assert!(stack.routes6().iter().any(|route| route.kind == kind6));
+}
+
+/// Breaks if a device with a descriptor has none in a wrapper, so that no worker takes in its packets, or the worker does not wait
+/// for those that an emulated link delays.
+#[test]
+fn a_wrapped_device_is_an_interface_of_a_runtime() {
+    let runtime = Runtime::with_workers(1).expect("a thread");
+    let stack = runtime.stack().build().expect("address space");
+    let (device, end) = tunnel::pair(stack.pool(), 1420).expect("descriptors");
+    let clock = Arc::new(MonotonicClock::new());
+    let slow = LinkConfig {
+        delay: Duration::from_millis(20),
+        ..LinkConfig::PERFECT
+    };
+    let random = Random::from_seed(1);
+    let device = Impaired::new(device, [slow, slow], stack.pool(), clock.clone(), random);
+    let device = Capture::new(device, "tun0", std::io::sink(), clock, Duration::ZERO);
+    let builder = stack.add_interface(device.expect("a header"));
+    builder
+        .addr("10.0.0.1/24".parse().expect("an address"))
+        .up()
+        .expect("an interface");
+    // A ping from 10.0.0.9, whose IP header the kernel's tools would have made.
+    let ping = [
+        &[
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0x66, 0xd8, 10, 0, 0, 9, 10, 0, 0, 1,
+        ][..],
+        &[8, 0, 0xf7, 0xfd, 0, 1, 0, 1],
+    ]
+    .concat();
+    assert!(end.give(&ping).expect("room"));
+    let answer = end.take_blocking(Some(Duration::from_secs(60)));
+    let answer = answer.expect("one comes");
+    assert_eq!(answer.to_vec()[20], 0, "an echo reply");
 }

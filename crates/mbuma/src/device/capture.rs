@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,13 @@ impl File {
         let mut writer = self.writer.take();
         self.writer = writer.take_if(|w| w.get_mut().flush().is_ok());
         self.writer.is_some()
+    }
+}
+
+/// That of the device.
+impl<D: AsFd> AsFd for Capture<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
     }
 }
 

@@ -12,7 +12,7 @@
 //! over a waker or a system call.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -68,13 +68,10 @@ pub fn pair(pool: &MbufPool, mtu: u16) -> io::Result<(TunnelDevice, TunnelEnd)> 
     Ok((TunnelDevice { pipe: inner, given }, end))
 }
 
-impl TunnelDevice {
-    /// What becomes readable when packets were given, and when the program's end is gone.
-    ///
-    /// # Errors
-    /// The process has no descriptor left.
-    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.given.as_fd().try_clone_to_owned()
+/// Readable when packets were given, and when the program's end is gone.
+impl AsFd for TunnelDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.given.as_fd()
     }
 }
 

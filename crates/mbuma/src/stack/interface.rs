@@ -10,7 +10,6 @@ use std::sync::Arc;
 use wire::{MacAddr, is_link_local6};
 
 use crate::device::tap::{OpenTap, Tap};
-use crate::device::tunnel::TunnelDevice;
 use crate::device::{Device, Medium};
 use crate::error::Error;
 use crate::ifnet::{IfAddr, IfConfig, IfIndex};
@@ -20,14 +19,15 @@ use crate::stack::driver::Driver;
 /// A device's queue, and the descriptor that is readable when it has received something.
 type WatchedQueue = (Arc<dyn Device>, OwnedFd);
 
-/// A device for an interface: an open TAP, the end of a tunnel, or a program's own [`Device`] that is also `AsFd`. Its
-/// descriptor must be readable while the device has frames to receive; a worker of the runtime then polls it. The
+/// A device for an interface: an open TAP, or a [`Device`] that is also `AsFd`, such as the end of a tunnel, a device of the
+/// program's own, or one of these in a [`Capture`](crate::device::capture::Capture) or under an emulated
+/// [link](crate::device::impair::Impaired). Its descriptor must be readable while the device has frames to receive; a worker of
+/// the runtime then polls it. The
 /// [guide](crate::guide#a-device-that-a-runtime-drives) has an example. A device with several queues is attached by
 /// [`Stack::attach_queues`] and [`Runtime::add_queue`](crate::Runtime::add_queue).
 pub trait IntoInterface: sealed::Queues {}
 
 impl IntoInterface for OpenTap {}
-impl IntoInterface for TunnelDevice {}
 impl<D: Device + AsFd + 'static> IntoInterface for D {}
 
 mod sealed {
@@ -57,17 +57,6 @@ impl sealed::Queues for OpenTap {
             Ok((tap, watched))
         };
         self.queues.into_iter().map(queue).collect()
-    }
-}
-
-impl sealed::Queues for TunnelDevice {
-    fn name(&self) -> String {
-        "tun0".to_owned()
-    }
-
-    fn into_queues(self, _: &Stack) -> io::Result<Vec<WatchedQueue>> {
-        let watched = self.descriptor()?;
-        Ok(vec![(Arc::new(self), watched)])
     }
 }
 

@@ -19,6 +19,7 @@
 //! zones. [`Device::next_deadline`] takes none.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -195,6 +196,13 @@ impl UnderWay {
             frames.push(at, (frame.packet, pinned));
         };
         emulator.send(now, frame, &mut arrive, &mut |_| ());
+    }
+}
+
+/// That of the device. Frames that the link has delayed come at the deadline of the device.
+impl<D: AsFd> AsFd for Impaired<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
     }
 }
 

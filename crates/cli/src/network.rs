@@ -22,6 +22,7 @@ mod host;
 mod joined;
 pub(crate) mod message;
 mod place;
+mod shared_options;
 mod verbs;
 
 use std::io;

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum};
 use mbuma::congestion::CongestionControl;
 
 use super::families::FamilyOpts;
@@ -232,6 +232,14 @@ impl Default for NetOpts {
 }
 
 impl NetOpts {
+    /// The option that sets a field, such as `--mtu`.
+    pub(crate) fn option_of(field: &str) -> Option<String> {
+        let command = BareNetOpts::command();
+        let mut all = command.get_arguments();
+        let long = all.find(|arg| arg.get_id() == field)?.get_long()?;
+        Some(format!("--{long}"))
+    }
+
     /// The published ports, one by one.
     pub(crate) fn published(&self) -> Vec<PublishRequest> {
         self.publish.iter().flat_map(PublishRange::ports).collect()

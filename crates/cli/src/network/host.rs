@@ -27,6 +27,7 @@ use mbuma::runtime::{Interest, PollEvents, Poller};
 use super::addresses::{self, GUESTS_MAX};
 use super::message::{GuestView, NetworkMessage, NetworkView};
 use super::place::{NetworkName, NetworkPlace};
+use super::shared_options;
 use crate::accept;
 use crate::addressing::Addressing;
 use crate::args::NetOpts;
@@ -56,8 +57,6 @@ const LISTENER: u64 = 0;
 pub(super) struct NetworkPlan {
     pub(super) name: String,
     pub(super) net: NetOpts,
-    /// The same as text, to be compared with that of other runs.
-    pub(super) options: Option<String>,
 }
 
 /// The process, from the fork to its exit code. `starter` is the first guest's connection; `lock` is the network's.
@@ -274,10 +273,13 @@ impl NetworkHost {
         name: Option<String>,
         options: Option<String>,
     ) -> Result<NetworkMessage, String> {
-        if options.is_some() && options != self.plan.options {
-            return Err(
-                "its first guest has other options: give the same ones, or none".to_owned(),
-            );
+        let ours = shared_options::text(&self.plan.net);
+        let other = options.map(|options| shared_options::differences(&ours, &options));
+        if let Some(other) = other.filter(|other| !other.is_empty()) {
+            return Err(format!(
+                "its first guest has other values of {}: give the same ones, or no option that its guests share",
+                other.join(", ")
+            ));
         }
         if name.is_some() && self.guests().any(|guest| guest.name == name) {
             let name = name.unwrap_or_default();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::host::{self, NetworkPlan};
 use super::message::NetworkMessage;
 use super::place::NetworkPlace;
+use super::shared_options;
 use crate::addressing::{Addressing, Addressing6};
 use crate::args::NetOpts;
 use crate::args::Publish;
@@ -43,9 +44,9 @@ impl JoinedNetwork {
         guest: Option<&str>,
     ) -> Result<JoinedNetwork, Error> {
         let place = NetworkPlace::of(name).map_err(Error::io("finding a place for the network"))?;
-        let options = shared_options(net);
+        let options = shared_options::given(net);
         for _ in 0..TRIES {
-            let channel = connect(&place, name, net, &options)?;
+            let channel = connect(&place, name, net)?;
             let join = NetworkMessage::Join {
                 pid: std::process::id(),
                 name: guest.map(str::to_owned),
@@ -127,12 +128,7 @@ pub(super) fn ask(
 }
 
 /// A connection to the network's process, which is started if there is none.
-fn connect(
-    place: &NetworkPlace,
-    name: &str,
-    net: &NetOpts,
-    options: &Option<String>,
-) -> Result<Channel, Error> {
+fn connect(place: &NetworkPlace, name: &str, net: &NetOpts) -> Result<Channel, Error> {
     let starting = |e| Error::io("starting the network's process")(e);
     let lock = place.lock().map_err(starting)?;
     if let Some(stream) = place.connect().map_err(starting)? {
@@ -141,7 +137,6 @@ fn connect(
     let mut plan = Some(NetworkPlan {
         name: name.to_owned(),
         net: net.clone(),
-        options: options.clone(),
     });
     // The copy that the fork makes has one owner, too.
     let mut lock = Some(lock);
@@ -155,19 +150,6 @@ fn connect(
         // It has said why.
         _ => Err(starting(io::Error::other("it ended"))),
     }
-}
-
-/// The options that all guests of a network share, as text; `None` if all have their defaults.
-fn shared_options(net: &NetOpts) -> Option<String> {
-    let text = |net: &NetOpts| {
-        let shared = NetOpts {
-            publish: Vec::new(),
-            ..net.clone()
-        };
-        format!("{shared:?}")
-    };
-    let given = text(net);
-    (given != text(&NetOpts::default())).then_some(given)
 }
 
 fn failed(e: io::Error) -> Error {

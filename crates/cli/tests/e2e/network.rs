@@ -274,7 +274,10 @@ fn a_network_has_one_set_of_options_and_can_be_removed() {
     let third = "10.9.0.102/24\nfd12::102/64\n1400\n";
     assert_eq!(visit(&network, &[], script), third);
     for (options, why) in [
-        (&["--mtu", "9000"][..], "other options"),
+        (
+            &["--mtu", "9000"][..],
+            "other values of --cidr, --ipv6-prefix, --mtu",
+        ),
         (&["--hostname", "one"], "called one"),
     ] {
         let refused = Running::start(guest(&network, options, "true")).finish();

@@ -52,4 +52,4 @@ pub use tls_stream::{TlsAbout, TlsConnection, TlsStream};
 pub use udp::{BindError, Datagram, IntoPayload, RecvError, SendError, UdpError, UdpSocket};
 
 pub use crate::error::SocketError;
-pub use crate::tcp::{RecoveryPhase, TcpInfo};
+pub use crate::tcp::{EcnBytes, RecoveryPhase, TcpInfo};

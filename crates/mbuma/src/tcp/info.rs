@@ -10,6 +10,24 @@ use crate::tcp::pace;
 use crate::tcp::pcb::Tcb;
 use crate::tcp::recovery::RecoveryPhase;
 
+/// Payload bytes by the mark of their packets' IP headers (RFC 9768 3.2).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EcnBytes {
+    /// ECN-capable, ECT(0).
+    pub ect0: u64,
+    /// Congestion experienced.
+    pub ce: u64,
+    /// ECT(1).
+    pub ect1: u64,
+}
+
+impl EcnBytes {
+    fn of([ect0, ce, ect1]: [u64; 3]) -> Self {
+        Self { ect0, ce, ect1 }
+    }
+}
+
 /// Figures of one connection. Amounts are bytes.
 #[doc(alias = "TCP_INFO")]
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,6 +117,12 @@ pub struct TcpInfo {
     /// With AccECN: packets that arrived here with congestion experienced.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
+    /// With AccECN: our bytes by the mark with which they arrived, according to the options of the peer, if it sends them.
+    #[doc(alias = "tcpi_delivered_e0_bytes")]
+    pub ecn_delivered_bytes: EcnBytes,
+    /// With AccECN: bytes by the mark with which they arrived here.
+    #[doc(alias = "tcpi_received_e0_bytes")]
+    pub ecn_received_bytes: EcnBytes,
     /// The time for which data waited to be sent or acknowledged, in all.
     #[doc(alias = "tcpi_busy_time")]
     pub busy: Duration,
@@ -168,6 +192,8 @@ impl TcpInfo {
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),
             ecn_delivered_ce: accurate.map_or(0, |a| a.delivered_ce()),
             ecn_received_ce: accurate.map_or(0, |a| a.received_ce()),
+            ecn_delivered_bytes: EcnBytes::of(accurate.map_or([0; 3], |a| a.delivered_bytes())),
+            ecn_received_bytes: EcnBytes::of(accurate.map_or([0; 3], |a| a.received_bytes())),
             busy: times.busy,
             window_limited: times.peer_window,
             buffer_limited: times.send_buffer,

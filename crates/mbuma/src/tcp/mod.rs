@@ -92,7 +92,7 @@ pub(crate) mod visit;
 mod wheels;
 
 pub use histograms::TcpHistogram;
-pub use info::TcpInfo;
+pub use info::{EcnBytes, TcpInfo};
 pub use pcb::State;
 pub use recovery::RecoveryPhase;
 pub use user_options::TcpSocketOptions;

@@ -34,7 +34,7 @@ const ECT_1: u8 = 0b01;
 
 /// The first value of the counters of packets, and of those of bytes.
 const PACKETS_FIRST: u32 = 5;
-const BYTES_FIRST: u32 = 1;
+const BYTES_FIRST: u64 = 1;
 
 /// Bytes of an option with all counts, aligned.
 const OPTION_LEN: u32 = 12;
@@ -114,7 +114,7 @@ enum AceStage {
 pub(crate) struct AccurateEcn {
     /// Packets and bytes that arrived marked: CE; ECT(0), CE and ECT(1).
     received: u32,
-    bytes: [u32; 3],
+    bytes: [u64; 3],
     /// The mark of the peer's latest SYN or SYN-ACK, as a code; and whether the next acknowledgement must report it.
     syn_code: TcpFlags,
     tells_code: bool,
@@ -128,11 +128,12 @@ pub(crate) struct AccurateEcn {
     sends_options: bool,
     /// Our SYN-ACK is sent again: it was lost, perhaps because of the option.
     doubts_options: bool,
-    /// Packets of ours that arrived marked CE according to the peer; the last field ACE and the last count of bytes
-    /// that reported them.
+    /// Packets of ours that arrived marked CE according to the peer, and the last field ACE that reported them.
     delivered_ce: u32,
     reported: u32,
-    reported_bytes: u32,
+    /// The same of bytes of each mark, and the last counts.
+    delivered: [u64; 3],
+    reported_bytes: [u32; 3],
     /// The previous acknowledgement reported marks.
     reported_last: bool,
     /// The peer's options are used.
@@ -167,7 +168,8 @@ impl AccurateEcn {
             doubts_options: false,
             delivered_ce: 0,
             reported: PACKETS_FIRST,
-            reported_bytes: 0,
+            delivered: [0; 3],
+            reported_bytes: [BYTES_FIRST as u32, 0, BYTES_FIRST as u32],
             reported_last: false,
             trusts_options: true,
             stage: match is_client {
@@ -216,6 +218,17 @@ impl AccurateEcn {
     /// The same count of our packets, according to the peer.
     pub(crate) fn delivered_ce(&self) -> u32 {
         self.delivered_ce
+    }
+
+    /// Bytes of ours that arrived marked ECT(0), CE and ECT(1), according to the peer's options.
+    pub(crate) fn delivered_bytes(&self) -> [u64; 3] {
+        self.delivered
+    }
+
+    /// Bytes that arrived here with these marks.
+    pub(crate) fn received_bytes(&self) -> [u64; 3] {
+        let [ect_0, ce, ect_1] = self.bytes;
+        [ect_0 - BYTES_FIRST, ce, ect_1 - BYTES_FIRST]
     }
 
     /// The field of the next segment.
@@ -282,7 +295,7 @@ impl AccurateEcn {
             return None;
         }
         let option = match self.sends_always() && room >= OPTION_LEN as usize {
-            true => AccEcnOption::new(self.bytes, 3, false),
+            true => AccEcnOption::new(self.bytes.map(|count| count as u32), 3, false),
             false => self.changed_counts(),
         };
         let fits = option.emitted_len() <= room;
@@ -308,8 +321,9 @@ impl AccurateEcn {
 
     /// The option with the counts that have ever changed, as far as they are first.
     fn changed_counts(&self) -> AccEcnOption {
-        let [ect_0, ce, ect_1] = self.bytes;
-        match (ect_0 != BYTES_FIRST, ect_1 != BYTES_FIRST) {
+        let [ect_0, ce, ect_1] = self.bytes.map(|count| count as u32);
+        let [was_ect_0, _, was_ect_1] = self.received_bytes().map(|bytes| bytes > 0);
+        match (was_ect_0, was_ect_1) {
             (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
             (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
             _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
@@ -337,7 +351,7 @@ impl AccurateEcn {
             _ => None,
         };
         if let (Some(count), true) = (count, len > 0) {
-            *count = count.wrapping_add(len);
+            *count += u64::from(len);
             self.options_due = self.options_due.max(1);
         }
         let was_ce = std::mem::replace(&mut self.last_was_ce, mark == CE);
@@ -394,12 +408,7 @@ impl AccurateEcn {
     fn count(&mut self, ace: u32, report: &EcnReport) -> MarkCount {
         let least = ace.wrapping_sub(self.reported) & 7;
         let told = report.option.filter(|_| self.trusts_options);
-        let bytes = told.and_then(|option| option.ce()).map(|ce| {
-            let mask = AccEcnOption::MODULUS - 1;
-            let bytes = ce.wrapping_sub(self.reported_bytes) & mask;
-            self.reported_bytes = ce;
-            bytes
-        });
+        let [_, bytes, _] = told.map_or([None; 3], |option| self.on_option(&option));
         let packets = match bytes {
             Some(bytes) => {
                 // Marked bytes without marked packets: the path changes one of the counts (RFC 9768 3.2.3.2.5).
@@ -421,6 +430,21 @@ impl AccurateEcn {
             due: any && !self.ignores_marks,
             bytes: bytes.unwrap_or(packets.saturating_mul(report.mss)),
         }
+    }
+
+    /// Takes the counts of an option. Returns how many bytes of each mark are new, where they are told.
+    fn on_option(&mut self, option: &AccEcnOption) -> [Option<u32>; 3] {
+        let mut counts = [option.ect0(), option.ce(), option.ect1()];
+        let kept = self.reported_bytes.iter_mut().zip(&mut self.delivered);
+        for (count, (reported, delivered)) in counts.iter_mut().zip(kept) {
+            let Some(count) = count else {
+                continue;
+            };
+            let told = std::mem::replace(reported, *count);
+            *count = count.wrapping_sub(told) & (AccEcnOption::MODULUS - 1);
+            *delivered += u64::from(*count);
+        }
+        counts
     }
 
     /// The first acknowledgement says how our SYN-ACK arrived (RFC 9768 table 4).

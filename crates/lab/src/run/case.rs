@@ -14,6 +14,8 @@ pub(crate) enum Job {
     Downloads { streams: usize },
     /// Connect, ask, read to the end, close; this many clients.
     Connects { clients: usize },
+    /// A command that does nothing, with a network of its own, from its start to its end.
+    Start,
 }
 
 /// A case.
@@ -37,6 +39,10 @@ pub(crate) const CASES: &[Case] = &[
     downloads("share512", 512),
     connects("conn1", 1),
     connects("conn16", 16),
+    Case {
+        name: "start",
+        job: Job::Start,
+    },
 ];
 
 impl Case {
@@ -63,6 +69,7 @@ impl fmt::Display for Case {
             Job::Connects { clients: n } => {
                 write!(f, "connect, ask, answer, close: {n} client{}", plural(n))
             }
+            Job::Start => f.write_str("`true` with a network of its own, from start to end"),
         }
     }
 }

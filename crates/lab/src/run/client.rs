@@ -31,6 +31,7 @@ impl Servers {
                 Ok(Found::of_downloads(&shares))
             }
             Job::Connects { clients } => Ok(self.connects(clients, span)),
+            Job::Start => Err(io::Error::other("the host's side does that")),
         }
     }
 

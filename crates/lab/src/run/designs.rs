@@ -6,6 +6,7 @@
 use super::host::{Place, Tool};
 use crate::harness::choice::Kind;
 use crate::harness::namespace::ip;
+use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
@@ -23,6 +24,8 @@ pub(crate) struct Entry {
     pub(crate) about: &'static str,
     /// Starts it.
     pub(crate) start: fn(&Place<'_>) -> io::Result<Link>,
+    /// How it runs a command in a network of its own, if it does: the command's words follow.
+    pub(crate) run: Option<fn(&OsStr) -> Command>,
 }
 
 /// The joint of the two namespaces.
@@ -35,12 +38,20 @@ pub(crate) struct Link {
 
 /// All contestants, in the order in which they are shown: each over IPv4, then each over IPv6.
 pub(crate) const CATALOG: &[Entry] = &[
-    entry("mbuma", Kind::Ours, false, MBUMA, mbuma),
-    entry("pasta", Kind::Peer, false, PASTA, pasta),
+    entry("mbuma", Kind::Ours, false, MBUMA, mbuma).runs(|program| words(program, "run -4 --")),
+    entry(
+        "mbuma-no-sandbox",
+        Kind::Ours,
+        false,
+        NO_SANDBOX,
+        no_sandbox,
+    )
+    .runs(|program| words(program, "run -4 --no-sandbox --")),
+    entry("pasta", Kind::Peer, false, PASTA, pasta).runs(|_| words("pasta", "-4 --config-net")),
     entry("slirp4netns", Kind::Peer, false, SLIRP4NETNS, slirp4netns),
     entry("kernel", Kind::Peer, false, KERNEL, kernel),
-    entry("mbuma-ip6", Kind::Ours, true, MBUMA, mbuma),
-    entry("pasta-ip6", Kind::Peer, true, PASTA, pasta),
+    entry("mbuma-ip6", Kind::Ours, true, MBUMA, mbuma).runs(|program| words(program, "run --")),
+    entry("pasta-ip6", Kind::Peer, true, PASTA, pasta).runs(|_| words("pasta", "--config-net")),
     entry(
         "slirp4netns-ip6",
         Kind::Peer,
@@ -52,6 +63,7 @@ pub(crate) const CATALOG: &[Entry] = &[
 ];
 
 const MBUMA: &str = "this program, as `mbuma attach`";
+const NO_SANDBOX: &str = "the same without its isolation, which is what that costs";
 const PASTA: &str = "passt's pasta, by its TAP: not its shortcut from loopback to loopback";
 const SLIRP4NETNS: &str = "libslirp's, in its sandbox";
 const KERNEL: &str =
@@ -70,15 +82,42 @@ const fn entry(
         ip6,
         about,
         start,
+        run: None,
     }
 }
 
+impl Entry {
+    const fn runs(self, run: fn(&OsStr) -> Command) -> Self {
+        Self {
+            run: Some(run),
+            ..self
+        }
+    }
+}
+
+/// A program with these words behind its name.
+fn words(program: impl AsRef<OsStr>, words: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(words.split(' '));
+    command
+}
+
 fn mbuma(place: &Place<'_>) -> io::Result<Link> {
+    tool(attach(place), place)
+}
+
+fn no_sandbox(place: &Place<'_>) -> io::Result<Link> {
+    let mut command = attach(place);
+    command.arg("--no-sandbox");
+    tool(command, place)
+}
+
+fn attach(place: &Place<'_>) -> Command {
     let mut command = Command::new(place.program);
     command.args(["attach", &place.guest.to_string()]);
     command.args(["--ifname", IFNAME, "--host-loopback"]);
     command.args(["--mtu", &place.mtu.to_string()]);
-    tool(command, place)
+    command
 }
 
 fn pasta(place: &Place<'_>) -> io::Result<Link> {

@@ -56,6 +56,11 @@ impl Found {
         self
     }
 
+    /// Of how long commands took, in nanoseconds.
+    pub(crate) fn of_starts(ns: Vec<u32>) -> Self {
+        Self::default().with_times(ns)
+    }
+
     pub(crate) fn of_downloads(shares: &Shares) -> Self {
         Self {
             gbps: Some(shares.gbps()),

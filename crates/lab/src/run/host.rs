@@ -11,7 +11,7 @@
 //! Invariants: tool and guest end with this process, however it ends; namespaces end with their last process, and
 //! interfaces with their namespace. The process changes no other namespace.
 
-use super::case::Case;
+use super::case::{Case, Job};
 use super::client::Servers;
 use super::designs::{Entry, Link};
 use super::found::Found;
@@ -70,6 +70,8 @@ pub(crate) fn be(
 
 /// The parts of a contestant. The tool ends before the guest.
 struct Host {
+    /// Makes a command that runs one in a network of its own.
+    run: Option<Box<dyn Fn() -> Command>>,
     tool: Option<Tool>,
     guest: Peer,
     servers: Servers,
@@ -92,6 +94,9 @@ impl Host {
         unshare.args(["--net", "setpriv", "--bounding-set=-all"]);
         let guest = unshare.args(child).arg(GUEST).arg("--tool").arg(tool);
         let (guest, _) = Peer::start(guest)?;
+        let program = tool.as_os_str().to_owned();
+        let run = design.run;
+        let run = run.map(|run| Box::new(move || run(&program)) as Box<dyn Fn() -> Command>);
         let Link { tool, server: addr } = (design.start)(&Place {
             program: tool.as_os_str(),
             guest: guest.id(),
@@ -100,6 +105,7 @@ impl Host {
         })?;
         let servers = Servers { addr, ports };
         let mut this = Self {
+            run,
             tool,
             guest,
             servers,
@@ -132,6 +138,9 @@ impl Host {
     }
 
     fn reading(&mut self, case: &Case, reading: Duration) -> io::Result<Found> {
+        if case.job == Job::Start {
+            return self.starts(reading);
+        }
         let question = guest::question(Some(case), reading, self.servers);
         let cpu_time = |this: &Self| this.tool.as_ref().map(|tool| tool.process.cpu_time());
         let before = cpu_time(self);
@@ -146,6 +155,22 @@ impl Host {
             .filter(|_| found.bytes > 0)
             .map(|ns| ns / found.bytes as f64);
         Ok(found)
+    }
+}
+
+impl Host {
+    /// Runs a command that does nothing, again and again.
+    fn starts(&self, reading: Duration) -> io::Result<Found> {
+        let run = self.run.as_ref();
+        let run = run.ok_or_else(|| io::Error::other("it runs no command"))?;
+        let begin = Instant::now();
+        let mut times = Vec::new();
+        while begin.elapsed() < reading || times.is_empty() {
+            let one = Instant::now();
+            check(run().arg("true").stdin(Stdio::null()))?;
+            times.push(u32::try_from(one.elapsed().as_nanos()).unwrap_or(u32::MAX));
+        }
+        Ok(Found::of_starts(times))
     }
 }
 

@@ -82,6 +82,10 @@ pub(super) fn measures(job: Job) -> Vec<Measure> {
             measure(Some("connect-p50"), "us", |found| found.p50_us),
             measure(Some("connect-p99"), "us", |found| found.p99_us),
         ],
+        Job::Start => vec![
+            measure(Some("p50"), "us", |found| found.p50_us),
+            measure(Some("p99"), "us", |found| found.p99_us),
+        ],
     }
 }
 

@@ -38,7 +38,7 @@ fn every_case_has_its_measures() {
     // Breaks when a case hangs, counts no bytes, or leaves out one of its figures.
     let servers = on_loopback();
     servers.answer().expect("they answer");
-    for case in CASES {
+    for case in CASES.iter().filter(|case| case.job != Job::Start) {
         let read = |reading| {
             let found = servers.ask(case.job, reading);
             let mut found = found.unwrap_or_else(|why| panic!("{}: {why}", case.name));

@@ -68,16 +68,16 @@ fn every_case_passes_through_the_tool() {
         .find(is_whole)
         .expect("a figure of each kind in one of three runs");
     // The figure of streams and its CPU time, three of round trips or two, four of many downloads,
-    // three of connections.
+    // three of connections, two of starts.
     let lines = lines(&text);
     let count = |case: &str| lines.iter().filter(|line| line["case"] == case).count();
     let cases = [
         "up1", "up8", "down1", "down8", "rr", "rr-up", "rr-down", "share8", "share64", "share512",
-        "conn1", "conn16",
+        "conn1", "conn16", "start",
     ];
     assert_eq!(
         cases.map(count),
-        [2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 3, 3],
+        [2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 3, 3, 2],
         "{text}"
     );
     assert_eq!(marked("MBUMA_TEST=every_case"), [""; 0]);

@@ -62,7 +62,7 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
     let old = t.send.una.since(seg.ack);
-    if seg.ack.before(t.send.una) && old > t.send.wnd_max.max(65_535) {
+    if seg.ack.before(t.send.una) && old > t.send.wnd_max {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }

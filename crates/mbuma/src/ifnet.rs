@@ -37,6 +37,7 @@ use crate::neighbour::{Neighbours, Tables};
 pub(crate) mod addrs;
 pub(crate) mod anycast;
 mod config;
+pub(crate) mod filter_change;
 pub(crate) mod groups;
 pub(crate) mod host6;
 mod if_addr;

@@ -11,10 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kern::RmLock;
 
 use super::addrs::{IFADDR, LocalAddr};
+use super::filter_change::{FilterChange, GroupError};
 use super::source_filter::{SOURCES_MAX, SourceFilter};
 
 /// Groups of an interface at most.
 const GROUPS_MAX: usize = 1024;
+/// Groups of an interface that one socket is in at most.
+const SOCKET_GROUPS_MAX: usize = 64;
 
 /// The groups.
 #[derive(Debug)]
@@ -27,16 +30,39 @@ pub(crate) struct Groups {
 #[derive(Debug, Default)]
 struct GroupList {
     groups: Vec<JoinedGroup>,
-    /// The number of the last member.
+    /// The number of the last membership.
     last: u64,
 }
 
 #[derive(Debug)]
 struct JoinedGroup {
     group: Ipv6Addr,
-    members: Vec<(u64, SourceFilter)>,
+    members: Vec<GroupMember>,
     /// That of all members.
     filter: SourceFilter,
+}
+
+#[derive(Debug, Clone)]
+struct GroupMember {
+    id: MemberId,
+    filter: SourceFilter,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MemberId {
+    /// A membership, for all sockets that joined nothing themselves.
+    Shared(u64),
+    Socket(SocketId),
+}
+
+/// A number that no other socket of the stack has at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SocketId(pub(crate) usize);
+
+/// Whether a program can join the group: not one of interface-local scope, or of a reserved one below.
+pub(crate) fn is_joinable(group: Ipv6Addr) -> bool {
+    group.is_multicast() && group.octets()[1] & 0x0f >= 2
 }
 
 /// The reason why a group has no room for a member, or for its filter.
@@ -59,10 +85,25 @@ impl Groups {
         self.with(group, |_| ()).is_some()
     }
 
-    /// Whether a member takes packets from `source` to `group`.
-    pub(crate) fn takes(&self, group: Ipv6Addr, source: Ipv6Addr) -> bool {
-        let takes = self.with(group, |joined| joined.filter.takes(source));
-        takes.unwrap_or(false)
+    /// Whether a socket gets packets from `source` to `group`: if its own filter takes them, or, if it has none, that of a
+    /// shared membership; `None`: no member says anything about it (RFC 9777 section 4.2).
+    pub(crate) fn delivers(
+        &self,
+        group: Ipv6Addr,
+        source: Ipv6Addr,
+        socket: SocketId,
+    ) -> Option<bool> {
+        let delivers = |joined: &JoinedGroup| {
+            if let Some(own) = joined.filter_of(MemberId::Socket(socket)) {
+                return Some(own.takes(source));
+            }
+            let is_shared = |member: &GroupMember| matches!(member.id, MemberId::Shared(_));
+            let mut shared = joined.members.iter().filter(|member| is_shared(member));
+            shared
+                .any(|member| member.filter.takes(source))
+                .then_some(true)
+        };
+        self.with(group, delivers).flatten()
     }
 
     fn with<R>(&self, group: Ipv6Addr, f: impl FnOnce(&JoinedGroup) -> R) -> Option<R> {
@@ -94,33 +135,54 @@ impl Groups {
         self.change(|list| {
             list.last += 1;
             let number = list.last;
-            let changed = list.change(group, |members| members.push((number, filter)))?;
+            let id = MemberId::Shared(number);
+            let changed = list.set(group, id, Some(filter))?;
             Ok((number, changed))
         })
     }
 
-    /// Gives a member another filter; returns whether the group's changed.
+    /// Gives a membership another filter; returns whether the group's changed.
     pub(crate) fn set_filter(
         &self,
         group: Ipv6Addr,
         number: u64,
         filter: SourceFilter,
     ) -> Result<bool, GroupFull> {
-        let set = |members: &mut Vec<(u64, SourceFilter)>| {
-            if let Some(member) = members.iter_mut().find(|member| member.0 == number) {
-                member.1 = filter;
-            }
-        };
-        self.change(|list| list.change(group, set))
+        self.change(|list| list.set(group, MemberId::Shared(number), Some(filter)))
     }
 
-    /// Removes a member; returns whether the group's filter changed.
+    /// Removes a membership; returns whether the group's filter changed.
     pub(crate) fn leave(&self, group: Ipv6Addr, number: u64) -> bool {
-        let remove =
-            |members: &mut Vec<(u64, SourceFilter)>| members.retain(|member| member.0 != number);
-        // The rest can't have too many sources: see `GroupList::change`.
-        self.change(|list| list.change(group, remove))
-            .unwrap_or(true)
+        self.change(|list| list.remove(group, MemberId::Shared(number)))
+    }
+
+    /// Changes the filter of a socket in a group; returns whether the group's changed.
+    pub(crate) fn change_socket(
+        &self,
+        group: Ipv6Addr,
+        socket: SocketId,
+        change: FilterChange,
+    ) -> Result<bool, GroupError> {
+        let id = MemberId::Socket(socket);
+        self.change(|list| {
+            let old = list.groups.iter().find(|joined| joined.group == group);
+            let old = old.and_then(|joined| joined.filter_of(id));
+            let new = change.apply(old)?;
+            if old.is_none() && list.groups_of(id).count() >= SOCKET_GROUPS_MAX {
+                return Err(GroupError::Full);
+            }
+            Ok(list.set(group, id, new)?)
+        })
+    }
+
+    /// Removes a socket from all groups; returns whether the filter of one changed.
+    pub(crate) fn leave_all(&self, socket: SocketId) -> bool {
+        let id = MemberId::Socket(socket);
+        self.change(|list| {
+            let groups: Vec<_> = list.groups_of(id).collect();
+            let changes = groups.into_iter().map(|group| list.remove(group, id));
+            changes.fold(false, |any, changed| any | changed)
+        })
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut GroupList) -> R) -> R {
@@ -135,15 +197,36 @@ impl Groups {
     }
 }
 
+impl JoinedGroup {
+    fn filter_of(&self, id: MemberId) -> Option<&SourceFilter> {
+        let member = self.members.iter().find(|member| member.id == id);
+        member.map(|member| &member.filter)
+    }
+}
+
 impl GroupList {
-    /// Changes the members of a group; returns whether its filter changed. After an error nothing has.
+    /// The groups that a member is in.
+    fn groups_of(&self, id: MemberId) -> impl Iterator<Item = Ipv6Addr> {
+        let all = self.groups.iter();
+        all.filter(move |joined| joined.filter_of(id).is_some())
+            .map(|joined| joined.group)
+    }
+
+    /// Removes a member; returns whether the group's filter changed.
+    fn remove(&mut self, group: Ipv6Addr, id: MemberId) -> bool {
+        // The rest can't have too many sources: see `GroupList::set`.
+        self.set(group, id, None).unwrap_or(true)
+    }
+
+    /// Sets a member's filter, or removes the member; returns whether the group's filter changed. After an error nothing has.
     ///
     /// A member's sources count also where another member's filter hides them, so that the group never has too many when a
     /// member leaves.
-    fn change(
+    fn set(
         &mut self,
         group: Ipv6Addr,
-        change: impl FnOnce(&mut Vec<(u64, SourceFilter)>),
+        id: MemberId,
+        filter: Option<SourceFilter>,
     ) -> Result<bool, GroupFull> {
         let at = self.groups.iter().position(|joined| joined.group == group);
         if at.is_none() && self.groups.len() >= GROUPS_MAX {
@@ -156,17 +239,16 @@ impl GroupList {
             ),
             None => (SourceFilter::none(), Vec::new()),
         };
-        change(&mut members);
-        let mut sources: Vec<_> = members
-            .iter()
-            .flat_map(|(_, filter)| filter.sources())
-            .collect();
+        members.retain(|member| member.id != id);
+        members.extend(filter.map(|filter| GroupMember { id, filter }));
+        let all = || members.iter().map(|member| &member.filter);
+        let mut sources: Vec<_> = all().flat_map(|filter| filter.sources()).collect();
         sources.sort_unstable();
         sources.dedup();
         if sources.len() > SOURCES_MAX {
             return Err(GroupFull::Sources);
         }
-        let filter = SourceFilter::of_members(members.iter().map(|(_, filter)| filter));
+        let filter = SourceFilter::of_members(all());
         let changed = filter != old;
         let joined = JoinedGroup {
             group,
@@ -182,3 +264,6 @@ impl GroupList {
         Ok(changed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,22 @@ impl SourceFilter {
         &self.sources
     }
 
+    /// The same with one more source in the list; `None` if it is there already.
+    pub(crate) fn with(&self, source: Ipv6Addr) -> Option<Self> {
+        let at = self.sources.binary_search(&source).err()?;
+        let mut more = self.clone();
+        more.sources.insert(at, source);
+        Some(more)
+    }
+
+    /// The same with one source less in the list; `None` if it is not there.
+    pub(crate) fn without(&self, source: Ipv6Addr) -> Option<Self> {
+        let at = self.sources.binary_search(&source).ok()?;
+        let mut less = self.clone();
+        less.sources.remove(at);
+        Some(less)
+    }
+
     fn lists(&self, source: Ipv6Addr) -> bool {
         self.sources.binary_search(&source).is_ok()
     }

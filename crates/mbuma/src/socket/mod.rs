@@ -49,7 +49,9 @@ pub use tcp_stream::{SendClaim, SendRoom, TcpStream};
 #[cfg(feature = "tls")]
 pub use tls_stream::{HandshakeError, TlsHandshake};
 pub use tls_stream::{TlsAbout, TlsConnection, TlsStream};
-pub use udp::{BindError, Datagram, IntoPayload, RecvError, SendError, UdpError, UdpSocket};
+pub use udp::{
+    BindError, Datagram, GroupError, IntoPayload, RecvError, SendError, UdpError, UdpSocket,
+};
 
 pub use crate::error::SocketError;
 pub use crate::tcp::{EcnBytes, RecoveryPhase, TcpInfo};

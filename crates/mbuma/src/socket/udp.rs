@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -25,10 +26,12 @@ use crate::udp::{self, ANY};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 mod error;
+mod groups;
 mod payload;
 
 pub use self::error::{BindError, RecvError, SendError};
 pub use self::payload::IntoPayload;
+pub use crate::ifnet::filter_change::GroupError;
 pub use crate::udp::{Datagram, UdpError};
 
 /// A UDP socket. Clones are handles on the same socket; the drop of the last one unbinds it.
@@ -55,6 +58,8 @@ pub struct UdpSocket(Arc<Bound>);
 struct Bound {
     stack: Stack,
     pcb: Arc<UdpPcb>,
+    /// It may be in a group.
+    in_groups: AtomicBool,
 }
 
 impl Drop for Bound {
@@ -62,6 +67,7 @@ impl Drop for Bound {
         let giant = self.stack.0.enter_giant();
         self.stack.0.udp.table.remove(&self.pcb);
         drop(giant);
+        self.leave_groups();
         self.pcb.queue.close(self.stack.0.giant());
         self.pcb.errors.close(self.stack.0.giant());
     }
@@ -114,6 +120,7 @@ impl Stack {
             UdpSocket(Arc::new(Bound {
                 stack: self.clone(),
                 pcb,
+                in_groups: AtomicBool::new(false),
             }))
         })
     }
@@ -186,7 +193,7 @@ impl UdpSocket {
 
     /// Removes the waker of a future.
     pub(super) fn forget(&self, id: FutureId) {
-        let Bound { stack, pcb } = &*self.0;
+        let Bound { stack, pcb, .. } = &*self.0;
         pcb.queue.forget(stack.0.giant(), id);
         pcb.errors.forget(stack.0.giant(), id);
     }
@@ -197,7 +204,7 @@ impl UdpSocket {
         for_data: Option<WaitBy<'_>>,
         for_errors: Option<WaitBy<'_>>,
     ) -> Result<Datagram, RecvError> {
-        let Bound { stack, pcb } = &*self.0;
+        let Bound { stack, pcb, .. } = &*self.0;
         let giant = stack.0.giant();
         if let Some(record) = pcb.queue.pop(giant, for_data) {
             return Ok(record.into());
@@ -223,7 +230,7 @@ impl UdpSocket {
     /// The oldest error about a datagram that was sent, if there is one.
     #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> Option<UdpError> {
-        let Bound { stack, pcb } = &*self.0;
+        let Bound { stack, pcb, .. } = &*self.0;
         let oldest = pcb.errors.pop(stack.0.giant(), None);
         oldest.map(|record| record.with)
     }
@@ -331,7 +338,7 @@ impl UdpSocket {
     /// Sets the waker for a datagram or an error that arrives at an empty queue; it is called at once if one is
     /// waiting now. It stays until another takes its place.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        let Bound { stack, pcb } = &*self.0;
+        let Bound { stack, pcb, .. } = &*self.0;
         let giant = stack.0.giant();
         let now = [
             pcb.queue.set_waker(giant, waker.clone()),

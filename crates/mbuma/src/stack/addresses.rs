@@ -11,7 +11,7 @@ use wire::{Ipv6Header, wraps_ipv4};
 
 use crate::ether::{autoconf, mld, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
-use crate::ifnet::groups::GroupFull;
+use crate::ifnet::groups::{GroupFull, is_joinable};
 use crate::ifnet::source_filter::SourceFilter;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
 use crate::network;
@@ -163,7 +163,7 @@ impl Stack {
     }
 
     /// Joins an IPv6 group on an interface, until the result is dropped. Datagrams to the group then reach sockets that
-    /// are bound to their port on all addresses, and ICMPv6 messages reach sockets of
+    /// are bound to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and ICMPv6 messages reach sockets of
     /// [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
     ///
     /// # Errors
@@ -188,8 +188,7 @@ impl Stack {
     ) -> Result<Membership, AddrError> {
         let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
-        let reach = group.octets()[1] & 0x0f;
-        if !group.is_multicast() || reach < 2 {
+        if !is_joinable(group) {
             return Err(AddrError::BadAddress);
         }
         let (number, changed) = ifp.groups.join(group, filter)?;

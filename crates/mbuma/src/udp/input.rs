@@ -35,7 +35,9 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
     match batch.stack.udp.table.lookup(ends.local(), whose) {
-        Some(_) if !is_wanted(batch, ip, &ends) => batch.drop(packet, DropReason::UdpFiltered),
+        Some(pcb) if !wants(batch, &pcb, ip, &ends) => {
+            batch.drop(packet, DropReason::UdpFiltered);
+        }
         Some(pcb) => deliver(batch, &pcb, packet, ip, &ends),
         None => {
             batch.stack.drops.count(DropReason::UdpNoSocket);
@@ -44,11 +46,14 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
     }
 }
 
-/// Whether a program wants the datagrams of this sender, if they are for a group that programs joined (RFC 9777 section 4.2).
-fn is_wanted(batch: &Batch<'_>, ip: &Received<'_>, ends: &Ends) -> bool {
+/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2). A
+/// group of every station needs none.
+fn wants(batch: &Batch<'_>, pcb: &UdpPcb, ip: &Received<'_>, ends: &Ends) -> bool {
     match ends {
         Ends::V6(pair, _) if ip.scope == DestScope::Group => {
-            ip.ifp.groups.takes(pair.local, pair.peer) || is_own_group(batch, ip.ifp, pair.local)
+            let groups = &ip.ifp.groups;
+            let delivers = groups.delivers(pair.local, pair.peer, pcb.id());
+            delivers.unwrap_or_else(|| is_own_group(batch, ip.ifp, pair.local))
         }
         _ => true,
     }

@@ -18,6 +18,7 @@ use kern::{LockClass, Random, SeededState, order};
 
 use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
+use crate::ifnet::groups::SocketId;
 use crate::route::RouteCache;
 use crate::sockbuf::RecvSide;
 
@@ -54,6 +55,11 @@ impl UdpPcb {
             errors,
             route: Mutex::new(&KEPT_ROUTE, route),
         }
+    }
+
+    /// Its number as a member of groups.
+    pub(crate) fn id(&self) -> SocketId {
+        SocketId(std::ptr::from_ref(self).addr())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::ip6::{at6, frame6, icmp6};
-use mbuma::{AddrError, Autoconf, DropReason, SourceFilter};
+use mbuma::{AddrError, Autoconf, DropReason, SourceFilter, UdpSocket};
 use wire::{
     ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
     Ipv6Header, MldQuery, MldRecord, NdpMessage, link_local_of, pseudo_header_v6, solicited_node,
@@ -228,6 +228,48 @@ fn m1_a_program_that_advertises_a_router_joins_the_group_of_the_routers_address(
     lab.done();
 }
 
+/// An empty datagram of UDP.
+fn datagram(src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> Vec<u8> {
+    let [p1, p0] = port.to_be_bytes();
+    let mut datagram = vec![0, 9, p1, p0, 0, 8, 0, 0];
+    let mut sum = pseudo_header_v6(src, dst, IpProto::UDP, 8);
+    sum.add_bytes(&datagram);
+    datagram[6..8].copy_from_slice(&sum.finish_nonzero().to_be_bytes());
+    let fields = Ipv6Fields {
+        next: IpProto::UDP,
+        src,
+        dst,
+        ..Ipv6Fields::default()
+    };
+    frame6(&fields, &datagram)
+}
+
+/// The records of all reports of two seconds, each of one group: kind, and sources.
+fn records_of(lab: &Lab) -> Vec<(u8, Vec<Ipv6Addr>)> {
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        lab.advance(Duration::from_millis(100));
+        lab.poll();
+        for frame in lab.all_frames() {
+            let Some(upper) = frame[54..].strip_prefix(&ALERT) else {
+                continue;
+            };
+            let (icmp, body) = Icmp6Header::parse(upper).unwrap();
+            assert_eq!((icmp.kind(), icmp.rest()[3]), (MldQuery::REPORT, 1));
+            let (record, sources) = body.split_at(MldRecord::LEN);
+            assert_eq!(
+                (&record[4..], usize::from(record[3])),
+                (&GROUP.octets()[..], sources.len() / 16)
+            );
+            let sources = sources
+                .chunks(16)
+                .map(|s| Ipv6Addr::from(<[u8; 16]>::try_from(s).unwrap()));
+            all.push((record[0], sources.collect::<Vec<_>>()));
+        }
+    }
+    all
+}
+
 #[test]
 fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
     // Breaks if a program gets packets of senders that it does not want, or none of those that it wants; or if a router is not told
@@ -237,44 +279,10 @@ fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
     let [a, b, c] = [7, 8, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
     let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
     let takes = |src: Ipv6Addr| {
-        let mut datagram = vec![0, 9, 0, 7, 0, 8, 0, 0];
-        let mut sum = pseudo_header_v6(src, GROUP, IpProto::UDP, 8);
-        sum.add_bytes(&datagram);
-        datagram[6..8].copy_from_slice(&sum.finish_nonzero().to_be_bytes());
-        let fields = Ipv6Fields {
-            next: IpProto::UDP,
-            src,
-            dst: GROUP,
-            ..Ipv6Fields::default()
-        };
-        lab.give(&frame6(&fields, &datagram));
+        lab.give(&datagram(src, GROUP, 7));
         socket.recv().is_ok()
     };
-    // The records of all reports of two seconds: kind, and sources.
-    let records = || {
-        let mut all = Vec::new();
-        for _ in 0..20 {
-            lab.advance(Duration::from_millis(100));
-            lab.poll();
-            for frame in lab.all_frames() {
-                let Some(upper) = frame[54..].strip_prefix(&ALERT) else {
-                    continue;
-                };
-                let (icmp, body) = Icmp6Header::parse(upper).unwrap();
-                assert_eq!((icmp.kind(), icmp.rest()[3]), (MldQuery::REPORT, 1));
-                let (record, sources) = body.split_at(MldRecord::LEN);
-                assert_eq!(
-                    (&record[4..], usize::from(record[3])),
-                    (&GROUP.octets()[..], sources.len() / 16)
-                );
-                let sources = sources
-                    .chunks(16)
-                    .map(|s| Ipv6Addr::from(<[u8; 16]>::try_from(s).unwrap()));
-                all.push((record[0], sources.collect::<Vec<_>>()));
-            }
-        }
-        all
-    };
+    let records = || records_of(&lab);
     let twice = |kind: u8, sources: &[Ipv6Addr]| vec![(kind, sources.to_vec()); 2];
     assert!(!takes(a), "no member");
     let member = lab
@@ -338,9 +346,7 @@ fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders()
     let radio = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
     let filter = SourceFilter::include([radio]);
     let member = lab.stack.join_group_from(lab.iface, GROUP, filter).unwrap();
-    lab.advance(Duration::from_secs(2));
-    lab.poll();
-    drop(lab.all_frames());
+    drop(records_of(&lab));
     lab.give(&frame_to(
         GROUP,
         router(),
@@ -348,13 +354,142 @@ fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders()
         &ALERT,
         &query(Some(GROUP), false),
     ));
-    lab.advance(Duration::from_secs(2));
-    lab.poll();
-    let answers = lab.all_frames();
-    assert_eq!(answers.len(), 1);
-    let record = answers[0][54..].strip_prefix(&ALERT).unwrap()[Icmp6Header::LEN..].to_vec();
-    let expected = [&[1, 0, 0, 1][..], &GROUP.octets(), &radio.octets()].concat();
-    assert_eq!(record, expected);
+    assert_eq!(records_of(&lab), [(1, vec![radio])]);
     drop(member);
     lab.done();
+}
+
+#[test]
+fn m1_each_socket_takes_the_senders_of_its_own_filter() {
+    // RFC 9777 section 4.2: breaks if a socket gets datagrams because another one wants them, or a router is not told what both
+    // want together; if a socket that did not join gets nothing by a membership for all; or if a closed socket stays in a group.
+    let lab = host();
+    said(&lab, 5000);
+    let [a, b, c] = [7, 8, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
+    let bind = |port| {
+        lab.stack
+            .udp_bind(at6(Ipv6Addr::UNSPECIFIED, port))
+            .unwrap()
+    };
+    let [radio, all, idle] = [5, 6, 7].map(bind);
+    let takes = |socket: &UdpSocket| {
+        [a, b, c].map(|src| {
+            let port = socket.local_addr().port();
+            lab.give(&datagram(src, GROUP, port));
+            socket.recv().is_ok()
+        })
+    };
+    let records = || {
+        let mut seen = records_of(&lab);
+        seen.dedup();
+        seen
+    };
+    let none = [false; 3];
+    assert_eq!([takes(&radio), takes(&all), takes(&idle)], [none; 3]);
+    radio.join_source_group(lab.iface, GROUP, a).unwrap();
+    assert_eq!(records(), [(5, vec![a])]);
+    assert_eq!(
+        [takes(&radio), takes(&all), takes(&idle)],
+        [[true, false, false], none, none]
+    );
+    let filtered = lab.dropped(DropReason::UdpFiltered);
+    assert_eq!(
+        filtered, 8,
+        "of other senders, and to the sockets that are not in the group"
+    );
+    all.join_group(lab.iface, GROUP).unwrap();
+    all.block_source(lab.iface, GROUP, a).unwrap();
+    all.block_source(lab.iface, GROUP, c).unwrap();
+    assert_eq!(
+        records(),
+        [(4, vec![]), (4, vec![c]), (6, vec![c])],
+        "a is wanted by the other one"
+    );
+    assert_eq!(
+        [takes(&radio), takes(&all), takes(&idle)],
+        [[true, false, false], [false, true, false], none]
+    );
+    all.unblock_source(lab.iface, GROUP, a).unwrap();
+    radio.join_source_group(lab.iface, GROUP, c).unwrap();
+    assert_eq!(records(), [(5, vec![c])]);
+    assert_eq!(
+        [takes(&radio), takes(&all)],
+        [[true, false, true], [true, true, false]]
+    );
+    // A membership is for the sockets that are not in the group, and says nothing to the others.
+    let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
+    assert_eq!(
+        [takes(&radio), takes(&all), takes(&idle)],
+        [[true, false, true], [true, true, false], [true; 3]]
+    );
+    drop(member);
+    drop(all.clone());
+    assert_eq!(takes(&all), [true, true, false], "a handle is left");
+    drop(all);
+    assert_eq!(records(), [(3, vec![a, c])]);
+    radio.leave_source_group(lab.iface, GROUP, a).unwrap();
+    radio.leave_source_group(lab.iface, GROUP, c).unwrap();
+    assert_eq!(records(), [(6, vec![a]), (6, vec![a, c]), (6, vec![c])]);
+    assert_eq!(takes(&radio), none);
+    // A group of every station reaches sockets that did not join it, and is none for those that block the sender.
+    let hears = |socket: &UdpSocket| {
+        lab.give(&datagram(a, ALL_NODES, socket.local_addr().port()));
+        socket.recv().is_ok()
+    };
+    radio.join_group(lab.iface, ALL_NODES).unwrap();
+    radio.block_source(lab.iface, ALL_NODES, a).unwrap();
+    assert_eq!([hears(&radio), hears(&idle)], [false, true]);
+    assert!(records().is_empty(), "of this group nothing is said");
+    drop((radio, idle));
+    lab.done();
+}
+
+#[test]
+fn m1_a_socket_that_can_not_be_in_a_group_is_told_why() {
+    // RFC 3678 section 4.1.3: breaks if a program waits for datagrams that never come.
+    use mbuma::socket::GroupError::*;
+    let lab = host();
+    said(&lab, 5000);
+    let source = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+    let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 5)).unwrap();
+    for bad in [source, Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 5)] {
+        assert_eq!(socket.join_group(lab.iface, bad), Err(BadAddress));
+    }
+    for bad in [GROUP, Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST] {
+        assert_eq!(
+            socket.join_source_group(lab.iface, GROUP, bad),
+            Err(BadAddress)
+        );
+    }
+    let old = lab.stack.udp_bind((US, 5)).unwrap();
+    let all = lab.stack.udp_bind_any(lab.iface).unwrap();
+    for socket in [&old, &all] {
+        assert_eq!(socket.join_group(lab.iface, GROUP), Err(BadSocket));
+    }
+    assert_eq!(socket.leave_group(lab.iface, GROUP), Err(NotMember));
+    socket.join_group(lab.iface, GROUP).unwrap();
+    assert_eq!(socket.join_group(lab.iface, GROUP), Err(AlreadyMember));
+    assert_eq!(
+        socket.join_source_group(lab.iface, GROUP, source),
+        Err(OtherMode)
+    );
+    assert_eq!(
+        socket.leave_source_group(lab.iface, GROUP, source),
+        Err(OtherMode)
+    );
+    assert_eq!(
+        socket.unblock_source(lab.iface, GROUP, source),
+        Err(NotMember)
+    );
+    let errno = |e: mbuma::socket::GroupError| std::io::Error::from(e).kind();
+    assert_eq!(errno(AlreadyMember), std::io::ErrorKind::AddrInUse);
+    assert_eq!(errno(NotMember), std::io::ErrorKind::AddrNotAvailable);
+    socket.leave_group(lab.iface, GROUP).unwrap();
+    socket.join_group(lab.iface, GROUP).unwrap();
+    drop((old, all));
+    let iface = lab.iface;
+    lab.stack.detach(iface);
+    assert_eq!(socket.leave_group(iface, GROUP), Err(NoInterface));
+    // A socket may outlive the interface of its group.
+    drop(socket);
 }

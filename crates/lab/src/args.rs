@@ -154,12 +154,13 @@ pub(crate) enum Experiment {
 
     /// Files over HTTP: `mbuma serve` beside nginx
     #[command(
-        long_about = "Compare `mbuma serve` with nginx, side by side in one run: files of 1 KB to 256 MiB, over one \
-        connection to 256, plain and over TLS, and handshakes; each server with a CPU of its own and the client with \
-        another one, or with the same; in one case each server gets a tenth of a CPU (as root), so that no client \
-        limits its handshakes. The client is wrk, and openssl s_time for handshakes. A figure is the \
-        median over the rounds, with the quartiles beside it; `x ours` is its ratio to our row. A server that is not \
-        in PATH is skipped.",
+        long_about = "Compare `mbuma serve` with nginx, side by side in one run: files of 1 KB to 256 MiB, over \
+        one connection to 256, plain and over TLS, and handshakes; each server with a CPU of its own and the \
+        client with another one, or with the same; in one case beside 10,000 clients that never end their \
+        requests; in one case each server gets a tenth of a CPU (as root), so that no client limits its \
+        handshakes. The client is wrk, and openssl s_time for handshakes. A figure is the median over the \
+        rounds, with the quartiles beside it; `x ours` is its ratio to our row. A server that is not in PATH is \
+        skipped.",
         mut_arg("seconds_per_case", |arg| arg.default_value("3")),
         mut_arg("reps", |arg| arg.default_value("3"))
     )]

@@ -1,8 +1,9 @@
-//! System calls: keep a thread on a CPU, and read its CPU time.
+//! System calls: keep a thread on a CPU, read its CPU time, and raise the limit on descriptors.
 //!
-//! Invariants: no function here changes anything but the calling thread.
+//! Invariants: no function here but [`raise_descriptors`] changes anything but the calling thread.
 //! Sources: proc(5), sched_setaffinity(2), gettid(2), getrusage(2), unshare(2).
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fs;
 use std::io;
 use std::mem;
@@ -77,6 +78,13 @@ pub(crate) fn new_network() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Lets this process have this many descriptors.
+pub(crate) fn raise_descriptors(count: u64) -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.current.map(|current| current.max(count));
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 /// The number of this thread, for [`waited`].

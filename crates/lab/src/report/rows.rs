@@ -116,11 +116,17 @@ impl<'a> Rows<'a> {
         self.most_readings()?.median
     }
 
-    /// The medians of two designs, from rows of one mode of the machine: the mode that both have the most readings in.
-    /// They are compared with each other, so there is none where either has no data: 0 against 0 is not a result.
+    /// The medians of two designs, as [`Rows::medians_beside`] has them.
     #[must_use]
     pub fn pair(&self, one: &str, other: &str) -> Option<(f64, f64)> {
-        let (ones, others) = (self.design(one), self.design(other));
+        self.design(one).medians_beside(&self.design(other))
+    }
+
+    /// The medians of these rows and of others, from rows of one mode of the machine: the mode that both have the most
+    /// readings in. They are compared with each other, so there is none where either has no data: 0 against 0 is not a
+    /// result.
+    #[must_use]
+    pub fn medians_beside(&self, others: &Rows<'_>) -> Option<(f64, f64)> {
         let both = |row: &Row| {
             let other = others.only(|other| other.mode == row.mode);
             let other = other.most_readings()?;
@@ -128,7 +134,7 @@ impl<'a> Rows<'a> {
             let is_something = both.iter().all(|one| one.is_finite() && *one > 0.0);
             is_something.then_some((row.n.min(other.n), both[0], both[1]))
         };
-        let pairs = ones.iter().filter_map(both);
+        let pairs = self.iter().filter_map(both);
         let (_, one, other) = pairs.max_by_key(|(n, ..)| *n)?;
         Some((one, other))
     }

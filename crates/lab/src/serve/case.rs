@@ -15,6 +15,8 @@ pub(crate) struct Case {
     /// The client has the server's CPU, and not the other one.
     pub(crate) one_cpu: bool,
     pub(crate) load: Load,
+    /// Further clients, from the client's CPU, that never end their requests.
+    pub(crate) slow: usize,
     /// Per cent of a CPU that the server gets, so that no client can be the limit.
     pub(crate) quota: Option<u32>,
 }
@@ -30,16 +32,19 @@ pub(crate) enum Load {
     SingleRequests,
 }
 
-/// The six cases of one size: three numbers of connections, plain and over TLS.
-macro_rules! of_size {
-    ($name:literal, $size:expr) => {
-        [
-            case(concat!($name, "-1"), $size, 1, false),
-            case(concat!($name, "-16"), $size, 16, false),
-            case(concat!($name, "-256"), $size, 256, false),
-            case(concat!("tls-", $name, "-1"), $size, 1, true),
-            case(concat!("tls-", $name, "-16"), $size, 16, true),
-            case(concat!("tls-", $name, "-256"), $size, 256, true),
+/// Six cases of each size: three numbers of connections, plain and over TLS; then further ones.
+macro_rules! cases {
+    (of $($name:literal: $size:expr),*; $($further:expr,)*) => {
+        &[
+            $(
+                case(concat!($name, "-1"), $size, 1, false),
+                case(concat!($name, "-16"), $size, 16, false),
+                case(concat!($name, "-256"), $size, 256, false),
+                case(concat!("tls-", $name, "-1"), $size, 1, true),
+                case(concat!("tls-", $name, "-16"), $size, 16, true),
+                case(concat!("tls-", $name, "-256"), $size, 256, true),
+            )*
+            $($further,)*
         ]
     };
 }
@@ -48,22 +53,16 @@ macro_rules! of_size {
 const LARGE: usize = 10_000_000;
 
 /// All cases, in the order in which they run.
-pub(crate) const CASES: &[Case] = [
-    of_size!("1k", 1 << 10),
-    of_size!("10k", 10 << 10),
-    of_size!("100k", 100 << 10),
-    of_size!("10m", LARGE),
-    of_size!("256m", 256 << 20),
-    [
-        on_one_cpu(case("10m-1-one-cpu", LARGE, 1, false)),
-        on_one_cpu(case("10m-16-one-cpu", LARGE, 16, false)),
-        on_one_cpu(case("tls-10m-1-one-cpu", LARGE, 1, true)),
-        on_one_cpu(case("tls-10m-16-one-cpu", LARGE, 16, true)),
-        handshakes(case("tls-handshakes-1", 1 << 10, 1, true)),
-        with_quota(case("tls-handshakes-quota", 1 << 10, 4, true)),
-    ],
-]
-.as_flattened();
+pub(crate) const CASES: &[Case] = cases! {
+    of "1k": 1 << 10, "10k": 10 << 10, "100k": 100 << 10, "10m": LARGE, "256m": 256 << 20;
+    on_one_cpu(case("10m-1-one-cpu", LARGE, 1, false)),
+    on_one_cpu(case("10m-16-one-cpu", LARGE, 16, false)),
+    on_one_cpu(case("tls-10m-1-one-cpu", LARGE, 1, true)),
+    on_one_cpu(case("tls-10m-16-one-cpu", LARGE, 16, true)),
+    handshakes(case("tls-handshakes-1", 1 << 10, 1, true)),
+    with_quota(case("tls-handshakes-quota", 1 << 10, 4, true)),
+    beside_slow_clients(case("1k-16-slow", 1 << 10, 16, false)),
+};
 
 impl Case {
     /// The one of this name.
@@ -74,6 +73,11 @@ impl Case {
     /// The CPUs of its server and its client, of those of the server and the other one.
     pub(crate) fn cpus(&self, (server, other): (usize, usize)) -> (usize, usize) {
         (server, if self.one_cpu { server } else { other })
+    }
+
+    /// Connections that its server takes at once: the default of `mbuma serve`, or enough for the slow clients too.
+    pub(crate) fn connections_max(&self) -> usize {
+        4096 + self.slow + self.slow / 4
     }
 
     /// The file.
@@ -106,6 +110,13 @@ impl fmt::Display for Case {
             f,
             "a file of {size} bytes{over}, {connections} connection{plural} kept alive"
         )?;
+        if self.slow > 0 {
+            write!(
+                f,
+                ", beside {} clients that never end their requests (a byte in 4 s)",
+                self.slow
+            )?;
+        }
         match self.one_cpu {
             true => f.write_str(", server and client on one CPU"),
             false => Ok(()),
@@ -121,7 +132,15 @@ const fn case(name: &'static str, size: usize, connections: usize, tls: bool) ->
         tls,
         one_cpu: false,
         load: Load::Requests,
+        slow: 0,
         quota: None,
+    }
+}
+
+const fn beside_slow_clients(case: Case) -> Case {
+    Case {
+        slow: 10_000,
+        ..case
     }
 }
 

@@ -4,6 +4,7 @@ use super::case::{Case, Load};
 use super::client::{self, Answers};
 use super::files::ScratchDir;
 use super::quota::CpuQuota;
+use super::slow::SlowClients;
 use crate::harness::choice::Kind;
 use crate::harness::namespace::{check, ip};
 use crate::harness::process::Kept;
@@ -52,7 +53,11 @@ struct Place<'a> {
     cpu: usize,
     identity: Option<Identity>,
     quota: Option<&'a CpuQuota>,
+    connections_max: usize,
 }
+
+/// Seconds for the head of a request, of both servers.
+const HEAD_SECONDS: u32 = 10;
 
 /// A certificate of a key on P-256, and the key.
 struct Identity {
@@ -63,6 +68,8 @@ struct Identity {
 /// A server that serves, and the CPU of its client.
 pub(crate) struct Contest {
     case: &'static Case,
+    /// They end before the server.
+    slow: Option<SlowClients>,
     server: Kept,
     /// Behind the server, which ends first.
     quota: Option<CpuQuota>,
@@ -98,9 +105,11 @@ impl Contest {
                 .then(|| Identity::made(scratch.path()))
                 .transpose()?,
             quota: quota.as_ref(),
+            connections_max: case.connections_max(),
         })?;
         let mut this = Self {
             case,
+            slow: None,
             server,
             quota,
             client_cpu,
@@ -109,6 +118,10 @@ impl Contest {
         this.wait_until_served()?;
         if let Some(quota) = &this.quota {
             quota.impose()?;
+        }
+        if case.slow > 0 {
+            let at = this.address()?;
+            this.slow = Some(SlowClients::start(at, case.slow, client_cpu)?);
         }
         Ok((this, note(entry, case)))
     }
@@ -138,6 +151,7 @@ impl Contest {
         if let Some(quota) = &self.quota {
             quota.check_used(took, answers.seconds)?;
         }
+        self.slow.as_ref().map_or(Ok(()), SlowClients::check)?;
         // A client that waits for the server's next period measures the quota, and no latency.
         let latency = |us: Option<f64>| us.filter(|_| self.quota.is_none());
         let for_cpu = |much: f64| (much > 0.0 && took > 0.0).then(|| much / took);
@@ -212,6 +226,7 @@ fn mbuma(place: &Place<'_>) -> io::Result<Kept> {
     command.args(["--tap", "srv0", "--address", &format!("{ADDR}/24")]);
     // A file takes a quarter of the cache at most.
     command.args(["--workers", "1", "--cache", "2G"]);
+    command.args(["--connections", &place.connections_max.to_string()]);
     if let Some(Identity { certificate, key }) = &place.identity {
         command.arg("--tls").arg(certificate).arg(key);
     }
@@ -220,7 +235,7 @@ fn mbuma(place: &Place<'_>) -> io::Result<Kept> {
 
 fn nginx(place: &Place<'_>) -> io::Result<Kept> {
     let (root, scratch) = (place.files.display(), place.scratch.display());
-    let port = port_of(place.identity.is_some());
+    let (port, connections) = (port_of(place.identity.is_some()), place.connections_max);
     let tls = place.identity.as_ref().map_or(String::new(), |identity| {
         let (certificate, key) = (identity.certificate.display(), identity.key.display());
         format!(
@@ -232,12 +247,14 @@ fn nginx(place: &Place<'_>) -> io::Result<Kept> {
     let ssl = if tls.is_empty() { "" } else { " ssl" };
     let conf = format!(
         "user root; daemon off; worker_processes 1; pid {scratch}/pid; error_log /dev/null;\n\
-         events {{ worker_connections 4096; }}\n\
+         worker_rlimit_nofile {}; events {{ worker_connections {connections}; }}\n\
          http {{ sendfile on; tcp_nopush on; access_log off; keepalive_requests 1000000000;\n\
+         client_header_timeout {HEAD_SECONDS}s;\n\
          open_file_cache max=100; open_file_cache_valid 60s; open_file_cache_min_uses 1;\n\
          client_body_temp_path {scratch}; proxy_temp_path {scratch}; fastcgi_temp_path {scratch};\n\
          uwsgi_temp_path {scratch}; scgi_temp_path {scratch};\n\
-         server {{ listen {port}{ssl} backlog=4096; {tls} root {root}; }} }}\n"
+         server {{ listen {port}{ssl} backlog=4096; {tls} root {root}; }} }}\n",
+        connections + 100
     );
     let path = place.scratch.join("nginx.conf");
     fs::write(&path, conf)?;

@@ -3,7 +3,8 @@
 //! ```text
 //!   case.rs      which file, how many connections     designs.rs   the servers, and how each is reached
 //!   files.rs     the files                            client.rs    wrk, openssl s_time
-//!   quota.rs     a server with a part of its CPU     report.rs    text and claims
+//!   quota.rs     a server with a part of its CPU     slow.rs      clients that never end their requests
+//!   report.rs    text and claims
 //! ```
 //!
 //! Each server has one CPU, and the client the other, or the same, in network namespaces that end with the run. The
@@ -18,6 +19,7 @@ mod designs;
 mod files;
 mod quota;
 pub(crate) mod report;
+mod slow;
 
 use crate::harness::choice::{Absent, Kind};
 use crate::harness::contest::{Contest as Rounds, Readings};

@@ -27,7 +27,8 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
     caveats: "Everything is in memory: no disk is shown. The client is wrk with one thread, and `openssl s_time` \
         for handshakes. On two CPUs it is often the bound of the requests for each second, so that the CPU \
         time tells more; in `tls-handshakes-quota` the kernel gives each server a tenth of a CPU, so that the server \
-        is the bound. A file that takes longer than a reading has a speed and no latency.",
+        is the bound. In `1k-16-slow` the client\u{2019}s CPU also holds the slow clients, and both servers give \
+        a request ten seconds for its head. A file that takes longer than a reading has a speed and no latency.",
     claims: CLAIMS,
     arguments: [
         "--case 1k-1,tls-10m-1 --reps 1 --seconds-per-case 1",
@@ -74,6 +75,13 @@ const CLAIMS: &[Claim] = &[
         figure: "at least 1.0\u{d7} nginx",
         judge: |rows| requests(rows, ["tls-handshakes-quota"], 1.0),
     },
+    Claim {
+        seed: OUR_TARGET,
+        says: "Beside 10,000 clients that never end their requests, the slowest hundredth of the others waits at most \
+            twice as long as without them.",
+        figure: "at most 2.0\u{d7} the p99 without them",
+        judge: beside_slow_clients,
+    },
 ];
 
 /// Requests, or handshakes, in a second.
@@ -88,6 +96,22 @@ fn requests<const N: usize>(
     };
     let ratios: Vec<(&str, f64)> = cases.into_iter().filter_map(of).collect();
     Finding::over("in a second, to nginx\u{2019}s", &ratios, target)
+}
+
+/// The p99 of requests beside slow clients, to that without them.
+fn beside_slow_clients(rows: &Rows<'_>) -> Option<Finding> {
+    let of = |design| {
+        let p99 = |case| rows.case(case).measure("p99").design(design);
+        let (beside, alone) = p99("1k-16-slow").medians_beside(&p99("1k-16"))?;
+        let here = format!(
+            "{design} {beside:.0} us beside {alone:.0} us, {:.2}\u{d7}",
+            beside / alone
+        );
+        Some((here, beside / alone))
+    };
+    let (ours, ratio) = of("mbuma")?;
+    let nginx = of("nginx").map_or(String::new(), |(here, _)| format!("; {here}"));
+    Some(Finding::is(ours + &nginx, ratio <= 2.0))
 }
 
 /// Bytes for each second of the server's CPU time, to a target for each case.

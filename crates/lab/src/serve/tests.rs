@@ -3,7 +3,10 @@
 use super::case::{CASES, Case};
 use super::client::{of_s_time, of_wrk};
 use super::quota::{CpuQuota, was_limit};
+use super::report::EXPERIMENT;
+use super::slow::were_kept;
 use crate::harness::process::Kept;
+use crate::report::{Row, Rows, Verdict};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -48,6 +51,42 @@ fn a_reading_that_the_client_limits_is_none() {
     // Breaks when the handshakes that a client can make are taken for those that a server can.
     assert!(was_limit(10, 0.1, 1.0).is_ok());
     assert!(was_limit(10, 0.05, 1.0).is_err());
+}
+
+#[test]
+fn a_reading_beside_clients_that_were_shut_out_is_none() {
+    // Breaks when a server that ends all slow clients at once is said to serve others well beside them.
+    assert!(were_kept(9_500, 10_000).is_ok());
+    assert!(were_kept(8_000, 10_000).is_err());
+}
+
+#[test]
+fn latencies_beside_slow_clients_are_of_the_same_mode() {
+    // Breaks when CPUs that are far from each other in one case pass for the effect of the slow clients.
+    let row = |case: &str, mode: &str, n, median| Row {
+        case: case.to_owned(),
+        design: "mbuma".to_owned(),
+        mode: Some(mode.to_owned()),
+        n,
+        median: Some(median),
+        measure: Some("p99".to_owned()),
+        ..Row::default()
+    };
+    let verdict = |beside_far| {
+        let rows = [
+            row("1k-16", "far", 7, 100.0),
+            row("1k-16-slow", "near", 6, 900.0),
+            row("1k-16-slow", "far", 1, beside_far),
+        ];
+        let claim = EXPERIMENT
+            .claims
+            .iter()
+            .find(|claim| claim.says.contains("never end"));
+        let found = (claim.expect("it is there").judge)(&Rows::of(&rows));
+        found.map(|found| found.verdict)
+    };
+    assert_eq!(verdict(190.0), Some(Verdict::Holds));
+    assert_eq!(verdict(210.0), Some(Verdict::Fails));
 }
 
 #[test]

@@ -396,3 +396,72 @@ proptest::proptest! {
         proptest::prop_assert_eq!(known, last);
     }
 }
+
+proptest::proptest! {
+    /// Breaks if a router that asks what it likes, in both versions, makes a list grow, the listener send more than an answer for
+    /// each question and the repetitions of each change, or send without end; or if an honest router hears the wrong filter later.
+    #[test]
+    fn m2_a_hostile_router_costs_no_more_than_its_answers(
+        steps in vec((0..3_u8, 0..3_u16, vec(0..200_u16, 0..70), 0..8_u8, 0..4_u64), 1..60),
+        seed: u64,
+    ) {
+        let mut random = Random::from_seed(seed);
+        let mld = Mld::new();
+        let mut now = NOW;
+        let mut last = std::collections::BTreeMap::new();
+        let (mut sent, mut limit) = (0, 0);
+        for (kind, n, sources, robustness, pause) in steps {
+            // 0: no group.
+            let about = (n > 0).then(|| group(n));
+            match (kind, about) {
+                (0, Some(about)) => {
+                    let list = &sources[..sources.len().min(9)];
+                    let filter = if robustness % 2 == 0 { include(list) } else { exclude(list) };
+                    last.insert(about, filter);
+                    let wanted: Vec<_> = last.clone().into_iter().collect();
+                    mld.set_groups(now, &wanted);
+                    // A message for each of the reports, and one that the filters of both groups may not fit.
+                    limit += 2 * (7 + 1);
+                }
+                _ => {
+                    let sources: Vec<_> = sources.iter().copied().map(source).collect();
+                    let sources = if about.is_some() && sources.len() <= SOURCES_MAX { sources } else { Vec::new() };
+                    mld.queried(now, &robust_query(about, kind == 1, robustness), &sources, &mut random);
+                    limit += 2;
+                }
+            }
+            now += Duration::from_millis(300 * pause);
+            sent += mld.run_timers(now, &mut random).len();
+            let state = mld.state.lock();
+            proptest::prop_assert!(state.groups.len() <= 2);
+            for known in &state.groups {
+                let asked = known.answer.as_ref().map_or(0, |answer| answer.sources.len());
+                proptest::prop_assert!(asked <= SOURCES_MAX);
+                // Each change adds at most those of two filters, and is forgotten after seven reports.
+                proptest::prop_assert!(known.source_reports.len() <= 7 * 2 * 9);
+            }
+        }
+        while let Some(at) = mld.deadline() {
+            now = now.max(at);
+            sent += mld.run_timers(now, &mut random).len();
+            proptest::prop_assert!(sent <= limit, "{} of {}", sent, limit);
+        }
+        // The router of version 1 is silent for long.
+        let later = now + V1_PRESENT;
+        mld.queried(later, &query(None, false), &[], &mut random);
+        let mut seen = std::collections::BTreeMap::new();
+        for (_, report) in said(&mld) {
+            let MldReport::Records(records) = report else { panic!("version 2") };
+            for record in records {
+                let filter = match record.kind {
+                    MldRecordType::IsInclude => SourceFilter::include(record.sources),
+                    MldRecordType::IsExclude => SourceFilter::exclude(record.sources),
+                    other => panic!("{other:?}"),
+                };
+                seen.insert(record.group, filter);
+            }
+        }
+        last.retain(|_, filter| !filter.is_none());
+        proptest::prop_assert_eq!(seen, last);
+    }
+}

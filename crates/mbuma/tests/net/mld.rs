@@ -1,6 +1,7 @@
 //! The groups of an interface that configures itself, as multicast routers and switches hear of them.
 
 use std::net::Ipv6Addr;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::net::*;
@@ -492,4 +493,38 @@ fn m1_a_socket_that_can_not_be_in_a_group_is_told_why() {
     assert_eq!(socket.leave_group(iface, GROUP), Err(NoInterface));
     // A socket may outlive the interface of its group.
     drop(socket);
+}
+
+#[test]
+fn m1_changes_by_several_threads_are_all_said() {
+    // Breaks if the thread that is last to report has an older list than another, so that a router never hears of a group.
+    let lab = host();
+    said(&lab, 5000);
+    let group = |n: u16| Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, n);
+    for round in 0..50 {
+        let start = Arc::new(Barrier::new(3));
+        let join = |n: u16| {
+            let (stack, iface, start) = (lab.stack.clone(), lab.iface, Arc::clone(&start));
+            std::thread::spawn(move || {
+                start.wait();
+                for _ in 0..20 {
+                    drop(stack.join_group(iface, group(n)).unwrap());
+                }
+                stack.join_group(iface, group(n)).unwrap()
+            })
+        };
+        let members: Vec<_> = (1..4).map(join).collect();
+        let members: Vec<_> = members.into_iter().map(|t| t.join().unwrap()).collect();
+        drop(lab.all_frames());
+        said(&lab, 2000);
+        lab.give(&frame(router(), 1, &ALERT, &query(None, false)));
+        let answers = said(&lab, 1500);
+        let mut answered: Vec<_> = answers.iter().flat_map(|report| report.3.clone()).collect();
+        answered.retain(|(_, group)| *group != solicited_node(link_local_of(OUR_MAC)));
+        answered.sort_unstable();
+        let expected: Vec<_> = (1..4).map(|n| (2, group(n))).collect();
+        assert_eq!(answered, expected, "round {round}");
+        drop(members);
+    }
+    lab.done();
 }

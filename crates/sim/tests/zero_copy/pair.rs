@@ -11,7 +11,9 @@ use mbuma::device::epair::{EpairConfig, EpairEnd};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::socket::SocketError;
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, StackStats, TcpStream, UdpSocket};
+use mbuma::{
+    Config, IfAddr, IfConfig, IfIndex, NagleForm, Stack, StackStats, TcpStream, UdpSocket,
+};
 use sim::Pattern;
 
 use crate::recorder::{Known, Recorder};
@@ -103,7 +105,10 @@ impl Pair {
             let pool = setup.lands.then_some(&landing);
             let luck = random.fork();
             let device = Arc::new(Recorder::new(device, pool, &known, luck, setup.loss));
-            let stack = Stack::new(Config::new(clock.clone(), random.fork())).unwrap();
+            let mut config = Config::new(clock.clone(), random.fork());
+            // Data of bulk transfers comes in full segments: a receiver copies the small ends of writes by design.
+            config.tcp.nagle = NagleForm::AnySegment;
+            let stack = Stack::new(config).unwrap();
             let config = IfConfig {
                 addrs: vec![IfAddr {
                     addr: Ipv4Addr::new(192, 0, 2, n),

@@ -16,6 +16,18 @@ pub(crate) enum Job {
     Connects { clients: usize },
     /// A command that does nothing, with a network of its own, from its start to its end.
     Start,
+    /// A lease of an address by DHCP, or by DHCPv6 where the guest reaches the host over IPv6.
+    Leases,
+    /// A stream, alone and then while the guest asks for 10,000 neighbours that are not there, each second.
+    Scan { way: Way },
+}
+
+impl Job {
+    /// The programs of both sides do it without a tool between, and without privileges.
+    #[cfg(test)]
+    pub(crate) fn needs_no_tool(self) -> bool {
+        !matches!(self, Job::Start | Job::Leases | Job::Scan { .. })
+    }
 }
 
 /// A case.
@@ -42,6 +54,14 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "start",
         job: Job::Start,
+    },
+    Case {
+        name: "lease",
+        job: Job::Leases,
+    },
+    Case {
+        name: "scan",
+        job: Job::Scan { way: Way::Down },
     },
 ];
 
@@ -70,6 +90,12 @@ impl fmt::Display for Case {
                 write!(f, "connect, ask, answer, close: {n} client{}", plural(n))
             }
             Job::Start => f.write_str("`true` with a network of its own, from start to end"),
+            Job::Leases => f.write_str("an address by DHCP, two questions and their answers"),
+            Job::Scan { way } => write!(
+                f,
+                "1 TCP stream, {}, beside a scan of 10,000 addresses a second",
+                to(way)
+            ),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::bulk::{self, Got, Span, Way};
 use super::case::Job;
-use super::downloads;
 use super::found::Found;
 use super::server::{ANSWER, Order, Ports, REQUEST};
+use super::{downloads, lease, scan};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Barrier;
@@ -31,6 +31,16 @@ impl Servers {
                 Ok(Found::of_downloads(&shares))
             }
             Job::Connects { clients } => Ok(self.connects(clients, span)),
+            Job::Leases => Ok(Found::of_times(lease::leases(
+                self.addr.is_ipv6(),
+                reading,
+            )?)),
+            Job::Scan { way } => {
+                let span = Span::of(reading / 2);
+                let alone = self.streams(way, 1, span)?;
+                let beside = scan::beside(|| self.streams(way, 1, span))?;
+                Ok(beside.compared_with(&alone))
+            }
             Job::Start => Err(io::Error::other("the host's side does that")),
         }
     }
@@ -165,7 +175,7 @@ fn measure(stream: &TcpStream, span: Span) -> io::Result<Vec<u32>> {
     }
 }
 
-fn nanos(time: Duration) -> u32 {
+pub(super) fn nanos(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 

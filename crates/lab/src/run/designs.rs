@@ -6,6 +6,7 @@
 use super::host::{Place, Tool};
 use crate::harness::choice::Kind;
 use crate::harness::namespace::ip;
+use rustix::net::{AddressFamily, SocketType};
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -199,6 +200,13 @@ fn says(program: &str, told: &str, word: &str) -> bool {
 
 /// The interface in the guest.
 const IFNAME: &str = "tap0";
+
+/// Its index, in the guest.
+pub(super) fn interface() -> io::Result<u32> {
+    let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    Ok(rustix::net::netdevice::name_to_index(any, IFNAME)?)
+}
+
 /// The way to the host: each maps it to the host's loopback, or, with no tool, it is the host.
 fn gateway(place: &Place<'_>) -> IpAddr {
     match place.ip6 {

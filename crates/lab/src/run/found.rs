@@ -23,6 +23,8 @@ pub(crate) struct Found {
     /// Jain's index of downloads, and per cent of them that moved in every second.
     pub(crate) jain: Option<f64>,
     pub(crate) moving_percent: Option<f64>,
+    /// The speed, in per cent of the speed without a disturbance.
+    pub(crate) kept_percent: Option<f64>,
     /// The most memory that the tool ever had, in MB.
     pub(crate) peak_mb: Option<f64>,
     /// The tool's CPU time during all of it, for 10^9 bytes.
@@ -56,9 +58,19 @@ impl Found {
         self
     }
 
-    /// Of how long commands took, in nanoseconds.
-    pub(crate) fn of_starts(ns: Vec<u32>) -> Self {
+    /// Of how long commands or leases took, in nanoseconds.
+    pub(crate) fn of_times(ns: Vec<u32>) -> Self {
         Self::default().with_times(ns)
+    }
+
+    /// The same beside a disturbance that `alone` was without.
+    pub(crate) fn compared_with(self, alone: &Self) -> Self {
+        let of = |(beside, alone)| 100.0 * beside / f64::max(alone, f64::MIN_POSITIVE);
+        Self {
+            kept_percent: self.gbps.zip(alone.gbps).map(of),
+            bytes: self.bytes + alone.bytes,
+            ..self
+        }
     }
 
     pub(crate) fn of_downloads(shares: &Shares) -> Self {

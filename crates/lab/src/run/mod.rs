@@ -6,6 +6,7 @@
 //!   host.rs    the host's side          server.rs    the answering part     peer.rs    questions and answers
 //!   guest.rs   the guest's side         client.rs    the asking part        bulk.rs    a stream of both
 //!   result.rs  what is shown            downloads.rs many streams at once
+//!   lease.rs   a client of DHCP         scan.rs      a scan of the network
 //! ```
 //!
 //! All contestants of a case are set up side by side, each between two namespaces of its own; only the measured one is
@@ -21,10 +22,12 @@ mod downloads;
 pub(crate) mod found;
 mod guest;
 mod host;
+mod lease;
 mod options;
 pub(crate) mod peer;
 pub(crate) mod report;
 mod result;
+mod scan;
 mod server;
 
 pub use options::Options;

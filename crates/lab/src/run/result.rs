@@ -82,7 +82,12 @@ pub(super) fn measures(job: Job) -> Vec<Measure> {
             measure(Some("connect-p50"), "us", |found| found.p50_us),
             measure(Some("connect-p99"), "us", |found| found.p99_us),
         ],
-        Job::Start => vec![
+        Job::Scan { .. } => vec![
+            measure(Some("kept"), "% of the rate", |found| found.kept_percent),
+            measure(None, "Gbit/s", |found| found.gbps),
+            measure(Some("peak"), "MB", |found| found.peak_mb),
+        ],
+        Job::Start | Job::Leases => vec![
             measure(Some("p50"), "us", |found| found.p50_us),
             measure(Some("p99"), "us", |found| found.p99_us),
         ],
@@ -112,6 +117,7 @@ pub(super) fn show(case: &Case, mtu: u16, records: &[Record]) -> String {
             Some("cpu") => format!("{unit} of the tool"),
             Some("jain") => format!("{unit}, 1 if all are alike"),
             Some("moving") => format!("{unit} that moved in every second"),
+            Some("kept") => format!("{unit} without the scan"),
             Some("peak") => format!("{unit} of memory that the tool had at most"),
             Some(part) => format!("{part} in {unit}"),
         };

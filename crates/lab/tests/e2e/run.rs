@@ -43,7 +43,11 @@ fn ticks(pids: &[String]) -> u64 {
 #[test]
 fn every_case_passes_through_the_tool() {
     // Breaks when the guest's programs do not reach the host's through our tool, or a figure is missing.
-    needs!(guests(), tool(), programs(&["unshare", "setpriv", "ip"]));
+    needs!(
+        guests(),
+        tool(),
+        programs(&["unshare", "nsenter", "setpriv", "ip"])
+    );
     // A reading this short is not made longer until it agrees with others. On a busy machine it may see nothing: then all
     // are read again.
     let run = "run --design mbuma --seconds-per-case 0.024 --reps 1 --json";
@@ -68,16 +72,16 @@ fn every_case_passes_through_the_tool() {
         .find(is_whole)
         .expect("a figure of each kind in one of three runs");
     // The figure of streams and its CPU time, three of round trips or two, four of many downloads,
-    // three of connections, two of starts.
+    // three of connections, two of starts and of leases, three of a scan.
     let lines = lines(&text);
     let count = |case: &str| lines.iter().filter(|line| line["case"] == case).count();
     let cases = [
         "up1", "up8", "down1", "down8", "rr", "rr-up", "rr-down", "share8", "share64", "share512",
-        "conn1", "conn16", "start",
+        "conn1", "conn16", "start", "lease", "scan",
     ];
     assert_eq!(
         cases.map(count),
-        [2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 3, 3, 2],
+        [2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 3, 3, 2, 2, 3],
         "{text}"
     );
     assert_eq!(marked("MBUMA_TEST=every_case"), [""; 0]);

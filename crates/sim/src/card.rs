@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use mbuf::Csum;
 use wire::{
-    IpProto, Ipv4Header, Ipv6Header, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4,
+    IpProto, Ipv4Header, Ipv6Header, Ipv6Jumbo, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4,
     pseudo_header_v6,
 };
 
@@ -58,6 +58,29 @@ pub(crate) fn large_version(frame: &Frame) -> Option<u8> {
         _ => packet.len(),
     };
     (frame.tso_segsz != 0 && u16::try_from(counted).is_err()).then_some(version)
+}
+
+/// Makes a packet of more bytes than the length field can say a jumbogram, which says it in an option; other packets stay as
+/// they are. `None` if the packet's header contradicts its bytes, or if its version of IP has no such option.
+pub(crate) fn with_its_length(frame: &mut Frame) -> Option<()> {
+    match large_version(frame) {
+        None => return Some(()),
+        Some(6) => {}
+        Some(_) => return None,
+    }
+    let ip_at = usize::from(frame.l2_len);
+    if !has_its_length(frame.bytes.get(ip_at..)?) {
+        return None;
+    }
+    let behind = ip_at + Ipv6Header::LEN;
+    let len = frame.bytes.len() - behind + Ipv6Jumbo::LEN;
+    let ip = Ipv6Header::parse_mut(frame.bytes.get_mut(ip_at..)?).ok()?;
+    let mut option = [0; Ipv6Jumbo::LEN];
+    Ipv6Jumbo::new(ip.next(), u32::try_from(len).ok()?).emit(&mut option);
+    ip.set_next(IpProto::HOP_BY_HOP);
+    frame.bytes.splice(behind..behind, option);
+    frame.l3_len += Ipv6Jumbo::LEN as u8;
+    Some(())
 }
 
 /// Whether the length field is that of the packet, or 0 if the packet is too long for it (BIG TCP).

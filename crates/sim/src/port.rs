@@ -72,8 +72,8 @@ struct State {
     left: VecDeque<Frame>,
     /// Frames that arrived and found no buffer.
     no_bufs: u64,
-    /// Packets with more bytes than the length field of IP can say, by version: 4, 6.
-    large: [u64; 2],
+    /// Packets with more bytes than the length field of IP can say, by version: 4, 6; and jumbograms.
+    large: [u64; 3],
 }
 
 /// The device.
@@ -109,8 +109,8 @@ impl Port {
         self.state.lock().left.pop_front()
     }
 
-    /// Packets with more bytes than the length field of IP can say, which the stack sent, by version: 4, 6.
-    pub(crate) fn large_packets(&self) -> [u64; 2] {
+    /// Packets with more bytes than the length field of IP can say, which the stack sent, by version: 4, 6; and jumbograms.
+    pub(crate) fn large_packets(&self) -> [u64; 3] {
         self.state.lock().large
     }
 
@@ -153,12 +153,20 @@ impl Device for Port {
         let mut out = VecDeque::new();
         let mut refused = 0;
         while let Some(packet) = tx.dequeue() {
-            let frame = Frame::from_packet(&packet);
+            let mut frame = Frame::from_packet(&packet);
             if let Some(version) = card::large_version(&frame) {
-                self.state.lock().large[usize::from(version == 6)] += 1;
+                let kind = match (version, self.config.whole) {
+                    (6, true) => 2,
+                    (6, false) => 1,
+                    _ => 0,
+                };
+                self.state.lock().large[kind] += 1;
             }
             match self.config.whole {
-                true => out.push_back(frame),
+                true => match card::with_its_length(&mut frame) {
+                    Some(()) => out.push_back(frame),
+                    None => refused += 1,
+                },
                 false => refused += usize::from(card::finish(&frame, &mut out).is_none()),
             }
         }

@@ -83,10 +83,10 @@ impl Net {
         &mut self.wires[wire.0].0
     }
 
-    /// Packets with more bytes than the length field of IP can say, which all stacks sent, by version: 4, 6.
-    pub fn large_packets(&self) -> [u64; 2] {
+    /// Packets with more bytes than the length field of IP can say, which all stacks sent, by version: 4, 6; and jumbograms.
+    pub fn large_packets(&self) -> [u64; 3] {
         let ports = self.slots.iter().map(|slot| slot.port.large_packets());
-        ports.fold([0; 2], |[a, b], [four, six]| [a + four, b + six])
+        ports.fold([0; 3], |sum, of| std::array::from_fn(|i| sum[i] + of[i]))
     }
 
     /// All wires.

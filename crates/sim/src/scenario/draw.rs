@@ -289,7 +289,7 @@ fn large_writes(
             ..LinkConfig::PERFECT
         };
     }
-    for port in ports {
+    for port in &mut *ports {
         port.caps = PortConfig::offloading(port.caps.mtu).caps;
         (port.caps.tso4_max, port.caps.tso6_max) = (BIG_TCP_MAX, BIG_TCP_MAX);
     }
@@ -306,6 +306,12 @@ fn large_writes(
         manners.pause = Duration::from_millis(between(&mut r, 1, 50));
     }
     (client.expects.1, server.expects.1) = (server.sends.1, client.sends.1);
+    // IPv4 has no jumbograms.
+    if r.chance(0.5) {
+        for port in ports {
+            (port.whole, port.caps.tso4_max) = (true, u32::from(u16::MAX));
+        }
+    }
 }
 
 /// The most bytes that a scenario moves: enough to show faults, and still fast to run.

@@ -47,8 +47,8 @@ pub struct Outcome {
     pub turns: u64,
     /// Segments sent again, by all stacks.
     pub retransmitted: u64,
-    /// Packets with more bytes than the length field of IP can say, by version: 4, 6.
-    pub large_packets: [u64; 2],
+    /// Packets with more bytes than the length field of IP can say, by version: 4, 6; and jumbograms.
+    pub large_packets: [u64; 3],
     /// The wires' counts of faults.
     pub wires: LinkCounts,
 }
@@ -237,7 +237,7 @@ impl fmt::Display for Outcome {
         write!(
             f,
             "  {} frames: {} lost, {} doubled, {} reordered, {} damaged, {} cut, {} overflowed; \
-             {} segments sent again; packets of more than 64 KiB: {} and {}",
+             {} segments sent again; packets of more than 64 KiB: {}, {} and {}",
             w.sent,
             w.of(LinkEvent::Lost),
             w.of(LinkEvent::Duplicated),
@@ -247,7 +247,8 @@ impl fmt::Display for Outcome {
             w.of(LinkEvent::Overflowed),
             self.retransmitted,
             self.large_packets[0],
-            self.large_packets[1]
+            self.large_packets[1],
+            self.large_packets[2]
         )?;
         self.violations
             .iter()

@@ -68,6 +68,9 @@ impl Chain {
     }
 
     /// A copy of `bytes` in fresh mbufs.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_devget")]
     #[track_caller]
     pub fn from_slice(pool: &MbufPool, bytes: &[u8]) -> Result<Self, NoBufs> {
@@ -82,6 +85,9 @@ impl Chain {
     /// The last reference may be dropped in any thread, with locks of a stack held: when the peer acknowledges the
     /// bytes, the connection is locked. So the drop of `owner` must not wait, and must not call the stack; it may wake
     /// a task that does.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf left, or there are 4 GiB of bytes.
     #[doc(alias = "m_extadd")]
     #[track_caller]
     pub fn from_owner<T>(pool: &MbufPool, owner: T) -> Result<Self, NoBufs>
@@ -110,6 +116,9 @@ impl Chain {
     }
 
     /// Writes `src` over the bytes from `off`, if no other mbuf shares them.
+    ///
+    /// # Errors
+    /// [`WriteError`]: a part of the range is shared, or is not there. Then nothing is written.
     #[doc(alias = "m_copyback")]
     pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
         if off.checked_add(src.len()).is_none_or(|end| end > self.len) {
@@ -224,7 +233,10 @@ impl<S: Storage> Chain<S> {
         self.tail.as_mut().map(|t| unsafe { t.get_mut() })
     }
 
-    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
+    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there, which debug builds assert.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     // The usual range lies in one mbuf, and each sent segment needs it: inlined, so that the
     // resulting chain is not written to memory and read back.
     #[doc(alias = "m_copym")]
@@ -244,6 +256,9 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Shows all of the bytes in a new chain, sharing clusters.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "M_COPYALL")]
     #[inline(always)]
     #[track_caller]
@@ -302,6 +317,9 @@ impl<S: Storage> Chain<S> {
 
     /// Puts a packet header before the chain: in place if its first mbuf has outside storage, in a
     /// fresh mbuf otherwise. The chain is freed if the pool has no mbuf.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[track_caller]
     pub fn into_packet(self, pool: &MbufPool) -> Result<Packet<S>, NoBufs> {
         Packet::from_chain(pool, self)

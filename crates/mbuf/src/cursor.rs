@@ -239,6 +239,9 @@ impl<'a> CursorMut<'a> {
     }
 
     /// Writes `src` and moves behind it, if no other mbuf shares the bytes there; else changes nothing.
+    ///
+    /// # Errors
+    /// [`WriteError`]: a part of the range is shared, or is not there.
     pub fn put(&mut self, src: &[u8]) -> Result<(), WriteError> {
         if src.len() > self.remaining() {
             return Err(WriteError::OutOfRange);

@@ -234,6 +234,9 @@ fn pages_for(first_off: usize, len: usize) -> Result<usize, ExtPgsError> {
 impl Chain<Mixed> {
     /// Shows `len` bytes from byte `off` on of the pages of a source that numbers them from 0 in
     /// order, in as few mbufs as can be: one for each 20 KiB. On failure the new mbufs are freed.
+    ///
+    /// # Errors
+    /// [`ExtPgsError`]: the range is not one of the source's, or the pool has no mbuf left.
     #[doc(alias = "sendfile")]
     #[doc(alias = "vn_sendfile")]
     #[track_caller]

@@ -42,6 +42,9 @@ pub struct Packet<S: Storage = Mapped>(Mbuf, PhantomData<S>);
 impl Packet {
     /// An empty packet, its data at the end of the internal area:
     /// [`MHLEN`] bytes can be prepended.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_gethdr")]
     #[inline]
     #[track_caller]
@@ -51,6 +54,9 @@ impl Packet {
 
     /// As [`new`](Self::new), and may take from the pool's reserve ([`MBUFS_RESERVED`](crate::MBUFS_RESERVED)): for a
     /// packet that is sent at once and lets peers free memory (an acknowledgement, a reset).
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "M_USE_RESERVE")]
     #[inline]
     #[track_caller]
@@ -59,6 +65,9 @@ impl Packet {
     }
 
     /// An empty packet over a cluster, its data `lead` bytes into it.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_getcl")]
     #[inline(always)]
     #[track_caller]
@@ -89,6 +98,9 @@ impl Packet {
     }
 
     /// A copy of `bytes`, with `lead` bytes of room before them (16 KiB at most).
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_devget")]
     #[track_caller]
     pub fn from_slice(pool: &MbufPool, bytes: &[u8], lead: usize) -> Result<Self, NoBufs> {
@@ -125,6 +137,9 @@ impl Packet {
     }
 
     /// Writes `src` over the bytes from `off`, if no other mbuf shares them.
+    ///
+    /// # Errors
+    /// [`WriteError`]: a part of the range is shared, or is not there. Then nothing is written.
     #[doc(alias = "m_copyback")]
     pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
         if off
@@ -158,6 +173,9 @@ impl<S: Storage> Packet<S> {
 
     /// Puts a packet header before `chain`: in its first mbuf where that has outside storage, else in a fresh one with
     /// [`MHLEN`] bytes of room. The chain is freed on failure; 4 GiB of bytes are a failure.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf left, or there are 4 GiB of bytes.
     #[track_caller]
     pub fn from_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let len = u32::try_from(chain.len()).map_err(|_| NoBufs)?;
@@ -178,6 +196,9 @@ impl<S: Storage> Packet<S> {
 
     /// A fresh packet whose header area is free for prepending, followed by `chain`: TCP sends its data so. The chain
     /// is freed on failure; 4 GiB of bytes are a failure.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf left, or there are 4 GiB of bytes.
     #[track_caller]
     pub fn before_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let mut p = Self::of(Packet::new(pool)?.into_list());

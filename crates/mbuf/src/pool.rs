@@ -189,6 +189,9 @@ pub struct MbufPool(RawZone<Packets>);
 
 impl MbufPool {
     /// Makes the zones. Until the first allocation the pool takes only address space and the pages of its reserve.
+    ///
+    /// # Errors
+    /// [`ZoneError`]: the system has no address space or no memory for the reserve.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
         let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
         let packets = Self::make_packets(config, &mbufs)?;

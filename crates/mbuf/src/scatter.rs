@@ -51,6 +51,9 @@ impl Scatter {
     }
 
     /// Allocates the missing clusters. On failure the mbufs that are there stay; there may be none.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[track_caller]
     pub fn refill(&mut self) -> Result<(), NoBufs> {
         // The ready clusters are the end of the plan, so the missing mbufs are its front.

@@ -57,6 +57,9 @@ impl ChainWriter<'_> {
     }
 
     /// Makes room for `n` bytes. On failure the room so far stays.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[track_caller]
     pub fn reserve(&mut self, n: usize) -> Result<(), NoBufs> {
         let mut room = self.room();

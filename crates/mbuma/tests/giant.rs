@@ -551,7 +551,7 @@ fn a_device_that_needs_giant_must_not_lead_to_another() {
 }
 
 #[test]
-fn the_statistics_say_who_needs_it() {
+fn the_statistics_name_the_component_that_needs_it() {
     // Breaks if a user can't see which component keeps the stack on one processor.
     let lab = Lab::new(Setup {
         tune: |config| config.giant = Arc::new(Giant::new(false)),

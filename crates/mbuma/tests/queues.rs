@@ -107,7 +107,7 @@ fn syn(port: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_leaves_by_the_queue_of_who_accepted_it() {
+fn a_connection_leaves_by_the_queue_of_the_cpu_that_accepted_it() {
     // Breaks when a worker that takes a connection over from another has its packets come to the other for ever.
     let gateway = Gateway::new();
     let interceptor = gateway.stack.tcp_intercept(gateway.iface, 64).unwrap();
@@ -147,7 +147,7 @@ fn a_connection_that_goes_on_to_another_cpu_leaves_by_its_queue() {
 }
 
 #[test]
-fn a_gateways_datagrams_leave_by_the_queue_of_who_sends_them() {
+fn a_gateways_datagrams_leave_by_the_queue_of_the_sending_cpu() {
     // Breaks when the worker that serves all datagrams is woken for each by another one.
     let gateway = Gateway::new();
     let all = gateway.stack.udp_bind_any(gateway.iface).unwrap();

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_that_nobody_reads_leave_room() {
+    fn ten_thousand_without_a_reader_leave_room() {
         // Breaks when the sum of all shares is more than the storage, or a few get all of it.
         let mut left = MAX;
         let mut fed = 0;

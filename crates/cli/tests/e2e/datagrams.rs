@@ -174,7 +174,7 @@ pub(super) fn outcomes(out: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_datagram_to_nobody_is_told_so() {
+fn the_sender_of_a_datagram_without_a_receiver_is_told() {
     // Breaks when a client waits although an ICMP error would end its wait at once.
     needs!(guests(), programs(&["python3"]));
     on_test_host!();

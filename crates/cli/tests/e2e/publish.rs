@@ -139,7 +139,7 @@ fn a_server_on_the_guests_loopback_is_reached() {
 }
 
 #[test]
-fn a_published_port_that_nobody_serves_is_reset() {
+fn a_published_port_without_a_server_is_reset() {
     // Breaks when a client on the host waits for ever, or its connection stays open; or when no message gives the
     // reason of the reset.
     needs!(guests());

@@ -231,7 +231,7 @@ fn a_capture_does_not_mix_with_the_commands_output() {
 }
 
 #[test]
-fn a_fifo_that_nobody_reads_is_not_waited_for() {
+fn a_fifo_without_a_reader_is_not_waited_for() {
     // Breaks when mbuma waits for a reader of the pipe, so that only SIGKILL ends it.
     needs!(guests(), programs(&["mkfifo"]));
     let scratch = Scratch::new();
@@ -270,7 +270,7 @@ fn a_capture_that_grows_too_large_ends_alone() {
 }
 
 #[test]
-fn the_status_page_answers_beside_many_who_ask_slowly() {
+fn the_status_page_answers_beside_many_slow_clients() {
     // Breaks when a guest's program that opens connections and sends no request shuts others out from the page.
     needs!(guests(), programs(&["python3", "curl"]));
     let script = "python3 -c '

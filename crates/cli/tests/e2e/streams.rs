@@ -444,7 +444,7 @@ fn resident_kb(pid: u32) -> u64 {
 
 #[test]
 #[ignore = "its server's send buffers take 512 MiB of the kernel's TCP memory: by hand, alone"]
-fn a_thousand_downloads_that_nobody_reads_leave_room_for_others() {
+fn a_thousand_downloads_without_a_reader_leave_room_for_others() {
     // Breaks when their data take all buffers: then mbuma can receive no packet of the guest, not even the
     // acknowledgements that would free buffers.
     needs!(guests(), programs(&["python3"]));

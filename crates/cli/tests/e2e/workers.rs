@@ -171,7 +171,7 @@ fn short_connections_by_all_workers() {
 }
 
 #[test]
-fn the_last_bytes_of_a_guest_arrive_whoever_serves_them() {
+fn the_last_bytes_of_a_guest_arrive_by_any_worker() {
     // Breaks when the workers leave while one of them holds what the guest sent before its end.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();

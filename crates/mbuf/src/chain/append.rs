@@ -45,6 +45,9 @@ impl<S: Storage> Chain<S> {
 
     /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
     /// the chain is unchanged.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_append")]
     #[track_caller]
     pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {

@@ -83,6 +83,9 @@ impl<S: Storage> Chain<S> {
 
     /// Takes the first `n` bytes (all if there are fewer) as a chain of their own, moving mbufs and
     /// sharing at most one cluster. On failure the chain is unchanged.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_split")]
     #[track_caller]
     #[inline]

@@ -69,6 +69,9 @@ impl Pages {
     }
 
     /// One more reference. Refused if there are more than 2^30.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: there are more than 2^30 references.
     #[inline]
     pub fn share(&self) -> Result<Self, NoBufs> {
         Ok(Self(self.0.share()?))

@@ -56,6 +56,9 @@ impl Chain<Mixed> {
     }
 
     /// The chain as a type that gives slices, if it holds no pages; else the unchanged chain.
+    ///
+    /// # Errors
+    /// The same as it was: it holds pages.
     pub fn try_into_mapped(self) -> Result<Chain, Self> {
         let unmapped = has_pages(self.first());
         if unmapped { Err(self) } else { Ok(self.cast()) }
@@ -99,6 +102,9 @@ impl Packet<Mixed> {
     }
 
     /// The packet as a type that gives slices, if it holds no pages; else the unchanged packet.
+    ///
+    /// # Errors
+    /// The same as it was: it holds pages.
     pub fn try_into_mapped(self) -> Result<Packet, Self> {
         let unmapped = has_pages(Some(self.first()));
         if unmapped {

@@ -74,6 +74,9 @@ impl<S: Storage> Packet<S> {
     }
 
     /// Copies `bytes` to the end. On failure the packet is unchanged.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_append")]
     #[track_caller]
     pub fn append(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
@@ -105,6 +108,9 @@ impl<S: Storage> Packet<S> {
     }
 
     /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure the packet is unchanged.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_split")]
     #[track_caller]
     pub fn split_off(&mut self, at: usize) -> Result<Chain<S>, NoBufs> {

@@ -11,6 +11,9 @@ use crate::storage::Storage;
 
 impl Packet {
     /// A packet of its own with the same bytes, header and tags, and no shared storage.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_dup")]
     #[track_caller]
     pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
@@ -30,6 +33,9 @@ impl Packet {
     /// A packet with a copy of bytes `off..off + len` of `chain` in its own area, and `lead` bytes or more of room
     /// before them: if they lie inside of one mbuf, where a share would copy them too, and into one mbuf more. `None`
     /// if they lie elsewhere, or are too many.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[track_caller]
     pub fn of_inside(
         pool: &MbufPool,
@@ -56,6 +62,9 @@ impl Packet {
 impl<S: Storage> Packet<S> {
     /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying internal bytes.
     /// A range that reaches past the end is cut there.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf or cluster left.
     #[doc(alias = "m_copym")]
     #[track_caller]
     pub fn share(&mut self, off: usize, len: usize) -> Result<Chain<S>, NoBufs> {

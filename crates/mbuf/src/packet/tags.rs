@@ -21,6 +21,9 @@ impl<S: Storage> Packet<S> {
     /// assert_eq!(packet.take_tag(), Some(Vlan(7)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the zone has no memory for a tag.
     #[doc(alias = "m_tag_prepend")]
     #[doc(alias = "m_tag_alloc")]
     #[track_caller]
@@ -55,6 +58,9 @@ impl<S: Storage> Packet<S> {
 
     /// Replaces this packet's metadata by a copy of another packet's header and tags. On failure the packet is
     /// unchanged.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the zone has no memory for a tag.
     #[doc(alias = "m_dup_pkthdr")]
     #[track_caller]
     pub fn copy_header<R: Storage>(&mut self, from: &Packet<R>) -> Result<(), NoBufs> {

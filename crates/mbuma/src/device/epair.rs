@@ -154,6 +154,9 @@ impl EpairEnd {
 
     /// Makes this end a port of a bridge, where `input` takes in arriving packets. An end that is attached
     /// elsewhere already moves.
+    ///
+    /// # Errors
+    /// [`BridgeError`].
     #[doc(alias = "BRDGADD")]
     pub fn join(&mut self, bridge: &Bridge, input: Input) -> Result<PortId, BridgeError> {
         self.detach();

@@ -384,7 +384,7 @@ fn a_packet_that_overtakes_what_waits_is_found() {
 
 #[test]
 #[should_panic(expected = "out of order")]
-fn an_owner_who_does_not_look_is_found() {
+fn an_owner_that_does_not_look_is_found() {
     wrong(Mistake::BlindOwner, None);
 }
 

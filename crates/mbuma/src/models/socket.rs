@@ -297,7 +297,7 @@ fn socket_wakeup_finds_a_waker_left_too_late() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn socket_wakeup_finds_datagrams_that_wake_nobody() {
+fn socket_wakeup_finds_datagrams_that_wake_no_reader() {
     check(
         "socket wakeup, datagrams",
         datagrams,
@@ -307,7 +307,7 @@ fn socket_wakeup_finds_datagrams_that_wake_nobody() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn socket_wakeup_finds_an_end_that_wakes_nobody() {
+fn socket_wakeup_finds_an_end_that_wakes_no_reader() {
     check("socket wakeup, an end", an_end, Mistake::ForgottenWakes);
 }
 

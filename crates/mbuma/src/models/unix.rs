@@ -219,7 +219,7 @@ fn a_passed_socket_lives_exactly_as_long_as_it_can_be_received() {
 }
 
 #[test]
-fn a_cycle_ends_with_whoever_lets_go_last() {
+fn a_cycle_ends_with_its_last_owner() {
     // Breaks if a socket that is being received counts as dead, or a cycle that a race leaves is not found.
     check(|| {
         let unix = unix(8);

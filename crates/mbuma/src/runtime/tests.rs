@@ -74,7 +74,7 @@ impl Pair {
 }
 
 #[test]
-fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
+fn blocking_sockets_over_an_epair_need_no_thread_that_polls() {
     // Breaks when a worker sleeps while frames, or a timer, wait for it.
     let runtime = Runtime::with_workers(2).expect("threads");
     let pair = Pair::new(&runtime);
@@ -177,7 +177,7 @@ fn a_thousand_runtimes_come_and_go() {
 }
 
 #[test]
-fn what_was_removed_is_driven_by_nobody() {
+fn what_was_removed_is_driven_by_no_worker() {
     // Breaks when a worker still holds a stack after remove() has returned.
     let runtime = Runtime::with_workers(2).expect("threads");
     for _ in 0..200 {
@@ -234,7 +234,7 @@ fn tasks_run_on_their_worker_also_while_it_sleeps() {
 }
 
 #[test]
-fn timers_run_though_nobody_calls() {
+fn timers_run_without_a_call() {
     // Breaks when a worker sleeps past a deadline: only the SYN's own timer answers here.
     let runtime = Runtime::with_workers(2).expect("threads");
     let stack = stack(&runtime);

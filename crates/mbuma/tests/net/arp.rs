@@ -34,7 +34,7 @@ fn answers_for_its_own_address() {
 /// Breaks if a gateway that accepts any address also answers ARP for any: the guest would find its
 /// own address taken when it probes for it.
 #[test]
-fn answers_for_nobody_else() {
+fn answers_for_no_other_station() {
     let lab = Lab::new(Setup {
         introduced: false,
         accept_any: true,

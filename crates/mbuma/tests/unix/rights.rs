@@ -265,7 +265,7 @@ fn a_cycle_of_sockets_in_flight_is_collected() {
 
 /// Breaks if a cycle is found only after a receive from it.
 #[test]
-fn cycles_that_nobody_touches() {
+fn cycles_without_a_later_receive() {
     for len in 2..6 {
         let stack = stack();
         let drops = drops();

@@ -190,7 +190,7 @@ fn a_flood_of_syns_keeps_what_is_established() {
 }
 
 #[test]
-fn a_flood_of_syns_keeps_nobody_out() {
+fn a_flood_of_syns_keeps_no_client_out() {
     // RFC 4987: breaks when forged SYNs evict genuine ones, where there are no cookies.
     for shape in sim::Shape::ALL {
         let port = sim::PortConfig::plain(link_mtu()).shaped(shape);

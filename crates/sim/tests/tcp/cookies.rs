@@ -46,7 +46,7 @@ fn answered(b: &mut Bench, port: u16, options: TcpOptions) -> Hand {
 }
 
 #[test]
-fn a_flood_keeps_nobody_out_and_costs_nobody_an_option() {
+fn a_flood_keeps_no_client_out_and_costs_none_an_option() {
     // RFC 4987: breaks when a peer that comes in a flood is kept out, or gets less than it asked for: its MSS, its window's
     // scale, SACK, timestamps; each of them without the others.
     for n in 0..8_u16 {

@@ -43,7 +43,7 @@ fn a_peer_that_is_gone_is_noticed() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_noticed_whoever_speaks_in_its_name() {
+fn a_peer_that_is_gone_is_noticed_although_others_forge_its_address() {
     // Breaks when segments of a sender that knows the addresses but not the sequence numbers count as the peer's.
     let mut b = Bench::new();
     let (hand, stream) = b.active();

@@ -416,7 +416,7 @@ fn a_full_backlog_stays_silent() {
 }
 
 #[test]
-fn a_dropped_listener_resets_who_waits() {
+fn a_dropped_listener_resets_connections_that_wait() {
     // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();
     let listener = b.stack().tcp_listen(us(PORT), 2).expect("free");

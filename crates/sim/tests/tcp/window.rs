@@ -107,7 +107,7 @@ fn orphan_lives(b: &mut Bench, hand: &mut Hand, stream: mbuma::TcpStream, takes:
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_window_that_stays_closed() {
+fn no_connection_waits_for_ever_for_a_window_that_stays_closed() {
     // RFC 6429 3: breaks when a peer that answers and never reads keeps a connection without an owner.
     let mut b = Bench::new();
     let (mut hand, stream) = close_window(&mut b);
@@ -294,7 +294,7 @@ fn a_late_duplicate_does_not_move_the_window() {
 }
 
 #[test]
-fn the_window_closes_when_nobody_reads_and_opens_when_somebody_does() {
+fn the_window_closes_without_a_reader_and_opens_with_one() {
     // RFC 9293 3.8.6: breaks when more is announced than there is room, or a reader's progress is
     // never told to a peer that waits for it.
     for shape in sim::Shape::ALL {

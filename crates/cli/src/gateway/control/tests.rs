@@ -52,7 +52,7 @@ fn a_request_in_pieces_is_answered_once() {
 }
 
 #[test]
-fn one_who_reads_slowly_is_not_waited_for() {
+fn a_slow_reader_is_not_waited_for() {
     // Breaks when a netstat that was stopped with Ctrl-Z stops the gateway, or gets half an answer.
     let (mut asker, mut theirs) = pair();
     let long = "x".repeat(8 << 20);

@@ -36,7 +36,7 @@ fn only_answers_to_our_pings_count() {
 }
 
 #[test]
-fn short_packets_are_nobodys() {
+fn short_packets_belong_to_no_ping() {
     // Breaks when a packet that is truncated anywhere makes the gateway panic.
     let icmp = icmp(IcmpMessage::EchoReply { id: 7, seq: 9 }, b"");
     let fields = Ipv4Fields {

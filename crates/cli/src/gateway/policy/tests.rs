@@ -40,7 +40,7 @@ fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
 }
 
 #[test]
-fn what_is_nobodys_is_prohibited() {
+fn addresses_of_no_host_are_prohibited() {
     // Breaks when a guest reaches a cloud's metadata service, or makes the host send broadcasts.
     for ip in [
         "169.254.169.254",

@@ -34,7 +34,7 @@ fn uid() -> u32 {
 }
 
 #[test]
-fn a_socket_is_found_until_nobody_listens() {
+fn a_socket_is_found_until_no_process_listens() {
     // Breaks when a running mbuma is not found, or one that was killed still is.
     let scratch = Scratch::new();
     let place = scratch.place();

@@ -107,10 +107,10 @@ const WHOLE: Capabilities = Capabilities::whole(1500);
 
 /// Breaks if a frame goes to a port without its station, does not reach the station's port, or comes back.
 #[test]
-fn learns_who_is_where() {
+fn learns_the_port_of_each_station() {
     let lan = Lan::new(&[PLAIN; 3]);
     lan.say(0, 1, mac(2));
-    assert_eq!(lan.heard(), [0, 1, 1], "nobody knows 2 yet");
+    assert_eq!(lan.heard(), [0, 1, 1], "no port of 2 is known yet");
     lan.say(1, 2, mac(1));
     assert_eq!(lan.heard(), [1, 0, 0]);
     lan.say(0, 1, mac(2));

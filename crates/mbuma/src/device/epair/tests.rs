@@ -116,7 +116,7 @@ fn what_a_budget_leaves_comes_next() {
 /// Breaks if a reader is not woken for packets that come while it works, or does not learn that packets wait behind
 /// those that it kept.
 #[test]
-fn who_rests_is_woken_or_comes_back() {
+fn a_resting_thread_is_woken_or_comes_back() {
     let pool = pool();
     let (a, b) = EpairEnd::pair(EpairConfig::default());
     let polled = Input::Polled(Waker::noop().clone());
@@ -142,7 +142,7 @@ fn who_rests_is_woken_or_comes_back() {
 
 /// Breaks if the reader is woken for each packet, or not for the first.
 #[test]
-fn wakes_who_sleeps() {
+fn wakes_a_sleeping_thread() {
     let pool = pool();
     let (a, b) = EpairEnd::pair(EpairConfig::default());
     let (from, to) = (a.plug(), b.plug());

@@ -156,7 +156,7 @@ fn what_is_peeked_is_read_next() {
 /// Breaks if a reader that has closed keeps memory, stops the peer, or reads on; or if it also closes the other
 /// direction.
 #[test]
-fn who_reads_no_more_stops_nobody() {
+fn a_reader_that_has_closed_stops_no_writer() {
     let pair = Pair::new();
     let Pair { client, served, .. } = &pair;
     client.send(&[1; 5_000]).unwrap();

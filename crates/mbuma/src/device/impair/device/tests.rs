@@ -109,7 +109,7 @@ fn what_is_under_way_is_bounded() {
 }
 
 #[test]
-fn damage_is_not_seen_by_those_who_share_the_bytes() {
+fn damage_is_not_seen_by_others_that_share_the_bytes() {
     // Breaks when a bit is inverted in storage that the send buffer shares: a retransmission would be damaged too.
     let alone = Alone::new("delay=1ms", "corrupt=100%", Capabilities::plain(1500));
     let mut original = alone.frame(5, 1000);

@@ -19,10 +19,11 @@
 //!
 //! Marks count as losses do: by bytes with AccECN, once a window with RFC 3168's echo. The draft leaves them open.
 //!
-//! Locks: none. Sources: draft-ietf-ccwg-bbr (BBRv3), draft-cheng-iccrg-delivery-rate-estimation.
+//! Locks: none. Sources: draft-ietf-ccwg-bbr-06 (BBRv3), draft-cheng-iccrg-delivery-rate-estimation.
 
 mod bounds;
 mod cycle;
+mod losses;
 mod model;
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,7 @@ use std::time::Duration;
 use kern::Time;
 
 use super::{Algorithm, CongestionEvent, RateSample, Why, Window};
-use bounds::FlightBounds;
+use bounds::{FlightBounds, SavedBounds};
 use cycle::Cycle;
 use model::PathModel;
 
@@ -107,8 +108,9 @@ pub struct Bbr {
     pacing_rate: u64,
     /// The window before PROBE_RTT or a timeout.
     prior_cwnd: u32,
-    /// The bounds before the event that began the last recovery, until it is undone.
-    before: Option<FlightBounds>,
+    /// The bounds before the event that began the last recovery, until it is undone; and the probe that a loss has ended since.
+    before: Option<SavedBounds>,
+    probe_lost: Option<BbrPhase>,
     /// Sending begins again after a pause.
     restarts: bool,
 }
@@ -123,6 +125,7 @@ impl Default for Bbr {
             pacing_rate: 0,
             prior_cwnd: 0,
             before: None,
+            probe_lost: None,
             restarts: false,
         }
     }
@@ -155,7 +158,7 @@ impl Bbr {
         if self.model.bandwidth() == 0 {
             return;
         }
-        let rate = model::share(self.bandwidth(), gain * PACING_MARGIN / 100).max(1);
+        let rate = model::share(model::share(self.bandwidth(), gain), PACING_MARGIN).max(1);
         if self.model.is_full() || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
@@ -199,6 +202,14 @@ impl Bbr {
         w.grow(cwnd);
     }
 
+    /// Saves the window that PROBE_RTT or a recovery will make smaller; `fresh`: no recovery is under way (section 5.6.4.4).
+    fn save_cwnd(&mut self, w: &Window, fresh: bool) {
+        self.prior_cwnd = match fresh && self.phase != BbrPhase::ProbeRtt {
+            true => w.cwnd,
+            false => self.prior_cwnd.max(w.cwnd),
+        };
+    }
+
     fn flight_of_probe_rtt(&self, w: &Window) -> u32 {
         self.product(50).max(SEGMENTS_MIN * w.mss)
     }
@@ -214,42 +225,49 @@ impl Algorithm for Bbr {
     }
 
     fn on_ack(&mut self, w: &mut Window, s: &RateSample) {
-        self.model.on_ack(w, s, self.phase);
+        let s = &mut { *s };
+        let bandwidth = self.bandwidth();
+        self.model.on_ack(w, s, self.phase, bandwidth);
         self.bounds.on_ack(w, s, &self.model, self.phase);
         self.check_startup(s);
         self.check_drain(s);
         self.advance_cycle(w, s);
         self.model.update_min_rtt(s);
         self.check_probe_rtt(w, s);
-        self.bounds.end_ack(s, &self.model);
+        self.bounds.end_ack(s);
         self.set_pacing_rate(w, s);
         self.set_cwnd(w, s);
     }
 
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
-        if event.continues && self.before.is_some() {
-            self.prior_cwnd = self.prior_cwnd.max(w.cwnd);
-        } else if !event.again {
-            (self.before, self.prior_cwnd) = (Some(self.bounds), w.cwnd);
+        let begins = !event.continues && !event.again;
+        self.save_cwnd(w, begins);
+        if begins {
+            self.before = Some(self.bounds.save());
+            self.probe_lost = None;
         }
         match event.why {
-            Why::Ecn => self.bounds.note_mark(),
-            Why::Loss => self.bounds.note_loss(),
+            Why::Ecn | Why::Loss => self.bounds.note(),
             Why::Timeout => w.cwnd = w.mss,
         }
     }
 
     fn on_recovered(&mut self, w: &mut Window) {
-        // The window was never smaller than the model's.
+        // The next acknowledgement bounds it by the model.
         self.before = None;
-        w.cwnd = w.cwnd.max(SEGMENTS_MIN * w.mss);
+        if self.phase != BbrPhase::ProbeRtt {
+            w.cwnd = w.cwnd.max(self.prior_cwnd).max(SEGMENTS_MIN * w.mss);
+        }
     }
 
     fn on_undo(&mut self, w: &mut Window, _: Time) {
-        if let Some(before) = self.before.take() {
-            self.bounds = before;
-            w.cwnd = w.cwnd.max(self.prior_cwnd);
-        }
+        let Some(before) = self.before.take() else {
+            return;
+        };
+        self.bounds.restore(before);
+        w.cwnd = w.cwnd.max(self.prior_cwnd);
+        self.model.reset_full(0);
+        self.resume_probe();
     }
 
     fn on_idle(&mut self, _: &mut Window, _: Duration, _: u32) {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use kern::Time;
 
-use super::bounds::STARTUP_LOSSES;
 use super::model::rate_of;
 use super::{Bbr, BbrPhase, SEGMENTS_MIN};
 use crate::tcp::cc::{RateSample, Window};
@@ -17,6 +16,9 @@ const PROBE_WAIT: Duration = Duration::from_secs(2);
 /// Rounds after which there is a probe anyway: so a flow of Reno beside it, which would have grown by as many segments,
 /// gets its share.
 const ROUNDS_MAX: u64 = 63;
+
+/// Rounds after which DRAIN ends anyway.
+const DRAIN_ROUNDS_MAX: u64 = 3;
 
 /// How long PROBE_RTT lasts.
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
@@ -43,6 +45,9 @@ pub(super) struct Cycle {
     acks: AckPhase,
     /// Samples are of a probe.
     samples: bool,
+    /// The last probe lost too much; and the last one was short for that.
+    was_too_high: bool,
+    was_short: bool,
     /// Doublings of the growth of a probe, the bytes for one segment more, and those acknowledged for it.
     up_rounds: u8,
     up_every: u32,
@@ -59,19 +64,24 @@ impl Bbr {
         if self.phase != BbrPhase::Startup {
             return;
         }
-        // Losses that go on for a round trip end it too.
-        let lossy = self.bounds.losses >= STARTUP_LOSSES && self.bounds.is_too_high(s);
-        if self.model.round_start && lossy {
-            self.model.set_full();
-            self.bounds.cut(s, self.product(100));
+        if self.bounds.ends_startup(s) {
+            self.probe_lost = Some(BbrPhase::Startup);
+            self.model.set_full(true);
+            self.bounds.cut_startup(self.product(100));
         }
         if self.model.is_full() {
+            self.cycle.rounds_at = self.model.rounds();
             self.enter(BbrPhase::Drain);
         }
     }
 
     pub(super) fn check_drain(&mut self, s: &RateSample) {
-        if self.phase == BbrPhase::Drain && s.flight <= self.product(100) {
+        if self.phase != BbrPhase::Drain {
+            return;
+        }
+        // Beside other flows the bandwidth may be too high an estimate.
+        let late = self.model.rounds() > self.cycle.rounds_at + DRAIN_ROUNDS_MAX;
+        if late || s.flight <= self.product(100) {
             self.start_down(s.now);
         }
     }
@@ -81,7 +91,9 @@ impl Bbr {
         if !self.model.is_full() {
             return;
         }
-        self.adapt(w, s);
+        if self.adapt(w, s) {
+            return;
+        }
         match self.phase {
             BbrPhase::Down | BbrPhase::Cruise if self.is_time_to_probe(w, s) => {
                 self.start_refill();
@@ -93,8 +105,8 @@ impl Bbr {
         }
     }
 
-    /// Adjusts the bound of the flight to the result of a probe.
-    fn adapt(&mut self, w: &Window, s: &RateSample) {
+    /// Adjusts the bound of the flight to the result of a probe. True if the next phase has begun.
+    fn adapt(&mut self, w: &Window, s: &RateSample) -> bool {
         let starts = self.model.round_start;
         match self.cycle.acks {
             AckPhase::Starting if starts => self.cycle.acks = AckPhase::Feedback,
@@ -103,22 +115,49 @@ impl Bbr {
                 if self.phase.is_probe_bw() && !s.app_limited {
                     self.model.next_cycle();
                 }
+                if self.phase.is_probe_bw() && self.cycle.was_short && !self.cycle.was_too_high {
+                    self.start_refill();
+                    return true;
+                }
             }
             _ => {}
         }
         if self.bounds.is_too_high(s) {
-            if std::mem::take(&mut self.cycle.samples) {
-                let target = self.product(100).min(w.cwnd);
-                self.bounds.cut(s, target);
-                if self.phase == BbrPhase::Up {
-                    self.start_down(s.now);
-                }
-            }
-            return;
+            return std::mem::take(&mut self.cycle.samples) && self.end_lossy_probe(w, s);
         }
         self.bounds.raise(s);
         if self.phase == BbrPhase::Up {
             self.probe_up(w, s);
+        }
+        false
+    }
+
+    /// Too much of a probe was lost. True if the next phase has begun.
+    fn end_lossy_probe(&mut self, w: &Window, s: &RateSample) -> bool {
+        self.cycle.was_too_high = true;
+        let target = self.product(100).min(w.cwnd);
+        self.bounds.cut(s, target);
+        if self.phase != BbrPhase::Up {
+            return false;
+        }
+        self.probe_lost = Some(BbrPhase::Up);
+        self.start_down(s.now);
+        true
+    }
+
+    /// The losses that ended a probe were none: the probe goes on (section 5.5.11.2).
+    pub(super) fn resume_probe(&mut self) {
+        match self.probe_lost.take() {
+            Some(BbrPhase::Startup) if self.phase != BbrPhase::Startup => {
+                self.model.set_full(false);
+                if self.phase != BbrPhase::ProbeRtt {
+                    self.enter(BbrPhase::Startup);
+                }
+            }
+            Some(BbrPhase::Up) if !matches!(self.phase, BbrPhase::Up | BbrPhase::ProbeRtt) => {
+                self.start_refill();
+            }
+            _ => {}
         }
     }
 
@@ -147,26 +186,36 @@ impl Bbr {
     }
 
     fn is_time_to_probe(&self, w: &Window, s: &RateSample) -> bool {
-        let segments = u64::from(self.product(100) / w.mss.max(1));
+        let target = self.product(100).min(w.cwnd);
+        let segments = u64::from(target / w.mss.max(1));
         let rounds = self.model.rounds().saturating_sub(self.cycle.rounds_at);
         s.now >= self.cycle.since + self.cycle.wait || rounds >= segments.clamp(1, ROUNDS_MAX)
     }
 
     fn has_drained(&self, w: &Window, s: &RateSample) -> bool {
-        let product = self.product(100).max(SEGMENTS_MIN * w.mss);
+        let product = self.model.product(self.model.bandwidth(), 100);
+        let product = product.max(SEGMENTS_MIN * w.mss);
         s.flight <= self.bounds.with_headroom(w) && s.flight <= product
     }
 
-    /// A probe is over once the pipe is full again. A probe that the bound limits does not measure the path.
+    /// A probe is over once the pipe is full again. A probe that the bound limits does not measure the path. After one that lost too
+    /// much, the next one ends where its bound is reached; if nothing is lost there, a longer one follows (section 5.3.3.6).
     fn end_probe(&mut self, w: &Window, s: &RateSample) {
-        if s.cwnd_limited && w.cwnd >= self.bounds.flight_high {
+        let is_risky = self.cycle.was_too_high && s.flight >= self.bounds.flight_high;
+        self.cycle.was_short |= is_risky;
+        if is_risky {
+            self.cycle.was_too_high = false;
+            self.start_down(s.now);
+        } else if s.cwnd_limited && w.cwnd >= self.bounds.flight_high {
             self.model.reset_full(rate_of(s).unwrap_or(0));
         } else if self.model.is_full_now {
+            self.cycle.was_too_high = false;
             self.start_down(s.now);
         }
     }
 
     pub(super) fn start_down(&mut self, now: Time) {
+        self.bounds.forget_losses();
         // So that flows that began together do not probe together.
         let noise = self.noise(now);
         self.cycle.wait = PROBE_WAIT + Duration::from_millis(noise % 1000);
@@ -180,6 +229,7 @@ impl Bbr {
 
     fn start_refill(&mut self) {
         self.bounds.forget_low();
+        self.cycle.was_short = false;
         (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0);
         self.cycle.acks = AckPhase::Init;
         self.model.begin_round();
@@ -203,7 +253,7 @@ impl Bbr {
         }
         if self.phase != BbrPhase::ProbeRtt {
             if self.model.is_rtt_old && !restarts {
-                self.prior_cwnd = w.cwnd;
+                self.save_cwnd(w, self.before.is_none());
                 (self.cycle.rtt_until, self.cycle.rtt_round) = (None, false);
                 self.cycle.acks = AckPhase::Stopping;
                 self.model.begin_round();
@@ -211,6 +261,7 @@ impl Bbr {
             }
             return;
         }
+        self.model.note_limited(s.flight);
         match self.cycle.rtt_until {
             None if s.flight <= self.flight_of_probe_rtt(w) => {
                 self.cycle.rtt_until = Some(s.now + PROBE_RTT_TIME);

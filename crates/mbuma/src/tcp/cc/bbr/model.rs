@@ -52,6 +52,8 @@ pub(super) struct PathModel {
     rounds: u64,
     /// This acknowledgement begins a round trip.
     pub(super) round_start: bool,
+    /// Samples of data that was sent until so many bytes were delivered are application-limited.
+    limited_until: Option<u64>,
     /// Acknowledged beyond what the bandwidth explains: since when, and how much; the most of two spans of rounds.
     burst_since: Time,
     burst: u64,
@@ -75,8 +77,8 @@ impl PathModel {
         self.is_full
     }
 
-    pub(super) fn set_full(&mut self) {
-        self.is_full = true;
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     pub(super) fn rounds(&self) -> u64 {
@@ -97,14 +99,37 @@ impl PathModel {
         self.bursts[0].max(self.bursts[1])
     }
 
+    /// Bytes delivered in all.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Bytes delivered before the data was sent that a sample is of.
+    pub(super) fn delivered_before(&self, s: &RateSample) -> u64 {
+        self.delivered.saturating_sub(s.delivered)
+    }
+
+    /// The data in flight, and what is sent until it is delivered, does not measure the path.
+    pub(super) fn note_limited(&mut self, flight: u32) {
+        self.limited_until = Some(self.delivered + u64::from(flight));
+    }
+
     /// Round trips begin to count here.
     pub(super) fn begin_round(&mut self) {
         self.round_end = self.delivered;
     }
 
-    pub(super) fn on_ack(&mut self, w: &Window, s: &RateSample, phase: BbrPhase) {
+    /// `bandwidth`: the estimate with the bounds.
+    pub(super) fn on_ack(
+        &mut self,
+        w: &Window,
+        s: &mut RateSample,
+        phase: BbrPhase,
+        bandwidth: u64,
+    ) {
         self.delivered += u64::from(s.acked);
-        let before = self.delivered.saturating_sub(s.delivered);
+        let before = self.delivered_before(s);
+        s.app_limited |= self.limited_until.is_some_and(|until| before <= until);
         self.round_start = s.delivered > 0 && before >= self.round_end;
         if self.round_start {
             self.round_end = self.delivered;
@@ -115,7 +140,7 @@ impl PathModel {
         {
             self.bandwidths[0] = self.bandwidths[0].max(rate);
         }
-        self.update_aggregation(w, s);
+        self.update_aggregation(w, s, bandwidth);
         self.check_full(s, phase);
     }
 
@@ -146,12 +171,12 @@ impl PathModel {
         self.is_full |= self.is_full_now;
     }
 
-    fn update_aggregation(&mut self, w: &Window, s: &RateSample) {
+    fn update_aggregation(&mut self, w: &Window, s: &RateSample, bandwidth: u64) {
         if self.rounds >= self.bursts_since + AGGREGATION_ROUNDS {
             (self.bursts, self.bursts_since) = ([0, self.bursts[0]], self.rounds);
         }
         let nanos = s.now.as_nanos().saturating_sub(self.burst_since.as_nanos());
-        let expected = bytes_in(self.bandwidth(), nanos);
+        let expected = bytes_in(bandwidth, nanos);
         if self.burst <= expected {
             (self.burst, self.burst_since) = (0, s.now);
         }

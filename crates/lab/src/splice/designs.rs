@@ -9,6 +9,8 @@ use crate::harness::namespace;
 use crate::stream::figures::Figures;
 use std::ffi::OsString;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// A line of the list.
@@ -81,7 +83,7 @@ impl Entry {
         child: &[OsString],
     ) -> Result<Figures, Absent> {
         match self.how {
-            How::Ours(work) => Ok(ours(case, work, cpus, time)),
+            How::Ours(work) => ours(case, work, cpus, time),
             How::Smoltcp => smoltcp(case, cpus, time),
             How::Kernel(_) if case.traffic == Traffic::RoundTrips => Err(Absent(
                 "its programs sleep between round trips, ours do not".to_owned(),
@@ -98,28 +100,40 @@ impl Entry {
         time: Duration,
     ) -> Result<Figures, Absent> {
         match self.how {
-            How::Ours(work) => Ok(ours(case, work, cpus, time)),
+            How::Ours(work) => ours(case, work, cpus, time),
             How::Smoltcp => smoltcp(case, cpus, time),
-            How::Kernel(work) => {
-                kernel::run(case, work, cpus, time).map_err(|error| Absent(error.to_string()))
-            }
+            How::Kernel(work) => kernel_in_time(*case, work, cpus, time),
         }
     }
 }
 
-fn ours(case: &Case, work: Work, cpus: (usize, usize), time: Duration) -> Figures {
+fn ours(case: &Case, work: Work, cpus: (usize, usize), time: Duration) -> Result<Figures, Absent> {
     flow::run(case, joined(case.streams(), work), cpus, time)
 }
 
 #[cfg(feature = "peers")]
 fn smoltcp(case: &Case, cpus: (usize, usize), time: Duration) -> Result<Figures, Absent> {
     let joined = super::smoltcp::joined(case);
-    Ok(flow::run(case, joined, cpus, time))
+    flow::run(case, joined, cpus, time)
 }
 
 #[cfg(not(feature = "peers"))]
 fn smoltcp(_: &Case, _: (usize, usize), _: Duration) -> Result<Figures, Absent> {
     Err(Absent("not built in: cargo lab-peers splice".to_owned()))
+}
+
+/// Its calls may wait for ever; this process, which is for it alone, does not.
+fn kernel_in_time(
+    case: Case,
+    work: kernel::Work,
+    cpus: (usize, usize),
+    time: Duration,
+) -> Result<Figures, Absent> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(kernel::run(&case, work, cpus, time)));
+    let ran = told.recv_timeout(time + KERNEL_SET_UP);
+    let ran = ran.map_err(|_| Absent(format!("no figure within {:?}", time + KERNEL_SET_UP)))?;
+    ran.map_err(|error| Absent(error.to_string()))
 }
 
 fn in_namespace(
@@ -143,3 +157,6 @@ fn in_namespace(
         Absent(why.lines().next().unwrap_or("no figures").to_owned())
     })
 }
+
+/// Interfaces and connections of the kernel's proxy are there after this time at most.
+const KERNEL_SET_UP: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 use super::case::{Case, Traffic};
 use super::ends::Ends;
 use super::proxy::Proxy;
+use crate::harness::choice::Absent;
 use crate::harness::{pinned, sys};
 use crate::stream::figures::Figures;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,12 +61,15 @@ impl Middle for Proxy {
 }
 
 /// Runs one for this time; the proxy's CPU is the second.
+///
+/// # Errors
+/// [`Absent`]: the data stopped.
 pub(crate) fn run<E: ClientAndServer, P: Middle>(
     case: &Case,
     (mut ends, mut proxy): (E, P),
     cpus: (usize, usize),
     time: Duration,
-) -> Figures {
+) -> Result<Figures, Absent> {
     if !case.own_cpu {
         return pinned::run(cpus.0, || load(&mut ends, case, time, || proxy.turn()));
     }
@@ -83,7 +87,7 @@ pub(crate) fn run<E: ClientAndServer, P: Middle>(
         }
         None
     };
-    type Thread<'a> = Box<dyn FnOnce() -> Option<Figures> + Send + 'a>;
+    type Thread<'a> = Box<dyn FnOnce() -> Option<Result<Figures, Absent>> + Send + 'a>;
     let threads: [(usize, Thread<'_>); 2] =
         [(cpus.0, Box::new(client)), (cpus.1, Box::new(middle))];
     let figures = pinned::all(threads).into_iter().flatten().next();
@@ -96,53 +100,137 @@ fn load<E: ClientAndServer>(
     case: &Case,
     time: Duration,
     between: impl FnMut(),
-) -> Figures {
+) -> Result<Figures, Absent> {
     match case.traffic {
         Traffic::Streams(_) => stream(ends, time, between),
         Traffic::RoundTrips => round_trips(ends, time, between),
     }
 }
 
-fn stream<E: ClientAndServer>(ends: &mut E, time: Duration, mut between: impl FnMut()) -> Figures {
+fn stream<E: ClientAndServer>(
+    ends: &mut E,
+    time: Duration,
+    mut between: impl FnMut(),
+) -> Result<Figures, Absent> {
     let (cpu, begin, mut bytes) = (sys::process_time(), Instant::now(), 0);
+    let mut last = begin;
     while begin.elapsed() < time {
+        let before = bytes;
         for _ in 0..BURST {
             bytes += ends.stream();
             between();
         }
+        if bytes > before {
+            last = Instant::now();
+        }
     }
-    Figures::of_stream(bytes, begin.elapsed(), sys::process_time() - cpu)
+    // A mean over a stream that stopped would look like a figure.
+    if last.elapsed() > STOPPED.max(time / 2) {
+        return Err(Absent(format!("no byte came after {:?}", last - begin)));
+    }
+    let cpu = sys::process_time() - cpu;
+    Ok(Figures::of_stream(bytes, begin.elapsed(), cpu))
 }
 
 fn round_trips<E: ClientAndServer>(
     ends: &mut E,
     time: Duration,
     mut between: impl FnMut(),
-) -> Figures {
+) -> Result<Figures, Absent> {
     let mut ns = Vec::with_capacity(1 << 20);
     let begin = Instant::now();
     while begin.elapsed() < time {
         let sent = Instant::now();
-        pass(ends, [TrafficEnd::Client, TrafficEnd::Server], &mut between);
-        pass(ends, [TrafficEnd::Server, TrafficEnd::Client], &mut between);
+        for way in [
+            [TrafficEnd::Client, TrafficEnd::Server],
+            [TrafficEnd::Server, TrafficEnd::Client],
+        ] {
+            if !pass(ends, way, &mut between) {
+                let trips = ns.len();
+                return Err(Absent(format!("no byte came after {trips} round trips")));
+            }
+        }
         ns.push(u32::try_from(sent.elapsed().as_nanos()).unwrap_or(u32::MAX));
     }
-    Figures::of_rr(ns, begin.elapsed())
+    Ok(Figures::of_rr(ns, begin.elapsed()))
 }
 
-/// Sends a message from one end, and waits for it at the other.
-fn pass<E: ClientAndServer>(ends: &mut E, [from, to]: [TrafficEnd; 2], between: &mut impl FnMut()) {
+/// Sends a message from one end, and waits for it at the other; `false` if it does not come.
+fn pass<E: ClientAndServer>(
+    ends: &mut E,
+    [from, to]: [TrafficEnd; 2],
+    between: &mut impl FnMut(),
+) -> bool {
     let mut buf = [1; MESSAGE];
     assert_eq!(ends.send(from, &buf), MESSAGE, "the buffer is empty");
-    let mut got = 0;
+    let (mut got, mut turns, mut waits_since) = (0, 0u32, None);
     while got < MESSAGE {
         ends.transmit(from);
         between();
         got += ends.recv(to, &mut buf);
+        turns += 1;
+        if turns.is_multiple_of(TURNS_A_LOOK) {
+            let since = *waits_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > LOST {
+                return false;
+            }
+        }
     }
+    true
 }
 
 /// Bytes of a request and of its response.
 const MESSAGE: usize = 64;
 /// Turns between two looks whether it is time to stop.
 const BURST: u32 = 16;
+/// Turns of a message that has not arrived between two looks at the clock.
+const TURNS_A_LOOK: u32 = 1 << 12;
+/// A message that has not arrived for so long, beside other programs on these CPUs, will not.
+const LOST: Duration = Duration::from_secs(5);
+/// A stream that has carried nothing for so long, and for half of its time, has stopped.
+const STOPPED: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::CASES;
+    use super::*;
+
+    /// Ends that lose all data after so many bytes.
+    struct Loses(u64);
+
+    impl ClientAndServer for Loses {
+        fn stream(&mut self) -> u64 {
+            let n = self.0.min(1000);
+            self.0 -= n;
+            n
+        }
+        fn send(&mut self, _: TrafficEnd, message: &[u8]) -> usize {
+            message.len()
+        }
+        fn transmit(&mut self, _: TrafficEnd) {}
+        fn recv(&mut self, _: TrafficEnd, buf: &mut [u8]) -> usize {
+            let n = self.0.min(buf.len() as u64);
+            self.0 -= n;
+            n as usize
+        }
+    }
+
+    struct Idle;
+
+    impl Middle for Idle {
+        fn turn(&mut self) {}
+    }
+
+    #[test]
+    fn data_that_stops_is_no_figure() {
+        // Breaks if a run waits for ever for data that is lost, or takes the mean of a stream that has stopped for its rate.
+        for case in CASES {
+            let time = STOPPED * 2;
+            let ran = run(case, (Loses(100_000), Idle), (0, 0), time);
+            let Err(Absent(why)) = ran else {
+                panic!("{}: {ran:?}", case.name);
+            };
+            assert!(why.starts_with("no byte came after"), "{why}");
+        }
+    }
+}

@@ -12,7 +12,7 @@
 //!    peer's number, the slot    MSSES  or + 1         of time is odd
 //! ```
 //!
-//! Timestamps need no bit: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
+//! AccECN needs no bit, because the client's acknowledgement tells of it, and RFC 3168's ECN is not offered. Timestamps need none: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
 //! peer without timestamps has no room for them; FreeBSD keeps them here.
 //!
 //! 1. A cookie is valid in its slot of 64 s and in the next one. Only in that time does the listener check
@@ -37,7 +37,7 @@ use mbuf::Chain;
 use wire::{SeqNum, TcpFields, TcpFlags};
 
 use super::accept::AcceptQueue;
-use super::ecn::Ecn;
+use super::ecn::{self, Ecn};
 use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
@@ -202,11 +202,13 @@ pub(super) fn answer(
         .cookies
         .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
     let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
-    // No ECN: the acknowledgement then lacks ECN's bits, which shows later that AccECN was not agreed on (RFC 9768
-    // 5.1).
-    t.conn.ecn = Ecn::new(EcnMode::Off, false);
+    // Of ECN only AccECN, whose client tells by its acknowledgement that it was agreed on (RFC 9768 5.1).
+    if t.conn.ecn.accurate().is_none() {
+        t.conn.ecn = Ecn::new(EcnMode::Off, false);
+    }
     let (tos, ttl) = asked.map_or((0, 0), |asked| asked.ip_fields());
     let flags = TcpFlags::SYN | TcpFlags::ACK;
+    let ecn = t.conn.ecn.bits_of(flags, false, 0);
     let out = SegmentFields {
         ends: seg.ends,
         flow: 0,
@@ -215,7 +217,7 @@ pub(super) fn answer(
             dst_port: seg.ends.peer_port(),
             seq: iss,
             ack: t.recv.nxt,
-            flags,
+            flags: flags | ecn,
             window: output::syn_window(&mut t),
             urgent: 0,
             options: options::of_syn(&tcp.config, &mut t, flags, batch.now),
@@ -277,12 +279,13 @@ pub(super) fn redeem(
 
 /// Reconstructs the SYN, except for its window, which the acknowledgement has anew.
 fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
+    let is_pure = ack.data.is_empty() && !ack.has(TcpFlags::FIN);
     Segment {
         ends: ack.ends,
         seq: irs,
         start: irs,
         ack: SeqNum(0),
-        flags: TcpFlags::SYN,
+        flags: TcpFlags::SYN | ecn::offer_of_cookie(ack.flags, is_pure),
         window: 0,
         urgent: 0,
         options: SegmentOptions {

@@ -147,6 +147,15 @@ fn accepts_accurate(syn_ack: TcpFlags) -> bool {
     !(bits.is_empty() || bits == ACE || bits == TcpFlags::ECE)
 }
 
+/// The offer of the SYN that a cookie was sent for, by the acknowledgement that returns it: a client of AccECN tells in ACE how
+/// the SYN-ACK arrived, and others leave 0 or 1 in it (RFC 9768 5.1).
+pub(crate) fn offer_of_cookie(ack: TcpFlags, is_pure: bool) -> TcpFlags {
+    match is_pure && ack.intersects(TcpFlags::AE | TcpFlags::CWR) {
+        true => ACE,
+        false => TcpFlags::empty(),
+    }
+}
+
 impl Ecn {
     /// The state of a connection that this side begins or answers.
     pub(crate) fn new(offer: EcnMode, active: bool) -> Self {

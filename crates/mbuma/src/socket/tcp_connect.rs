@@ -114,6 +114,9 @@ fn open(
                 offer_none(&mut tcb);
             }
         }
+        if tcp.failed_offers.includes(ends.peer().ip(), now) {
+            tcb.conn.ecn.withhold();
+        }
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(&ends, ifp, cpu);
         let pcb = Inpcb::new(ends, flow, tcb);

@@ -31,9 +31,11 @@
 use wire::{AccEcnOption, SeqNum, TcpFlags};
 
 pub(crate) use self::accurate::{AccurateEcn, EcnReport, MarkCount};
+pub(crate) use self::failed_offers::FailedOffers;
 use crate::config::{AccEcnOptionUse, EcnMode, TcpConfig};
 
 mod accurate;
+mod failed_offers;
 
 /// The bits that offer ECN.
 const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
@@ -281,6 +283,18 @@ impl Ecn {
             let is_accurate = self.feedback == FeedbackMode::Accurate;
             let new = || Box::new(AccurateEcn::new(syn, mark, choices));
             self.accurate = is_accurate.then(new);
+        }
+    }
+
+    /// Whether the offers of AccECN did not get through: the peer answered the SYN without one.
+    pub(crate) fn has_failed_offer(&self) -> bool {
+        self.sent_bare_syn && !self.is_on()
+    }
+
+    /// Makes no offer: those of an earlier connection did not get through.
+    pub(crate) fn withhold(&mut self) {
+        if self.feedback == FeedbackMode::Undecided(EcnMode::OfferAccurate) {
+            self.feedback = FeedbackMode::NotEcn;
         }
     }
 

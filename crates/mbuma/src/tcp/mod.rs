@@ -111,6 +111,7 @@ pub(crate) struct TcpState {
     port_secret: KeyedHash,
     timestamp_secret: KeyedHash,
     cookies: cookies::Cookies,
+    pub(crate) failed_offers: ecn::FailedOffers,
     /// Next offset of the port search, shared by all threads; any value is correct.
     port_next: AtomicUsize,
 }
@@ -131,6 +132,7 @@ impl TcpState {
             port_next: AtomicUsize::new(random.next_u32() as usize),
             timestamp_secret: KeyedHash::new(random),
             cookies: cookies::Cookies::new(random),
+            failed_offers: ecn::FailedOffers::new(),
         }
     }
 

@@ -105,6 +105,10 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         if t.conn.ecn.accurate().is_some() {
             t.due |= Due::ACK_FIRST;
         }
+        if t.conn.ecn.has_failed_offer() {
+            let host = seg.ends.peer().ip();
+            batch.stack.tcp.failed_offers.note(host, batch.now);
+        }
         ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);

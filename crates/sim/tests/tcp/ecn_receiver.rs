@@ -190,3 +190,40 @@ fn an_acknowledgement_alone_tells_how_the_syn_ack_arrived() {
     b.say(&hand.ack(data));
     b.drop_and_finish(stream);
 }
+
+#[test]
+fn after_an_offer_that_failed_the_next_connection_makes_none_for_a_while() {
+    // RFC 9768 3.1.4.1: breaks when each connection over a path that drops SYNs for the bits of AccECN waits for two timeouts, or when
+    // two lost SYNs switch AccECN off for ever.
+    let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::OfferAccurate);
+    let first = b.connect();
+    b.run(secs(4));
+    let offers = |syns: &[Segment]| -> Vec<bool> {
+        syns.iter().map(|syn| syn.flags.contains(ECE)).collect()
+    };
+    let syns = b.seen();
+    assert_eq!(offers(&syns), [true, true, false]);
+    let answer = |b: &mut Bench, syn: &Segment| {
+        let hand = Hand::answering(syn);
+        b.say(&hand.segment(SYN | ACK));
+        assert_eq!(b.one().flags, ACK);
+    };
+    answer(&mut b, &syns[2]);
+    let second = b.connect();
+    let syns = b.seen();
+    assert_eq!(offers(&syns), [false]);
+    answer(&mut b, &syns[0]);
+    [first, second].iter().for_each(|stream| stream.abort());
+    b.run(secs(601));
+    b.seen();
+    let third = b.connect();
+    let syns = b.seen();
+    assert_eq!(offers(&syns), [true]);
+    let hand = Hand::answering(&Segment {
+        flags: SYN,
+        ..syns[0].clone()
+    });
+    b.say(&hand.segment(SYN | ACK));
+    b.seen();
+    b.abort_and_finish(third);
+}

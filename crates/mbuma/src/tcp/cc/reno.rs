@@ -36,9 +36,11 @@ impl Algorithm for Reno {
             w.grow(s.acked);
             return;
         }
+        // Once in a round trip, in which whole segments are acknowledged: the rest of the window is never filled.
+        let round = w.cwnd - w.cwnd % w.mss.max(1);
         self.acked = self.acked.saturating_add(s.acked);
-        if self.acked >= w.cwnd {
-            self.acked -= w.cwnd;
+        if self.acked >= round {
+            self.acked -= round;
             w.grow(w.mss);
         }
     }

@@ -30,6 +30,18 @@ fn slow_start_doubles_and_congestion_avoidance_adds_a_segment() {
     assert_eq!(w.cwnd, 15 * MSS);
 }
 
+/// Breaks when the part of the window that no segment fills delays growth: half of a segment of ten at 1 % of loss.
+#[test]
+fn a_round_trip_is_what_whole_segments_fill() {
+    let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
+    (w.cwnd, w.ssthresh) = (3 * MSS + 500, 3 * MSS + 500);
+    for _ in 0..3 {
+        assert_eq!(w.cwnd, 3 * MSS + 500);
+        reno.on_ack(&mut w, &acked(MSS));
+    }
+    assert_eq!(w.cwnd, 4 * MSS + 500);
+}
+
 /// Breaks when a window grows that its sender did not fill (RFC 7661).
 #[test]
 fn no_growth_unless_limited() {

@@ -15,7 +15,6 @@ use super::pcb::{MSS_DEFAULT, State, Tcb};
 use super::rack::nanos_since;
 use super::reass::Inserted;
 use super::recv_tuner::{self, RecvTuner};
-use super::reset::EndReset;
 use super::segment::Segment;
 use super::steps::Step;
 use super::timer::TcpTimer;
@@ -66,12 +65,13 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     out_of_order(batch, t, seg, data)
 }
 
-/// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13).
+/// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13), as from a host that does not know the
+/// connection. Its number is the one that the peer expects, also if our FIN or data was lost: another one would be answered by a
+/// challenge acknowledgement (RFC 5961 3.2).
 #[cold]
 fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
-    let reset = EndReset::of(t, batch.now);
     t.close(Some(SocketError::Reset));
-    reset::send(batch, seg.ends, reset);
+    reset::reply(batch, seg);
     Break(Verdict::Drop(DropReason::TcpAfterClose))
 }
 

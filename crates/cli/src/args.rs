@@ -9,6 +9,7 @@ mod names;
 mod net;
 pub(crate) mod netstat;
 pub(crate) mod network;
+mod number;
 mod outbound;
 pub(crate) mod pasta;
 mod placed;
@@ -148,10 +149,15 @@ fn ifname(text: &str) -> Result<String, String> {
     let plain = text
         .bytes()
         .all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b':' | b'%'));
-    if fits && plain && text != "." && text != ".." {
-        Ok(text.to_owned())
-    } else {
-        Err("an interface name is 1 to 15 letters, digits or signs other than / : %".to_owned())
+    if !fits || !plain || matches!(text, "." | "..") {
+        return Err(
+            "an interface name is 1 to 15 letters, digits or signs other than / : %".to_owned(),
+        );
+    }
+    // Below /proc/sys/net these are the settings of every interface, and of those to come; `lo` is there already.
+    match text {
+        "all" | "default" | "lo" => Err("the kernel keeps that name for itself".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{NetOpts, ifname};
+use super::{NetOpts, ifname, number};
 
 /// The command line of `mbuma attach`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +31,11 @@ pub(crate) struct AttachArgs {
     pub(crate) ifname: String,
 
     /// Write `1` to this descriptor, and close it, once the network is up
-    #[arg(short = 'r', long, value_name = "N")]
+    #[arg(short = 'r', long, value_name = "N", value_parser = number::descriptor)]
     pub(crate) ready_fd: Option<i32>,
 
     /// End when this descriptor is closed at its other end
-    #[arg(short = 'e', long, value_name = "N")]
+    #[arg(short = 'e', long, value_name = "N", value_parser = number::descriptor)]
     pub(crate) exit_fd: Option<i32>,
 
     /// The user namespace to enter, instead of the one that owns the network namespace

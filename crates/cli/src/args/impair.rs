@@ -28,11 +28,11 @@ enum Ways {
 impl FromStr for Impairment {
     type Err = String;
 
-    /// Words before `up:` or `down:` are for both directions, and those behind for that one. Of several words of a kind
-    /// the last one counts.
+    /// Words before `up:` or `down:` are for both directions, and those behind for that one, where they count instead.
     fn from_str(text: &str) -> Result<Impairment, String> {
         let (mut up, mut down, mut seed) = (Vec::new(), Vec::new(), None);
         let mut ways = Ways::Both;
+        let mut said = Vec::new();
         for word in text.split(',').map(str::trim) {
             let word = match word.split_once(':') {
                 Some(("up", rest)) => (ways = Ways::Up, rest).1,
@@ -40,6 +40,11 @@ impl FromStr for Impairment {
                 Some((other, _)) => return Err(format!("`{other}:` is neither up: nor down:")),
                 None => word,
             };
+            let key = word.split_once('=').map_or(word, |(key, _)| key);
+            if said.contains(&(ways, key)) {
+                return Err(format!("`{key}` comes twice for the same direction"));
+            }
+            said.push((ways, key));
             if let Some(number) = word.strip_prefix("seed=") {
                 let number = number.parse();
                 seed = Some(number.map_err(|_| format!("`{word}`: a seed is a number"))?);
@@ -115,6 +120,9 @@ mod tests {
         assert_eq!(each.up, link("delay=5ms,rate=2mbit,loss=1%"));
         assert_eq!(each.down, link("delay=5ms,rate=20mbit"));
         assert_eq!(each.seed, Some(7));
+        let both = read("delay=5ms,loss=1%,up:delay=9ms").expect("it is right");
+        assert_eq!(both.up, link("delay=9ms,loss=1%"));
+        assert_eq!(both.down, link("delay=5ms,loss=1%"));
         let one = read("down:loss=3%").expect("it is right");
         assert_eq!((one.up, one.down), (LinkConfig::PERFECT, link("loss=3%")));
     }
@@ -131,6 +139,9 @@ mod tests {
             ("left:loss=1%", "`left:` is neither up: nor down:"),
             ("up:loss=1", "`1` is no percentage"),
             ("delay=1ms,down:", "`` is not of the form"),
+            ("delay=1ms,delay=2ms", "`delay` comes twice"),
+            ("up:loss=1%,down:loss=2%,loss=3%", "`loss` comes twice"),
+            ("seed=1,loss=1%,seed=2", "`seed` comes twice"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(says), "{text}: {error}");

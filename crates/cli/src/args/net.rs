@@ -14,7 +14,7 @@ use super::outbound::OutboundOpts;
 use super::pasta::LoopbackOpts;
 use super::placed::AddressOpts;
 use super::port_range::{PublishRange, PublishRequest};
-use super::{serve, vm};
+use super::{number, serve, vm};
 use crate::addressing::{Addressing, Addressing6};
 use crate::special;
 
@@ -25,9 +25,9 @@ const MTU_DEFAULT: u16 = 65_520;
 /// The same with `--impair`: that of Ethernet, as on long paths.
 const MTU_IMPAIRED: u16 = 1500;
 /// The smallest that every IPv4 host must take (RFC 791, 3.1).
-pub(super) const MTU_MIN: i64 = 576;
+pub(super) const MTU_MIN: u16 = 576;
 /// The largest that a TAP takes: 65535 less the Ethernet header.
-pub(super) const MTU_MAX: i64 = 65521;
+pub(super) const MTU_MAX: u16 = 65521;
 
 /// Seconds that a round of the loop may last before the locks are shown: a thousand times a usual round.
 const WATCHDOG_DEFAULT: u32 = 10;
@@ -37,7 +37,7 @@ const WATCHDOG_DEFAULT: u32 = 10;
 /// connections, have a higher throughput; one stream, and a small request alone, are equal.
 const WORKERS_DEFAULT: usize = 2;
 /// A message hands over at most this many descriptors.
-pub(super) const WORKERS_MAX: i64 = 64;
+pub(super) const WORKERS_MAX: u8 = 64;
 const _: () = assert!(WORKERS_MAX as usize <= crate::sys::scm::FDS_MAX);
 
 /// The options of the stack and its gateway, for any guest.
@@ -136,7 +136,7 @@ pub(crate) struct NetOpts {
     pub(crate) tcp_trace: Option<PathBuf>,
 
     /// The interface's MTU, 576 to 65521 [default: 65520; 1500 with --impair]
-    #[arg(short = 'm', long, value_name = "N", value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
+    #[arg(short = 'm', long, value_name = "N", value_parser = number::mtu)]
     pub(crate) mtu: Option<u16>,
 
     /// Make the network bad: `rate=20mbit,delay=40ms,loss=1%`, in both directions
@@ -187,7 +187,7 @@ pub(crate) struct NetOpts {
     ///
     /// On a request to end, mbuma waits for the same time, without the time in which other processes have the CPU, and then
     /// kills the process that serves the guest.
-    #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT, value_parser = number::patience)]
     pub(crate) watchdog: u32,
 
     /// Threads that serve the guest, 1 to 64, each with a queue of the interface
@@ -197,7 +197,7 @@ pub(crate) struct NetOpts {
     /// if the machine has CPUs for them beside the guest and its peers. The first thread serves all datagrams and
     /// pings. Default: two, or one on a machine with one CPU.
     #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(),
-          value_parser = clap::value_parser!(u8).range(1..=WORKERS_MAX))]
+          value_parser = number::workers)]
     pub(crate) workers: u8,
 
     /// Print connections, bytes, packets and drops at the end, on standard error

@@ -21,7 +21,7 @@ Exit status:
   run and no PID was given, or for a mistake in the options.")]
 pub(crate) struct NetstatArgs {
     /// Process number of the mbuma to look into
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = super::number::pid)]
     pub(crate) pid: Option<i32>,
 
     /// Connections and flows, each with its ends, its state and the bytes in its buffers
@@ -49,7 +49,7 @@ pub(crate) struct NetstatArgs {
     pub(crate) locks: bool,
 
     /// Print again each SECONDS, until that mbuma ends
-    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = super::number::interval)]
     pub(crate) wait: Option<u32>,
 
     /// One JSON document, on one line, instead of text

@@ -71,7 +71,7 @@ pub(crate) struct PastaArgs {
 
     /// The interface's MTU
     #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT,
-          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+          value_parser = super::number::mtu)]
     mtu: u16,
 
     /// The guest's address, once for each version of IP [default: the host's]

@@ -27,7 +27,7 @@ pub(crate) struct PublishArgs {
     pub(crate) what: PublishVerb,
 
     /// Process number of the mbuma to change
-    #[arg(long, value_name = "PID", global = true, value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", global = true, value_parser = super::number::pid)]
     pub(crate) pid: Option<i32>,
 }
 

@@ -28,7 +28,7 @@ const IFNAME: &str = "tap0";
 /// Connections that are relayed at once, at most.
 const CONNECTIONS_MAX: usize = 1024;
 /// Seconds in which nothing moves, until a direction ends.
-const IDLE: u64 = 300;
+const IDLE: u32 = 300;
 
 /// What `mbuma relay` takes.
 #[derive(Debug, clap::Args)]
@@ -67,8 +67,8 @@ pub(crate) struct RelayArgs {
     pub(crate) connect: ConnectSide,
 
     /// End a connection on which nothing moves in either direction for N seconds; 0: never
-    #[arg(long, value_name = "SECONDS", default_value_t = IDLE)]
-    pub(crate) idle: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = IDLE, value_parser = super::number::patience)]
+    pub(crate) idle: u32,
 
     /// Connections that are relayed at once; others wait
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = super::serve::connections)]
@@ -76,7 +76,7 @@ pub(crate) struct RelayArgs {
 
     /// Threads that relay, 1 to 64
     #[arg(short = 'w', long, value_name = "N", default_value_t = super::workers_default(),
-          value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
+          value_parser = super::number::workers)]
     pub(crate) workers: u8,
 
     // Clients speak TLS, and the server gets their bytes without.

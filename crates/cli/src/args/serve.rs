@@ -154,7 +154,7 @@ pub(crate) struct ServeArgs {
     gateway: Option<Ipv4Addr>,
 
     /// The server's port [default: 80, or 443 with --tls]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = super::number::port)]
     port: Option<u16>,
 
     #[command(flatten)]
@@ -186,12 +186,12 @@ pub(crate) struct ServeArgs {
 
     /// The interface's MTU, 576 to 65521 [default: 65520 with --in, else 1500]
     #[arg(short = 'm', long, value_name = "N",
-          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+          value_parser = super::number::mtu)]
     mtu: Option<u16>,
 
     /// Threads that serve, 1 to 64, each with a queue of the interface [default: two, or one on a machine with one CPU]
     #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(), hide_default_value = true,
-          value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
+          value_parser = super::number::workers)]
     workers: u8,
 
     /// Let the process that reads the clients' packets keep all rights with which mbuma was started

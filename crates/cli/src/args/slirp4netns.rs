@@ -17,6 +17,7 @@ use wire::MacAddr;
 
 use super::{
     AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, TapUse, ifname,
+    number,
 };
 use crate::addressing::Addressing;
 
@@ -42,16 +43,16 @@ pub(crate) struct SlirpArgs {
     configure: bool,
 
     /// End when this descriptor is closed at its other end
-    #[arg(short = 'e', long, value_name = "FD")]
+    #[arg(short = 'e', long, value_name = "FD", value_parser = number::descriptor)]
     exit_fd: Option<i32>,
 
     /// Write `1` to this descriptor, and close it, once the network is up
-    #[arg(short = 'r', long, value_name = "FD")]
+    #[arg(short = 'r', long, value_name = "FD", value_parser = number::descriptor)]
     ready_fd: Option<i32>,
 
     /// The interface's MTU
     #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT,
-          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+          value_parser = number::mtu)]
     mtu: u16,
 
     /// Give the guest IPv6 too: fd00::/64, with the gateway at fd00::2 and the name server at fd00::3

@@ -101,6 +101,9 @@ fn what_follows_command_is_commands() {
         "mbuma run --mtu 68 true",
         "mbuma run --mtu 65522 true",
         "mbuma run --ifname a/b true",
+        "mbuma run --ifname all true",
+        "mbuma run --ifname default true",
+        "mbuma run --ifname lo true",
         "mbuma run --stats=xml true",
     ] {
         assert!(

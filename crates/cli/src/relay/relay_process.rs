@@ -85,7 +85,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     let at = SocketAddrV4::new(args.listen.interface.address.addr(), args.listen.port);
     let listener = stack.tcp_listen(at, BACKLOG);
     let listener = listener.map_err(|e| failed("listening", e))?;
-    let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle));
+    let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle.into()));
     let mut connections = RelayedConnections::new(
         &stack,
         listener,

@@ -193,7 +193,7 @@ impl AttachPlace {
         };
         let net = File::open(net_path(target)).map_err(Failure::at(SetupStep::FindNamespace))?;
         let user = match userns_path {
-            Some(path) => File::open(path).map_err(Failure::at(SetupStep::FindNamespace))?,
+            Some(path) => File::open(path).map_err(Failure::at(SetupStep::FindUserNamespace))?,
             None => owner_of(&net, target).map_err(Failure::at(SetupStep::FindNamespace))?,
         };
         // If a process ended in between, its number may belong to another one at the second look.

@@ -57,7 +57,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Netstat(String),
     /// Any other error, with the action that failed.
-    #[error("{doing}: {}", reason(source))]
+    #[error("{doing}: {}", with_remedy(source))]
     Io {
         /// In the form "reading the signals".
         doing: String,
@@ -129,6 +129,9 @@ pub(crate) enum SetupStep {
     /// unshare of the network and mount namespaces.
     #[error("make a network namespace")]
     NetNamespace,
+    /// Opening --userns-path.
+    #[error("open the user namespace that --userns-path names")]
+    FindUserNamespace,
     /// Finding the namespaces to attach to.
     #[error("find the network namespace")]
     FindNamespace,
@@ -216,7 +219,7 @@ impl fmt::Display for Failure {
             f,
             "cannot {}: {}{}",
             self.step,
-            reason(&self.source()),
+            with_remedy(&self.source()),
             self.hint()
         )
     }
@@ -298,6 +301,20 @@ pub(crate) fn reason(e: &io::Error) -> String {
         Some(end) => text[..end].to_owned(),
         None => text,
     }
+}
+
+/// The same, and how to raise the limit that was reached, if it is one.
+fn with_remedy(e: &io::Error) -> String {
+    let remedy = match e.raw_os_error() {
+        Some(libc::EMFILE) => {
+            lines(&["`ulimit -n` limits the open files of a process: raise it in this shell"])
+        }
+        Some(libc::ENFILE) => {
+            lines(&["the whole system has as many open files as fs.file-max allows"])
+        }
+        _ => String::new(),
+    };
+    reason(e) + &remedy
 }
 
 /// Told to users that are not root already.
@@ -386,7 +403,7 @@ fn exec_hint(command: &str, source: &io::Error) -> String {
 
 /// Why a port cannot be listened on, and advice.
 pub(crate) fn publish_failure(publish: &Publish, source: &io::Error) -> String {
-    reason(source) + &publish_hint(publish, source)
+    with_remedy(source) + &publish_hint(publish, source)
 }
 
 /// Advice when a port cannot be listened on.

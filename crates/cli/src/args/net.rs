@@ -298,7 +298,7 @@ pub(crate) enum StatsFormat {
 pub(super) fn capture_path(text: &str) -> Result<PathBuf, String> {
     match text {
         "-" => {
-            Err("standard output is COMMAND's: name a file or a FIFO, or /dev/stdout".to_owned())
+            Err("standard output is COMMAND's: name a file or a FIFO, as in `--pcap >(wireshark -k -i -)`".to_owned())
         }
         path => Ok(PathBuf::from(path)),
     }

@@ -7,7 +7,8 @@
 //! | not there | a file with mode 0600 is made |
 //! | a regular file of this user | it is emptied; its mode stays |
 //! | a regular file of another user, a directory, a socket | error |
-//! | a symbolic link | error, except below /dev, as /dev/stdout is |
+//! | a symbolic link | error, except below /dev, as /dev/fd/63 is |
+//! | the standard output of `run` | error: COMMAND has it, and it is /dev/null here |
 //! | a FIFO | opened if a process reads it, else error: no signal would end the wait |
 //!
 //! Invariants: a regular file ends behind a whole block, also if the disk is full; the user reads one warning when a write
@@ -22,6 +23,9 @@ use std::path::{Path, PathBuf};
 use crate::errors;
 use crate::say;
 use crate::sys::{fd, process};
+
+/// The device /dev/null (null(4)).
+const NULL: u64 = libc::makedev(1, 3);
 
 /// Where frames are written.
 pub(super) struct CaptureFile {
@@ -91,6 +95,11 @@ fn open_existing(path: &Path) -> io::Result<File> {
         _ => e,
     })?;
     let found = file.metadata()?;
+    if found.rdev() == NULL && path != Path::new("/dev/null") {
+        return Err(io::Error::other(
+            "it is /dev/null here, because COMMAND has the standard output: name a file or a FIFO",
+        ));
+    }
     if found.is_file() {
         if found.uid() != process::ids().0 {
             return Err(io::Error::other("the file belongs to another user"));

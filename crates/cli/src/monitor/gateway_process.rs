@@ -46,7 +46,7 @@ impl Handed {
 
 /// Serves the guest. Returns the exit code, and reports it to the monitor.
 pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
-    let prepared = prepare(&handed);
+    let prepared = prepare(&handed, net);
     let Handed {
         guest,
         control,
@@ -76,9 +76,12 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     code
 }
 
-/// Closes the monitor's descriptors.
-fn prepare(handed: &Handed) -> Result<(), Error> {
-    let closed = fd::close_all_but(&handed.fds());
+/// Closes the monitor's descriptors, but those to which a capture goes: a shell makes /dev/fd/63 of `--pcap >(wireshark)`.
+fn prepare(handed: &Handed, net: &NetOpts) -> Result<(), Error> {
+    let paths = net.pcap.iter().chain(&net.tcp_trace);
+    let written = paths.filter_map(|path| fd::left_open(path));
+    let kept: Vec<_> = handed.fds().into_iter().chain(written).collect();
+    let closed = fd::close_all_but(&kept);
     closed.map_err(Error::io("closing descriptors"))?;
     process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
     // It is no error if the name can't be set.

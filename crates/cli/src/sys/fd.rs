@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{self, PollFd, PollFlags, Timespec};
@@ -30,6 +31,17 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     // close-on-exec, and this one was not, so it came by exec. Marking it so above makes a second
     // call fail, so that there is one owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// The descriptor that `path` names by its number, as /dev/fd/63 does, if the process that started mbuma left it open.
+pub(crate) fn left_open(path: &Path) -> Option<BorrowedFd<'static>> {
+    let number = path.strip_prefix("/dev/fd").ok()?.to_str()?;
+    let number: RawFd = number.parse().ok()?;
+    // SAFETY: as in `inherit`.
+    let flags = cvt(unsafe { libc::fcntl(number, libc::F_GETFD) }).ok()?;
+    let theirs = number > libc::STDERR_FILENO && flags & libc::FD_CLOEXEC == 0;
+    // SAFETY: it is open, and as in `inherit` no value in this program owns it, so none closes it.
+    theirs.then(|| unsafe { BorrowedFd::borrow_raw(number) })
 }
 
 /// Closes every descriptor but the standard three and `kept`.

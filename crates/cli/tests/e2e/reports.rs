@@ -227,7 +227,35 @@ fn a_capture_does_not_mix_with_the_commands_output() {
     // Breaks if `--pcap -` makes a file called `-`, or writes blocks among COMMAND's lines.
     let ended = Running::start(mbuma(&["--pcap", "-"], "echo started")).finish();
     assert_eq!((ended.code, &*ended.out), (Some(2), ""), "{ended:#?}");
-    assert!(ended.err.contains("/dev/stdout"), "{ended:#?}");
+    assert!(ended.err.contains("a FIFO"), "{ended:#?}");
+    needs!(guests());
+    for options in [["--pcap", "/dev/stdout"], ["--tcp-trace", "/dev/fd/1"]] {
+        let ended = Running::start(mbuma(&options, "echo started")).finish();
+        assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
+        assert!(
+            ended.err.contains("COMMAND has the standard output"),
+            "{ended:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_capture_goes_to_a_descriptor_of_the_caller() {
+    // Breaks when mbuma closes the pipe that a shell made of `--pcap >(wireshark -k -i -)` before it opens it.
+    needs!(guests(), programs(&["cat"]));
+    let scratch = Scratch::new();
+    let (frames, trace) = (scratch.text("frames"), scratch.text("trace"));
+    let script = format!(
+        "{{ {{ {MBUMA} run --pcap /dev/fd/7 --tcp-trace /dev/fd/8 -- true; }} 7>&1 | cat >{frames}; }} 8>{trace}"
+    );
+    let mut shell = program("sh");
+    shell.args(["-c", &script]);
+    let ended = Running::start(shell).finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let frames = fs::read(frames).expect("it is there");
+    assert_eq!(frames.get(..4), Some(&[0x0a, 0x0d, 0x0d, 0x0a][..]));
+    let trace = fs::read(trace).expect("it is there");
+    assert_eq!(trace.first(), Some(&b'{'), "a line of JSON");
 }
 
 #[test]

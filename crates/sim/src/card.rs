@@ -85,12 +85,17 @@ pub(crate) fn with_its_length(frame: &mut Frame) -> Option<()> {
 
 /// Whether the length field is that of the packet, or 0 if the packet is too long for it (BIG TCP).
 fn has_its_length(packet: &[u8]) -> bool {
-    let (counted, field) = match (Ipv6Header::parse(packet), Ipv4Header::parse(packet)) {
-        (Ok(ip), _) => (packet.len() - Ipv6Header::LEN, ip.payload_len()),
-        (_, Ok(ip)) => (packet.len(), ip.total_len()),
+    // Not by `parse`, for which a packet of length 0 has no room for its header.
+    let (counted, field) = match packet.first().map(|byte| byte >> 4) {
+        Some(6) => (
+            packet.len().saturating_sub(Ipv6Header::LEN),
+            packet.get(4..6),
+        ),
+        Some(4) => (packet.len(), packet.get(2..4)),
         _ => return false,
     };
-    usize::from(u16::try_from(counted).unwrap_or(0)) == field
+    let expected = u16::try_from(counted).unwrap_or(0).to_be_bytes();
+    field == Some(&expected[..])
 }
 
 /// One frame for every `tso_segsz` bytes of payload.

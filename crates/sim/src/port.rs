@@ -72,7 +72,7 @@ struct State {
     left: VecDeque<Frame>,
     /// Frames that arrived and found no buffer.
     no_bufs: u64,
-    /// Packets with more bytes than the length field of IP can say, by version: 4, 6; and jumbograms.
+    /// Packets taken from the stack with more bytes than the length field of IP can say, by version: 4, 6; and jumbograms.
     large: [u64; 3],
 }
 
@@ -154,20 +154,16 @@ impl Device for Port {
         let mut refused = 0;
         while let Some(packet) = tx.dequeue() {
             let mut frame = Frame::from_packet(&packet);
-            if let Some(version) = card::large_version(&frame) {
-                let kind = match (version, self.config.whole) {
-                    (6, true) => 2,
-                    (6, false) => 1,
-                    _ => 0,
-                };
-                self.state.lock().large[kind] += 1;
-            }
-            match self.config.whole {
-                true => match card::with_its_length(&mut frame) {
-                    Some(()) => out.push_back(frame),
-                    None => refused += 1,
-                },
-                false => refused += usize::from(card::finish(&frame, &mut out).is_none()),
+            let version = card::large_version(&frame);
+            let taken = match self.config.whole {
+                true => card::with_its_length(&mut frame).map(|()| out.push_back(frame)),
+                false => card::finish(&frame, &mut out),
+            };
+            match (taken, version) {
+                (None, _) => refused += 1,
+                (_, None) => {}
+                (_, Some(6)) => self.state.lock().large[1 + usize::from(self.config.whole)] += 1,
+                (_, Some(_)) => self.state.lock().large[0] += 1,
             }
         }
         self.state.lock().left.append(&mut out);

@@ -30,6 +30,7 @@ mod publish;
 mod relay;
 mod reports;
 mod serve;
+mod serve_status;
 mod serve_storage;
 mod serve_tls;
 mod streams;

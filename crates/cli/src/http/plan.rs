@@ -111,9 +111,12 @@ pub(crate) fn file(
 fn whole(terms: &Terms, validators: &Validators<'_>, file: &Representation) -> ResponsePlan {
     let mut head = HeadWriter::begin(HttpStatus::Ok, terms).state(validators, file);
     head.text.push_str(&file.whole);
-    let sends = file.len > 0 && !terms.head_only;
-    let body = sends.then(|| BodyPart::File(ByteRange::whole(file.len)));
-    head.end(terms, body.into_iter().collect())
+    // With room for the head.
+    let mut body = Vec::with_capacity(2);
+    if file.len > 0 && !terms.head_only {
+        body.push(BodyPart::File(ByteRange::whole(file.len)));
+    }
+    head.end(terms, body)
 }
 
 fn one_part(

@@ -235,6 +235,11 @@ impl TlsConnection<'_> {
         self.0.info()
     }
 
+    /// See [`TcpStream::send_room`]. Bytes are those of records.
+    pub fn send_room(self) -> super::SendRoom {
+        self.0.send_room()
+    }
+
     /// Its state.
     pub fn state(self) -> crate::tcp::State {
         self.0.state()

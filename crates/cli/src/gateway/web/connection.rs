@@ -72,6 +72,8 @@ pub(super) struct WebConnection {
     /// A thread looks for the answer to the request at the front, which has this many bytes.
     search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
+    /// The time when its turn or its timer came: deadlines are seconds away.
+    now: Time,
     /// The deadline, and the time of the timer, which is not later.
     deadline: Time,
     timer: (CalloutId, Time),
@@ -128,7 +130,8 @@ impl WebConnection {
         let wake = shared.wake_for(token);
         stream.set_waker(wake.waker());
         wake.wake();
-        let deadline = shared.now() + HEAD_MAX_TIME;
+        let now = shared.now();
+        let deadline = now + HEAD_MAX_TIME;
         WebConnection {
             stream,
             token,
@@ -137,6 +140,7 @@ impl WebConnection {
             sending: None,
             search: None,
             phase: WebPhase::Idle,
+            now,
             deadline,
             timer: (shared.context.schedule(deadline, token), deadline),
             taken: (0, 0),
@@ -408,12 +412,12 @@ impl WebConnection {
 
     /// The timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
-        let now = shared.now();
-        if now < self.timer.1 {
+        self.now = shared.now();
+        if self.now < self.timer.1 {
             // A wait for clusters is over.
             return Ok(WebNext::Again);
         }
-        if now < self.deadline {
+        if self.now < self.deadline {
             self.timer = (
                 shared.context.schedule(self.deadline, self.token),
                 self.deadline,
@@ -478,7 +482,7 @@ impl WebConnection {
 
     /// Sets the deadline to `after` from now.
     fn set_deadline(&mut self, shared: &mut Shared, after: Duration) {
-        self.deadline = shared.now() + after;
+        self.deadline = self.now + after;
         // A timer that comes before it is set again then.
         if self.deadline < self.timer.1 {
             shared.context.cancel(self.timer.0);
@@ -491,7 +495,7 @@ impl WebConnection {
 
     /// The same, when the timer has fired.
     fn rearm(&mut self, shared: &mut Shared, after: Duration) {
-        self.deadline = shared.now() + after;
+        self.deadline = self.now + after;
         self.timer = (
             shared.context.schedule(self.deadline, self.token),
             self.deadline,
@@ -500,8 +504,8 @@ impl WebConnection {
 
     /// Sets the sizes of its buffers to the present allowance.
     fn fit(&mut self, shared: &mut Shared) {
-        let now = shared.now();
-        let allowance = shared.allowance(now);
+        self.now = shared.now();
+        let allowance = shared.allowance(self.now);
         if self.allowance != allowance {
             self.allowance = allowance;
             let receive = allowance.recv_buffer().min(RECV_BUFFER);

@@ -92,8 +92,8 @@ impl WebStream {
     /// Bytes that the client has not acknowledged.
     pub(super) fn send_queue(&self) -> usize {
         match self {
-            WebStream::Plain(tcp) => tcp.info().send_queue,
-            WebStream::Tls(tls) => tls.connection().info().send_queue,
+            WebStream::Plain(tcp) => tcp.send_room().buffered,
+            WebStream::Tls(tls) => tls.connection().send_room().buffered,
         }
     }
 

@@ -131,6 +131,21 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
+/// So that `?` works where a function returns [`io::Result`].
+impl From<Error> for io::Error {
+    fn from(e: Error) -> Self {
+        let kind = match e {
+            Error::Socket(e) => return e.into(),
+            Error::Io(e) => return e,
+            Error::Device { ref source, .. } => source.kind(),
+            Error::Address(_) | Error::Gateway(_) | Error::Mtu(_) => io::ErrorKind::InvalidInput,
+            Error::NoRuntime => io::ErrorKind::Unsupported,
+            Error::Memory(_) => io::ErrorKind::OutOfMemory,
+        };
+        Self::new(kind, e)
+    }
+}
+
 /// The result of setting up.
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -103,7 +103,8 @@
 //!
 //! # Futures and tokio
 //! With the feature `tokio`, TCP connections and their halves, TLS connections and streams of UNIX sockets implement tokio's
-//! `AsyncRead` and `AsyncWrite`.
+//! `AsyncRead` and `AsyncWrite`. A `TcpStream` has std's `Read` and `Write` too, and a `shutdown` of its own, which hides
+//! tokio's: call `AsyncWriteExt::shutdown(&mut stream)`, or split the connection as here.
 //! ```
 //! # #[cfg(feature = "tokio")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -76,6 +76,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -121,6 +122,10 @@ pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,
 }
+
+// As a stack's state: programs reach it by handles of sockets.
+impl UnwindSafe for Runtime {}
+impl RefUnwindSafe for Runtime {}
 
 /// How a runtime is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! its own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
@@ -75,6 +76,11 @@ pub(crate) struct StackState {
     /// The threads that drive it, if a runtime made it.
     pub(crate) driver: OnceLock<Weak<dyn Driver>>,
 }
+
+// No code of the program (devices, wakers) runs while a lock of the stack is held, so its panics leave the state whole:
+// a program may take handles into `catch_unwind`, as it may those of std.
+impl UnwindSafe for StackState {}
+impl RefUnwindSafe for StackState {}
 
 impl StackState {
     /// Builds all layers' state.

@@ -309,7 +309,10 @@ impl UdpSocket {
             return src.port() != 0 && network::leads_through(stack, index, dst);
         }
         let ip_fits = match pcb.local.ip() {
-            ip if ip.is_unspecified() => network::is_local(stack, src.ip()),
+            // Answers to another version of IP would not reach the socket.
+            ip if ip.is_unspecified() => {
+                ip.is_ipv4() == src.is_ipv4() && network::is_local(stack, src.ip())
+            }
             ip => ip == src.ip(),
         };
         ip_fits && src.port() == pcb.local.port()

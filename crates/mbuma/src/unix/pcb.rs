@@ -11,6 +11,7 @@
 //!
 //! Locks: none of its own.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use kern::prim::{AtomicBool, AtomicUsize, Ordering};
@@ -39,6 +40,10 @@ pub(crate) struct Unpcb {
     /// Set once, by the thread that closes it.
     closed: AtomicBool,
 }
+
+// As the state of a stack.
+impl UnwindSafe for Unpcb {}
+impl RefUnwindSafe for Unpcb {}
 
 /// The kind of a socket, with its state.
 pub(super) enum Role {

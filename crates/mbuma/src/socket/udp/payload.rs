@@ -26,6 +26,12 @@ impl IntoPayload for &[u8] {
     }
 }
 
+impl IntoPayload for &Vec<u8> {
+    fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
+        self.as_slice().into_payload(pool)
+    }
+}
+
 impl<const N: usize> IntoPayload for &[u8; N] {
     fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
         self.as_slice().into_payload(pool)

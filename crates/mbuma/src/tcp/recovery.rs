@@ -428,6 +428,9 @@ impl SendState {
         };
         if self.una.at_or_after(self.recovery.recover) {
             self.end_phase();
+            if self.cc.own_recovery() {
+                self.cc.on_recovered(&mut self.window);
+            }
         }
     }
 

@@ -328,3 +328,35 @@ fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
     b.say(&hand.ack(&fin));
     b.finish();
 }
+
+#[test]
+fn after_a_timeout_bbr_goes_on_with_the_window_before_it() {
+    // draft-ietf-ccwg-bbr-06 5.6.4.4: breaks when a sender of little data, whose window is larger than what it had in flight, begins with
+    // four segments again after a timeout.
+    let mut b = Bench::tuned(|c| {
+        c.tcp.congestion = CongestionControl::Bbr;
+        c.tcp.pacing = false;
+    });
+    let (mut hand, stream) = b.active();
+    stream.set_nodelay(true);
+    b.send(&stream, &bytes(10 * MSS));
+    for segment in b.seen() {
+        b.run(ms(1));
+        b.say(&hand.ack(&segment));
+    }
+    b.run(ms(1));
+    b.seen();
+    let before = stream.info().cwnd;
+    b.send(&stream, &bytes(2 * MSS));
+    let flight = b.seen();
+    b.run(secs(1));
+    assert_eq!(stream.info().cwnd, MSS as u32);
+    b.seen();
+    b.say(&hand.ack(flight.last().expect("two segments")));
+    let after = stream.info().cwnd;
+    assert!(
+        after >= before && before > 8 * MSS as u32,
+        "{before} -> {after}"
+    );
+    b.abort_and_finish(stream);
+}

@@ -108,9 +108,11 @@ pub struct Bbr {
     pacing_rate: u64,
     /// The window before PROBE_RTT or a timeout.
     prior_cwnd: u32,
-    /// The bounds before the event that began the last recovery, until it is undone; and the probe that a loss has ended since.
+    /// The bounds before the event that began the last recovery, until it is undone or the next one begins; and the probe that a loss has ended since.
     before: Option<SavedBounds>,
     probe_lost: Option<BbrPhase>,
+    /// The recovery has not ended.
+    recovers: bool,
     /// Sending begins again after a pause.
     restarts: bool,
 }
@@ -126,6 +128,7 @@ impl Default for Bbr {
             prior_cwnd: 0,
             before: None,
             probe_lost: None,
+            recovers: false,
             restarts: false,
         }
     }
@@ -242,6 +245,7 @@ impl Algorithm for Bbr {
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
         let begins = !event.continues && !event.again;
         self.save_cwnd(w, begins);
+        self.recovers = true;
         if begins {
             self.before = Some(self.bounds.save());
             self.probe_lost = None;
@@ -253,8 +257,8 @@ impl Algorithm for Bbr {
     }
 
     fn on_recovered(&mut self, w: &mut Window) {
-        // The next acknowledgement bounds it by the model.
-        self.before = None;
+        // The next acknowledgement bounds it by the model. The event may prove to be none still, by reports of duplicates.
+        self.recovers = false;
         if self.phase != BbrPhase::ProbeRtt {
             w.cwnd = w.cwnd.max(self.prior_cwnd).max(SEGMENTS_MIN * w.mss);
         }
@@ -265,6 +269,7 @@ impl Algorithm for Bbr {
             return;
         };
         self.bounds.restore(before);
+        self.recovers = false;
         w.cwnd = w.cwnd.max(self.prior_cwnd);
         self.model.reset_full(0);
         self.resume_probe();

@@ -206,7 +206,8 @@ pub trait Algorithm: fmt::Debug + Send {
     /// a window of data, and once more if meanwhile the retransmission timer expires or a repair is lost (RFC 5681 4.3).
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent);
 
-    /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone.
+    /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone; after a timeout only if
+    /// [`own_recovery`](Self::own_recovery).
     fn on_recovered(&mut self, w: &mut Window) {
         if w.ssthresh != u32::MAX {
             w.cwnd = w.ssthresh.max(w.floor());

@@ -253,7 +253,7 @@ impl Bbr {
         }
         if self.phase != BbrPhase::ProbeRtt {
             if self.model.is_rtt_old && !restarts {
-                self.save_cwnd(w, self.before.is_none());
+                self.save_cwnd(w, !self.recovers);
                 (self.cycle.rtt_until, self.cycle.rtt_round) = (None, false);
                 self.cycle.acks = AckPhase::Stopping;
                 self.model.begin_round();

@@ -358,6 +358,23 @@ fn a_probe_that_a_spurious_event_ended_goes_on() {
 }
 
 #[test]
+fn a_recovery_ends_with_the_window_before_it_and_may_be_undone_later() {
+    // Sections 5.6.4.4 and 5.5.11.2: breaks if a flow grows from one segment again after a timeout, or if the report of a duplicate that
+    // follows a recovery does not restore the bounds.
+    let mut trip = Trip::new();
+    trip.until(BbrPhase::Cruise, 60);
+    let (cwnd, high) = (trip.w.cwnd, trip.bbr.bounds.flight_high);
+    let event = CongestionEvent::new(Why::Timeout, trip.now, cwnd);
+    trip.bbr.on_congestion(&mut trip.w, &event);
+    assert_eq!(trip.w.cwnd, MSS);
+    trip.bbr.bounds.flight_high = 10 * MSS;
+    trip.bbr.on_recovered(&mut trip.w);
+    assert_eq!(trip.w.cwnd, cwnd);
+    trip.bbr.on_undo(&mut trip.w, trip.now);
+    assert_eq!(trip.bbr.bounds.flight_high, high);
+}
+
+#[test]
 fn losses_count_from_the_time_that_the_arrived_data_was_sent() {
     // Section 5.5.10.2: breaks if the losses of an earlier flight, or only those since a round trip began, are set against this flight.
     let mut losses = losses::RecentLosses::default();

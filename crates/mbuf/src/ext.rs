@@ -174,6 +174,12 @@ impl Ext {
         }
     }
 
+    /// Whether both are references to the same bytes. References to mapped pages have a count in common, and a page each.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (self.refs, self.buf, self.size) == (other.refs, other.buf, other.size)
+    }
+
     /// Requests that the last release, by whichever holder, overwrites the storage with zeros.
     /// False if the storage is lent: then only its owner may write it.
     #[doc(alias = "m_zero")]

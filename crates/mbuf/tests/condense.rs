@@ -164,3 +164,51 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn neighbouring_parts_of_one_storage_become_one_mbuf() {
+    // Breaks if the pieces of a segment that crossed a link in memory stay apart, are copied, or if pieces are joined
+    // that do not follow each other.
+    balanced(|pool| {
+        let bytes = pattern(3, 12_000);
+        let mut packet =
+            Packet::with_cluster(pool, ClusterSize::K16, 0).expect("the pool is large");
+        packet.append(pool, &bytes).expect("there is room");
+        let mut whole = packet.into_chain();
+        let copied = pool.stats().bytes_copied;
+        let mut cut = |off, len| whole.share(off, len).expect("the pool is large");
+
+        let mut pieces = Chain::new();
+        for off in (0..12_000).step_by(1_000) {
+            // An empty mbuf before it, as the headers leave.
+            let mut packet =
+                Packet::before_chain(pool, cut(off, 1_000)).expect("the pool is large");
+            packet.prepend(40).expect("there is room").fill(0);
+            packet.trim_front(40);
+            pieces.append(packet.into_chain());
+        }
+        let mut joined = Chain::new();
+        let last = pieces.take_front(9_000).expect("the pool is large");
+        let last = std::mem::replace(&mut pieces, last);
+        joined.append_compact(pool, pieces);
+        joined.append_compact(pool, last);
+        assert_eq!(joined.mbufs(), 1);
+        check_chain(&joined, &bytes);
+        assert_eq!(pool.stats().bytes_copied, copied);
+
+        // 8,000 bytes each, so that neither is copied.
+        let mut apart = cut(4_000, 8_000);
+        apart.append_compact(pool, cut(0, 8_000));
+        assert_eq!(apart.mbufs(), 2);
+        let mut overlapping = cut(0, 8_000);
+        overlapping.append_compact(pool, cut(4_000, 8_000));
+        assert_eq!(overlapping.mbufs(), 2);
+        check_chain(&overlapping, &[&bytes[..8_000], &bytes[4_000..]].concat());
+
+        drop((whole, apart, overlapping));
+        // The last reference may write what it shows.
+        let mut packet = Packet::from_chain(pool, joined).expect("the pool is large");
+        packet.write_at(11_999, &[1]).expect("no other mbuf has it");
+        assert_eq!(packet.len(), 12_000);
+    });
+}

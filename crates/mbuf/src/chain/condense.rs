@@ -8,7 +8,7 @@
 //!
 //! The rule is about one mbuf: its storage has at most [`PINNED_PER_BYTE_MAX`] bytes for each that it shows. Data that
 //! breaks the rule is copied, into the room behind the byte before it, or into fresh storage: mbufs for less than a
-//! quarter of the smallest cluster, a cluster for more.
+//! quarter of the smallest cluster, a cluster for more. Mbufs that show neighbouring parts of one storage become one first.
 //!
 //! Source: sbcompress and m_compress of the BSDs, which look at free room only.
 
@@ -40,13 +40,17 @@ impl Chain {
     }
 
     /// Joins `other` to the end as [`Chain::condense`] would leave it: mbufs that keep the rule are moved,
-    /// others are copied.
+    /// others are copied. Of mbufs that show neighbouring parts of one storage, as TCP's segments do that crossed a link in
+    /// memory, one is left.
     #[doc(alias = "sbcompress")]
     #[doc(alias = "sbappend")]
     pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {
         let mut rest = other.into_list();
         while let Some(mut m) = rest {
             rest = m.take_next();
+            while let Some(mut next) = rest.take_if(|next| next.len() == 0 || m.show_also(next)) {
+                rest = next.take_next();
+            }
             self.absorb(pool, m);
         }
     }
@@ -54,6 +58,10 @@ impl Chain {
     /// Moves or copies one mbuf to the end. Empty ones are freed, and so are those whose bytes fit
     /// into the mbuf before: their own costs more than the copy.
     fn absorb(&mut self, pool: &MbufPool, m: Mbuf) {
+        if self.tail_mut().is_some_and(|tail| tail.show_also(&m)) {
+            self.len += m.len();
+            return;
+        }
         let copy = m.is_sparse() || !m.is(EXT) && m.len() <= self.room();
         if m.len() > 0 && !(copy && self.copy_to_end(pool, &m).is_ok()) {
             self.append(Self::from_list(m));

@@ -203,6 +203,23 @@ impl Mbuf {
         self.grow(n);
     }
 
+    /// Shows the bytes of `next` too, if they follow its own in the same storage: then `next` is needed no more.
+    ///
+    /// No mbuf can write the storage meanwhile, because both have a reference to it.
+    #[inline]
+    pub(crate) fn show_also(&mut self, next: &Self) -> bool {
+        let is_same = match (self.ext(), next.ext()) {
+            (Some(own), Some(its)) => own.is_same(its) && !self.is(PGS) && !next.is(PGS),
+            _ => false,
+        };
+        let follows = is_same && self.end() == next.head().data;
+        if follows {
+            // Both lie in storage whose size has 32 bits.
+            self.head_mut().len += next.head().len;
+        }
+        follows
+    }
+
     /// Drops the first `n` bytes.
     ///
     /// # Panics

@@ -12,9 +12,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use kern::Time;
 use kern::giant::Component;
 use kern::prim::{AtomicBool, Ordering};
+use kern::{Counter, Time};
 use mbuf::{SizeCounts, SizeHistogram};
 use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
@@ -68,6 +68,7 @@ impl IfIndex {
 pub(crate) struct IfCounters {
     pub(crate) input: SizeHistogram,
     pub(crate) output: SizeHistogram,
+    pub(crate) merged: Counter,
 }
 
 /// The state of an interface, for its users.
@@ -81,6 +82,10 @@ pub struct IfStats {
     pub mtu: u16,
     /// Frames received, by size.
     pub input: SizeCounts,
+    /// Those of them whose data the stack appended to an earlier segment of the same connection
+    /// (large receive offload in software).
+    #[doc(alias = "lro_queued")]
+    pub merged: u64,
     /// Frames sent, by size, before a device cuts them.
     pub output: SizeCounts,
     /// Addresses that an interface which configures itself does without, because other stations have them, and those that it
@@ -286,6 +291,7 @@ impl Ifnet {
             mac: self.mac,
             mtu: self.caps.mtu,
             input: self.counters.input.get(),
+            merged: self.counters.merged.get(),
             output: self.counters.output.get(),
             addresses_given_up: self.host6.as_ref().map_or(0, Host6::given_up),
         }

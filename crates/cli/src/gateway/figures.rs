@@ -134,6 +134,7 @@ pub(super) struct Interface {
     pub(super) mtu: u16,
     pub(super) frames_in: u64,
     pub(super) bytes_in: u64,
+    pub(super) frames_merged: u64,
     pub(super) frames_out: u64,
     pub(super) bytes_out: u64,
     #[serde(skip)]
@@ -264,6 +265,7 @@ fn interfaces(stack: &StackStats) -> Vec<Interface> {
         mtu: i.mtu,
         frames_in: i.input.packets(),
         bytes_in: i.input.bytes,
+        frames_merged: i.merged,
         frames_out: i.output.packets(),
         bytes_out: i.output.bytes,
         sizes_in: i.input,

@@ -181,18 +181,19 @@ fn netisr_json(work: &WorkStats) -> Value {
 /// `netstat -i`.
 fn interfaces(figures: &Figures) -> String {
     let mut out = format!(
-        "{:<16} {:>6} {:>14} {:>10} {:>14} {:>10}\n",
-        "INTERFACE", "MTU", "FRAMES IN", "BYTES IN", "FRAMES OUT", "BYTES OUT"
+        "{:<16} {:>6} {:>14} {:>10} {:>14} {:>14} {:>10}\n",
+        "INTERFACE", "MTU", "FRAMES IN", "BYTES IN", "MERGED", "FRAMES OUT", "BYTES OUT"
     );
     for i in &figures.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{:<16} {:>6} {:>14} {:>10} {:>14} {:>10}",
+            "{:<16} {:>6} {:>14} {:>10} {:>14} {:>14} {:>10}",
             i.name,
             i.mtu,
             i.frames_in,
             size(i.bytes_in),
+            i.frames_merged,
             i.frames_out,
             size(i.bytes_out)
         );

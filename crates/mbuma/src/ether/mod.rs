@@ -7,6 +7,7 @@ pub(crate) mod arp;
 pub(crate) mod autoconf;
 pub(crate) mod input;
 mod link_message;
+pub(crate) mod lro;
 pub(crate) mod mld;
 pub(crate) mod nd;
 pub(crate) mod output;

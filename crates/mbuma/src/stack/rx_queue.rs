@@ -57,11 +57,7 @@ fn poll(stack: &StackState, ifp: &Arc<Ifnet>, queue: usize, budget: Budget) -> i
     }
     // A repeated poll mostly finds nothing, and then needs no entry.
     if !frames.is_empty() {
-        stack.enter(|batch| {
-            for frame in frames {
-                ether::input::run(batch, ifp, frame);
-            }
-        });
+        stack.enter(|batch| ether::lro::run(batch, ifp, frames));
     }
     for (reason, n) in stack.outward(ifp, || device.take_drops()) {
         if !reason.is_outward() {

@@ -87,9 +87,14 @@ impl Segment {
 
     /// The number of packets that it is on the wire.
     pub(crate) fn packets(&self) -> u32 {
+        self.packets_of(self.data.len())
+    }
+
+    /// The same if it has `len` bytes of data.
+    pub(crate) fn packets_of(&self, len: usize) -> u32 {
         match self.segsz {
             0 => 1,
-            each => (self.data.len() as u32).div_ceil(each.into()).max(1),
+            each => (len as u32).div_ceil(each.into()).max(1),
         }
     }
 

@@ -132,6 +132,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();
     let ranges_max = tcp.config.reass_ranges_max;
+    let packets = seg.packets_of(data.len());
     let inserted = t
         .recv
         .reass
@@ -140,7 +141,12 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let unreported = t.recv.reass.unreported();
     match (t.recv.policy).on_out_of_order(t.conn.sack_on, unreported, &path) {
         // Each gets an acknowledgement, independent of the rest of the batch, because the peer counts these.
-        AckDue::Now => t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1),
+        AckDue::Now => {
+            // With SACK one tells as much as one for each packet of a merged segment.
+            let due = if t.conn.sack_on { 1 } else { packets };
+            let owed = &mut t.recv.policy.dup_acks_owed;
+            *owed = owed.saturating_add(u8::try_from(due).unwrap_or(u8::MAX));
+        }
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),
     }
     match inserted {

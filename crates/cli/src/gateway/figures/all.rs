@@ -13,6 +13,7 @@ impl Figures {
         all.extend(self.drops.iter().map(dropped));
         all.extend(self.links.iter().flat_map(link_frames));
         all.extend(self.interfaces.iter().flat_map(frames));
+        all.extend(self.interfaces.iter().flat_map(frames_merged));
         all.extend(self.interfaces.iter().flat_map(frame_bytes));
         ZONE_FIGURES
             .iter()
@@ -123,6 +124,17 @@ fn frames(on: &Interface) -> [Sample; 2] {
         "Frames on an interface.",
     );
     both_ways(on, &series, on.frames_in, on.frames_out)
+}
+
+fn frames_merged(on: &Interface) -> [Sample; 1] {
+    let series = series(
+        "frames_merged_total",
+        MetricType::Counter,
+        Unit::Count,
+        "Received frames whose data was appended to an earlier segment of their connection.",
+    );
+    let labels = format!("interface=\"{}\"", on.name);
+    [Sample::labelled(series, labels, on.frames_merged as f64)]
 }
 
 fn frame_bytes(on: &Interface) -> [Sample; 2] {

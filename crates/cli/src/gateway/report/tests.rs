@@ -26,6 +26,7 @@ fn stack() -> StackStats {
             mtu: u16::MAX,
             input: SizeHistogram::default().get(),
             output: SizeHistogram::default().get(),
+            merged: 0,
             addresses_given_up: 0,
         },
         giant: GiantStats {

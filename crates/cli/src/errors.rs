@@ -247,6 +247,15 @@ impl Failure {
             (SetupStep::OpenTun, libc::EPERM) => lines(&[
                 "this container may not use the device: start it with `--device /dev/net/tun`",
             ]),
+            (SetupStep::MakeTap | SetupStep::MakeHostTap, libc::ENOTTY | libc::EBADFD) => lines(&[
+                &format!(
+                    "{DEV_NET_TUN} is another device here: the kernel's has the numbers 10 and 200"
+                ),
+                "in a container: start it with `--device /dev/net/tun`",
+            ]),
+            (SetupStep::Child, libc::ENOENT) => lines(&[
+                "mbuma needs /proc: `mount -t proc none /proc` in a chroot or a mount namespace of your own",
+            ]),
             (SetupStep::MakeHostTap, libc::EPERM) => lines(&[match process::ids().0 {
                 0 => "that takes CAP_NET_ADMIN, which this container lacks",
                 _ => {

@@ -35,6 +35,8 @@ fn a_message_says_what_to_do() {
     assert!(failure(SetupStep::MakeTap, libc::EBUSY).contains("--ifname"));
     assert!(failure(SetupStep::MakeHostTap, libc::EBUSY).contains("--tap"));
     assert!(failure(SetupStep::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
+    assert!(failure(SetupStep::MakeTap, libc::ENOTTY).contains("is another device"));
+    assert!(failure(SetupStep::Child, libc::ENOENT).contains("mount -t proc"));
     assert!(failure(SetupStep::Child, libc::EMFILE).contains("ulimit -n"));
     assert!(failure(SetupStep::FindUserNamespace, libc::ENOENT).contains("--userns-path"));
     let range: PublishRange = "8080:80".parse().expect("two ports");

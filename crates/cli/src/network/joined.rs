@@ -43,7 +43,9 @@ impl JoinedNetwork {
         net: &NetOpts,
         guest: Option<&str>,
     ) -> Result<JoinedNetwork, Error> {
-        let place = NetworkPlace::of(name).map_err(Error::io("finding a place for the network"))?;
+        let place = NetworkPlace::of(name).map_err(Error::io(
+            "making a directory for the network in $XDG_RUNTIME_DIR or /tmp",
+        ))?;
         let options = shared_options::given(net);
         for _ in 0..TRIES {
             let channel = connect(&place, name, net)?;

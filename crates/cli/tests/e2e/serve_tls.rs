@@ -239,6 +239,28 @@ for n in range(200):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
     s.close()
 good()
+# The server's flight was read, and the client's ends in each of its parts, with a FIN or a reset.
+for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+    context.maximum_version = version
+    for cut in range(0, 160, 8):
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_hostname='x')
+        s = connect()
+        flights = 0
+        while flights < 2:
+            try:
+                tls.do_handshake()
+                flights = 2
+            except ssl.SSLWantReadError:
+                flights += outgoing.pending > 0
+            if flights < 2:
+                s.sendall(outgoing.read())
+                incoming.write(s.recv(65536))
+        s.sendall(outgoing.read()[:cut])
+        if cut % 16:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        s.close()
+    good()
 # The handshake is done, and then the client sends no records, or a changed one, or leaves amid a response.
 for n in range(20):
     raw = connect()

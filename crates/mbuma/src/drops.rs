@@ -1,6 +1,8 @@
 //! The ends of packets: each packet that comes in is delivered, forwarded, or dropped for a reason with a name and a
 //! counter. A test checks `in = delivered + forwarded + dropped`.
 
+use std::fmt;
+
 use kern::Counter;
 
 /// The direction of a packet when it was dropped.
@@ -38,6 +40,13 @@ macro_rules! drop_reasons {
             /// for one of the other reasons: `received = delivered + forwarded + dropped inward`.
             pub const fn is_outward(self) -> bool {
                 matches!(self.direction(), Direction::Outward)
+            }
+        }
+
+        /// Its [`name`](DropReason::name).
+        impl fmt::Display for DropReason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
             }
         }
     };

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | join two stacks in one process | [two stacks](#two-stacks-over-an-epair) | `examples/jails.rs` |
 //! | accept and open connections | [TCP](#tcp-client-and-server) | `examples/echo.rs`, on a TAP |
-//! | exchange datagrams | [UDP](#udp) | `examples/lookup.rs`, a resolver |
+//! | exchange datagrams | [UDP](#udp), [with groups](#groups) | `examples/lookup.rs`, a resolver |
+//! | see packets and figures | [captures and figures](#captures-and-figures) | |
 //! | wait in tasks, not in threads | [futures and tokio](#futures-and-tokio) | |
 //! | carry IP packets: a VPN | [`device::tunnel`](crate::device::tunnel) | `examples/tunnel.rs` |
 //! | carry frames or packets in any other way | [a device of your own](#a-device-of-your-own), [driven by a runtime](#a-device-that-a-runtime-drives) | |
@@ -98,6 +99,64 @@
 //! let mut buf = [0; 1500];
 //! let (n, from) = client.recv_from_blocking(&mut buf, None)?;
 //! assert_eq!((&buf[..n], from), (&b"answer"[..], server.local_addr()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Groups
+//! A socket joins a group on an interface. The interface by which a datagram leaves for a group, or for a link-local address,
+//! is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number).
+//! ```
+//! use std::net::{Ipv6Addr, SocketAddrV6};
+//!
+//! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! # use mbuma::{Config, IfConfig, Stack};
+//! # let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
+//! # let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! let interface = |n| IfConfig::new("epair0").with_addr(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n), 64);
+//! let here = a.attach(&left, interface(1), Input::Direct)?;
+//! let there = b.attach(&right, interface(2), Input::Direct)?;
+//!
+//! let group: Ipv6Addr = "ff02::1234".parse()?;
+//! let receiver = right.udp_bind((Ipv6Addr::UNSPECIFIED, 5004))?;
+//! receiver.join_group(there, group)?;
+//! let sender = left.udp_bind((Ipv6Addr::UNSPECIFIED, 0))?;
+//! sender.send_to(b"tick", SocketAddrV6::new(group, 5004, 0, here.number()))?;
+//! assert_eq!(receiver.recv_blocking(None)?.payload.to_vec(), b"tick");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Captures and figures
+//! A [`Capture`](crate::device::capture::Capture) around a device writes its frames for Wireshark. The figures of a stack have
+//! names and explanations for a page of metrics.
+//! ```
+//! # use std::io;
+//! # use std::sync::Arc;
+//! use std::time::{Duration, SystemTime};
+//! use mbuma::device::capture::Capture;
+//! use mbuma::{Clock, IfConfig, MonotonicClock, Stack};
+//! # use mbuma::buf::Mbufq;
+//! # use mbuma::device::{Budget, Capabilities, Device};
+//! # #[derive(Debug)]
+//! # struct Nothing;
+//! # impl Device for Nothing {
+//! #     fn capabilities(&self) -> Capabilities { Capabilities::plain(1500) }
+//! #     fn receive(&self, _: &mut Mbufq, _: Budget) -> io::Result<bool> { Ok(false) }
+//! #     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> { Ok(std::iter::from_fn(|| tx.dequeue()).count()) }
+//! # }
+//! # let (device, file) = (Nothing, Vec::new());
+//! # let stack = Stack::new(mbuma::Config::from_system())?;
+//! let clock = MonotonicClock::new();
+//! let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?; // the clock reads zero now
+//! let capture = Capture::new(device, "tun0", file, Arc::new(clock), began)?;
+//! stack.attach(Arc::new(capture), IfConfig::new("tun0").with_addr([192, 0, 2, 1], 24))?;
+//!
+//! let stats = stack.stats();
+//! for (figure, value) in stats.tcp.figures() {
+//!     println!("# HELP tcp_{} {}\ntcp_{0} {value}", figure.name, figure.help);
+//! }
+//! for (reason, packets) in &stats.dropped {
+//!     println!("packets_dropped{{reason=\"{reason}\"}} {packets}");
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

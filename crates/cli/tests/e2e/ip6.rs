@@ -75,6 +75,16 @@ fn ipv6_works_from_the_first_command_on() {
 }
 
 #[test]
+fn the_first_ping_of_each_guest_is_answered() {
+    // Breaks when COMMAND can begin before the address or the way to the gateway is usable, however seldom.
+    needs!(guests(), ip6(), programs(&["ping"]));
+    for guest in 0..25 {
+        let out = output_of(&[], "ping -n -c 1 -W 5 fd00::2");
+        assert!(out.contains("1 received"), "guest {guest}: {out}");
+    }
+}
+
+#[test]
 fn each_version_of_ip_can_be_had_alone() {
     // Breaks when -4 leaves a guest with IPv6 addresses, or -6 with a name server that it can't reach.
     needs!(guests(), ip6(), programs(&["ip", "dig", "ping"]));

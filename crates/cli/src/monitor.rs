@@ -33,6 +33,7 @@ use mbuma::runtime::{Interest, PollEvents, Poller};
 use crate::args::NetOpts;
 use crate::channel::ChannelMessage;
 use crate::errors::Error;
+use crate::gateway;
 use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -116,10 +117,13 @@ pub(crate) fn serve(
     monitor.run()
 }
 
-/// The time that the gateway process may take to stop. It waits for its responses if it serves files.
+/// The time that the gateway process may take to stop. That of `mbuma serve` waits for its responses.
 fn stop_max(net: &NetOpts) -> Option<Duration> {
-    let waits = net.serve.dir.is_some() || net.serve.alone.is_some();
-    (net.watchdog > 0 && !waits).then(|| Duration::from_secs(net.watchdog.into()))
+    let responses = match net.serve.alone {
+        Some(_) => gateway::LINGER_MAX,
+        None => Duration::ZERO,
+    };
+    (net.watchdog > 0).then(|| Duration::from_secs(net.watchdog.into()) + responses)
 }
 
 /// A listener in the file system.

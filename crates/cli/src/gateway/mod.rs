@@ -109,7 +109,7 @@ const QUIET: Duration = Duration::from_millis(250);
 /// have been taken in.
 const BUSY_QUIET: Duration = Duration::from_secs(1);
 /// How long connections whose end has not come are served after the guest's end, while bytes come.
-const LINGER_MAX: Duration = Duration::from_secs(10);
+pub(crate) const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes the data of an ended guest may pause.
 const STALL_MAX: Duration = Duration::from_secs(5);
 

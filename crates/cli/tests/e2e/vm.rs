@@ -211,16 +211,21 @@ fn a_hostile_machine_harms_itself_alone() {
 fn a_gateway_that_hangs_is_ended_nevertheless() {
     // Breaks when a machine that holds its gateway process up (by memory that it shares, for example) makes mbuma deaf to
     // SIGTERM.
-    let scratch = Scratch::new();
-    let vm = vm(&scratch, &["--watchdog", "1"]);
-    vm.signal_gateway("STOP");
-    vm.signal("TERM");
-    let ended = vm.finish();
-    assert!(
-        ended.err.contains("it does not answer: killed"),
-        "{ended:#?}"
-    );
-    assert!(ended.code.is_some_and(|code| code != 0), "{ended:#?}");
+    for options in [
+        &["--watchdog", "1"][..],
+        &["--watchdog", "1", "--serve", "."],
+    ] {
+        let scratch = Scratch::new();
+        let vm = vm(&scratch, options);
+        vm.signal_gateway("STOP");
+        vm.signal("TERM");
+        let ended = vm.finish();
+        assert!(
+            ended.err.contains("it does not answer: killed"),
+            "{ended:#?}"
+        );
+        assert!(ended.code.is_some_and(|code| code != 0), "{ended:#?}");
+    }
 }
 
 #[test]

@@ -143,8 +143,17 @@ pub(crate) enum Verb {
     Pasta(pasta::PastaArgs),
 }
 
-/// An interface name by the kernel's rules (dev_valid_name), so that a mistake is reported here.
+/// The name of an interface that mbuma makes.
 fn ifname(text: &str) -> Result<String, String> {
+    match text {
+        // Below /proc/sys/net these are the settings of every interface, and of those to come; `lo` is there already.
+        "all" | "default" | "lo" => Err("the kernel keeps that name for itself".to_owned()),
+        _ => any_ifname(text),
+    }
+}
+
+/// An interface name by the kernel's rules (dev_valid_name), so that a mistake is reported here.
+fn any_ifname(text: &str) -> Result<String, String> {
     let fits = (1..libc::IFNAMSIZ).contains(&text.len());
     let plain = text
         .bytes()
@@ -154,11 +163,7 @@ fn ifname(text: &str) -> Result<String, String> {
             "an interface name is 1 to 15 letters, digits or signs other than / : %".to_owned(),
         );
     }
-    // Below /proc/sys/net these are the settings of every interface, and of those to come; `lo` is there already.
-    match text {
-        "all" | "default" | "lo" => Err("the kernel keeps that name for itself".to_owned()),
-        _ => Ok(text.to_owned()),
-    }
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]

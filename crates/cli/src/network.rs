@@ -34,7 +34,8 @@ use crate::guest::{Guest, GuestLink};
 use crate::launch;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::ports;
-use crate::sandbox::{self, Kept};
+use crate::sandbox::{self, Kept, NO_SANDBOX};
+use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use joined::JoinedNetwork;
@@ -49,8 +50,10 @@ pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
     let (guest, child, files) = launch::start(&args, &signals, inherited)?;
     publish(&args.net, &joined)?;
     hand_over(guest, &joined)?;
-    if !args.net.no_sandbox {
-        sandbox::keep_only(Kept::Signals);
+    match args.net.no_sandbox {
+        // The process of the network has no standard error.
+        true => say(NO_SANDBOX),
+        false => sandbox::keep_only(Kept::Signals),
     }
     let mut command = launch::CommandEnds::new(child, signals, &args.command, files);
     command.up()?;

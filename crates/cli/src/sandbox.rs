@@ -90,6 +90,10 @@ pub(crate) struct Uses<'a> {
     pub(crate) shared_memory: bool,
 }
 
+/// What `--no-sandbox` means.
+pub(crate) const NO_SANDBOX: &str =
+    "--no-sandbox: the process that reads the guest's packets keeps all rights that mbuma has";
+
 /// Gives everything up, unless `--no-sandbox` says otherwise; reports each missing layer. The rights for `uses`
 /// stay.
 ///
@@ -98,9 +102,7 @@ pub(crate) struct Uses<'a> {
 pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> {
     let served = uses.served;
     if net.no_sandbox {
-        say(
-            "--no-sandbox: the process that reads what the guest sends keeps all rights that mbuma was started with",
-        );
+        say(NO_SANDBOX);
         return Ok(Isolation {
             off: true,
             user: process::ids().0,

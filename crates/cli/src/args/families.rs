@@ -26,7 +26,8 @@ pub(crate) struct FamilyOpts {
     /// With `host` the guest has the address of the host: its programs then prefer IPv6 for a name that has both
     /// versions, as those of the host do. The first address of the network, fd00::, is that of any of its routers (the
     /// subnet-router anycast address): the gateway answers pings there too.
-    #[arg(long, value_name = "NETWORK/64|host", default_value = "fd00::/64", value_parser = prefix)]
+    #[arg(long, value_name = "NETWORK/64|host", default_value = "fd00::/64", value_parser = prefix,
+          conflicts_with = "ipv4_only")]
     ipv6_prefix: Addressing6,
 }
 
@@ -64,6 +65,19 @@ impl FamilyOpts {
         }
         self.ipv6_prefix = self.ipv6_prefix.placed(guest, gateway)?;
         Ok(())
+    }
+
+    /// Whether there is a version of IP for an interface with this MTU.
+    ///
+    /// # Errors
+    /// Its MTU is too small for the only one.
+    pub(super) fn check(&self, mtu: u16) -> Result<(), String> {
+        match self.ipv6_only && mtu < MTU_MIN_V6 {
+            true => Err(format!(
+                "--ipv6-only: IPv6 needs an MTU of at least {MTU_MIN_V6}, not {mtu}"
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Whether the guest has IPv4.

@@ -48,7 +48,12 @@ pub(crate) struct NetOpts {
     pub(crate) host_loopback: bool,
 
     /// The guest's IPv4 network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
-    #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
+    #[arg(
+        long,
+        value_name = "NETWORK/LEN",
+        default_value = "10.0.2.0/24",
+        conflicts_with = "ipv6_only"
+    )]
     pub(crate) cidr: Addressing,
 
     /// Forward the guest's DNS queries to this name server instead of the host's: those to port 53, and encrypted ones

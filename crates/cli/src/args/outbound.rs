@@ -19,7 +19,7 @@ pub(crate) struct OutboundOpts {
     pub(super) outbound_addr: Vec<OutboundAddr>,
 
     /// Interface of the host by which connections and datagrams to the network leave, even against the host's routes
-    #[arg(long, value_name = "IF", value_parser = super::ifname)]
+    #[arg(long, value_name = "IF", value_parser = super::any_ifname)]
     pub(super) interface: Option<String>,
 }
 
@@ -47,6 +47,15 @@ impl OutboundOpts {
             outbound_addr: addrs.into_iter().collect(),
             interface: None,
         }
+    }
+
+    /// Those of the values that are addresses.
+    pub(super) fn addrs(&self) -> Vec<IpAddr> {
+        let addr = |value: &OutboundAddr| match value {
+            OutboundAddr::Addr(addr) => Some(*addr),
+            OutboundAddr::Interface(_) => None,
+        };
+        self.outbound_addr.iter().filter_map(addr).collect()
     }
 
     /// Whether sockets are bound to an address.
@@ -112,7 +121,7 @@ impl FromStr for OutboundAddr {
     fn from_str(text: &str) -> Result<OutboundAddr, String> {
         match text.parse() {
             Ok(addr) => Ok(OutboundAddr::Addr(addr)),
-            Err(_) => super::ifname(text).map(OutboundAddr::Interface),
+            Err(_) => super::any_ifname(text).map(OutboundAddr::Interface),
         }
     }
 }

@@ -22,8 +22,12 @@ impl NetOpts {
     /// Gives the guest and the gateway the requested addresses.
     ///
     /// # Errors
-    /// An address is not in its network, is in use, or is of a version of IP that the guest does not have.
+    /// The MTU is too small for the only version of IP. An address is not in its network, is in use, or is of a version of IP that the guest does not have.
     pub(crate) fn place(&mut self) -> Result<(), String> {
+        self.families.check(self.mtu())?;
+        let sources = self.outbound.addrs();
+        one(&sources, "--outbound-addr", as_v4)?;
+        one(&sources, "--outbound-addr", as_v6)?;
         let (address, gateway) = (&self.placed.address, &self.placed.gateway);
         let v4 = (
             one(address, "--address", as_v4)?,
@@ -126,8 +130,19 @@ mod tests {
             "--address 10.0.2.9 -6",
             "--network blue --address 10.0.2.9",
             "--address 10.0.2.9/24",
+            "--mtu 1000 -6",
+            "--cidr 10.1.0.0/24 -6",
+            "--ipv6-prefix fd01::/64 -4",
+            "--outbound-addr 192.0.2.1 --outbound-addr 192.0.2.2",
         ] {
             assert!(placed(options).is_err(), "{options}");
+        }
+        for options in [
+            "--mtu 1000",
+            "--outbound-addr lo --interface lo",
+            "--outbound-addr ::1 --outbound-addr 127.0.0.1",
+        ] {
+            assert!(placed(options).is_ok(), "{options}");
         }
     }
 }

@@ -328,3 +328,13 @@ fn guests_that_begin_and_end_at_once_meet_one_network() {
     }
     wait_until("the network's end", || inspect(&network).is_none());
 }
+
+#[test]
+fn a_network_without_isolation_says_so() {
+    // Breaks when only the process of the network says it, which has no standard error.
+    needs!(guests());
+    let network = name("open");
+    let ended = Running::start(guest(&network, &["--no-sandbox"], "true")).finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.err.matches("--no-sandbox: ").count(), 1, "{ended:#?}");
+}

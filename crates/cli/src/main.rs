@@ -27,6 +27,7 @@ mod monitor;
 mod namespace_agent;
 mod netstat;
 mod network;
+mod output;
 mod pasta;
 mod ports;
 mod publish;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::args::netstat::NetstatArgs;
 use crate::errors::Error;
+use crate::output::{print, printable};
 use instances::{Found, Instance, SocketKind};
 use request::{Request, Section};
 
@@ -158,22 +159,5 @@ fn no_answer(pid: i32, e: &io::Error) -> String {
             ANSWER_WAIT_MAX.as_secs()
         ),
         _ => format!("mbuma {pid} cannot be asked: {e}"),
-    }
-}
-
-/// Text without the characters that move a terminal's cursor or change its colours.
-pub(crate) fn printable(text: &str) -> String {
-    let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
-    text.chars().map(plain).collect()
-}
-
-/// Prints. Returns false if standard output is closed.
-pub(crate) fn print(text: &str) -> Result<bool, Error> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        printed => printed
-            .map(|()| true)
-            .map_err(Error::io("printing the answer")),
     }
 }

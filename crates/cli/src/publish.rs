@@ -16,7 +16,8 @@ use crate::args::{OutwardRequest, PublishRequest};
 use crate::errors::Error;
 use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
-use crate::netstat::{ANSWER_MAX, choose, print, printable};
+use crate::netstat::{ANSWER_MAX, choose};
+use crate::output::{print, printable};
 
 /// The time to wait for an mbuma that sends nothing.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);

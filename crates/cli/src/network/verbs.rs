@@ -10,7 +10,7 @@ use super::place::NetworkPlace;
 use crate::args::network::{NetworkArgs, NetworkVerb};
 use crate::channel::Channel;
 use crate::errors::{EXIT_NO_ANSWER, Error};
-use crate::netstat::print;
+use crate::output::print;
 use crate::say;
 
 /// Runs the command. Returns the exit code.

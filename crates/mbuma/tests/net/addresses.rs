@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::common::net::*;
-use crate::ip6::{US6, icmp6_frame, introduce6, nd_frame, parse_icmp6, parse6};
+use crate::frames6::{US6, icmp6_frame, introduce6, nd_frame, parse_icmp6, parse6};
 use mbuma::device::{Capabilities, tunnel};
 use mbuma::socket::BindError;
 use mbuma::{AddrError, DropReason, Error, IfAddr, IfIndex, RouteKind, Runtime};
@@ -194,13 +194,13 @@ fn udp6(src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> Vec<u8> {
         dst,
         ..Ipv6Fields::default()
     };
-    crate::ip6::frame6(&fields, &datagram)
+    crate::frames6::frame6(&fields, &datagram)
 }
 
 #[test]
 fn a_group_that_was_joined_is_heard_until_its_last_member_leaves() {
     // Breaks if a DHCPv6 server hears no client, or a group is left while a member is there.
-    let lab = crate::ip6::lab();
+    let lab = crate::frames6::lab();
     let servers = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
     let socket = lab.stack.udp_bind((Ipv6Addr::UNSPECIFIED, 547)).unwrap();
     let client = link_local_of(PEER_MAC);
@@ -226,7 +226,7 @@ fn a_group_that_was_joined_is_heard_until_its_last_member_leaves() {
 fn a_program_hears_router_solicitations_and_advertises() {
     // Breaks if a program that advertises a router gets no solicitation, gets one from beyond the link, or sends an
     // invalid answer.
-    let lab = crate::ip6::lab();
+    let lab = crate::frames6::lab();
     introduce6(&lab);
     let socket = lab.stack.icmp6_bind(lab.iface, &[133]).unwrap();
     let taken = lab.stack.icmp6_bind(lab.iface, &[130, 133]).unwrap_err();
@@ -286,7 +286,7 @@ fn a_program_hears_router_solicitations_and_advertises() {
 fn r9_a_router_remembers_the_host_that_asked() {
     // Breaks if a router solicits a host whose solicitation has just given its link-layer address, or a station that is
     // no router remembers each host.
-    let lab = crate::ip6::lab();
+    let lab = crate::frames6::lab();
     let (host, own) = (link_local_of(PEER_MAC), link_local_of(OUR_MAC));
     let solicit = NeighborMessage::router_solicit(Some(PEER_MAC));
     let member = lab.stack.join_group(lab.iface, ALL_ROUTERS).unwrap();

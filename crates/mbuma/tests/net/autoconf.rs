@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
+use crate::frames6::{PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
 use mbuma::{Autoconf, DropReason, IfAddr, RouteKind, TemporaryPolicy};
 use wire::{
     ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,

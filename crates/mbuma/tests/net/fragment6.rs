@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{
+use crate::frames6::{
     PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
     parse_icmp6, parse6,
 };
@@ -489,7 +489,7 @@ fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
     let answer = |seq| {
         let ping = Icmp6Message::EchoRequest { id: 5, seq };
         let body = pattern_bytes(1452);
-        lab.give(&crate::ip6::icmp6_frame(PEER6, US6, 64, ping, &body));
+        lab.give(&crate::frames6::icmp6_frame(PEER6, US6, 64, ping, &body));
         lab.frames()
     };
     let sent = answer(1);
@@ -550,7 +550,7 @@ fn p3_a_report_about_a_datagram_is_believed_if_we_sent_it() {
 fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
     let message = Icmp6Message::PacketTooBig { mtu };
     let quote = &frame[14..frame.len().min(14 + 1232)];
-    crate::ip6::icmp6_frame(PEER6, US6, 64, message, quote)
+    crate::frames6::icmp6_frame(PEER6, US6, 64, message, quote)
 }
 
 #[test]

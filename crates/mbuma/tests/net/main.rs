@@ -6,13 +6,13 @@
 //! | points | where |
 //! |---|---|
 //! | H1, H7, H10, H11: header | [`points6`] |
-//! | H2 to H6: chain | `ip6/chain/tests.rs`, [`ip6`], `wire` |
+//! | H2 to H6: chain | `ip6/chain/tests.rs`, [`ip6`], [`router6`], `wire` |
 //! | H8, H9: addresses, checksums | [`ip6`] |
 //! | F1 to F12: fragments | [`fragment6`] |
-//! | I1, I5, I8: errors | [`points6`], [`ip6`], [`anycast`] |
-//! | I2, I3, I6, I7: errors, pings | [`ip6`], `wire` |
+//! | I1, I5, I8: errors | [`points6`], [`router6`], [`anycast`] |
+//! | I2, I3, I6, I7: errors, pings | [`ip6`], [`router6`], `wire` |
 //! | I4: rate | `icmp/limit/tests.rs` |
-//! | N1 to N4, N8, N9: discovery | [`ip6`], [`points6`], `neighbour/discovery/tests.rs` |
+//! | N1 to N4, N8, N9: discovery | [`discovery6`], [`router6`], [`points6`], `neighbour/discovery/tests.rs` |
 //! | N5: hints from above | [`neighbours6`] |
 //! | N6, N7, N12, N13: discovery | [`points6`], `neighbour/discovery/tests.rs` |
 //! | N10: redirects | [`autoconf`] |
@@ -23,11 +23,11 @@
 //! | A10, A11: groups | [`points6`] |
 //! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `ifnet/source_filter.rs`, `wire` |
 //! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, `inet/policy_table/tests.rs`, [`points6`], [`autoconf`] |
-//! | S9: zones | [`ip6`] |
+//! | S9: zones | [`transport6`] |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` |
 //! | P4: the MTU of an advertisement | [`autoconf`] |
 //! | L1: flow labels | `ip6/tests.rs` |
-//! | R1 to R4: forwarding, redirects | [`ip6`], [`forward`] |
+//! | R1 to R4: forwarding, redirects | [`router6`], [`forward`] |
 //! | R5: a router's role | [`autoconf`] |
 //! | R10 to R12: a gateway | [`points6`] |
 //! | R6 to R9: router advertisements of a program's | [`addresses`]; the tool's: `router_adverts` |
@@ -40,9 +40,11 @@ mod anycast;
 mod arp;
 mod autoconf;
 mod blocking;
+mod discovery6;
 mod forward;
 mod fragment;
 mod fragment6;
+mod frames6;
 mod icmp;
 mod ip6;
 mod lengths;
@@ -52,6 +54,8 @@ mod neighbours6;
 mod points;
 mod points6;
 mod readiness;
+mod router6;
 mod routes;
 mod shapes;
+mod transport6;
 mod udp;

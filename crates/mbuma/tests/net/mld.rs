@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{at6, frame6, icmp6};
+use crate::frames6::{at6, frame6, icmp6};
 use mbuma::{AddrError, Autoconf, DropReason, SourceFilter, UdpSocket};
 use wire::{
     ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,

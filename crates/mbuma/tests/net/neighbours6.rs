@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::at6;
+use crate::frames6::at6;
 use kern::{Random, Time, VirtualClock};
 use mbuf::{Live, Mbufq};
 use mbuma::device::memory::Pipe;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::ip6::{
+use crate::frames6::{
     PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
     parse_icmp6, parse6,
 };

@@ -5,9 +5,8 @@
 //! of routes, and some dozens for a router's thousands. The list is read far more often than written.
 //!
 //! Invariants: the order ([`rank`]); an interface's own addresses, and the whole loopback network, have routes marked `local`, so
-//! that one look-up shows whether a packet is for ourselves. A sender that keeps its route ([`RouteCache`]) looks
-//! nothing up until the table changes: each change is a new *generation*, whose number packets only read. The thread
-//! that detaches an interface also clears the caches that name it, so that an idle connection keeps no reference to it.
+//! that one look-up shows whether a packet is for ourselves. Each change of the table is a new *generation*, by which
+//! senders that keep a route ([`RouteCache`]) find out of date what they keep.
 //! `own_bits` has a bit for each of our own addresses, so that one load shows for most packets that their source is not
 //! ours.
 //!
@@ -15,18 +14,20 @@
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
 
 use std::cmp::Reverse;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::{LockClass, RmLock, Time, order};
+use kern::{LockClass, RmLock, order};
 
-use crate::ifnet::addrs::LocalAddr;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 use crate::neighbour::Hop;
+pub(crate) use addr::RouteAddr;
+pub(crate) use cache::RouteCache;
 pub use control::{RouteEntry, RouteError, RouteKind};
 
+mod addr;
+mod cache;
 mod control;
 
 static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
@@ -58,99 +59,6 @@ pub(crate) struct Route<A> {
     pub(crate) hop: Option<Hop>,
 }
 
-/// A route that its owner keeps for one destination. An IPv6 route is in a box, so that owners with IPv4 stay small.
-#[doc(alias = "inp_route")]
-#[derive(Debug, Default)]
-pub(crate) enum RouteCache {
-    #[default]
-    Empty,
-    V4(u64, Route<Ipv4Addr>),
-    V6(Box<(u64, Route<Ipv6Addr>)>),
-}
-
-// Each connection has one.
-const _: () = assert!(size_of::<RouteCache>() <= 56);
-
-impl RouteCache {
-    /// The kept route, while the table is unchanged; otherwise the result of `find`.
-    pub(crate) fn v4(
-        &mut self,
-        routes: &Routes<Ipv4Addr>,
-        find: impl FnOnce() -> Option<Route<Ipv4Addr>>,
-    ) -> Option<&mut Route<Ipv4Addr>> {
-        let now = routes.now();
-        if !matches!(self, Self::V4(then, _) if *then == now) {
-            *self = find().map_or(Self::Empty, |route| Self::V4(now, route));
-        }
-        match self {
-            Self::V4(_, route) => Some(route),
-            _ => None,
-        }
-    }
-
-    /// The same for IPv6.
-    pub(crate) fn v6(
-        &mut self,
-        routes: &Routes<Ipv6Addr>,
-        find: impl FnOnce() -> Option<Route<Ipv6Addr>>,
-    ) -> Option<&mut Route<Ipv6Addr>> {
-        let now = routes.now();
-        if !matches!(self, Self::V6(kept) if kept.0 == now) {
-            *self = find().map_or(Self::Empty, |route| Self::V6(Box::new((now, route))));
-        }
-        match self {
-            Self::V6(kept) => Some(&mut kept.1),
-            _ => None,
-        }
-    }
-
-    /// The peer answered packets of this route at `now`, so the neighbour is reachable and need not be checked. Only
-    /// IPv6 checks its neighbours so soon that this matters.
-    #[doc(alias = "nd6_nud_hint")]
-    pub(crate) fn reached(&self, now: Time) {
-        if let Self::V6(kept) = self
-            && let (
-                _,
-                Route {
-                    ifp,
-                    next_hop,
-                    hop: Some(hop),
-                    ..
-                },
-            ) = &**kept
-            && hop.is_doubtful(now)
-        {
-            ifp.neighbours6.confirm(now, *next_hop);
-        }
-    }
-
-    /// The largest packet of TCP that may go this way, to be cut by the interface or before it; 0 where none is known.
-    pub(crate) fn tso_max(&self) -> u32 {
-        match self {
-            Self::V4(_, route) if !route.local => route.ifp.caps.tso4_max,
-            Self::V6(kept) if !kept.1.local => kept.1.ifp.caps.tso6_max,
-            _ => 0,
-        }
-    }
-
-    /// Forgets it.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::Empty;
-    }
-
-    /// Forgets the route if it leads through the interface.
-    pub(crate) fn forget(&mut self, index: IfIndex) {
-        let through = match self {
-            Self::Empty => false,
-            Self::V4(_, route) => route.ifp.index == index,
-            Self::V6(kept) => kept.1.ifp.index == index,
-        };
-        if through {
-            self.clear();
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Entry<A> {
     pub(crate) net: IfAddr<A>,
@@ -179,54 +87,6 @@ pub(crate) enum RouteRefusal {
     Reject,
     /// Their senders learn that an administrator forbids it.
     Prohibit,
-}
-
-/// An address type, with the operations that the table needs.
-pub(crate) trait RouteAddr: LocalAddr + Ord {
-    /// No address, or any.
-    const UNSPECIFIED: Self;
-    /// The network itself: the address without the bits behind the prefix.
-    fn network_of(net: &IfAddr<Self>) -> Self;
-    /// Whether it belongs to this host independent of the table.
-    fn is_own_anyway(self) -> bool;
-    /// The address of an interface to send from to `dst`.
-    fn source_for(ifp: &Ifnet, dst: Self) -> Self;
-}
-
-impl RouteAddr for Ipv4Addr {
-    const UNSPECIFIED: Self = Self::UNSPECIFIED;
-
-    #[inline]
-    fn network_of(net: &IfAddr) -> Self {
-        net.network()
-    }
-
-    #[inline]
-    fn is_own_anyway(self) -> bool {
-        self.is_loopback()
-    }
-
-    fn source_for(ifp: &Ifnet, dst: Self) -> Self {
-        ifp.source_for(dst)
-    }
-}
-
-impl RouteAddr for Ipv6Addr {
-    const UNSPECIFIED: Self = Self::UNSPECIFIED;
-
-    #[inline]
-    fn network_of(net: &IfAddr<Self>) -> Self {
-        net.network()
-    }
-
-    #[inline]
-    fn is_own_anyway(self) -> bool {
-        self.is_loopback()
-    }
-
-    fn source_for(ifp: &Ifnet, dst: Self) -> Self {
-        ifp.source_for6(dst).unwrap_or(Self::UNSPECIFIED)
-    }
 }
 
 impl<A: RouteAddr> Entry<A> {

@@ -1,6 +1,6 @@
 //! Tests of the decisions of a host, each named after the point that it stands for.
 
-use wire::is_same_prefix;
+use wire::{PrefixInfo, RouterAdvert, is_same_prefix};
 
 use super::*;
 

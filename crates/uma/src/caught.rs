@@ -5,7 +5,7 @@
 //! resume the first panic. A guard that cleans up while the panic unwinds could handle one panic; a second one, such as
 //! that of the next item's `fini`, would end the process.
 //!
-//! The fast paths, where such a call would cost, have guards: `raw_ref.rs`.
+//! The fast paths, where such a call would cost, have guards: `raw_ref/guards.rs`.
 //!
 //! Locks: none.
 

@@ -46,8 +46,11 @@ use cross_cpu::CrossCpuDetector;
 use kern::lock::LockClass;
 use kern::order;
 use kern::prim::{AtomicU64, Mutex, MutexGuard};
+use seen_slots::SeenSlots;
+pub(crate) use seen_slots::SlotUse;
 
 mod cross_cpu;
+mod seen_slots;
 
 static DEPOT_CLASS: LockClass = LockClass::new("uma depot", order::ZONE);
 
@@ -107,17 +110,6 @@ impl DepotSlot {
     }
 }
 
-/// Whether a CPU has used its buckets since the last check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotUse {
-    /// The CPU has none.
-    Nothing,
-    /// The CPU has not used them.
-    Same,
-    /// The CPU has used them.
-    Changed,
-}
-
 /// The result of a visit with an empty bucket.
 #[must_use]
 pub(crate) enum Refill {
@@ -170,8 +162,7 @@ pub(crate) struct Depot {
     all: Vec<NonNull<Bucket>>,
     /// Items handed out of buckets that are gone.
     popped_before: u64,
-    /// The state of each CPU's buckets when they were last read.
-    seen: Vec<[u64; 2]>,
+    seen: SeenSlots,
     /// Failures that a test has ordered.
     #[cfg(feature = "invariants")]
     pub(crate) bucket_point: crate::fail::Point,
@@ -201,7 +192,7 @@ impl Depot {
             outgrown: BucketStack::new(),
             all: Vec::new(),
             popped_before: 0,
-            seen: Vec::new(),
+            seen: SeenSlots::default(),
             #[cfg(feature = "invariants")]
             bucket_point: crate::fail::Point::default(),
         }
@@ -347,27 +338,10 @@ impl Depot {
         self.all.shrink_to_fit();
     }
 
-    /// Compares a CPU's buckets with their state at the last call.
+    /// Whether a CPU has used its buckets since the last call.
     pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> SlotUse {
-        let mut marks = [0; 2];
-        for (mark, bucket) in marks.iter_mut().zip(buckets) {
-            if bucket != Bucket::sentinel() {
-                // SAFETY: buckets are freed under the depot's lock, which the caller holds.
-                let (len, popped) = unsafe { peek(bucket) };
-                // Bucket addresses are even, so this is never 0.
-                *mark = (bucket.addr().get() as u64 | 1)
-                    .wrapping_add((popped << 16 | len as u64).wrapping_mul(0x9E37_79B9_7F4A_7C16));
-            }
-        }
-        if self.seen.len() <= cpu {
-            self.seen.resize(cpu + 1, [0; 2]);
-        }
-        let before = core::mem::replace(&mut self.seen[cpu], marks);
-        match marks {
-            [0, 0] => SlotUse::Nothing,
-            _ if before == marks => SlotUse::Same,
-            _ => SlotUse::Changed,
-        }
+        // SAFETY: buckets are freed under this depot's lock, which the caller holds.
+        unsafe { self.seen.compare(cpu, buckets) }
     }
 
     /// Items in all buckets of the zone, and all items ever taken from them. In a busy zone the two numbers are from

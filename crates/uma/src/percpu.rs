@@ -62,9 +62,9 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 #[cfg(feature = "stretched")]
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use serde::{Serialize, Serializer};
 
 pub(crate) use crate::bucket::PushOutcome;
+pub use backend::Backend;
 use core::mem::offset_of;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use locked::SlotsHeld;
@@ -73,6 +73,7 @@ use slot::{CpuSlot, LOADED, OffsetSlot, PREVIOUS};
 pub use sys::run_on;
 pub(crate) use sys::*;
 
+mod backend;
 mod drain;
 mod locked;
 mod slot;
@@ -100,41 +101,6 @@ pub static STRETCH: AtomicU32 = AtomicU32::new(0);
 /// corrupt buckets, which shows that it can find a mistake.
 #[cfg(feature = "stretched")]
 pub static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
-
-/// How threads access the slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
-    /// By restartable sequences.
-    Rseq,
-    /// Under a try-lock for each CPU.
-    Locked,
-}
-
-impl Backend {
-    /// The method that works here, or the method that the environment names ([`kern::rseq::choose`]).
-    #[must_use]
-    pub fn choose() -> Self {
-        match kern::rseq::choose() {
-            kern::rseq::PercpuMethod::Rseq { .. } => Self::Rseq,
-            kern::rseq::PercpuMethod::Locked => Self::Locked,
-        }
-    }
-}
-
-impl Serialize for Backend {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Rseq => "rseq",
-            Self::Locked => "lock",
-        })
-    }
-}
 
 /// The slots of all CPUs.
 pub(crate) struct Percpu {

@@ -45,7 +45,7 @@ impl FamilyOpts {
         ipv6_prefix: Addressing6::DEFAULT,
     };
 
-    /// IPv4 or not, and IPv6 of these addresses or none.
+    /// With IPv4 if `v4` is set, and with IPv6 of these addresses if there are any.
     pub(crate) fn of(v4: bool, v6: Option<Addressing6>) -> FamilyOpts {
         FamilyOpts {
             ipv4_only: v6.is_none(),
@@ -54,7 +54,7 @@ impl FamilyOpts {
         }
     }
 
-    /// Gives the guest and the gateway these addresses of their IPv6 network, where given.
+    /// Gives the guest and the gateway these addresses of their IPv6 network; `None` changes nothing.
     pub(super) fn place(
         &mut self,
         guest: Option<Ipv6Addr>,

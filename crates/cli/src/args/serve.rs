@@ -104,7 +104,7 @@ impl Alone {
     };
 }
 
-/// What `mbuma serve` takes.
+/// The command line of `mbuma serve`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "mbuma serve [OPTIONS] DIR --in PID|PATH\n       \
@@ -203,7 +203,7 @@ pub(crate) struct ServeArgs {
     stats: Option<StatsFormat>,
 }
 
-/// Where `mbuma serve` serves.
+/// The namespace and the address at which `mbuma serve` serves.
 #[derive(Debug)]
 pub(crate) struct ServePlace {
     /// In this namespace; without it, on the host.

@@ -1,6 +1,6 @@
 //! The bytes of a file, and their charge.
 //!
-//! Invariants: what is charged goes back when the bytes go.
+//! Invariants: a charge is returned when its bytes are freed.
 //! Locks: none.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ const THREADS_MAX: usize = 12;
 /// Threads that read from one file system at most.
 const DEVICE_MAX: usize = 4;
 
-/// A read, or several.
+/// One or more reads.
 type ReadTask = Box<dyn FnOnce() + Send>;
 
 /// A task that was given to the threads.
@@ -38,14 +38,14 @@ pub(crate) struct FileReaders(Arc<ReaderPool>);
 
 struct ReaderPool {
     state: Mutex<ReaderState>,
-    /// There may be a task for an idle thread.
+    /// Notified when there may be a task for an idle thread.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct ReaderState {
     waiting: VecDeque<WaitingRead>,
-    /// The next task's.
+    /// The number of the next task.
     next_id: u64,
     /// Threads that read from each device.
     busy: HashMap<u64, usize>,

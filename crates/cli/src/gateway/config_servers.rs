@@ -1,6 +1,6 @@
 //! The servers for guests that configure themselves: virtual machines, and namespaces whose owner runs a client.
 //!
-//! All tell the values that [`crate::guest`] would configure, so that no two of them contradict each other. `mbuma serve`,
+//! All send the values that [`crate::guest`] would configure, so that no two of them contradict each other. `mbuma serve`,
 //! which is no gateway, runs none of them. A guest with an address of the host finds none either, because the host's network
 //! may have its own servers. The guests of a network get their addresses from [`crate::network`]; they receive router
 //! advertisements, and DHCP tells them only the name servers.
@@ -19,7 +19,7 @@ use crate::addressing::{Addressing, Addressing6, STACK_MAC};
 use crate::args::NetOpts;
 use crate::errors::Error;
 
-/// The servers that there are.
+/// The servers that run.
 pub(super) struct ConfigServers {
     dhcp4: Option<Dhcp4Server>,
     dhcp6: Option<Dhcp6Server>,
@@ -27,7 +27,7 @@ pub(super) struct ConfigServers {
 }
 
 impl ConfigServers {
-    /// Opens those that the guest may ask.
+    /// Opens the servers that the guest may ask.
     ///
     /// # Errors
     /// A port or a type of message has another owner.
@@ -68,12 +68,12 @@ impl ConfigServers {
         }
     }
 
-    /// The time for an advertisement has come.
+    /// Sends the advertisement that is due.
     pub(super) fn timer(&mut self, shared: &mut Shared) {
         self.adverts.iter_mut().for_each(|all| all.timer(shared));
     }
 
-    /// Says that the router is none any more.
+    /// Advertises that the gateway is no longer a router.
     pub(super) fn close(&mut self) {
         self.adverts.iter_mut().for_each(RouterAdverts::close);
     }

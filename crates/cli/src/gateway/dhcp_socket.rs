@@ -45,13 +45,14 @@ impl DhcpSocket {
         Ok(DhcpSocket { socket, wake })
     }
 
-    /// Answers questions that came as `reply` says, which has the datagram and its bytes. Gives the number of replies sent.
+    /// Answers the questions that have arrived: `reply` makes a reply of a datagram and its bytes. Returns the number of
+    /// replies sent.
     pub(super) fn answer(
         &self,
         shared: &Shared,
         reply: impl Fn(&Datagram, &[u8]) -> Option<DhcpReply>,
     ) -> u64 {
-        // The client of an error has no use for a second answer; the error must be taken nevertheless.
+        // A reply that failed is not sent again. Its error is taken, because the receive loop ends at an error.
         while self.socket.take_error().is_some() {}
         let mut replies = 0;
         for _ in 0..TURN_MAX {
@@ -64,7 +65,7 @@ impl DhcpSocket {
         replies
     }
 
-    /// Replies; nothing if the question asks for none, or there is no buffer.
+    /// Replies. Returns `None` if the question has no reply, or there is no buffer for one.
     fn reply_to(
         &self,
         shared: &Shared,

@@ -9,7 +9,7 @@ use mbuf::{MbufPool, NoBufs, Packet};
 pub(super) enum Keep {
     /// Made from a pool, and measured.
     Made(fn(&MbufPool, &[u8]) -> Result<Packet, NoBufs>),
-    /// Worked out.
+    /// Computed from the length.
     Modelled(fn(usize) -> Footprint),
 }
 
@@ -18,14 +18,14 @@ pub(super) enum Keep {
 pub(super) struct Design {
     /// The name, in all output.
     pub(super) name: &'static str,
-    /// A note for readers, in a line's rest.
+    /// A note for readers, at the end of the line.
     pub(super) note: &'static str,
     /// Whether it is this project's design.
     pub(super) ours: bool,
     pub(super) keep: Keep,
 }
 
-/// The seed's way: the row that the others are compared with.
+/// The seed's design: the row that the others are compared with.
 pub(super) const MBUFS: Design = Design {
     name: "mbufs",
     note: "inside, or in the cluster that fits",

@@ -89,7 +89,7 @@ fn calls(path: &'static str, calls: &Calls) -> Vec<Record> {
     calls.named().map(of_call).into()
 }
 
-/// A figure that comes out the same every time: one reading says all.
+/// A figure that is the same in every run, so one reading is enough.
 fn one(case: &'static str, design: &'static str, unit: &'static str, value: f64) -> Record {
     let summary = Summary {
         median: value,

@@ -1,6 +1,6 @@
 //! Connections as tokio's streams: TCP and TLS. Streams of UNIX sockets use the same macros.
 //!
-//! An operation that makes progress costs the task one of its budget, as one on tokio's own sockets does. A read
+//! An operation that makes progress takes one unit of the task's budget, as one on tokio's own sockets does. A read
 //! appends the received segments to the caller's buffer, which is not zeroed before. A vectored write takes as many
 //! bytes as there is room for.
 //!

@@ -4,9 +4,9 @@
 //! A gateway that closes first gets one for each connection, thousands a second. They hold no buffers, and only the
 //! last [`TcpConfig::time_wait_max`] are kept. A reset does not end TIME-WAIT: it may be an old one, and would let
 //! older segments in (RFC 1337). A SYN of the same peer and port may end it early, if a listener takes the new
-//! connection ([`leave`]); so may a connection that a program of this host opens from the same port ([`reuse`]). If the new connection ends before it is established, by a reset of the peer, an ICMP error, a
-//! timeout or for want of room, that SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT
-//! ([`end_half_open`]).
+//! connection ([`leave`]); so may a connection that a program of this host opens from the same port ([`reuse`]). If the
+//! new connection ends before it is established (by a reset of the peer, an ICMP error, a timeout or lack of room), that
+//! SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT ([`end_half_open`]).
 //!
 //! Locks: `waiting` (CALLOUT's neighbour; taken with no connection's lock held).
 //!
@@ -104,8 +104,8 @@ fn end_early(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) -> Pr
 }
 
 /// A SYN that can't be an old one may end TIME-WAIT early: a host that opens thousands of short connections comes back to
-/// the same port within minutes. Its timestamp tells, where both connections have them (RFC 6191 2), else its sequence
-/// number, if it lies beyond the old connection's (RFC 1122 4.2.2.13).
+/// the same port within minutes. The SYN is new if its timestamp is newer, where both connections have timestamps (RFC
+/// 6191 2), or else if its sequence number lies beyond the old connection's (RFC 1122 4.2.2.13).
 ///
 /// RFC 6191 would accept any SYN with timestamps after a connection without them, because segments without timestamps
 /// are then dropped. This stack accepts such segments, so it must not.
@@ -140,8 +140,8 @@ fn resume(t: &mut Tcb, old: &Predecessor) {
     t.notify();
 }
 
-/// Ends a connection that is not established. In the place of a listener's, the connection in TIME-WAIT comes back. (A
-/// connection that an interceptor accepted has an owner, which gets the error.)
+/// Ends a connection that is not established. If a listener opened it in the place of a connection in TIME-WAIT, that
+/// connection comes back. (A connection that an interceptor accepted has an owner, which gets the error.)
 #[cold]
 pub(crate) fn end_half_open(t: &mut Tcb, error: Option<SocketError>) {
     if t.conn.state == State::SynReceived

@@ -4,8 +4,8 @@
 //! and one call of the AEAD. Plaintext in one piece, such as the pages of a sealed memfd, is encrypted from its place;
 //! plaintext in several pieces is copied into the record's cluster, and encrypted there.
 //!
-//! Invariant: a record uses up the sequence number that it is sealed with, and is sealed once. Storage comes first, so a
-//! failure for want of it leaves both as they were.
+//! Invariant: a record uses up the sequence number that it is sealed with, and is sealed once. Storage is
+//! allocated first, so a failure to allocate it leaves both as they were.
 //!
 //! Source: RFC 8446 5.2, RFC 5246 6.2.3.3. Sealing once, at the first transmission, is this stack's decision.
 
@@ -51,7 +51,7 @@ pub(super) fn seal(
     if !keys.advance() {
         return Err(SealError::Failed);
     }
-    // A record fits into a cluster, so no other buffer is needed to show it.
+    // A record fits into one cluster, so this needs no further buffer.
     room.show(pool, len).map_err(|_| SealError::Failed)
 }
 

@@ -51,7 +51,7 @@ impl SackBlocks {
         }
     }
 
-    /// Adds a block behind the others, or says `false` if there are four already.
+    /// Adds a block behind the others. Returns `false` if there are four already.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let Some(place) = self.blocks.get_mut(usize::from(self.len)) else {
             return false;

@@ -3,7 +3,7 @@
 //! | SPEC | is |
 //! |---|---|
 //! | `none` | none |
-//! | `auto` | those on which programs of the other side listen, as long as they do; no other word beside it |
+//! | `auto` | those on which programs of the other side listen, as long as they do; it must stand alone |
 //! | `22`, `80-89`, `8080:80`, `8080-8089:80-89`, with commas between | these |
 //! | `ADDR/...` | the same, at this address of the host: for `-t` and `-u` |
 //!
@@ -61,7 +61,7 @@ pub(super) enum NamedPorts {
 }
 
 impl LoopbackOpts {
-    /// Whether any of it needs a process in the guest's namespaces.
+    /// Whether any of these ports needs a process in the guest's namespaces.
     pub(crate) fn is_empty(&self) -> bool {
         self.outward.is_empty() && self.follow_guest.is_empty() && self.follow_host.is_empty()
     }
@@ -78,7 +78,11 @@ impl NamedPorts {
             match &**spec {
                 "none" => {}
                 "auto" if specs.len() == 1 => return Ok(NamedPorts::Auto),
-                "auto" => return Err(format!("{option} auto goes with no other {option}")),
+                "auto" => {
+                    return Err(format!(
+                        "{option} auto can't be combined with another {option}"
+                    ));
+                }
                 "all" => {
                     return Err(format!(
                         "{option} all: mbuma opens no port without a server; `auto` opens those that have one"

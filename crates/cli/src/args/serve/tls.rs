@@ -19,7 +19,7 @@ pub(crate) enum TlsIdentity {
 /// Two files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdentityFiles {
-    /// The certificate, and those that lead to one that clients know.
+    /// The certificate, and the chain from it to one that clients trust.
     pub(crate) certificates: PathBuf,
     pub(crate) key: PathBuf,
 }
@@ -50,7 +50,7 @@ impl TlsOpts {
                 Err("--tls self-signed: write --tls=self-signed, in one word".to_owned())
             }
             words if words.iter().any(is_word) => {
-                Err("--tls=self-signed goes with no other --tls".to_owned())
+                Err("--tls=self-signed can't be combined with another --tls".to_owned())
             }
             paths if paths.len().is_multiple_of(2) => {
                 let pair = |pair: &[PathBuf]| {

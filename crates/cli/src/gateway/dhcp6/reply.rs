@@ -9,8 +9,8 @@
 //! | RELEASE, DECLINE | REPLY that it is done |
 //! | INFORMATION-REQUEST | REPLY without an address |
 //!
-//! The first association of a message has the guest's address, each other one none. Where no address is leased, a client
-//! that asks for one hears so.
+//! The first association of a message has the guest's address, each other one none. If no address is leased, a client
+//! that asks for one gets an error in its reply.
 //!
 //! Invariants: the client's identifier comes back as it was; a question for another server, or without the identifiers
 //! that its kind must have, has no reply (section 16); a reply fits the smallest MTU.
@@ -47,7 +47,7 @@ pub(in super::super) struct Dhcp6Terms {
     pub(in super::super) server: Ipv6Addr,
     /// The server's DUID: the same after a restart, so that leases can be renewed.
     pub(in super::super) server_id: [u8; 10],
-    /// Where names are asked for, if anywhere.
+    /// The name server, if there is one.
     pub(in super::super) dns: Option<Ipv6Addr>,
     /// Domains to search in.
     pub(in super::super) search: Vec<String>,
@@ -62,7 +62,7 @@ struct Dhcp6Question<'a> {
 }
 
 impl Dhcp6Terms {
-    /// The reply to a question, if it is due one.
+    /// The reply to a question, if it must have one.
     pub(super) fn reply_to(&self, question: &[u8]) -> Option<Vec<u8>> {
         let question = self.parse(question)?;
         let is_here = match question.header.kind {

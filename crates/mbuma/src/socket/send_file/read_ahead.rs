@@ -41,7 +41,7 @@ impl SendFile {
         };
         let at = self.file_at();
         let wanted = (self.range.end - at).min(AHEAD_MAX);
-        // Bytes that were sent from memory needed no advice.
+        // Not for bytes that were sent from memory.
         self.advised = self.advised.max(at);
         cut::advise(file, at, self.range.end, &mut self.advised);
         let mut bytes = vec![0; usize::try_from(wanted).unwrap_or(0)];

@@ -21,8 +21,7 @@ pub(super) struct PriorFlight {
     pub(super) una: SeqNum,
     /// Bytes not acknowledged and not sacked.
     pub(super) outstanding: u32,
-    /// Bytes not acknowledged, as far as the window allows them: what limited transmit sent beyond it does not count
-    /// (RFC 5681 3.2 step 2).
+    /// Bytes not acknowledged, without those that limited transmit sent beyond the window (RFC 5681 3.2 step 2).
     #[doc(alias = "FlightSize")]
     pub(super) flight_size: u32,
     pub(super) in_flight: u32,
@@ -36,13 +35,13 @@ pub(super) struct Delivery {
     /// The send time of the oldest record that was sent once.
     pub(super) oldest_acked: Option<Time>,
     pub(super) oldest_sacked: Option<Time>,
-    /// When the newest record was sent, of those whose answer it is known to be.
+    /// The send time of the newest record of which it is known which transmission the acknowledgement answers.
     pub(super) newest: Option<Time>,
     /// It covers a retransmitted record.
     pub(super) resent_acked: bool,
     /// It covers data from before the event that was not retransmitted.
     pub(super) original: bool,
-    /// The first data that it covers was retransmitted, and still the first transmission arrived.
+    /// The first data that it covers, if that was retransmitted but the first transmission arrived.
     pub(super) late: Option<Range<SeqNum>>,
     pub(super) last: LastSent,
     /// Bytes in flight when the last of it was sent.

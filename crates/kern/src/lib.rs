@@ -46,6 +46,7 @@
 //! | `json` | places and times in JSON |
 //! | [`order`] | the one table of lock ranks |
 //! | [`time`] | [`Time`], an instant on a clock that the caller chose |
+#![deny(clippy::missing_errors_doc)]
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)] // reads the lock that another thread sleeps for

@@ -192,6 +192,7 @@
 //!
 //! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
+#![deny(clippy::missing_errors_doc)]
 
 mod blank;
 mod mbufq;

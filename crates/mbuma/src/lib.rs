@@ -100,7 +100,7 @@
 //! Where to read next: `batch` (one entry into the stack), then follow a packet by file names:
 //! `ether/input`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`, `ether/output`,
 //! `ifnet`.
-
+#![deny(clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
 // Layers, top to bottom: a module uses its own layer and those below it. `protosw` and `state` are plain lists, which lower

@@ -36,7 +36,7 @@
 //! is too short, which is the caller's mistake, fails an assertion. Header bytes are contiguous in the slice: the
 //! caller pulls them up first. The caller must also check fields that depend on the length of the whole packet,
 //! because it owns the chain. No function allocates. Locks: none.
-
+#![deny(clippy::missing_errors_doc)]
 #![no_std]
 #![forbid(unsafe_code)]
 // Tests may index and unwrap: a panic there is a failed test.

@@ -23,6 +23,7 @@
 //! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
 //! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: read by output, under a connection |
 //! | 700 | [`ROUTE`] | the routing table: read by output, also for ARP's own packets |
+//! | 710 | [`GROUPS`] | the list of an interface's groups is made, out of what the next rank protects, and applied |
 //! | 720 | [`IFADDR`] | an interface's addresses and groups: compared with those of packets, and where a route gets a source |
 //! | 750 | [`IFQUEUE`] | an interface's queue of packets: the last lock of output |
 //! | 800 | [`CALLOUT`] | the timer wheel: any of the above sets and cancels timers under its own lock |
@@ -71,6 +72,8 @@ pub const REASS: u16 = 600;
 pub const ARP: u16 = 650;
 /// The routing table.
 pub const ROUTE: u16 = 700;
+/// Making the list of an interface's groups.
+pub const GROUPS: u16 = 710;
 /// An interface's addresses and groups.
 pub const IFADDR: u16 = 720;
 /// An interface's packet queue.
@@ -113,6 +116,7 @@ const _: () = {
         REASS,
         ARP,
         ROUTE,
+        GROUPS,
         IFADDR,
         IFQUEUE,
         CALLOUT,

@@ -43,16 +43,7 @@ const ALERT: [u8; 8] = [
 /// Reports a change of the interface's addresses or joined groups.
 pub(crate) fn groups_changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     if let Some(mld) = &ifp.mld {
-        let mut wanted = groups(batch, ifp);
-        loop {
-            mld.set_groups(batch.now, &wanted);
-            // Another thread may have changed a group meanwhile, and reported before this one, whose list is the older.
-            let now = groups(batch, ifp);
-            if now == wanted {
-                break;
-            }
-            wanted = now;
-        }
+        mld.set_groups(batch.now, || groups(batch, ifp));
         run_timers(batch, ifp);
         batch.kick(SHARED_TIMERS_CPU);
     }

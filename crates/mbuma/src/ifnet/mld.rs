@@ -15,7 +15,8 @@
 //!
 //! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
 //! the list is bounded, because the interface's addresses and joined groups are; a group has at most [`SOURCES_MAX`]
-//! sources, and remembers no more of those that routers ask for. Locks: `state` (IFADDR), under which nothing is called.
+//! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
+//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called.
 //! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
 
 use std::net::Ipv6Addr;
@@ -27,6 +28,7 @@ use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
 use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
 use crate::faults::{StackFault, planted};
 
+static LIST: LockClass = LockClass::new("list of groups", order::GROUPS);
 static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
 
 /// How often a change is reported, until a router advertises another value (Robustness Variable).
@@ -71,6 +73,8 @@ impl GroupRecord {
 /// The interface.
 #[derive(Debug)]
 pub(crate) struct Mld {
+    /// Held while a thread makes the list of groups and applies it.
+    list: Mutex<()>,
     state: Mutex<MldState>,
     /// When a message is due. Written under the lock.
     due: AtomicDeadline,
@@ -118,13 +122,21 @@ impl Mld {
             v1_until: None,
         };
         Self {
+            list: Mutex::new(&LIST, ()),
             state: Mutex::new(&STATE, state),
             due: AtomicDeadline::new(),
         }
     }
 
     /// Sets the groups that the interface is in, each with its filter.
-    pub(crate) fn set_groups(&self, now: Time, wanted: &[(Ipv6Addr, SourceFilter)]) {
+    pub(crate) fn set_groups(
+        &self,
+        now: Time,
+        wanted: impl FnOnce() -> Vec<(Ipv6Addr, SourceFilter)>,
+    ) {
+        // The thread that comes last then has all changes in its list.
+        let _list = self.list.lock();
+        let wanted = wanted();
         self.change(|state| {
             let robustness = state.robustness;
             let mut changed = false;
@@ -133,7 +145,7 @@ impl Mld {
                 let filter = filter.map_or_else(SourceFilter::none, |(_, filter)| filter.clone());
                 changed |= known.set_filter(filter, robustness);
             }
-            for (group, filter) in wanted {
+            for (group, filter) in &wanted {
                 if state.groups.iter().all(|known| known.group != *group) {
                     let mut new = ReportedGroup::new(*group);
                     changed |= new.set_filter(filter.clone(), robustness);

@@ -67,7 +67,7 @@ fn set(mld: &Mld, groups: &[u16]) {
         .iter()
         .map(|n| (group(*n), SourceFilter::all()))
         .collect();
-    mld.set_groups(NOW, &groups);
+    mld.set_groups(NOW, || groups.clone());
 }
 
 /// A listener in these groups that has reported them.
@@ -184,12 +184,12 @@ fn a_report_of_many_groups_is_cut_to_fit() {
 fn changes(filters: &[SourceFilter]) -> Vec<MldReport> {
     let mld = Mld::new();
     let (first, rest) = filters.split_first().unwrap();
-    mld.set_groups(NOW, &[(group(1), first.clone())]);
+    mld.set_groups(NOW, || vec![(group(1), first.clone())]);
     said(&mld);
     let mut random = Random::from_seed(1);
     let mut all = Vec::new();
     for filter in rest {
-        mld.set_groups(NOW, &[(group(1), filter.clone())]);
+        mld.set_groups(NOW, || vec![(group(1), filter.clone())]);
         all.extend(mld.run_timers(NOW, &mut random));
     }
     all.extend(said(&mld).into_iter().map(|(_, report)| report));
@@ -268,7 +268,7 @@ fn m2_a_question_about_sources_is_answered_with_those_that_are_taken() {
         (exclude(&[1, 2]), vec![1], None),
     ] {
         let mld = Mld::new();
-        mld.set_groups(NOW, &[(group(1), filter.clone())]);
+        mld.set_groups(NOW, || vec![(group(1), filter.clone())]);
         said(&mld);
         mld.queried(NOW, &one, &about(&asked), random);
         let seen: Vec<_> = said(&mld).into_iter().map(|(_, report)| report).collect();
@@ -281,7 +281,7 @@ fn m2_a_question_about_sources_is_answered_with_those_that_are_taken() {
     }
     // Two questions are answered together, and one about the whole group covers those about sources.
     let mld = Mld::new();
-    mld.set_groups(NOW, &[(group(1), include(&[1, 2, 3]))]);
+    mld.set_groups(NOW, || vec![(group(1), include(&[1, 2, 3]))]);
     said(&mld);
     for (asked, answer) in [
         (vec![vec![1], vec![2, 9]], vec![1, 2]),
@@ -323,7 +323,7 @@ fn m3_a_router_of_version_1_hears_of_groups_and_not_of_sources() {
     let mld = settled(&[]);
     mld.queried(NOW, &query(None, true), &[], random);
     let set = |filter: SourceFilter| -> Vec<_> {
-        mld.set_groups(NOW, &[(group(1), filter)]);
+        mld.set_groups(NOW, || vec![(group(1), filter)]);
         let all = said(&mld).into_iter().map(|(_, report)| report);
         all.collect()
     };
@@ -363,7 +363,7 @@ proptest::proptest! {
         };
         for (is_include, sources, reports) in steps {
             last = if is_include { include(&sources) } else { exclude(&sources) };
-            mld.set_groups(now, &[(group(1), last.clone())]);
+            mld.set_groups(now, || vec![(group(1), last.clone())]);
             // The report that goes at once is missed; further ones may come before the next change.
             hear(mld.run_timers(now, &mut random), true);
             for _ in 0..reports {
@@ -419,7 +419,7 @@ proptest::proptest! {
                     let filter = if robustness % 2 == 0 { include(list) } else { exclude(list) };
                     last.insert(about, filter);
                     let wanted: Vec<_> = last.clone().into_iter().collect();
-                    mld.set_groups(now, &wanted);
+                    mld.set_groups(now, || wanted.clone());
                     // A message for each of the reports, and one that the filters of both groups may not fit.
                     limit += 2 * (7 + 1);
                 }

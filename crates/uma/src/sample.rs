@@ -23,7 +23,7 @@
 //! slots are taken, samples become half as frequent and weigh twice as much.
 //!
 //! A queue that one thread fills and empties uses the items that its CPU has cached: its old samples
-//! die, and no refill brings new ones. So a sample that grew old ([`OLD`]) is followed by another:
+//! die, and no refill brings new ones. So a sample that grew old (`OLD`) is followed by another:
 //! the CPU's bucket is put aside, and the next allocation there is the sample, with the same weight.
 //!
 //! Being few and exact, samples also find double frees and frees into the wrong zone at once, with

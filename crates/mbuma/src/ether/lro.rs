@@ -8,9 +8,10 @@
 //!   [H|b1]--[b2]                          tso_segsz has the length of a piece
 //! ```
 //!
-//! A merged packet is the same as one that a TAP or a network card merged: a large segment, with the bytes of a piece in
-//! its packet header. Only what says the same in all pieces is lost: a piece is merged if its headers differ from those of
-//! the first one only in the sequence number, the IPv4 id, lengths and checksums, and if it follows directly.
+//! A merged packet has the same form as one that a TAP or a network card merged: a large segment, with the length of a piece
+//! in its packet header. Merging drops the headers of all pieces but the first, so they must hold nothing else: a piece is
+//! merged only if it follows the one before directly, and if its headers differ from the first piece's in the sequence number,
+//! the IPv4 id, lengths and checksums alone.
 //!
 //! | a frame | |
 //! |---|---|

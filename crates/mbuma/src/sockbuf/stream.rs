@@ -17,7 +17,7 @@
 //! A claim has its place in the stream and uses room as soon as it is made: data that is appended later follows it, and
 //! so does a FIN. Claims may be filled in any order.
 //!
-//! Invariants ([`StreamBuf::is_valid`]): there is no tail, or its first part is not mapped bytes. `ready <= claimed`.
+//! Invariants (`StreamBuf::is_valid`): there is no tail, or its first part is not mapped bytes. `ready <= claimed`.
 //! Locks: the owner's. Source: M_NOTREADY and M_EXTPG of FreeBSD.
 
 use mbuf::{Chain, MbufPool, Mixed, NoBufs, Packet};

@@ -1,7 +1,7 @@
 //! The part after the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, claims that wait for their contents,
 //! and all that was appended after those.
 //!
-//! Invariants ([`Tail::is_valid`]): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the parts
+//! Invariants (`Tail::is_valid`): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the parts
 //! before the first unread one. The first part is not mapped bytes, unless `settle` has not run yet.
 
 use std::collections::VecDeque;

@@ -21,7 +21,7 @@ impl TlsStream {
     /// Takes up to `max` bytes of content. An empty chain is the peer's close_notify.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`](crate::SocketError::WouldBlock) if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
+    /// [`SocketError::WouldBlock`] if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
     /// connection ended, if it did. Nothing comes behind an error.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
         self.take(max, None)
@@ -30,7 +30,7 @@ impl TlsStream {
     /// As [`TlsStream::recv_chain`], waiting for something to come.
     ///
     /// # Errors
-    /// As there; [`SocketError::TimedOut`](crate::SocketError::TimedOut) when the time is over.
+    /// As there; [`SocketError::TimedOut`] when the time is over.
     pub fn recv_chain_blocking(
         &self,
         max: usize,
@@ -43,7 +43,7 @@ impl TlsStream {
     /// As [`TlsStream::recv_chain`], for a task, which is woken when something comes.
     ///
     /// # Errors
-    /// As there, except [`SocketError::WouldBlock`](crate::SocketError::WouldBlock).
+    /// As there, except [`SocketError::WouldBlock`].
     pub fn poll_read_chain(
         &self,
         cx: &mut Context<'_>,

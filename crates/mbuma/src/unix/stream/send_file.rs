@@ -3,7 +3,7 @@
 //! The peer gets references to the pages of a sealed file; other files are read into clusters, which move to the peer.
 //! A turn puts all its bytes into the peer's buffer, or none.
 //!
-//! Locks: none while a file is read. Source: as of [`SendFile`].
+//! Locks: none while a file is read. Source: as of `SendFile`.
 
 use mbuf::{Chain, ClusterSize, MapError, MbufPool, Mixed};
 

@@ -63,8 +63,11 @@
 //! # Where to begin
 //!
 //! [`Zone`] for items of a type; [`RawZone`] for raw items, optionally with reference counts beside them;
-//! [`RawZoneRef`] if an item must find its zone by eight bytes; [`Reclaimer`] to have memory given back. With the feature
-//! `extras`, [`ObjectZone`] for objects that stay built while they are free.
+//! [`RawZoneRef`] if an item must find its zone by eight bytes; [`Reclaimer`] to have memory given back.
+#![cfg_attr(
+    feature = "extras",
+    doc = "[`ObjectZone`] for objects that stay built while they are free (feature `extras`)."
+)]
 //!
 //! ```
 //! use uma::{AllocError, Zone};
@@ -90,16 +93,30 @@
 //!
 //! | | |
 //! |---|---|
-//! | a limit, changed at any time; with `extras`, [wait](RawZone::alloc_wait) or be [called](RawZone::call_when_available) | [`ZoneBuilder::limit`] |
+//! | a limit, changed at any time | [`ZoneBuilder::limit`] |
 //! | items for callers that must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
 //! | many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |
-//! | a cache for one pinned worker (`extras`) | [`RawZone::local`] |
 //! | two kinds of item from the same slabs (a packet: an mbuf with a cluster attached) | [`RawZone::secondary`] |
-//! | caches over the items of another allocator (`extras`) | [`ZoneBuilder::build_cache_only`] |
 //! | reference counts found from the address | [`ZoneBuilder::refcounts`] |
 //! | which call site holds how many items, and since when | [`RawZone::census`], [`RawZone::stats`] |
 //! | memory back | [`RawZone::trim`], [`RawZone::drain`], [`Reclaimer`] |
-//! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants`; with `extras`, [`ZoneBuilder::guard_pages`] |
+//! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants` |
+#![cfg_attr(
+    feature = "extras",
+    doc = "| (`extras`, to the end) a call when items are free | [`RawZone::call_when_available`] |"
+)]
+#![cfg_attr(
+    feature = "extras",
+    doc = "| a cache for one pinned worker | [`RawZone::local`] |"
+)]
+#![cfg_attr(
+    feature = "extras",
+    doc = "| caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |"
+)]
+#![cfg_attr(
+    feature = "extras",
+    doc = "| a page after each item that can't be written | [`ZoneBuilder::guard_pages`] |"
+)]
 //!
 //! # The statistics
 //!

@@ -16,6 +16,7 @@
 //!            monitor <- NameServers  (the host's have changed)
 //!            monitor <- OpenOutward + socket   (a port of the guest's loopback)
 //!            monitor <- GuestJoined + TAP, GuestLeft     (of a network)
+//!            gateway process  Lingers ->  (again and again after Ended: it delivers the last data)
 //!            gateway process  Done -> (and ends)
 //!   pasta:   agent  Listening + lists ->
 //!            monitor: Bind ->  agent  Bound + sockets ->
@@ -104,6 +105,8 @@ pub(crate) enum ChannelMessage {
     GuestLeft(GuestId),
     /// Between a network's process and those that join it or look at it.
     Network(NetworkMessage),
+    /// The gateway process still delivers the data of a guest that has ended.
+    Lingers,
     /// The gateway process ends with this exit code.
     Done(u8),
 }

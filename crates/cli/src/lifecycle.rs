@@ -31,6 +31,9 @@ pub(crate) trait Lifecycle {
     /// called when nothing happened, or after the guest's end.
     fn check(&mut self) -> Result<GuestState, Error>;
 
+    /// Called a few times a second while the last data of a guest that has ended are delivered.
+    fn lingers(&mut self) {}
+
     /// Changes of published ports that [`Lifecycle::check`] has read since the last call.
     fn take_port_changes(&mut self) -> Vec<PortChange> {
         Vec::new()

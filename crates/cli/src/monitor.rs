@@ -23,9 +23,11 @@ mod resolv_watch;
 mod socket_name;
 mod stop_deadline;
 
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mbuma::runtime::{Interest, PollEvents, Poller};
@@ -109,6 +111,7 @@ pub(crate) fn serve(
     let mut monitor = Monitor::new(gateway, lifecycle, ports, resolv_conf, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;
     monitor.stop_max = stop_max(net);
+    monitor.capture_reader = capture_reader(net);
     if let Some((followed, begun)) = followed {
         let started = monitor.follow(followed, begun);
         started.map_err(Error::io("handing over the ports of the guest's loopback"))?;
@@ -124,6 +127,13 @@ fn stop_max(net: &NetOpts) -> Option<Duration> {
         None => Duration::ZERO,
     };
     (net.watchdog > 0).then(|| Duration::from_secs(net.watchdog.into()) + responses)
+}
+
+/// The path of a capture that a program reads while it is written.
+fn capture_reader(net: &NetOpts) -> Option<PathBuf> {
+    let mut paths = net.pcap.iter().chain(&net.tcp_trace);
+    let is_read = |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| !found.is_file());
+    paths.find(is_read).cloned()
 }
 
 /// A listener in the file system.
@@ -170,7 +180,9 @@ struct Monitor<'a> {
     told: GuestState,
     /// The time that it may take to stop.
     stop_max: Option<Duration>,
-    /// The deadline for the answer of a gateway process that was told to stop.
+    /// The pipe or terminal that a capture goes to: the gateway process waits for its reader.
+    capture_reader: Option<PathBuf>,
+    /// The deadline for the answer of a gateway process that was told to stop, or that the guest has ended.
     stop_by: Option<StopDeadline>,
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
@@ -209,6 +221,7 @@ impl<'a> Monitor<'a> {
             set,
             told: GuestState::Running,
             stop_max: None,
+            capture_reader: None,
             stop_by: None,
             done: None,
             ports,
@@ -240,9 +253,7 @@ impl<'a> Monitor<'a> {
             let cpu_wait = &self.cpu_wait;
             let left = self.stop_by.as_mut().map(|by| by.left(cpu_wait));
             if left.is_some_and(|left| left.is_zero()) {
-                let hangs = io::Error::other("it does not answer: killed");
-                let doing = "stopping the process that serves the guest";
-                return Err(Error::io(doing)(hangs));
+                return Err(self.hangs());
             }
             let waited = self.set.wait(&mut events, left);
             waited.map_err(Error::io("waiting for events"))?;
@@ -279,16 +290,33 @@ impl<'a> Monitor<'a> {
         let message = match state {
             GuestState::Running => return Ok(()),
             GuestState::Ended => ChannelMessage::Ended,
-            GuestState::StopRequested => {
-                let cpu_wait = &self.cpu_wait;
-                let deadline = |within| StopDeadline::new(within, cpu_wait);
-                self.stop_by = self.stop_max.map(deadline);
-                ChannelMessage::Stop
-            }
+            GuestState::StopRequested => ChannelMessage::Stop,
         };
+        self.expect_answer();
         // The end of the process is noticed by its channel.
         let _ = self.gateway.channel.send(&message, None);
         Ok(())
+    }
+
+    /// The gateway process has all of its time again.
+    fn expect_answer(&mut self) {
+        let deadline = |within| StopDeadline::new(within, &self.cpu_wait);
+        self.stop_by = self.stop_max.map(deadline);
+    }
+
+    /// The gateway process was told of the end, and has not answered in its time.
+    fn hangs(&self) -> Error {
+        let seconds = self.stop_max.unwrap_or_default().as_secs();
+        let after = match self.told {
+            GuestState::StopRequested => "it was told to stop",
+            GuestState::Running | GuestState::Ended => "the guest ended",
+        };
+        let mut hangs = format!("it did not answer for {seconds} s after {after}: killed");
+        if let Some(path) = &self.capture_reader {
+            let path = path.display();
+            hangs += &format!("; the program that reads {path} may have stopped reading");
+        }
+        Error::io("stopping the process that serves the guest")(io::Error::other(hangs))
     }
 
     /// Sends a change of guests or ports to the gateway process, whose end is noticed by its channel.
@@ -317,6 +345,7 @@ impl<'a> Monitor<'a> {
         {
             match message {
                 ChannelMessage::Up => self.lifecycle.up()?,
+                ChannelMessage::Lingers if self.told == GuestState::Ended => self.expect_answer(),
                 ChannelMessage::Done(code) => self.done = Some(code),
                 _ => {}
             }

@@ -190,8 +190,8 @@ pub(crate) struct NetOpts {
 
     /// Print the locks with their holders if there is work and nothing has moved for N seconds; 0: never
     ///
-    /// On a request to end, mbuma waits for the same time, without the time in which other processes have the CPU, and then
-    /// kills the process that serves the guest.
+    /// After the guest's end or a request to end, mbuma waits for the same time for an answer of the process that serves the
+    /// guest, without the time in which other processes have the CPU, and then kills it.
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT, value_parser = number::patience)]
     pub(crate) watchdog: u32,
 

@@ -5,13 +5,15 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kern::Time;
 use mbuma::Stack;
 use mbuma::device::Budget;
 use mbuma::runtime::{
-    Interest, LocalTasks, Phase, Quiescence, Readiness, RoundError, WorkerContext, run_round,
+    Heartbeat, Interest, LocalTasks, Phase, Quiescence, Readiness, RoundError, WorkerContext,
+    run_round,
 };
 
 use super::connections::Connections;
@@ -35,6 +37,10 @@ pub(super) const BUDGET: Budget = Budget {
 /// Turns of a round at most. The guest acknowledges while we send: with more turns than its answers have room in
 /// [`BUDGET`], they wait in the TAP's queue, and overflow it, while the data that they acknowledge stays in memory.
 pub(super) const TURNS_MAX: usize = 12;
+
+/// The interval at which the monitor is told that the last data are still being delivered: more than [`QUIET`], after
+/// which each loop looks, and less than the shortest `--watchdog`.
+const LINGERS_EVERY: Duration = Duration::from_millis(300);
 
 /// The connections that a worker serves, and of the first worker its services.
 pub(super) struct Worker {
@@ -63,11 +69,28 @@ impl Worker {
 
     /// Serves, as the first worker, until `lifecycle` says stop; then, if that is the guest's end, until what
     /// the guest sent has gone where it was sent to.
-    pub(super) fn lead(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<(), Error> {
+    /// `others`: of the loops of the other workers.
+    pub(super) fn lead(
+        &mut self,
+        others: &[Arc<Heartbeat>],
+        lifecycle: &mut dyn Lifecycle,
+    ) -> Result<(), Error> {
         let state = self.run(lifecycle)?;
         if state == GuestState::Ended {
             self.shared.context.advance(Phase::Linger);
+            let mut told = self.shared.now();
+            let beats = || -> Vec<_> { others.iter().map(|other| other.get()).collect() };
+            let mut seen = beats();
             self.linger(|worker| {
+                let now = worker.shared.now();
+                if now - told >= LINGERS_EVERY {
+                    let beats = std::mem::replace(&mut seen, beats());
+                    // No loop sleeps for that long in this phase.
+                    if beats.iter().zip(&seen).all(|(before, now)| before != now) {
+                        lifecycle.lingers();
+                    }
+                    told = now;
+                }
                 // More ends, and is to be reaped.
                 let news = std::mem::take(&mut worker.lifecycle_ready);
                 Ok(!news || lifecycle.check()? != GuestState::StopRequested)
@@ -230,6 +253,11 @@ impl Worker {
     /// The directory that is served, if there is one.
     pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
         self.web.as_ref()?.served()
+    }
+
+    /// The heartbeat of this loop.
+    pub(super) fn heartbeat(&self) -> Arc<Heartbeat> {
+        Arc::clone(self.shared.context.heartbeat())
     }
 
     /// The stack.

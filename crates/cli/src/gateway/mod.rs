@@ -85,7 +85,6 @@ pub(crate) use summary::Summary;
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mbuf::Live;
@@ -194,7 +193,7 @@ fn start_watch<'a>(
     opts: &NetOpts,
 ) -> Option<Watch> {
     let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
-    let heartbeats = workers.map(|worker| Arc::clone(worker.shared.context.heartbeat()));
+    let heartbeats = workers.map(Worker::heartbeat);
     let started = watch.and_then(|watch| watch.start(heartbeats.collect(), bound));
     started
         .inspect_err(|e| say(&format!("warning: the loop is not watched: {e}")))
@@ -208,9 +207,10 @@ fn serve_together(
     pool: &WorkerPool,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Vec<Worker>, Error> {
+    let heartbeats: Vec<_> = others.iter().map(Worker::heartbeat).collect();
     pool.run(others, Worker::follow, || {
         lifecycle.up()?;
-        first.lead(lifecycle)
+        first.lead(&heartbeats, lifecycle)
     })
 }
 

@@ -140,6 +140,11 @@ impl Lifecycle for ByMonitor {
         Ok(state)
     }
 
+    fn lingers(&mut self) {
+        // The end of the monitor is noticed by its channel.
+        let _ = self.monitor.send(&ChannelMessage::Lingers, None);
+    }
+
     fn take_port_changes(&mut self) -> Vec<PortChange> {
         std::mem::take(&mut self.changes)
     }

@@ -1,8 +1,8 @@
 //! The deadline by which a gateway process that was told to stop must end. The time in which it was ready to run but
 //! another process had the CPU does not count: load on the machine is no reason to kill it.
 //!
-//! Invariants: only time that the kernel counted as such a wait moves the deadline. A process that is stopped, blocked or
-//! spins gets no more than its own time.
+//! Invariants: only time that the kernel counted as such a wait, or in which the monitor too was stopped, moves the
+//! deadline. A process that alone is stopped, is blocked or spins gets no more than its own time.
 //! Locks: none.
 
 use std::fs::File;
@@ -41,26 +41,39 @@ pub(super) struct StopDeadline {
     by: Instant,
     /// The wait for a CPU that `by` already includes.
     counted: Duration,
+    /// When [`StopDeadline::left`] had said to look again.
+    looked_for: Instant,
 }
+
+/// The interval of the looks at the deadline.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl StopDeadline {
     /// A deadline at `within` from now; the wait of the process until now does not count.
     pub(super) fn new(within: Duration, cpu: &CpuWait) -> StopDeadline {
+        let now = Instant::now();
         StopDeadline {
-            by: Instant::now() + within,
+            by: now + within,
             counted: cpu.total(),
+            looked_for: now + LOOK_EVERY,
         }
     }
 
-    /// The time that is left.
+    /// The time until the next look, which is zero after the deadline.
     pub(super) fn left(&mut self, cpu: &CpuWait) -> Duration {
-        let left = self.by.saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            return left;
+        self.left_at(Instant::now(), cpu)
+    }
+
+    fn left_at(&mut self, now: Instant, cpu: &CpuWait) -> Duration {
+        // This process was stopped, as by Ctrl-Z, and the other one with it.
+        self.by += now.saturating_duration_since(self.looked_for + LOOK_EVERY);
+        if self.by <= now {
+            let waited = self.extend(cpu.total());
+            self.by += waited;
         }
-        let more = self.extend(cpu.total());
-        self.by += more;
-        self.by.saturating_duration_since(Instant::now())
+        let left = self.by.saturating_duration_since(now).min(LOOK_EVERY);
+        self.looked_for = now + left;
+        left
     }
 
     /// The wait that was not counted yet.
@@ -87,6 +100,22 @@ mod tests {
         assert_eq!(deadline.extend(waited), Duration::ZERO);
         let hour = Duration::from_secs(3600);
         assert_eq!(deadline.extend(hour), hour - waited);
+    }
+
+    #[test]
+    fn a_stop_of_both_processes_is_no_time() {
+        // Breaks when Ctrl-Z and `fg` end a gateway process that has had no time to answer.
+        let nothing = CpuWait(None);
+        let mut deadline = StopDeadline::new(Duration::from_secs(3), &nothing);
+        let mut now = Instant::now() + Duration::from_secs(3600);
+        let mut looks = 0;
+        while let left = deadline.left_at(now, &nothing)
+            && !left.is_zero()
+        {
+            now += left;
+            looks += 1;
+        }
+        assert!((1..=4).contains(&looks), "{looks}");
     }
 
     #[test]

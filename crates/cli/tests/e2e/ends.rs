@@ -1,6 +1,7 @@
 //! The end when a process is killed in the middle of a transfer: each side gets a clear error, and no process is left.
 //! Each test is on a test host, where it sees every process that is left.
 
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use crate::common::http::Endless;
 use crate::common::needs::{guests, programs};
+use crate::common::scratch::Scratch;
 use crate::common::server::{TcpServer, closed_port};
 use crate::common::test_host::processes;
 use crate::common::{Ended, Running, Stats, kill, mbuma, program, wait_until};
@@ -150,7 +152,8 @@ fn the_hosts_server_is_killed() {
 
 #[test]
 fn a_signal_ends_the_wait_for_what_command_left() {
-    // Breaks when Ctrl-C does nothing while mbuma delivers an ended COMMAND's last bytes to a slow server.
+    // Breaks when Ctrl-C does nothing while mbuma delivers an ended COMMAND's last bytes to a slow server, or when the
+    // gateway process counts as hung meanwhile.
     needs!(guests(), programs(&["nc"]));
     on_test_host!();
     let (over, wait) = mpsc::channel::<()>();
@@ -168,12 +171,13 @@ fn a_signal_ends_the_wait_for_what_command_left() {
         "echo pid $$; head -c 20000000 /dev/zero | timeout 1 nc -N 10.0.2.2 {}; exit 6",
         server.port()
     );
-    let mut running = Running::start(mbuma(&["--host-loopback"], &script));
+    let mut running = Running::start(mbuma(&["--host-loopback", "--watchdog", "1"], &script));
     let command = running.wait_for("pid");
     wait_until("COMMAND to end", || {
         !std::path::Path::new(&format!("/proc/{command}")).exists()
     });
-    std::thread::sleep(Duration::from_millis(300));
+    // For longer than the watchdog lets a process hang.
+    std::thread::sleep(Duration::from_millis(1500));
     assert!(!running.has_ended(), "nothing to wait for");
     running.signal("TERM");
     let ended = running.finish();
@@ -230,4 +234,43 @@ fn a_killed_gateway_process_ends_command() {
     assert_eq!(ended.code, Some(125), "{ended:#?}");
     assert!(ended.err.contains("it was killed"), "{ended:#?}");
     nothing_is_left();
+}
+
+#[test]
+fn a_gateway_process_that_hangs_ends_after_command() {
+    // Breaks when mbuma waits without end for a gateway process that hangs after COMMAND ended by itself, or does not say
+    // that a reader of the capture may be the reason.
+    needs!(guests(), programs(&["mkfifo", "curl"]));
+    on_test_host!();
+    let scratch = Scratch::new();
+    for workers in ["1", "2"] {
+        let fifo = scratch.text(workers);
+        let made = program("mkfifo").arg(&fifo).status();
+        assert!(made.expect("mkfifo is there").success());
+        // This reader takes nothing, so the gateway process waits once the pipe is full.
+        let reader = OpenOptions::new().read(true).write(true).open(&fifo);
+        let reader = reader.expect("a pipe can be opened");
+        let server = Endless::start();
+        let fetch = format!("curl -sS -o /dev/null http://10.0.2.2:{}/", server.port());
+        let script = format!("{fetch} & read go; exit 6");
+        let options = [
+            "--host-loopback",
+            "--watchdog",
+            "1",
+            "--pcap",
+            &fifo,
+            "--workers",
+            workers,
+        ];
+        let mut running = Running::start(mbuma(&options, &script));
+        running.wait_for_complaint("in one round for 1s");
+        running.say("go");
+        let ended = running.finish();
+        assert_eq!(ended.code, Some(125), "{ended:#?}");
+        let said =
+            "it did not answer for 1 s after the guest ended: killed; the program that reads ";
+        assert!(ended.err.contains(&format!("{said}{fifo}")), "{ended:#?}");
+        nothing_is_left();
+        drop(reader);
+    }
 }

@@ -221,7 +221,7 @@ fn a_gateway_that_hangs_is_ended_nevertheless() {
         vm.signal("TERM");
         let ended = vm.finish();
         assert!(
-            ended.err.contains("it does not answer: killed"),
+            ended.err.contains("after it was told to stop: killed"),
             "{ended:#?}"
         );
         assert!(ended.code.is_some_and(|code| code != 0), "{ended:#?}");

@@ -1,7 +1,8 @@
 //! Figures that a text states about the code: each must equal the constant in the code.
 //!
 //! A text states one as a link whose fragment is the constant: `[4,096](crates/uma/src/line.rs#PAGE)`. A reader finds
-//! the constant by it, and this check compares the two. Constants are products and shifts of plain numbers.
+//! the constant by it, and this check compares the two. Constants are products and shifts of plain numbers, or durations.
+//! A figure may have a unit, `[4 KiB](..)` or `[10 s](..)`: bytes are compared as bytes, times as nanoseconds.
 
 use std::fs;
 
@@ -20,7 +21,7 @@ pub(super) fn check(complaints: &mut Vec<String>, texts: &[&str]) {
 }
 
 /// A figure in a text, and where its constant is.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Figure<'a> {
     shown: &'a str,
     file: &'a str,
@@ -53,7 +54,7 @@ fn wrong(figure: &Figure<'_>, source: &str) -> Option<String> {
             "{file} has no constant {constant} that is a number"
         ));
     };
-    let right = number(shown) == Some(value);
+    let right = amount(shown) == Some(value);
     (!right).then(|| format!("says {shown}, but {constant} in {file} is {value}"))
 }
 
@@ -64,12 +65,41 @@ fn value_of(constant: &str, source: &str) -> Option<u128> {
     let (_, expression) = rest[..rest.find(';')?].split_once('=')?;
     let factors = expression.split('*').map(|factor| {
         let mut parts = factor.split("<<");
-        let first = number(parts.next()?)?;
+        let first = duration(parts.next()?)?;
         parts.try_fold(first, |value, by| {
             value.checked_shl(number(by)?.try_into().ok()?)
         })
     });
     factors.into_iter().product()
+}
+
+/// A figure as a text shows it, with its unit if it has one.
+fn amount(shown: &str) -> Option<u128> {
+    let units = [
+        ("", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("µs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    let (figure, unit) = shown.split_once(char::is_whitespace).unwrap_or((shown, ""));
+    let (_, size) = units.into_iter().find(|(name, _)| *name == unit)?;
+    Some(number(figure)? * size)
+}
+
+/// A factor of a constant; a duration in nanoseconds.
+fn duration(text: &str) -> Option<u128> {
+    let makers = [
+        ("Duration::from_micros(", 1_000),
+        ("Duration::from_millis(", 1_000_000),
+        ("Duration::from_secs(", 1_000_000_000),
+    ];
+    let made = makers.iter().find_map(|(maker, size)| {
+        let argument = text.trim().strip_prefix(maker)?.strip_suffix(')')?;
+        Some(number(argument)? * size)
+    });
+    made.or_else(|| number(text))
 }
 
 /// A number as a text or a source writes it: `1,536`, `1_536`.
@@ -100,5 +130,16 @@ mod tests {
         assert!(!is_right("const BYTES_MAX: usize = 800;"));
         assert!(!is_right("const BYTES_MIN: usize = 1536;"));
         assert!(!is_right("const BYTES_MAX: usize = other();"));
+        let with_unit = |shown, source: &str| wrong(&Figure { shown, ..figure }, source).is_none();
+        assert!(with_unit("272 KiB", "const BYTES_MAX: u32 = 272 << 10;"));
+        assert!(with_unit(
+            "2\ns",
+            "const BYTES_MAX: Duration = Duration::from_secs(2);"
+        ));
+        assert!(!with_unit(
+            "2 ms",
+            "const BYTES_MAX: Duration = Duration::from_secs(2);"
+        ));
+        assert!(!with_unit("272", "const BYTES_MAX: u32 = 272 << 10;"));
     }
 }

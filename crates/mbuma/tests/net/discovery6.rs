@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::*;
-use mbuma::DropReason;
+use kern::Random;
+use mbuma::{Config, DropReason, IfAddr};
 use wire::{
     AdvertFlags, Icmp6Message, IpProto, MacAddr, NdpMessage, NeighborMessage, UdpHeader,
     link_local_of, pseudo_header_v6, solicited_node,
@@ -143,6 +144,59 @@ fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
     lab.advance(Duration::from_secs(10));
     drop(lab.packets());
     lab.done();
+}
+
+#[test]
+fn n3_each_interface_believes_answers_for_a_time_of_its_own() {
+    // Breaks if all hosts of a link probe their router at once, or believe it for less than half or for more than one and a half
+    // times the 30 s of RFC 4861 section 6.3.2.
+    let seeds: [fn(&mut Config); 6] = [
+        |config| config.random = Random::from_seed(1),
+        |config| config.random = Random::from_seed(2),
+        |config| config.random = Random::from_seed(3),
+        |config| config.random = Random::from_seed(4),
+        |config| config.random = Random::from_seed(5),
+        |config| config.random = Random::from_seed(6),
+    ];
+    let mut times = Vec::new();
+    for tune in seeds {
+        let lab = Lab::new(Setup {
+            addrs6: vec![IfAddr {
+                addr: US6,
+                prefix_len: 64,
+            }],
+            tune,
+            ..Setup::default()
+        });
+        let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
+        let send = || socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+        send();
+        let flags = AdvertFlags {
+            router: false,
+            solicited: true,
+            overrides: true,
+        };
+        let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+        lab.give(&nd_frame(PEER6, US6, &answer));
+        // A packet each second: the first after the time begins a probe, which asks 5 s later.
+        let asks = |frame: &Vec<u8>| parse6(frame).next == IpProto::ICMPV6;
+        drop(lab.frames());
+        let asked = (1..60).find(|_| {
+            lab.advance(Duration::from_secs(1));
+            send();
+            lab.frames().iter().any(asks)
+        });
+        let reachable = asked.expect("it is probed") - 5;
+        assert!((15..=46).contains(&reachable), "{reachable} s");
+        times.push(reachable);
+        drop(socket);
+        lab.advance(Duration::from_secs(10));
+        drop(lab.packets());
+        lab.done();
+    }
+    times.sort_unstable();
+    times.dedup();
+    assert!(times.len() > 3, "{times:?}");
 }
 
 #[test]

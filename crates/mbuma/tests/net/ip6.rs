@@ -141,6 +141,39 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 }
 
 #[test]
+fn h4_and_i1_an_unknown_option_to_a_group_is_told_if_it_asks_for_that() {
+    // Breaks if a host can't find out which stations of a group lack an option, or one packet to a group makes many errors though
+    // its option asks for none (RFC 4443 section 2.4 e.3, RFC 8200 section 4.2).
+    let lab = lab();
+    introduce6(&lab);
+    for (dst, kind, told) in [
+        (ALL_NODES, 0x9e, true),
+        (ALL_NODES, 0xde, false),
+        (ALL_NODES, 0x5e, false),
+        (US6, 0xde, true),
+    ] {
+        let fields = Ipv6Fields {
+            dst,
+            ..from_peer6(IpProto::DEST_OPTIONS)
+        };
+        lab.give(&frame6(&fields, &[59, 0, 1, 0, kind, 2, 0, 0]));
+        let answers = lab.frames();
+        assert_eq!(answers.len(), usize::from(told), "{kind:x} to {dst}");
+        for frame in &answers {
+            let seen = parse6(frame);
+            let problem = Icmp6Message::ParamProblem {
+                code: 2,
+                pointer: 44,
+            };
+            assert_eq!(parse_icmp6(&seen).0.message(), problem);
+            assert_eq!((seen.src, seen.dst), (US6, PEER6));
+        }
+    }
+    assert_eq!(lab.dropped(DropReason::IpBadOptions), 4);
+    lab.done();
+}
+
+#[test]
 fn h3_the_bytes_of_headers_are_bounded() {
     // Breaks if a packet whose headers are longer than a host must look at costs more work than others.
     let lab = Lab::new(Setup {

@@ -9,9 +9,9 @@
 //! | H2 to H6: chain | `ip6/chain/tests.rs`, [`ip6`], [`router6`], `wire` |
 //! | H8, H9: addresses, checksums | [`ip6`] |
 //! | F1 to F12: fragments | [`fragment6`] |
-//! | I1, I5, I8: errors | [`points6`], [`router6`], [`anycast`] |
+//! | I1, I5, I8: errors | [`points6`], [`ip6`], [`router6`], [`anycast`] |
 //! | I2, I3, I6, I7: errors, pings | [`ip6`], [`router6`], `wire` |
-//! | I4: rate | `icmp/limit/tests.rs` |
+//! | I4: rate | `icmp/limit/tests.rs`, `icmp6/tests.rs` |
 //! | N1 to N4, N8, N9: discovery | [`discovery6`], [`router6`], [`points6`], `neighbour/discovery/tests.rs` |
 //! | N5: hints from above | [`neighbours6`] |
 //! | N6, N7, N12, N13: discovery | [`points6`], `neighbour/discovery/tests.rs` |
@@ -26,7 +26,7 @@
 //! | S9: zones | [`transport6`] |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` |
 //! | P4: the MTU of an advertisement | [`autoconf`] |
-//! | L1: flow labels | `ip6/tests.rs` |
+//! | L1: flow labels | `ip6/tests.rs`, [`transport6`] |
 //! | R1 to R4: forwarding, redirects | [`router6`], [`forward`] |
 //! | R5: a router's role | [`autoconf`] |
 //! | R10 to R12: a gateway | [`points6`] |

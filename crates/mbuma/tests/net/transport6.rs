@@ -10,8 +10,8 @@ use kern::{Random, Time, VirtualClock};
 use mbuf::{Chain, Live};
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, SocketError, Stack};
-use wire::{MacAddr, link_local_of};
+use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, SocketError, Stack, UdpSocket};
+use wire::{Ipv6Header, MacAddr, link_local_of};
 
 /// Two stacks on a pipe.
 struct Two {
@@ -143,6 +143,30 @@ fn s9_link_local_addresses_need_their_zone() {
         at6(Ipv6Addr::UNSPECIFIED, 0),
         with,
     );
+}
+
+#[test]
+fn l1_the_packets_of_a_flow_have_its_label_also_when_they_are_sent_again() {
+    // Breaks if routers send the packets of a flow by several paths, or all flows by one (RFC 6437 section 3).
+    let lab = lab();
+    introduce6(&lab);
+    let label = |frame: &[u8]| Ipv6Header::parse(&frame[14..]).unwrap().flow_label();
+    let datagram = |socket: &UdpSocket| {
+        socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+        label(&lab.frame())
+    };
+    let sockets = [7, 8].map(|port| lab.stack.udp_bind(at6(US6, port)).unwrap());
+    let labels = sockets.each_ref().map(datagram);
+    assert_eq!(labels, sockets.each_ref().map(datagram));
+    let stream = lab.stack.tcp_connect(at6(US6, 7), at6(PEER6, 9)).unwrap();
+    let syn = label(&lab.frame());
+    lab.advance(Duration::from_secs(1));
+    assert_eq!(label(&lab.frame()), syn, "sent again");
+    assert!(labels[0] != labels[1] && !labels.contains(&0) && syn != 0);
+    stream.abort();
+    drop((stream, sockets));
+    drop(lab.frames());
+    lab.done();
 }
 
 #[test]

@@ -65,6 +65,24 @@ fn h2_a_chain_ends_at_the_protocol_above() {
 }
 
 #[test]
+fn h2_each_header_with_a_length_is_stepped_over_and_no_other() {
+    // Breaks if a header that a host can step over hides the protocol above, or one without a readable length, such as that of
+    // encryption (50), is stepped over (RFC 7045 section 4).
+    let known = [0, 43, 44, 51, 60, 135, 139, 140];
+    for kind in 0..=u8::MAX {
+        let bytes = [17, 0, 1, 4, 0, 0, 0, 0, 1, 2, 3, 4];
+        let mut chain = Ipv6ExtHeaders::new(&bytes, IpProto(kind), 0, 0);
+        let found = chain.by_ref().count();
+        let above = if known.contains(&kind) {
+            (1, 17, 8)
+        } else {
+            (0, kind, 0)
+        };
+        assert_eq!((found, chain.upper().0, chain.upper_at()), above, "{kind}");
+    }
+}
+
+#[test]
 fn h4_an_option_that_overruns_its_header_is_named() {
     // Breaks if such an option is passed over, or the pointer is wrong.
     let header = [6, 0, 1, 0, 0x1e, 9, 0, 0];

@@ -91,6 +91,23 @@ fn h4_unknown_options_are_treated_as_they_ask() {
 }
 
 #[test]
+fn h4_an_option_that_does_not_fit_its_header_is_told() {
+    // Breaks if an option, or padding, that reaches past its header is taken, or the pointer is not the option (RFC 8200 section
+    // 4.2).
+    for (options, at) in [
+        ([0x1e, 5, 0, 0, 0, 0], 42),
+        ([0, 0, 0x1e, 3, 0, 0], 44),
+        ([1, 2, 0, 0, 1, 1], 46),
+        ([1, 3, 0, 0, 0, 1], 47),
+    ] {
+        for first in [IpProto::DEST_OPTIONS, IpProto::HOP_BY_HOP] {
+            let fault = examined(first, &[&[TCP, 0], &options]);
+            assert_eq!(fault, Err(tell(0, at)), "{options:?}");
+        }
+    }
+}
+
+#[test]
 fn h6_a_route_that_does_not_end_here_is_refused() {
     // Breaks if a packet can be made to circle (RFC 5095).
     // Type 0, that of segment routing, and an unknown one.

@@ -27,9 +27,12 @@ pub(crate) struct ScriptArgs {
     /// A sysctl that is set before each script; may be given several times.
     #[arg(long = "sysctl", value_name = "NAME=VALUE")]
     sysctls: Vec<String>,
-    /// A name for the scripts' #ifdef; may be given several times. Without any, STANDARD.
-    #[arg(short = 'D', long = "define", value_name = "NAME")]
+    /// A name for the scripts' #ifdef, or one that stands for a value; may be given several times. Without any, STANDARD.
+    #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
+    /// The MTU of the link. Default 1500.
+    #[arg(long)]
+    mtu: Option<u16>,
     /// Runs them over IPv6: addresses stand for others, and MTUs are 20 bytes larger.
     #[arg(long)]
     ipv6: bool,
@@ -149,6 +152,7 @@ fn run_one(file: &Path, args: &ScriptArgs) -> Result<ScriptReport, String> {
     let script = Script::parse(name, &text, &defines).map_err(|e| e.to_string())?;
     let mut settings = Settings::default();
     settings.tolerance = args.tolerance.unwrap_or(settings.tolerance);
+    settings.mtu = args.mtu.unwrap_or(settings.mtu);
     settings.dialect = args.dialect;
     settings.strict_options = args.strict_options;
     settings.sysctls.clone_from(&args.sysctls);

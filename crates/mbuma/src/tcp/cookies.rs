@@ -4,18 +4,18 @@
 //! nothing. All that it needs later is in its initial sequence number, which the peer's acknowledgement brings back:
 //!
 //! ```text
-//!    31                       8 7   6 5     2   1    0
-//!   +--------------------------+-----+-------+------+------+
-//!   | keyed hash of the rest   | MSS | scale | SACK | slot |
-//!   +--------------------------+-----+-------+------+------+
-//!    of the two ends, the       one of none,          whether the slot
-//!    peer's number, the slot    MSSES  or + 1         of time is odd
+//!    31                       8 7   5 4     1   0
+//!   +--------------------------+-----+-------+------+
+//!   | keyed hash of the rest   | MSS | scale | SACK |
+//!   +--------------------------+-----+-------+------+
+//!    of the two ends, the       one of none,
+//!    peer's number, the slot    MSSES  or + 1
 //! ```
 //!
 //! AccECN needs no bit, because the client's acknowledgement tells of it, and RFC 3168's ECN is not offered. Timestamps need none: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
 //! peer without timestamps has no room for them; FreeBSD keeps them here.
 //!
-//! 1. A cookie is valid in its slot of 64 s and in the next one. Only in that time does the listener check
+//! 1. A cookie is valid in its slot of 64 s and in the next one; the listener tries both. Only in that time does the listener check
 //!    acknowledgements for cookies; at other times a guess has no effect.
 //! 2. Each cookie is valid once ([`Redeemed`]): a copy of the acknowledgement, or of the first data, that arrives after
 //!    the end of the connection does not open it again.
@@ -54,8 +54,8 @@ use crate::ip;
 static REDEEMED: LockClass = LockClass::new("redeemed SYN cookies", order::TASKQUEUE);
 
 /// The maximum segment sizes that a cookie can encode: the largest one that is not more than the peer's is used. IPv4's
-/// default, tunnels, Ethernet behind one more header, Ethernet.
-const MSSES: [u16; 4] = [536, 1300, 1440, 1460];
+/// default, IPv6's least link, tunnels, Ethernet with IPv6 and with IPv4, the same with an MTU of 9000, a local device.
+const MSSES: [u16; 8] = [536, 1220, 1300, 1440, 1460, 8940, 8960, 65_460];
 
 /// A slot of time, in seconds.
 const SLOT: u64 = 64;
@@ -142,8 +142,7 @@ impl Cookies {
         let scale = syn
             .window_scale
             .map_or(0, |shift| u32::from(shift.min(14)) + 1);
-        let plain =
-            index << 6 | scale << 2 | u32::from(syn.sack_permitted) << 1 | (slot & 1) as u32;
+        let plain = index << 5 | scale << 1 | u32::from(syn.sack_permitted);
         SeqNum((self.seal(ends, irs, slot, plain) as u32) << PLAIN_BITS | plain)
     }
 
@@ -151,18 +150,16 @@ impl Cookies {
     fn open(&self, ends: &Ends, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
         let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
         let this = slot_of(now);
-        let slot = match (this & 1) as u32 == plain & 1 {
-            true => this,
-            false => this.checked_sub(1)?,
-        };
-        let id = self.seal(ends, irs, slot, plain);
-        let scale = (plain >> 2) & 15;
+        let slots = [Some(this), this.checked_sub(1)].into_iter().flatten();
+        let mut seals = slots.map(|slot| self.seal(ends, irs, slot, plain));
+        let id = seals.find(|id| (*id as u32) << PLAIN_BITS | plain == cookie.0)?;
+        let scale = (plain >> 1) & 15;
         let syn = SynOptions {
-            mss: MSSES.get((plain >> 6) as usize).copied(),
+            mss: MSSES.get((plain >> 5) as usize).copied(),
             window_scale: scale.checked_sub(1).map(|shift| shift as u8),
-            sack_permitted: plain & 2 != 0,
+            sack_permitted: plain & 1 != 0,
         };
-        ((id as u32) << PLAIN_BITS | plain == cookie.0).then_some(Opened { syn, id })
+        Some(Opened { syn, id })
     }
 
     /// The keyed hash of everything that a cookie encodes.

@@ -104,6 +104,12 @@ pub struct TcpInfo {
     /// Windows are scaled (RFC 7323 2); during the handshake, this end offers it.
     #[doc(alias = "TCPI_OPT_WSCALE")]
     pub window_scaling: bool,
+    /// Bits by which windows in the peer's segments are shifted (RFC 7323 2.2).
+    #[doc(alias = "tcpi_snd_wscale")]
+    pub send_scale: u8,
+    /// The same of our segments; during the handshake, what this end offers.
+    #[doc(alias = "tcpi_rcv_wscale")]
+    pub recv_scale: u8,
     /// Both ends support ECN (RFC 3168); during the handshake, this end wants it.
     #[doc(alias = "TCPI_OPT_ECN")]
     pub ecn: bool,
@@ -187,6 +193,8 @@ impl TcpInfo {
             sack: t.conn.sack_on,
             timestamps: t.conn.ts.on,
             window_scaling: t.recv.wscale_on,
+            send_scale: t.send.wscale,
+            recv_scale: t.recv.wscale,
             ecn: t.conn.ecn.is_on(),
             ecn_accurate: accurate.is_some(),
             ecn_capable: accurate.is_some_and(|a| a.is_capable()),

@@ -10,6 +10,7 @@
 //! | `sysctl`, `set_sysctls.py` | its settings, see [`sysctl`] |
 //! | `defaults.sh` | the values that scripts for Linux expect |
 //! | `tc qdisc replace dev D root Q` | `fq` paces the connections, a plain queue does not |
+//! | `ip link set dev D mtu N` | the link's MTU |
 //!
 //! A command without an effect is noted in the report, each one once.
 
@@ -47,6 +48,8 @@ fn run(command: &[String], tunables: &mut Tunables) -> Option<String> {
             true
         }
         "tc" => choose_queue(args, tunables),
+        // It was applied when the link was made.
+        "ip" => mtu_of(command).is_some(),
         _ => false,
     };
     (!done).then(|| format!("the command `{}` has no effect", command.join(" ")))
@@ -80,6 +83,20 @@ fn choose_queue(args: &[String], tunables: &mut Tunables) -> bool {
         _ => return false,
     };
     true
+}
+
+/// The MTU that the last command in `text` gives to the link, if one does.
+pub(super) fn link_mtu(text: &str) -> Option<u16> {
+    let all = commands(text);
+    all.iter().rev().find_map(|command| mtu_of(command))
+}
+
+fn mtu_of(command: &[String]) -> Option<u16> {
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ip", "link", "set", "dev", _, "mtu", mtu] => mtu.parse().ok(),
+        _ => None,
+    }
 }
 
 /// The words of each command.

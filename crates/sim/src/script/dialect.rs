@@ -55,6 +55,7 @@ impl Dialect {
             ("POLLWRNORM", Self::Bsd) => 0x4,
             ("POLLRDHUP" | "EPOLLRDHUP", Self::Linux) => 0x2000,
             ("POLLRDHUP", Self::Bsd) => 0x4000,
+            ("EPOLLEXCLUSIVE", _) => 1 << 28,
             ("EPOLLONESHOT", _) => 1 << 30,
             ("EPOLLET", _) => 1 << 31,
             ("MSG_OOB", _) => 0x1,
@@ -65,6 +66,10 @@ impl Dialect {
             ("MSG_EOR", Self::Linux) => 0x80,
             ("MSG_EOR", Self::Bsd) => 0x8,
             ("INADDR_ANY", _) => 0,
+            ("IP_PMTUDISC_DONT", _) => 0,
+            ("IP_PMTUDISC_WANT", _) => 1,
+            ("IP_PMTUDISC_DO", _) => 2,
+            ("IP_PMTUDISC_PROBE", _) => 3,
             // RFC 2474: the code point is the upper six bits.
             ("IPTOS_DSCP_CS0", _) => 0x00,
             ("IPTOS_DSCP_CS1", _) => 0x20,

@@ -24,6 +24,8 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
     Some(match name.strip_prefix("tcpi_")? {
         "state" => state(info.state, dialect),
         "snd_mss" => i64::from(info.mss),
+        "snd_wscale" => i64::from(info.send_scale),
+        "rcv_wscale" => i64::from(info.recv_scale),
         "advmss" => i64::from(info.announced_mss),
         "rcv_mss" => received_mss(&info),
         // Linux's figure is also its threshold for losses, and begins with three.
@@ -153,6 +155,8 @@ pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
         ("TCP_CLOSING" | "TCPS_CLOSING" | "TCPI_CLOSING", dialect) => {
             state(State::Closing, dialect)
         }
+        // Data in SYNs (RFC 7413) is neither sent nor taken before the handshake ends.
+        ("TCPI_OPT_SYN_DATA", _) => 32,
         (name, _) if name.starts_with("TCPI_OPT_") => {
             OPTIONS.iter().find(|(known, _)| *known == name)?.1
         }

@@ -3,7 +3,7 @@
 //! A line that does not count becomes an empty one, so that line numbers stay. A `#` inside of `%{ ... }%`, of a command in
 //! backquotes or of a `/* ... */` begins no directive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lexer::SyntaxError;
 use super::syntax::Line;
@@ -19,12 +19,17 @@ struct Branch {
     has_else: bool,
 }
 
-/// The text with the lines that count for these names.
+/// The text with the lines that count for these names. `NAME=VALUE` also stands for that value in these lines.
 pub(super) fn lines_that_count(
     text: &str,
     defines: &BTreeSet<String>,
 ) -> Result<String, SyntaxError> {
-    let mut names = defines.clone();
+    let values: BTreeMap<&str, &str> = defines.iter().filter_map(|d| d.split_once('=')).collect();
+    let name_of = |define: &String| match define.split_once('=') {
+        Some((name, _)) => name.to_owned(),
+        None => define.clone(),
+    };
+    let mut names: BTreeSet<String> = defines.iter().map(name_of).collect();
     let mut open: Vec<Branch> = Vec::new();
     let mut out = String::with_capacity(text.len());
     let mut block = None;
@@ -40,7 +45,7 @@ pub(super) fn lines_that_count(
         }
         match first {
             Some((word, rest)) => obey(at, word, rest, counts, &mut names, &mut open)?,
-            None if counts => out.push_str(line),
+            None if counts => out.push_str(&with_values(line, &values)),
             None => {}
         }
         out.push('\n');
@@ -49,6 +54,23 @@ pub(super) fn lines_that_count(
         Some(branch) => Err(SyntaxError::new(branch.opened, "this #ifdef has no #endif")),
         None => Ok(out),
     }
+}
+
+/// The line with each name replaced that stands for a value.
+fn with_values(line: &str, values: &BTreeMap<&str, &str>) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let len = match is_of_word(first) {
+            true => rest.find(|c| !is_of_word(c)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (word, behind) = rest.split_at(len);
+        out.push_str(values.get(word).unwrap_or(&word));
+        rest = behind;
+    }
+    out
 }
 
 /// The text that ends a block, which may be longer than a line.
@@ -152,6 +174,15 @@ mod tests {
             count(&format!("{text}{tail}")),
             format!("{text}\n\n\nseen\n\n")
         );
+    }
+
+    #[test]
+    fn a_name_stands_for_its_value() {
+        // Breaks when a value that the command line gives to a name is not used, or replaces a part of a longer word.
+        let defines = BTreeSet::from(["A=12".to_owned(), "B".to_owned()]);
+        let text = "#ifdef A\n+0 < x(A) AA A_ \u{e4}A B\n#endif\n";
+        let got = lines_that_count(text, &defines).expect("a good text");
+        assert_eq!(got, "\n+0 < x(12) AA A_ \u{e4}12 B\n\n");
     }
 
     #[test]

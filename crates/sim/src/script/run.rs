@@ -119,6 +119,8 @@ pub(super) fn run(
         }
     }
     settings.bound_times();
+    let of_commands = first_commands(script).filter_map(|(_, text)| command::link_mtu(text));
+    settings.mtu = of_commands.last().unwrap_or(settings.mtu);
     if let Err(why) = settings.is_mtu_possible() {
         return ScriptReport {
             script: script.name.clone(),

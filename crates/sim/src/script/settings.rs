@@ -26,7 +26,8 @@ pub struct Settings {
     pub(super) addresses: Addresses,
     pub(super) bind_port: u16,
     pub(super) connect_port: u16,
-    pub(super) mtu: u16,
+    /// The MTU of the stack's link.
+    pub mtu: u16,
     /// The script itself is about IPv6: MTUs are those of IPv6.
     speaks_ipv6: bool,
     /// Microseconds of a tick of the timestamp clock, if the script checks timestamp values.

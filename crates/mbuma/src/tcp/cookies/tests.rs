@@ -133,7 +133,7 @@ fn a_cookie_is_good_once() {
 
 #[test]
 fn few_guesses_are_right() {
-    // Breaks if a cookie can be made by guessing less than 2^24 times.
+    // Breaks if a cookie can be made by guessing less than 2^23 times.
     let (cookies, now) = (cookies(), Time::from_secs(1000));
     let guesses = (0..1_000_000_u32).map(|n| SeqNum(n.wrapping_mul(0x9E37_79B9)));
     let right = guesses.filter(|&guess| cookies.open(&ends(1), SeqNum(7), guess, now).is_some());

@@ -6,7 +6,7 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll, Waker};
 
-use mbuf::Chain;
+use mbuf::{Chain, MbufPool};
 use mbuma::socket::SendError;
 use mbuma::{SocketError, State, TcpStream};
 
@@ -25,6 +25,12 @@ fn fails(errno: &'static str) -> CallResult {
 /// The request of a call that moves data.
 struct Request {
     len: usize,
+    /// Its buffer is no address of the program.
+    is_null: bool,
+    /// It reads a message of the error queue.
+    of_errors: bool,
+    /// The stack sends the bytes without a copy, and reports when it no longer uses them.
+    lends: bool,
     peek: bool,
     urgent: bool,
     more: bool,
@@ -44,6 +50,8 @@ impl Request {
                 "MSG_OOB" => self.urgent = true,
                 "MSG_MORE" => self.more = true,
                 "MSG_EOR" => self.record_end = true,
+                "MSG_ERRQUEUE" => self.of_errors = true,
+                "MSG_ZEROCOPY" => self.lends = true,
                 // The runner never sends the program a signal.
                 "MSG_NOSIGNAL" => {}
                 other => return Problem::unsupported(format!("the flag {other}")),
@@ -58,6 +66,9 @@ impl Sockets {
     fn request(&self, call: &str, args: &[Expr]) -> Result<Request, Problem> {
         let mut request = Request {
             len: 0,
+            is_null: false,
+            of_errors: false,
+            lends: false,
             peek: false,
             urgent: false,
             more: false,
@@ -82,6 +93,7 @@ impl Sockets {
                 request.flags(args.get(2))?;
             }
             _ => {
+                request.is_null = matches!(args.get(1), Some(Expr::Name(name)) if name == "NULL");
                 request.len = args::len(args.get(2))?;
                 request.flags(args.get(3))?;
             }
@@ -105,6 +117,9 @@ impl Sockets {
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
+        if request.of_errors {
+            return d.errors.receive(args.get(1), dialect);
+        }
         let result = match &d.object {
             Object::Stream(_) => d.receive_stream(&request),
             Object::Datagrams(..) => {
@@ -154,7 +169,7 @@ impl Sockets {
         };
         match &d.object {
             Object::Stream(_) => {
-                let attempt = d.transmit_stream(&request, progress, dialect);
+                let attempt = d.transmit_stream(&request, progress, stack.pool(), dialect);
                 if progress.written < request.len {
                     self.has_filled(args::int(args.first(), "a descriptor")?);
                 }
@@ -194,7 +209,7 @@ fn receive_errno(error: SocketError, dialect: Dialect) -> &'static str {
 
 fn transmit_datagram(
     socket: &mbuma::UdpSocket,
-    pool: &mbuf::MbufPool,
+    pool: &MbufPool,
     len: usize,
     to: SocketAddr,
 ) -> CallResult {
@@ -213,6 +228,55 @@ fn transmit_datagram(
     }
 }
 
+/// Gives the stack all bytes of `owner`, by reference.
+fn send_lent(
+    stream: &TcpStream,
+    pool: &MbufPool,
+    owner: impl AsRef<[u8]> + Send + Sync + 'static,
+    len: usize,
+) -> Result<usize, SocketError> {
+    let chain = Chain::from_owner(pool, owner).map_err(|_| SocketError::NoBufs)?;
+    stream.send_chain(chain).map_err(|(error, _)| error)?;
+    Ok(len)
+}
+
+impl Sockets {
+    /// `open("name", mode)`: a file with the bytes that the reader of the connection expects.
+    pub(super) fn open(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
+        args::text(args.first(), "the name of a file")?;
+        let fd = self.add(returns, Descriptor::new(Object::File));
+        Ok(CallOutcome::value(fd).into())
+    }
+
+    /// `sendfile(connection, file, offset, count)`.
+    pub(super) fn sendfile(&mut self, args: &[Expr], progress: &mut Progress) -> CallResult {
+        let file = self.descriptor(args.get(1))?.map(|d| &d.object);
+        if !matches!(file, Some(Object::File)) {
+            return fails("EBADF");
+        }
+        let len = args::len(args.get(3))?;
+        let stack = self.stack.clone();
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        let Object::Stream(stream) = &d.object else {
+            return fails("EPIPE");
+        };
+        let mut data = vec![0; len];
+        FROM_STACK.fill(d.written, &mut data);
+        match send_lent(stream, stack.pool(), data, len) {
+            Ok(n) => {
+                d.written += n as u64;
+                progress.written = n;
+                Ok(CallOutcome::value(n as i64).into())
+            }
+            Err(SocketError::WouldBlock) if d.nonblocking => fails("EAGAIN"),
+            Err(SocketError::WouldBlock) => Ok(Attempt::Blocks),
+            Err(error) => fails(errno(error, self.dialect)),
+        }
+    }
+}
+
 impl Descriptor {
     fn receive_stream(&mut self, request: &Request) -> Result<CallOutcome, SocketError> {
         let Object::Stream(stream) = &self.object else {
@@ -220,6 +284,9 @@ impl Descriptor {
         };
         if request.urgent {
             return Ok(CallOutcome::fails("EINVAL"));
+        }
+        if request.is_null && available(stream) > 0 {
+            return Ok(CallOutcome::fails("EFAULT"));
         }
         let mut buf = vec![0; request.len];
         let waits = !self.nonblocking && !request.dont_wait && request.len > 0;
@@ -283,19 +350,31 @@ impl Descriptor {
         &mut self,
         request: &Request,
         progress: &mut Progress,
+        pool: &MbufPool,
         dialect: Dialect,
     ) -> Attempt {
         let Object::Stream(stream) = &self.object else {
             return CallOutcome::fails("EBADF").into();
         };
+        if request.is_null && request.len > 0 {
+            return CallOutcome::fails("EFAULT").into();
+        }
         let mut data = vec![0; request.len - progress.written];
         FROM_STACK.fill(self.written, &mut data);
+        let lends = request.lends && self.options.get("SO_ZEROCOPY").is_some_and(|on| *on != 0);
         let connecting = matches!(stream.state(), State::SynSent | State::SynReceived);
         let sent = match (connecting, request.urgent) {
             // On Linux the call waits for the connection, on BSD it fails.
             (true, _) if dialect == Dialect::Linux => Err(SocketError::WouldBlock),
             (true, _) => return CallOutcome::fails("ENOTCONN").into(),
             (false, true) => stream.send_urgent(&data),
+            (false, false) if lends && request.len > 0 => {
+                let sent = send_lent(stream, pool, self.errors.lend(data), request.len);
+                if sent.is_ok() {
+                    self.errors.lent();
+                }
+                sent
+            }
             (false, false) if request.more => stream.send_more(&data),
             (false, false) if request.record_end => stream.send_record(&data),
             (false, false) => stream.send(&data),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mbuma::congestion::CongestionControl;
 use mbuma::{SocketError, TcpListener, TcpSocketOptions, TcpStream, UdpSocket};
 
+use super::error_queue::ErrorQueue;
 use super::poll::Interest;
 use crate::script::dialect::Dialect;
 
@@ -24,6 +25,8 @@ pub(in crate::script) enum Object {
     Datagrams(UdpSocket, Option<SocketAddrV4>),
     /// A set of descriptors to wait for.
     Epoll(BTreeMap<i64, Interest>),
+    /// A file, whose bytes are those that its reader expects.
+    File,
 }
 
 /// A listener.
@@ -83,6 +86,7 @@ pub(in crate::script) struct Descriptor {
     pub(super) error_was_told: bool,
     /// A call has reported the end of the handshake.
     pub(super) is_connected: bool,
+    pub(super) errors: ErrorQueue,
 }
 
 impl Descriptor {
@@ -100,6 +104,7 @@ impl Descriptor {
             written: 0,
             error_was_told: false,
             is_connected: false,
+            errors: ErrorQueue::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 //!   connect    connect
 //!   data       everything that moves data
 //!   message    the results of recvmsg beside the data
+//!   error_queue bytes that are sent without a copy, and the messages about them
 //!   options    getsockopt, setsockopt, fcntl, ioctl
 //!   poll       poll, epoll
 //! ```
@@ -30,6 +31,7 @@ mod args;
 mod connect;
 mod data;
 mod descriptor;
+mod error_queue;
 mod message;
 mod options;
 mod poll;
@@ -180,6 +182,8 @@ impl Sockets {
             "write" | "send" | "sendto" | "writev" | "sendmsg" => {
                 self.transmit(&call.name, args, progress)
             }
+            "open" => self.open(args, &call.returns),
+            "sendfile" => self.sendfile(args, progress),
             "setsockopt" => self.setsockopt(args),
             "getsockopt" => self.getsockopt(args),
             "fcntl" => self.fcntl(args),

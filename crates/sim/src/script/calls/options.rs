@@ -19,7 +19,7 @@ fn fails(errno: &'static str) -> CallResult {
 }
 
 /// Options that the runner's program may set, without an effect here: each with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 6] = [
+const WITHOUT_EFFECT: [(&str, &str); 9] = [
     (
         "SO_REUSEADDR",
         "a port in TIME-WAIT may be listened on anyhow",
@@ -28,6 +28,12 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("SO_DEBUG", "it only writes a log"),
     ("TCP_QUICKACK", "the stack decides it by itself"),
     ("SO_NOSIGPIPE", "no signal is sent"),
+    ("SO_ZEROCOPY", "the calls that send look at it"),
+    ("SO_MARK", "no route depends on it"),
+    (
+        "IP_MTU_DISCOVER",
+        "the stack always finds the path's MTU, and resends what was too large",
+    ),
     (
         "IP_BIND_ADDRESS_NO_PORT",
         "a bind without a port takes none before the connection",

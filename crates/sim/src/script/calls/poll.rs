@@ -30,13 +30,20 @@ pub(in crate::script) struct Interest {
     events: i64,
     /// The events that were ready at the last wait: an edge is reported once.
     told: i64,
-    /// Bytes that had been read and received then: new ones are an edge too.
+    /// Bytes that had been read and received then, and messages of the error queue: new ones are an edge too.
     received: u64,
+    errors: u64,
 }
 
 impl Descriptor {
     /// The ready events.
     fn ready(&mut self) -> i64 {
+        let (has_message, _) = self.errors.state();
+        let queued = if has_message { ERR } else { 0 };
+        queued | self.ready_of_object()
+    }
+
+    fn ready_of_object(&mut self) -> i64 {
         match &mut self.object {
             Object::Listener(listening) => i64::from(listening.is_ready()) * IN,
             Object::Stream(stream) => {
@@ -57,7 +64,7 @@ impl Descriptor {
             }
             Object::Datagrams(..) => OUT,
             Object::Fresh => OUT | HUP,
-            Object::FreshDatagrams | Object::Epoll(_) => 0,
+            Object::FreshDatagrams | Object::Epoll(_) | Object::File => 0,
         }
     }
 
@@ -116,7 +123,8 @@ impl Sockets {
         let operation = args::name(args.get(1), "an operation")?;
         let fd = args::int(args.get(2), "a descriptor")?;
         let events = match args.get(3) {
-            Some(Expr::Struct(fields)) => self.events(fields)?,
+            // Errors are reported whether or not the program asks for them.
+            Some(Expr::Struct(fields)) => self.events(fields)? | ERR | HUP,
             _ => 0,
         };
         if !self.table.contains_key(&fd) {
@@ -133,6 +141,7 @@ impl Sockets {
             events,
             told: 0,
             received: 0,
+            errors: 0,
         };
         let known = set.contains_key(&fd);
         match (operation, known) {
@@ -181,16 +190,20 @@ impl Sockets {
             let Some(d) = self.table.get_mut(&fd) else {
                 continue;
             };
-            let now = d.ready() & (interest.events | ERR | HUP) & !(ONESHOT | EDGE);
+            let now = d.ready() & interest.events;
             let received = d.received();
+            let (_, errors) = d.errors.state();
             let mut tell = now;
             if interest.events & EDGE != 0 {
-                let fresh = if received > interest.received { IN } else { 0 };
+                let mut fresh = if received > interest.received { IN } else { 0 };
+                if errors > interest.errors {
+                    fresh |= ERR;
+                }
                 tell = now & (!interest.told | fresh);
                 // One edge makes epoll report all ready events.
                 tell = if tell != 0 { now } else { 0 };
             }
-            (interest.told, interest.received) = (now, received);
+            (interest.told, interest.received, interest.errors) = (now, received, errors);
             if tell != 0 {
                 ready.push((fd, tell));
                 if interest.events & ONESHOT != 0 {

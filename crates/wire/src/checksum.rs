@@ -15,6 +15,9 @@
 //!   [a b][c d][e .]       <- as one piece
 //! ```
 
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+mod wide;
+
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::IpProto;
@@ -126,36 +129,56 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) 
     sum
 }
 
-/// Sums one piece as if it began at an even offset: 32 bytes a step, then smaller and smaller words.
+/// Sums one piece as if it began at an even offset.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<32>();
-    let mut sum = if blocks.is_empty() {
-        0
-    } else {
-        sum_blocks(blocks)
-    };
-    let (words, rest) = rest.as_chunks::<8>();
+    if bytes.len() < LONG {
+        return sum_short(bytes);
+    }
+    let (sum, rest) = sum_long(bytes);
+    add_carry(sum, sum_short(rest))
+}
+
+/// From this length on a piece is summed in blocks. Headers are shorter.
+const LONG: usize = 128;
+
+/// Sums words of 64 bits one after the other, then a smaller word of each size.
+#[inline]
+fn sum_short(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks();
+    let mut sum = 0u128;
     for word in words {
-        sum = add_carry(sum, u64::from_ne_bytes(*word));
+        sum = sum.wrapping_add(u128::from(u64::from_ne_bytes(*word)));
     }
-    let (halves, rest) = rest.as_chunks::<4>();
-    for half in halves {
-        sum = add_carry(sum, u64::from(u32::from_ne_bytes(*half)));
+    let (half, rest) = rest.as_chunks();
+    if let [half] = half {
+        sum = sum.wrapping_add(u128::from(u32::from_ne_bytes(*half)));
     }
-    let (pairs, rest) = rest.as_chunks::<2>();
-    for pair in pairs {
-        sum = add_carry(sum, u64::from(u16::from_ne_bytes(*pair)));
+    let (pair, rest) = rest.as_chunks();
+    if let [pair] = pair {
+        sum = sum.wrapping_add(u128::from(u16::from_ne_bytes(*pair)));
     }
     if let [last] = rest {
-        sum = add_carry(sum, u64::from(u16::from_ne_bytes([*last, 0])));
+        sum = sum.wrapping_add(u128::from(u16::from_ne_bytes([*last, 0])));
     }
-    sum
+    fold128(sum)
+}
+
+/// Sums the whole blocks in vectors if this CPU has them, else by words; also returns the bytes behind them.
+fn sum_long(bytes: &[u8]) -> (u64, &[u8]) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    {
+        let (blocks, rest) = bytes.as_chunks();
+        if let Some(sum) = wide::sum_blocks(blocks) {
+            return (sum, rest);
+        }
+    }
+    let (blocks, rest) = bytes.as_chunks();
+    (sum_blocks(blocks), rest)
 }
 
 /// Four chains that do not wait for each other. Their carries go into upper halves, which no length
 /// that a slice can have fills.
-#[inline]
 fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
     let mut lanes = [0u128; 4];
     for block in blocks {

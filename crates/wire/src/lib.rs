@@ -36,9 +36,11 @@
 //! is too short, which is the caller's mistake, fails an assertion. Header bytes are contiguous in the slice: the
 //! caller pulls them up first. The caller must also check fields that depend on the length of the whole packet,
 //! because it owns the chain. No function allocates. Locks: none.
+//!
+//! `unsafe`: [`Checksum`] calls code for vectors that the CPU has (`checksum/wide`), with the feature `std` on x86-64.
 #![deny(clippy::missing_errors_doc)]
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // Tests may index and unwrap: a panic there is a failed test.
 #![cfg_attr(
     not(test),
@@ -51,7 +53,7 @@
     )
 )]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod arp;

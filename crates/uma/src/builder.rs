@@ -179,16 +179,21 @@ impl<H: Hooks> ZoneBuilder<H> {
         }
     }
 
-    /// Whether this builds a secondary zone of a master whose hooks own the contents of the items.
-    pub(crate) fn has_hooked_master(&self) -> bool {
-        self.master.as_ref().is_some_and(|keg| keg.hooks.is_some())
-    }
-
-    /// Whether this builds a secondary zone of a cache-only zone, whose items need not be memory.
-    pub(crate) fn has_imported_master(&self) -> bool {
-        self.master
-            .as_ref()
-            .is_some_and(|keg| keg.arena().is_none())
+    /// The items of a zone of values belong to the values, and are memory.
+    ///
+    /// # Panics
+    /// If this builds a secondary zone whose master's hooks own the content of its items, or whose master is a
+    /// cache-only zone, so that its items may be names.
+    pub(crate) fn assert_items_are_free_memory(&self) {
+        let Some(keg) = &self.master else { return };
+        assert!(
+            keg.hooks.is_none(),
+            "the master's hooks own the content of its items"
+        );
+        assert!(
+            keg.arena().is_some(),
+            "items of an import may be names, and not memory"
+        );
     }
 
     /// Makes the zone. By default it takes memory only with the first allocation.

@@ -52,14 +52,7 @@ impl<T> Zone<T> {
     /// If the builder was begun for another layout than that of `T`, or is for a secondary zone
     /// whose master has hooks, which own the contents of the items.
     pub fn build(builder: ZoneBuilder) -> Result<Self, ZoneError> {
-        assert!(
-            !builder.has_hooked_master(),
-            "the master's hooks own the content of its items"
-        );
-        assert!(
-            !builder.has_imported_master(),
-            "items of an import may be names, and not memory"
-        );
+        builder.assert_items_are_free_memory();
         let raw = builder.build()?;
         assert!(
             raw.layout() == Layout::new::<T>(),

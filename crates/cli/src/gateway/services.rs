@@ -35,6 +35,20 @@ use crate::args::Proto;
 use crate::guests::GuestChange;
 use crate::ports::{OutwardPort, PortChange, PortSpec, PublishedId, PublishedPort};
 
+/// The pattern of the kinds that the event loop handles itself.
+macro_rules! of_the_loop {
+    () => {
+        SourceKind::Lifecycle
+            | SourceKind::Connection
+            | SourceKind::Interceptor
+            | SourceKind::Inbox
+            | SourceKind::HttpListener
+            | SourceKind::HttpConnection
+            | SourceKind::TlsHandshake
+            | SourceKind::FileSweep
+    };
+}
+
 /// All of it.
 pub(super) struct Services {
     pub(super) flows: GuestFlows,
@@ -78,16 +92,9 @@ impl Services {
                 };
                 self.control.turn(token, &view);
             }
-            // Handled by the loop, or without a descriptor.
-            SourceKind::Lifecycle
-            | SourceKind::Connection
-            | SourceKind::Interceptor
-            | SourceKind::Inbox
-            | SourceKind::HttpListener
-            | SourceKind::HttpConnection
-            | SourceKind::TlsHandshake
-            | SourceKind::FileSweep
-            | SourceKind::Datagrams
+            of_the_loop!() => {}
+            // Without a descriptor.
+            SourceKind::Datagrams
             | SourceKind::Echoes
             | SourceKind::Dhcp4
             | SourceKind::Dhcp6
@@ -115,16 +122,9 @@ impl Services {
             SourceKind::RouterAdverts => self.config.timer(shared),
             // It needs the list of connections.
             SourceKind::Guest => shared.wake_for(token).wake(),
-            // Handled by the loop, or without timers.
-            SourceKind::Lifecycle
-            | SourceKind::Connection
-            | SourceKind::Interceptor
-            | SourceKind::Inbox
-            | SourceKind::HttpListener
-            | SourceKind::HttpConnection
-            | SourceKind::TlsHandshake
-            | SourceKind::FileSweep
-            | SourceKind::Datagrams
+            of_the_loop!() => {}
+            // Without timers.
+            SourceKind::Datagrams
             | SourceKind::Inlet
             | SourceKind::Echoes
             | SourceKind::Dhcp4
@@ -164,16 +164,9 @@ impl Services {
                     self.flows.end_guest(shared, &addrs);
                 }
             }
-            // Handled by the loop, or never on the ready list.
-            SourceKind::Lifecycle
-            | SourceKind::Connection
-            | SourceKind::Interceptor
-            | SourceKind::Inbox
-            | SourceKind::HttpListener
-            | SourceKind::HttpConnection
-            | SourceKind::TlsHandshake
-            | SourceKind::FileSweep
-            | SourceKind::Flow
+            of_the_loop!() => {}
+            // Never on the ready list.
+            SourceKind::Flow
             | SourceKind::Inlet
             | SourceKind::Ping
             | SourceKind::PingSocket

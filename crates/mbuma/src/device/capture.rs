@@ -195,17 +195,8 @@ impl<D: AsFd> AsFd for Capture<D> {
 }
 
 impl<D: Device> Device for Capture<D> {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-
-    fn medium(&self) -> Medium {
-        self.device.medium()
-    }
-
-    fn mac(&self) -> Option<MacAddr> {
-        self.device.mac()
-    }
+    super::forward_to!(device => capabilities: Capabilities, medium: Medium, mac: Option<MacAddr>,
+        take_drops: Vec<(DropReason, u64)>, detached: usize, next_deadline: Option<Time>);
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
         let mut arrived = Mbufq::new();
@@ -214,18 +205,6 @@ impl<D: Device> Device for Capture<D> {
         self.record(CaptureDirection::Inward, frames.iter());
         frames.into_iter().for_each(|frame| rx.enqueue(frame));
         more
-    }
-
-    fn take_drops(&self) -> Vec<(DropReason, u64)> {
-        self.device.take_drops()
-    }
-
-    fn detached(&self) -> usize {
-        self.device.detached()
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.device.next_deadline()
     }
 
     /// Frames are written down before they are sent; those that the device then refuses are in the

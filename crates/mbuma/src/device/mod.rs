@@ -154,6 +154,16 @@ pub trait Device: Send + Sync + Debug {
     }
 }
 
+/// Methods of a device around another that only call those of the other.
+macro_rules! forward_to {
+    ($inner:ident => $($method:ident: $result:ty),*) => {
+        $(fn $method(&self) -> $result {
+            self.$inner.$method()
+        })*
+    };
+}
+use forward_to;
+
 /// A device that several hold: a wrapper around an element of a list of queues, for example.
 impl<D: Device + ?Sized> Device for Arc<D> {
     fn capabilities(&self) -> Capabilities {

@@ -66,18 +66,9 @@ impl<D: Device> UnderGiant<D> {
 }
 
 impl<D: Device> Device for UnderGiant<D> {
-    /// Not under Giant: it is fixed, and may be asked for with locks held.
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-
-    fn medium(&self) -> Medium {
-        self.device.medium()
-    }
-
-    fn mac(&self) -> Option<MacAddr> {
-        self.device.mac()
-    }
+    // Not under Giant: these are fixed, or asked for with locks held.
+    super::forward_to!(device => capabilities: Capabilities, medium: Medium, mac: Option<MacAddr>,
+        next_deadline: Option<Time>);
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
         self.call(|device| device.receive(rx, budget))
@@ -89,10 +80,6 @@ impl<D: Device> Device for UnderGiant<D> {
 
     fn detached(&self) -> usize {
         self.call(Device::detached)
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.device.next_deadline()
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

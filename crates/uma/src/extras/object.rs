@@ -159,14 +159,7 @@ impl<T: Object> ObjectZone<T> {
             context,
             kind: PhantomData,
         };
-        assert!(
-            !builder.has_hooked_master(),
-            "the master's hooks own the content of its items"
-        );
-        assert!(
-            !builder.has_imported_master(),
-            "items of an import may be names, and not memory"
-        );
+        builder.assert_items_are_free_memory();
         let raw = builder.hooks(hooks).build()?;
         assert!(
             raw.layout() == Layout::new::<T>(),

@@ -207,17 +207,11 @@ impl<D: AsFd> AsFd for Impaired<D> {
 }
 
 impl<D: Device> Device for Impaired<D> {
+    crate::device::forward_to!(device => medium: Medium, mac: Option<MacAddr>);
+
     /// None but the size of frames: queue and loss are meant for frames of the MTU.
     fn capabilities(&self) -> Capabilities {
         Capabilities::plain(self.device.capabilities().mtu)
-    }
-
-    fn medium(&self) -> Medium {
-        self.device.medium()
-    }
-
-    fn mac(&self) -> Option<MacAddr> {
-        self.device.mac()
     }
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {

@@ -14,8 +14,8 @@
 //! Giant is over the stack: it may call another stack, with another Giant ([`Giant::call_outward`]).
 //!
 //! The thread that holds Giant may take it again, because a callback cannot tell whether its caller
-//! holds it. Giant is outside all other locks. A thread that sleeps ([`GiantGuard::drop_for_sleep`])
-//! or calls outwards ([`Giant::without`]) releases all its holds first. So a component that needs
+//! holds it. Giant is outside all other locks. A thread that sleeps or calls outwards
+//! ([`Giant::without`]) releases all its holds first. So a component that needs
 //! Giant lets other threads run while it sleeps or calls into a stack.
 //!
 //! Invariant: `inner` is touched only by the thread that has `raw`.
@@ -159,6 +159,8 @@ impl Giant {
 
     /// Runs `call` without Giant: gives it up as often as this thread has taken it, if it has, and takes
     /// it as often again.
+    #[doc(alias = "DROP_GIANT")]
+    #[doc(alias = "PICKUP_GIANT")]
     #[track_caller]
     pub fn without<R>(&self, call: impl FnOnce() -> R) -> R {
         if !self.lock.raw.is_mine() {
@@ -241,18 +243,6 @@ impl<'a> GiantGuard<'a> {
     #[must_use]
     pub fn has_giant(&self) -> bool {
         self.giant.is_some()
-    }
-
-    /// Sleeps without Giant: gives it up as often as this thread has taken it, runs `sleep`, and
-    /// takes it as often again.
-    #[doc(alias = "DROP_GIANT")]
-    #[doc(alias = "PICKUP_GIANT")]
-    #[track_caller]
-    pub fn drop_for_sleep<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
-        match self.giant {
-            Some(giant) => giant.without(sleep),
-            None => sleep(),
-        }
     }
 }
 

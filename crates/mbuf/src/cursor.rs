@@ -1,17 +1,16 @@
-//! Reading and writing across the boundaries of mbufs, as if the bytes were contiguous.
+//! Reading across the boundaries of mbufs, as if the bytes were contiguous.
 //!
 //! A [`Cursor`] is a place in a list that moves: parsers read fields at it with [`bytes::Buf`] or
-//! [`std::io::Read`], across the borders of mbufs, and copy only the fields. A [`CursorMut`]
-//! overwrites bytes. Neither starts from the front again, as offsets would.
+//! [`std::io::Read`], across the borders of mbufs, and copy only the fields. It does not
+//! start from the front again, as offsets would.
 //!
 //! Invariant: `pos` is the offset of byte `at` of `m`; at the end `m` is the last mbuf, if any.
 
-use std::io::{self, BufRead, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, IoSlice, Read, Seek, SeekFrom};
 
 use bytes::Buf;
 
 use crate::chain::Chain;
-use crate::error::WriteError;
 use crate::list;
 use crate::mbuf::Mbuf;
 use crate::packet::Packet;
@@ -43,24 +42,12 @@ impl Chain {
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self.first(), self.len())
     }
-
-    /// A cursor at the first byte, to overwrite bytes.
-    pub fn cursor_mut(&mut self) -> CursorMut<'_> {
-        let len = self.len();
-        CursorMut::new(self.first_mut(), len)
-    }
 }
 
 impl Packet {
     /// A cursor at the first byte.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(Some(self.first()), self.len())
-    }
-
-    /// A cursor at the first byte, to overwrite bytes.
-    pub fn cursor_mut(&mut self) -> CursorMut<'_> {
-        let len = self.len();
-        CursorMut::new(Some(self.first_mut()), len)
     }
 }
 
@@ -99,15 +86,6 @@ impl<'a> Cursor<'a> {
             (self.m, self.at) = (Some(m), at);
         }
         self.pos += n;
-    }
-
-    /// The next `N` bytes; none, without a move, if there are fewer.
-    pub fn read_array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let mut out = [0; N];
-        self.peek(&mut out).then(|| {
-            self.forward(N);
-            out
-        })
     }
 
     /// Copies the next bytes to `dst` without a move. Returns false, without a copy, if there are too few.
@@ -188,81 +166,5 @@ impl Seek for Cursor<'_> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         Ok(self.pos as u64)
-    }
-}
-
-/// A place in a packet or chain, to write at. A write replaces bytes; the length
-/// stays.
-#[derive(Debug)]
-pub struct CursorMut<'a> {
-    m: Option<&'a mut Mbuf>,
-    at: usize,
-    pos: usize,
-    len: usize,
-}
-
-impl<'a> CursorMut<'a> {
-    fn new(head: Option<&'a mut Mbuf>, len: usize) -> Self {
-        Self {
-            m: head,
-            at: 0,
-            pos: 0,
-            len,
-        }
-    }
-
-    /// Bytes before the cursor.
-    pub fn position(&self) -> usize {
-        self.pos
-    }
-
-    /// Bytes from the cursor to the end.
-    pub fn remaining(&self) -> usize {
-        self.len - self.pos
-    }
-
-    /// Moves over `n` bytes. Returns false, without a move, if there are fewer.
-    pub fn skip(&mut self, n: usize) -> bool {
-        if n > self.remaining() {
-            return false;
-        }
-        self.forward(n);
-        true
-    }
-
-    fn forward(&mut self, n: usize) {
-        if let Some(m) = self.m.take() {
-            let (m, at) = list::seek_mut(m, self.at + n);
-            (self.m, self.at) = (Some(m), at);
-        }
-        self.pos += n;
-    }
-
-    /// Writes `src` and moves behind it, if no other mbuf shares the bytes there; else changes nothing.
-    ///
-    /// # Errors
-    /// [`WriteError`]: a part of the range is shared, or is not there.
-    pub fn put(&mut self, src: &[u8]) -> Result<(), WriteError> {
-        if src.len() > self.remaining() {
-            return Err(WriteError::OutOfRange);
-        }
-        if let Some(m) = self.m.as_deref_mut() {
-            list::write(m, self.at, src)?;
-        }
-        self.forward(src.len());
-        Ok(())
-    }
-}
-
-impl Write for CursorMut<'_> {
-    /// Writes as much as there is room for, as a write into a `&mut [u8]` does.
-    fn write(&mut self, src: &[u8]) -> io::Result<usize> {
-        let n = src.len().min(self.remaining());
-        self.put(&src[..n]).map_err(io::Error::other)?;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -22,7 +22,7 @@
 //! | [`Mbufq`] | packets in a row, taken whole in O(1) | dropping it |
 //! | [`Scatter`] | empty clusters to read into | dropping it |
 //! | [`ExtPgs`] | bytes in up to five pages, which need not be mapped: for a `Chain<Mixed>` | dropping it |
-//! | [`Cursor`], [`CursorMut`], [`ChainWriter`] | a place in a chain to read, overwrite or append at | nothing: they borrow |
+//! | [`Cursor`], [`ChainWriter`] | a place in a chain to read or append at | nothing: they borrow |
 //! | a [`Tag`] | a small value of any type that goes with a packet's header | its packet |
 //! | [`MbufPool`] | the zones that all of this comes from | its last handle and its last mbuf |
 //!
@@ -230,7 +230,7 @@ mod tests;
 
 pub use blank::Blank;
 pub use chain::Chain;
-pub use cursor::{Cursor, CursorMut};
+pub use cursor::Cursor;
 pub use error::{CollapseError, NoBufs, PullupError, WriteError};
 pub use ext_pgs::{
     ExtPgs, ExtPgsError, FilePages, MapError, MemfdPages, OwnedPages, PageRun, PageSource, Pages,

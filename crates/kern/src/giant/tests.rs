@@ -71,35 +71,34 @@ fn giant_excludes_other_threads() {
 }
 
 #[test]
-fn drop_for_sleep_releases_all_holds_and_retakes_them() {
+fn without_releases_all_holds_and_retakes_them() {
     // Breaks if a sleeper keeps the whole stack from running, or comes back without Giant.
     let giant = Giant::new(true);
     let _outer = giant.enter();
-    let mut inner = giant.enter();
-    let free = inner.drop_for_sleep(|| {
+    let inner = giant.enter();
+    let free = giant.without(|| {
         witness::assert_none("a sleep");
         is_free(&giant)
     });
     assert!(free && !is_free(&giant));
-    let failed = catch_unwind(AssertUnwindSafe(|| {
-        inner.drop_for_sleep(|| panic!("asleep"))
-    }));
+    let failed = catch_unwind(AssertUnwindSafe(|| giant.without(|| panic!("asleep"))));
     assert!(
         failed.is_err() && !is_free(&giant),
         "a panic takes it again"
     );
     drop(inner);
     assert!(!is_free(&giant));
-    assert!(Giant::new(false).enter().drop_for_sleep(|| true));
+    assert!(Giant::new(false).without(|| true));
 }
 
 #[test]
 #[should_panic(expected = "Giant was given up for a sleep")]
-fn drop_for_sleep_panics_if_an_outer_guard_ends() {
+fn without_panics_if_an_outer_guard_ends() {
     // Breaks if a guard can release Giant after another thread has taken it.
     let giant = Giant::new(true);
     let outer = Cell::new(Some(giant.enter()));
-    giant.enter().drop_for_sleep(|| drop(outer.take()));
+    let _inner = giant.enter();
+    giant.without(|| drop(outer.take()));
 }
 
 #[test]

@@ -41,14 +41,10 @@ impl World {
                 );
                 Ok(())
             }
-            What::WriteAt | What::CursorMut => {
+            What::WriteAt => {
                 on_mapped!(item, x => {
                     let content = bytes(args.bits, args.n);
-                    let written = match op.what {
-                        What::WriteAt => x.write_at(args.x, &content),
-                        _ => put(x.cursor_mut(), args.x, &content),
-                    };
-                    check_write(written, args.x, &content, model);
+                    check_write(x.write_at(args.x, &content), args.x, &content, model);
                 });
                 Ok(())
             }
@@ -78,7 +74,7 @@ fn fits(what: What, item: &Item) -> bool {
     match what {
         What::TrimFront | What::Truncate | What::Adjust | What::Append | What::Zeroize => true,
         What::Prepend => item.is_packet(),
-        What::WriteAt | What::CursorMut | What::Unshare => item.is_mapped(),
+        What::WriteAt | What::Unshare => item.is_mapped(),
         What::Writer | What::Condense | What::Consume => matches!(item, Item::Chain(_)),
         _ => matches!(item, Item::Packet(_)),
     }
@@ -142,27 +138,6 @@ fn check_write(written: Result<(), WriteError>, off: usize, src: &[u8], model: &
         Err(WriteError::OutOfRange) => assert!(end > model.bytes.len()),
         Err(WriteError::Shared) => assert!(model.shared && !src.is_empty(), "who shares it?"),
     }
-}
-
-/// Writes at a cursor, by either of its two ways.
-fn put(mut at: mbuf::CursorMut<'_>, off: usize, src: &[u8]) -> Result<(), WriteError> {
-    let before = at.remaining();
-    if !at.skip(off) {
-        assert_eq!((at.position(), at.remaining()), (0, before));
-        return Err(WriteError::OutOfRange);
-    }
-    assert_eq!((at.position(), at.remaining()), (off, before - off));
-    if src.len() > at.remaining() {
-        assert_eq!(at.put(src), Err(WriteError::OutOfRange));
-        return Err(WriteError::OutOfRange);
-    }
-    let written = match src.len() % 2 {
-        0 => at.put(src),
-        _ => at.write_all(src).map_err(|_| WriteError::Shared),
-    };
-    let moved = if written.is_ok() { src.len() } else { 0 };
-    assert_eq!(at.position(), off + moved);
-    written
 }
 
 /// Whether a chain keeps the rule of `condense`.

@@ -173,8 +173,8 @@ impl World {
             MakePacket | MakeEmpty | MakeCluster | MakeChain | MakeLent | MakeVec | MakeBytes
             | MakeSplinters | MakeRecord | MakeList | MakeOwned | MakePages => self.make(op),
             Prepend | TrimFront | Truncate | Adjust | Append | Room | Writer | CopyBack
-            | WriteAt | CursorMut | FrontMut | Align | Zeroize | Unshare | MakeWritable
-            | Defrag | Collapse | Condense | Pullup | Pulldown | Consume => self.change(op),
+            | WriteAt | FrontMut | Align | Zeroize | Unshare | MakeWritable | Defrag | Collapse
+            | Condense | Pullup | Pulldown | Consume => self.change(op),
             SetHeader | SetTag | TagMut | TakeTag | CopyHeader => self.header(op),
             Join | JoinCompact | Share | Split | PopFront | CopyPacket | Dup | Enqueue
             | Dequeue | Requeue | Scatter | Drop => self.moves(op),

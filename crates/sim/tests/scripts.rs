@@ -84,9 +84,10 @@ const GOOD: &str = "\
 +0   > S. 0:0(0) ack 1 win 65535 <mss 1460>
 +.1  < . 1:1(0) ack 1 win 5000
 +0   accept(3, ..., ...) = 4
++0   < P. 1:2(1) ack 1 win 5000
 +0   write(4, ..., 1000) = 1000
-+0   > P. 1:1001(1000) ack 1
-+.1  < P. 1:101(100) ack 1001 win 5000
++0   > P. 1:1001(1000) ack 2
++.1  < P. 2:101(99) ack 1001 win 5000
 +.04 > . 1001:1001(0) ack 101
 +0   read(4, ..., 1000) = 100
 +0   fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
@@ -126,7 +127,7 @@ fn a_wrong_expectation_fails_and_names_its_line() {
             "> [ttl 63] P. 1:1001(1000)",
             "time to live",
         ),
-        ("> P. 1:1001(1000) ack 1", "> udp (1000)", "another kind"),
+        ("> P. 1:1001(1000) ack 2", "> udp (1000)", "another kind"),
         ("+.04 >", "+.02 >", "did not send this"),
         ("+.04 >", "+.06 >", "another time"),
         ("+.04 >", "+.05~+.07 >", "another time"),
@@ -169,7 +170,7 @@ fn a_wrong_expectation_fails_and_names_its_line() {
 #[test]
 fn a_packet_that_no_line_expects_meets_the_next_expectation() {
     // Breaks when the runner passes over packets of the connection.
-    let text = GOOD.replace("+0   > P. 1:1001(1000) ack 1\n", "");
+    let text = GOOD.replace("+0   > P. 1:1001(1000) ack 2\n", "");
     let report = run("unexpected", &text);
     let ScriptVerdict::Failed(failure) = &report.verdict else {
         panic!("it must fail: {report}");
@@ -229,7 +230,7 @@ fn what_the_runner_does_not_know_is_never_passed_over() {
         let unsupported = matches!(report.verdict, ScriptVerdict::Unsupported { line: 18, .. });
         assert!(unsupported, "{line}: {report}");
     }
-    let sent = "> P. 1:1001(1000) ack 1";
+    let sent = "> P. 1:1001(1000) ack 2";
     let random = run(
         "random",
         &GOOD.replace(sent, &format!("{sent} {{mut tcp mss}}")),

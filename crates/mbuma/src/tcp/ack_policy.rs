@@ -4,13 +4,14 @@
 //! |---|---|
 //! | makes two full segments, or fills a gap (RFC 5681 4.2) | at once |
 //! | a full segment, of the first 16, or after a pause or a repair: the peer's window is small | at once |
+//! | a small segment among these 16: the peer may hold more data back until it is acknowledged (RFC 896) | within 1 ms |
 //! | any other, on a connection whose user answers | within the longest delay (RFC 1122 4.2.3.2) |
 //! | any other, after two delays that ended without an answer | within half a round trip |
 //! | out of order, without SACK or with a near peer | at once, each (RFC 5681 4.2) |
 //! | out of order, the fourth of a gap and later, with SACK | within 1 ms, one for as many blocks as it has room for |
 //!
 //! If the user answers within the longest delay, the connection becomes *interactive*: then a single full segment is
-//! not acknowledged at once. A delay that ends without an answer ends that mode.
+//! not acknowledged at once, nor a small one within 1 ms. A delay that ends without an answer ends that mode.
 //!
 //! Locks: none; part of the connection. Sources: RFC 1122 4.2.3.2, RFC 5681 4.2, RFC 9293 3.8.6.3.
 
@@ -38,8 +39,8 @@ const HELD_MAX: u8 = 44;
 /// room might never be reported, because others change meanwhile, and the peer would take it for lost.
 const BLOCKS_MAX: usize = 3;
 
-/// How long they are delayed: the tick of the timers. For a peer with a round trip of less than [`FAR`] that would be
-/// too long.
+/// How long they are delayed, as are small segments among the first: the tick of the timers. For the duplicates of a peer
+/// with a round trip of less than [`FAR`] that would be too long.
 const HOLD: Duration = kern::callout::TICK;
 /// In ns; the delay is at most a twentieth of the round trip.
 const FAR: u64 = 20_000_000;
@@ -47,7 +48,7 @@ const FAR: u64 = 20_000_000;
 /// The part of it that a connection keeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckPolicy {
-    /// Full segments that are acknowledged one by one.
+    /// Segments that are acknowledged one by one.
     quick: u8,
     interactive: bool,
     /// Delays that ended without data of ours, since we last sent data.
@@ -120,9 +121,12 @@ impl AckPolicy {
             self.quick = self.quick.saturating_sub(1);
             return AckDue::Now;
         }
-        if data.len >= data.full && self.quick > 0 && !self.interactive {
+        if self.quick > 0 && !self.interactive {
             self.quick -= 1;
-            return AckDue::Now;
+            return match data.len >= data.full {
+                true => AckDue::Now,
+                false => AckDue::Within(HOLD.min(path.delay_max)),
+            };
         }
         AckDue::Within(self.delay(path))
     }

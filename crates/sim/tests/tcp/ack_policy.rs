@@ -34,7 +34,10 @@ fn a_request_and_its_answer_are_two_segments() {
     let (mut hand, stream) = b.passive_with(Some(9), true);
     for n in 0..20 {
         b.say(&hand.data(&bytes(1 + 100 * n)));
-        b.run(ms(20));
+        // The first answer must come at once: until then the peer may hold the rest of its request back.
+        if n > 0 {
+            b.run(ms(20));
+        }
         b.nothing();
         read(&stream);
         b.send(&stream, b"answer");
@@ -45,6 +48,23 @@ fn a_request_and_its_answer_are_two_segments() {
         b.run(ms(300));
         b.nothing();
     }
+    b.drop_and_finish(stream);
+}
+
+#[test]
+fn the_second_part_of_a_request_does_not_wait_for_a_long_delay() {
+    // RFC 896: breaks when a client that writes its request in two parts, with Nagle's algorithm, waits for the delayed
+    // acknowledgement of the first part.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    let start = b.net.now();
+    b.say(&hand.data(b"head"));
+    b.run(ms(5));
+    assert_eq!(times_ms(&b.seen(), start), [1]);
+    b.say(&hand.data(b"body"));
+    b.send(&stream, b"answer");
+    let answer = b.one();
+    assert_eq!((answer.ack, answer.data.len()), (hand.snd, 6));
     b.drop_and_finish(stream);
 }
 

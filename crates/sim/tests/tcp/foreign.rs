@@ -93,6 +93,16 @@ fn a_delayed_acknowledgement_is_not_delayed_again() {
     // for 2 * MSS bytes.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
+    // The first sixteen wait for a moment only, and so do those after delays in vain.
+    for _ in 0..16 {
+        b.say(&hand.data(b"x"));
+        b.run(ms(2));
+    }
+    b.seen();
+    b.say(&hand.data(b"x"));
+    b.send(&stream, b"answer");
+    let answer = b.one();
+    b.say(&hand.ack(&answer));
     let start = b.net.now();
     for _ in 0..4 {
         b.say(&hand.data(b"x"));

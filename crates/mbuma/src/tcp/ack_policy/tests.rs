@@ -78,7 +78,8 @@ fn a_request_waits_for_its_answer() {
     policy.largest = 1;
     for n in 0..10 {
         let now = at(1000 * n);
-        assert_eq!(policy.on_data(segment(1, 1), &path(1), now), within(40));
+        let wait = if n == 0 { 1 } else { 40 };
+        assert_eq!(policy.on_data(segment(1, 1), &path(1), now), within(wait));
         policy.on_answer(Duration::from_millis(40), now + Duration::from_millis(30));
         let next = now + Duration::from_millis(300);
         assert_eq!(
@@ -86,6 +87,24 @@ fn a_request_waits_for_its_answer() {
             within(40)
         );
     }
+}
+
+#[test]
+fn the_first_small_segments_wait_for_a_moment_only() {
+    // RFC 896: breaks if a peer that writes its request in two parts, and holds the second one back until the first is
+    // acknowledged, waits for 40 ms; or if small segments are acknowledged so for ever.
+    let mut policy = AckPolicy::new(at(0));
+    for n in 0..16 {
+        assert_eq!(policy.on_data(segment(9, 9), &path(500), at(n)), within(1));
+    }
+    assert_eq!(policy.on_data(segment(9, 9), &path(500), at(16)), within(40));
+    // The longest delay bounds this one, too.
+    let none = PathTiming {
+        delay_max: Duration::ZERO,
+        ..path(500)
+    };
+    let mut policy = AckPolicy::new(at(0));
+    assert_eq!(policy.on_data(segment(9, 9), &none, at(0)), within(0));
 }
 
 #[test]
@@ -104,7 +123,7 @@ fn two_delays_in_vain_make_the_next_one_shorter() {
     // Breaks if a peer that only sends, and waits for each acknowledgement, waits for 40 ms each time; or if one answer
     // late makes every request cost an acknowledgement.
     let mut policy = AckPolicy::new(at(0));
-    policy.largest = 1;
+    (policy.largest, policy.quick) = (1, 0);
     for n in 0..2 {
         assert_eq!(policy.on_data(segment(1, 1), &path(10), at(n)), within(40));
         policy.on_delay_over();

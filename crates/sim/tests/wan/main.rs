@@ -15,6 +15,7 @@ mod bbr;
 mod faults;
 mod fetch;
 mod path;
+mod tail;
 
 /// Payload bytes of a segment with timestamps.
 const MSS: f64 = 1448.0;

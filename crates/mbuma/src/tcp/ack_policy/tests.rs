@@ -97,7 +97,10 @@ fn the_first_small_segments_wait_for_a_moment_only() {
     for n in 0..16 {
         assert_eq!(policy.on_data(segment(9, 9), &path(500), at(n)), within(1));
     }
-    assert_eq!(policy.on_data(segment(9, 9), &path(500), at(16)), within(40));
+    assert_eq!(
+        policy.on_data(segment(9, 9), &path(500), at(16)),
+        within(40)
+    );
     // The longest delay bounds this one, too.
     let none = PathTiming {
         delay_max: Duration::ZERO,

@@ -11,7 +11,8 @@
 //! | `Known` | packets leave at once | past `until` the next packet starts a probe |
 //! | `Probing` | as `Known`, while the stack asks the neighbour itself (RFC 1122 2.3.2.1) | without an answer the entry is dropped |
 //!
-//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`; only `Incomplete` and
+//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`, the last one of each entry and
+//! [`WAITING_MAX`] more at most, so that a scan of the network does not occupy the storage of all other traffic; only `Incomplete` and
 //! `Probing` have deadlines.
 //! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); in an incomplete entry, the
 //! packets that wait (IFQUEUE), so that those to an absent host lock out no other sender. Nothing is sent, and no packet
@@ -21,7 +22,7 @@
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
@@ -87,6 +88,9 @@ const RENEWAL_MIN: Duration = Duration::from_secs(1);
 /// Entries in a table at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
+/// Packets that wait in a table at most, but for one in each entry.
+const WAITING_MAX: usize = 1024;
+
 /// The neighbours on one link.
 #[derive(Debug)]
 pub(crate) struct Neighbours<A> {
@@ -96,6 +100,8 @@ pub(crate) struct Neighbours<A> {
     /// The earliest deadline of an entry. Written under the table's lock.
     due: AtomicDeadline,
     queue_max: usize,
+    /// Packets that wait in all entries. Relaxed: a limit, which a few may pass at once.
+    waiting: AtomicUsize,
     /// The lifetime of an answer, in nanoseconds. Relaxed: an entry that is made meanwhile may have either value.
     lifetime_ns: AtomicU64,
     delay: Option<Duration>,
@@ -162,6 +168,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             generation: AtomicU64::new(1),
             due: AtomicDeadline::new(),
             queue_max,
+            waiting: AtomicUsize::new(0),
             lifetime_ns: AtomicU64::new(timing.lifetime.as_nanos() as u64),
             delay: timing.delay,
         }
@@ -203,7 +210,16 @@ impl<A: Copy + Ord> Neighbours<A> {
         if removed.as_ref().is_some_and(|entry| entry.mac().is_some()) {
             self.changes();
         }
-        removed.map_or_else(Mbufq::new, NeighbourEntry::into_waiting)
+        removed.map_or_else(Mbufq::new, |entry| self.waiting_of(entry))
+    }
+
+    /// The packets that waited in an entry that is gone, or has an address now.
+    fn waiting_of(&self, entry: NeighbourEntry) -> Mbufq {
+        let packets = entry.into_waiting();
+        if !packets.is_empty() {
+            self.waiting.fetch_sub(packets.len(), Ordering::Relaxed);
+        }
+        packets
     }
 
     /// The neighbour's address, if it is known and needs no probe: the common case.
@@ -265,6 +281,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             }
             if table.get(addr).is_none() {
                 let entry = NeighbourEntry::first_question(now, packet);
+                self.waiting.fetch_add(1, Ordering::Relaxed);
                 return Resolution::Ask(self.add(table, addr, entry));
             }
             let resolve = |entry: &mut NeighbourEntry| self.resolve_by(entry, now, packet);
@@ -293,12 +310,16 @@ impl<A: Copy + Ord> Neighbours<A> {
 
     /// Adds a packet to those that wait for an answer.
     fn wait_in(&self, waiting: &mut Mbufq, packet: Packet) -> Resolution {
-        let is_full = waiting.len() >= self.queue_max;
+        let all = self.waiting.load(Ordering::Relaxed);
+        let is_full = waiting.len() >= self.queue_max || all >= WAITING_MAX;
         waiting.enqueue(packet);
         // The oldest packet is dropped (RFC 4861 section 7.2.2, RFC 1122 section 2.3.2.2).
         match is_full.then(|| waiting.dequeue()).flatten() {
             Some(oldest) => Resolution::Full(oldest),
-            None => Resolution::Waits,
+            None => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                Resolution::Waits
+            }
         }
     }
 
@@ -332,7 +353,7 @@ impl<A: Copy + Ord> Neighbours<A> {
         if !matches!(*entry, NeighbourEntry::Known { mac: before, .. } if before == mac) {
             self.changes();
         }
-        mem::replace(entry, NeighbourEntry::Known { mac, until }).into_waiting()
+        self.waiting_of(mem::replace(entry, NeighbourEntry::Known { mac, until }))
     }
 
     /// Removes all entries. Returns the waiting packets.
@@ -341,7 +362,7 @@ impl<A: Copy + Ord> Neighbours<A> {
             self.changes();
             table.take_all()
         });
-        all.map(NeighbourEntry::into_waiting)
+        all.map(|entry| self.waiting_of(entry))
     }
 
     /// The stations to ask again, or to give up.

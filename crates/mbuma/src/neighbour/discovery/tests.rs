@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::neighbour::{Resolution, Timing};
+use crate::neighbour::{Resolution, Timing, WAITING_MAX};
 
 const ADDR: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
 const OLD: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -128,6 +128,39 @@ fn n7_a_scan_leaves_the_table_bounded() {
     }
     assert_eq!(state(&table), Some((OLD, true)));
     drop(table.flush().collect::<Vec<_>>());
+    assert_eq!(pool.live(), mbuf::Live::NONE);
+}
+
+#[test]
+fn n7_packets_for_a_scan_leave_the_storage_to_others() {
+    // Breaks if a host that sends many packets to each of many absent stations pins the storage of all other traffic, if a
+    // station that is there gets no packet meanwhile, or if the room does not come back.
+    let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
+    let table = Neighbours::new(64, Timing::discovery(LIFETIME));
+    let send = |to, n: u8| {
+        let packet = mbuf::Packet::from_slice(&pool, &[n], 0).unwrap();
+        drop(table.resolve(NOW, || false, to, packet, &mut None));
+    };
+    let addr = |n: usize| Ipv6Addr::from_bits(ADDR.to_bits() + n as u128);
+    let heard = |n| {
+        let told = table.advertised(NOW, addr(n), Some(NEW), AdvertFlags::default(), false);
+        let (_, waiting) = told.expect("it is asked for");
+        waiting.map(|packet| packet.to_vec()[0]).collect::<Vec<_>>()
+    };
+    for (stations, learnt) in [(400, Some(64)), (0, None)] {
+        for n in 1..=stations {
+            (0..64).for_each(|of| send(addr(n), of));
+        }
+        assert!(pool.live().mbufs <= WAITING_MAX + 400);
+        // The latest packet to the station waits, and those to a few before the scan do.
+        send(addr(0), 8);
+        send(addr(0), 9);
+        match learnt {
+            Some(all) => assert_eq!((heard(0), heard(1).len()), (vec![9], all)),
+            None => assert_eq!(heard(0), [8, 9]),
+        }
+        drop(table.flush().collect::<Vec<_>>());
+    }
     assert_eq!(pool.live(), mbuf::Live::NONE);
 }
 

@@ -156,6 +156,8 @@ fn solicited(
     if is_anycast && !batch.stack.has_anycast6(ifp, target) {
         return Err(DropReason::IcmpUnhandled);
     }
+    // An answer to one station must not reach all of them.
+    let source = source.filter(|mac| mac.is_unicast());
     learn(batch, ifp, from.src, source);
     let to = if probe { ALL_NODES } else { from.src };
     let mac = source.filter(|_| !probe);

@@ -48,6 +48,34 @@ fn n9_a_probe_for_our_address_is_answered_to_all() {
 }
 
 #[test]
+fn n9_an_answer_to_one_station_reaches_no_other() {
+    // Breaks if a station makes us send to all others, or to a group, by the Ethernet address that it says it has.
+    let lab = lab();
+    for mac in [
+        MacAddr::BROADCAST,
+        MacAddr([0x33, 0x33, 0, 0, 0, 1]),
+        MacAddr::ZERO,
+    ] {
+        let question = NeighborMessage::solicit(US6, Some(mac), None);
+        lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+        // Only a question for the station itself.
+        for frame in lab.frames() {
+            let seen = parse6(&frame);
+            assert_eq!(
+                (parse_icmp6(&seen).0.kind(), seen.dst),
+                (135, solicited_node(PEER6))
+            );
+        }
+    }
+    let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
+    lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
+    let answers = lab.frames();
+    assert_eq!(answers.len(), 4, "three waited");
+    assert!(answers.iter().all(|frame| parse6(frame).to == PEER_MAC));
+    lab.done();
+}
+
+#[test]
 fn n1_messages_from_beyond_the_link_are_dropped() {
     // Breaks if a host elsewhere can tell us where a neighbour is.
     let lab = lab();

@@ -58,6 +58,8 @@ pub enum StackFault {
     StableSource,
     /// A multicast router's query is not answered: `ifnet/mld.rs`, `queried`.
     UnansweredQuery,
+    /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/mld.rs`, `set_groups`.
+    EarlyList,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.
     SleepsUnchecked,
     /// The waker checks first whether the thread sleeps, and notifies it afterwards: the same.

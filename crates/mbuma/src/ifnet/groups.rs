@@ -8,7 +8,7 @@
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::RmLock;
+use kern::prim::RmLock;
 
 use super::addrs::{IFADDR, LocalAddr};
 use super::filter_change::{FilterChange, GroupError};

@@ -16,13 +16,15 @@
 //! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
 //! the list is bounded, because the interface's addresses and joined groups are; a group has at most [`SOURCES_MAX`]
 //! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
-//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called.
+//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs` tries the
+//! orders of threads that join and leave.
 //! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use kern::{AtomicDeadline, LockClass, Mutex, Random, Time, order};
+use kern::prim::Mutex;
+use kern::{AtomicDeadline, LockClass, Random, Time, order};
 use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
 
 use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
@@ -129,14 +131,11 @@ impl Mld {
     }
 
     /// Sets the groups that the interface is in, each with its filter.
-    pub(crate) fn set_groups(
-        &self,
-        now: Time,
-        wanted: impl FnOnce() -> Vec<(Ipv6Addr, SourceFilter)>,
-    ) {
+    pub(crate) fn set_groups(&self, now: Time, wanted: impl Fn() -> Vec<(Ipv6Addr, SourceFilter)>) {
+        let early = planted(StackFault::EarlyList).then(&wanted);
         // The thread that comes last then has all changes in its list.
         let _list = self.list.lock();
-        let wanted = wanted();
+        let wanted = early.unwrap_or_else(wanted);
         self.change(|state| {
             let robustness = state.robustness;
             let mut changed = false;
@@ -463,5 +462,8 @@ fn sooner(known: &mut Option<Time>, at: Time) {
     *known = Some(known.map_or(at, |known| known.min(at)));
 }
 
+#[cfg(all(test, shuttle))]
+#[path = "../models/groups.rs"]
+mod models;
 #[cfg(test)]
 mod tests;

@@ -323,7 +323,7 @@ fn m3_a_router_of_version_1_hears_of_groups_and_not_of_sources() {
     let mld = settled(&[]);
     mld.queried(NOW, &query(None, true), &[], random);
     let set = |filter: SourceFilter| -> Vec<_> {
-        mld.set_groups(NOW, || vec![(group(1), filter)]);
+        mld.set_groups(NOW, || vec![(group(1), filter.clone())]);
         let all = said(&mld).into_iter().map(|(_, report)| report);
         all.collect()
     };

@@ -37,6 +37,9 @@ static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
 const ROBUSTNESS: u8 = 2;
 /// The time within which a change is reported again (Unsolicited Report Interval).
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two answers at least, however often stations ask, and with however short a limit: an answer may be many messages,
+/// and the querier's last limit is a second by default.
+const ANSWER_PAUSE: Duration = Duration::from_millis(10);
 /// How long a router of version 1 counts as present after its last query: robustness times its query interval, plus a
 /// response interval (RFC 9777 section 9.12).
 const V1_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
@@ -89,6 +92,8 @@ struct MldState {
     changes: Option<Time>,
     /// When a query for all groups is answered.
     answer: Option<Time>,
+    /// No query is answered before.
+    answer_after: Time,
     robustness: u8,
     v1_until: Option<Time>,
 }
@@ -120,6 +125,7 @@ impl Mld {
             groups: Vec::new(),
             changes: None,
             answer: None,
+            answer_after: Time::ZERO,
             robustness: ROBUSTNESS,
             v1_until: None,
         };
@@ -245,7 +251,8 @@ impl MldState {
             self.v1_until = Some(now + V1_PRESENT);
         }
         let within = u64::from(query.max_delay_ms);
-        let mut at = || now + Duration::from_millis(random.below(within + 1));
+        let earliest = self.answer_after;
+        let mut at = || (now + Duration::from_millis(random.below(within + 1))).max(earliest);
         let is_v1 = self.is_v1(now);
         match query.group {
             None if !is_v1 => sooner(&mut self.answer, at()),
@@ -284,6 +291,9 @@ impl MldState {
             let asked = known.answer.take_if(|answer| answer.at <= now);
             let asked = asked.map(|answer| answer.sources);
             let asked = if all { Some(Vec::new()) } else { asked };
+            if asked.is_some() {
+                self.answer_after = now + ANSWER_PAUSE;
+            }
             records.extend(asked.and_then(|sources| known.answer_to(&sources)));
         }
         records
@@ -297,6 +307,9 @@ impl MldState {
         for known in &mut self.groups {
             let changed = changes && known.has_changed();
             let asked = known.answer.take_if(|answer| answer.at <= now).is_some() || all;
+            if asked {
+                self.answer_after = now + ANSWER_PAUSE;
+            }
             match known.filter.is_none() {
                 true if changed => reports.push(MldReport::Done(known.group)),
                 false if changed || asked => reports.push(MldReport::Listening(known.group)),

@@ -136,6 +136,27 @@ fn m2_a_question_is_answered_once_within_its_limit() {
 }
 
 #[test]
+fn m2_questions_without_end_get_few_answers() {
+    // Breaks if a station of the link makes a listener send many messages for each of its own, by questions that must be answered
+    // at once.
+    for (is_v1, about) in [(false, None), (false, Some(group(1))), (true, None)] {
+        let mld = settled(&[1]);
+        let mut at_once = query(about, is_v1);
+        at_once.max_delay_ms = 0;
+        let random = &mut Random::from_seed(7);
+        let mut answers = 0;
+        for ms in 0..1000 {
+            let now = NOW + Duration::from_millis(ms);
+            mld.queried(now, &at_once, &[], random);
+            let said = mld.run_timers(now, random).len();
+            assert!(ms > 0 || said == 1, "the first is answered at once");
+            answers += said;
+        }
+        assert_eq!(answers, 100);
+    }
+}
+
+#[test]
 fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
     // Breaks if a router of version 1 does not understand a host, a host reports a group that another has reported, or
     // uses the old version for ever.

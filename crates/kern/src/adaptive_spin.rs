@@ -44,7 +44,7 @@ const HITS_PER_YIELD: u32 = 512;
 /// Back-off bound: after this many misses in a row the thread polls in one of 2^8 waits.
 const MISSES_MAX: u32 = 8;
 
-/// The record of a thread's waits, from which it decides whether to poll.
+/// The record of a thread's waits, from which it decides whether to poll (Karlin et al., SOSP 1991).
 #[derive(Debug)]
 pub struct AdaptiveSpin {
     /// Polls between two reads of the clock.

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cpu;
 
-/// Tells which of a stack's CPUs the caller is.
+/// Tells which of a stack's CPUs the caller is (the CPUs of netisr(9), seed 002).
 pub trait Cpus: Send + Sync + fmt::Debug {
     /// How many there are: at least 1, and the same number for ever.
     #[doc(alias = "mp_ncpus")]

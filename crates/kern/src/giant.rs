@@ -34,7 +34,7 @@ use crate::witness::{self, Held};
 
 static CLASS: LockClass = LockClass::new("giant", order::GIANT);
 
-/// A stack's Giant.
+/// A stack's Giant (seed 002).
 ///
 /// ```
 /// use kern::Giant;
@@ -266,7 +266,7 @@ impl Drop for Pickup<'_> {
     }
 }
 
-/// A device, a protocol or a callback, which is MP-safe or needs Giant.
+/// A device, a protocol or a callback, which is MP-safe or needs Giant (seed 002).
 #[derive(Debug)]
 pub struct Component {
     name: String,

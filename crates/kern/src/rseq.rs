@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 /// other code reads it with [`aborts`].
 pub static ABORTS: AtomicU64 = AtomicU64::new(0);
 
-/// The method by which this process accesses per-CPU data.
+/// The method by which this process accesses per-CPU data (rseq(2), membarrier(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PercpuMethod {
     /// By restartable sequences.

@@ -45,7 +45,7 @@
 
 use crate::prim::{AtomicBool, Ordering, fence};
 
-/// Whether a worker sleeps.
+/// Whether a worker sleeps (seed 003).
 ///
 /// ```
 /// use kern::SleepFlag;

@@ -41,7 +41,7 @@ use crate::prim::Mutex;
 use crate::witness;
 use crate::work_state::{AtomicWorkState, WorkAction, WorkEvent, WorkState};
 
-/// A function that can be queued, and is queued at most once at a time.
+/// A function that can be queued, and is queued at most once at a time (seed 003, taskqueue(9)).
 pub struct Task {
     state: AtomicWorkState,
     run: Box<dyn Fn() + Send + Sync>,
@@ -93,7 +93,7 @@ pub struct Taskqueue {
     wakeup: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The result of an enqueue. No result asks the caller for a step; tests and statistics read it.
+/// The result of an enqueue (seed 003). No result asks the caller for a step; tests and statistics read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnqueueOutcome {
     /// The task was queued, and the wakeup called, since the queue was empty.

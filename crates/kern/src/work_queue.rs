@@ -57,7 +57,7 @@ pub trait Items: Default {
     fn take_from(&mut self, other: &mut Self, n: usize);
 }
 
-/// A queue with the state of the thread that handles its items.
+/// A queue with the state of the thread that handles its items (seed 003, netisr(9)).
 pub struct WorkQueue<Q> {
     /// Written under the lock of `queue`.
     state: AtomicWorkState,
@@ -86,7 +86,7 @@ pub enum Handler {
     Caller,
 }
 
-/// The result of a put.
+/// The result of a put (seed 003).
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Debug)]
 pub enum PutOutcome {

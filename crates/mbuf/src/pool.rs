@@ -43,7 +43,7 @@ pub use shortage::{NEAR_LIMIT_PERCENT, Shortage};
 pub(crate) use stats::Stats;
 pub use stats::{Calls, Live, PoolStats};
 
-/// How much a pool may hold at most.
+/// How much a pool may hold at most (seed 004, section 5.4).
 #[derive(Debug, Clone, Copy)]
 pub struct PoolConfig {
     /// Live mbufs, without the [`MBUFS_RESERVED`]; also the limit on tags, which have a zone of their own.
@@ -181,7 +181,7 @@ fn begin(zone: &RawZone, buf: NonNull<u8>) -> Fresh {
     (buf, Refs::begin(refs), zone.as_ref_ptr())
 }
 
-/// A set of zones to take mbufs and clusters from: a cheap handle, to be cloned freely.
+/// A set of zones to take mbufs and clusters from (seed 004, section 2): a cheap handle, to be cloned freely.
 ///
 /// It is a handle of the packet zone, which keeps the others.
 #[derive(Clone)]

@@ -25,8 +25,8 @@ const TAG_ALIGN: usize = 16;
 /// Bytes of a tag.
 pub(crate) const TAG_SIZE: usize = size_of::<RawTag>();
 
-/// A value that can be put on a packet: of any type of at most [`TAG_LEN`] bytes that can be copied with the
-/// packet and go to other threads with it.
+/// A value that can be put on a packet (mbuf_tags(9), seed 004 section 6): of any type of at most [`TAG_LEN`] bytes
+/// that can be copied with the packet and go to other threads with it.
 #[doc(alias = "m_tag")]
 pub trait Tag: Clone + Send + Sync + 'static {}
 

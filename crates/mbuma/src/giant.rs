@@ -83,7 +83,7 @@ impl Wake for GiantWaker {
     }
 }
 
-/// The kind of a component.
+/// The kind of a component (seed 002).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComponentKind {
     /// An interface's device.

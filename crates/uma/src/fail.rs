@@ -27,7 +27,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
-/// Which of the calls that consult a [`FailPoint`] fail.
+/// Which of the calls that consult a [`FailPoint`] fail (fail(9)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailPlan {
     /// None.
@@ -49,7 +49,7 @@ pub enum FailPlan {
     },
 }
 
-/// The operations that can be made to fail.
+/// The operations that can be made to fail (fail(9)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailPoint {
     /// An allocation, each of a bulk by itself, as if there was no memory: of this zone.

@@ -11,7 +11,8 @@ mod import;
 #[cfg(feature = "extras")]
 pub use import::{Import, Imported};
 
-/// Called for items on their way out of and into a zone. All methods have empty defaults.
+/// Called for items on their way out of and into a zone (seed 004, sections 5.3 and 5.4). All methods have empty
+/// defaults.
 ///
 /// ```text
 ///   slab --init--> [ CPU caches, depot ] --ctor--> the caller

@@ -29,7 +29,7 @@ pub struct Warning {
     pub census: Census,
 }
 
-/// The kind of event of a [`Warning`].
+/// The kind of event of a [`Warning`] (uma(9)'s `uma_zone_set_warning` and `uma_zone_set_maxaction`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {

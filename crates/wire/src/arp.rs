@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{EtherType, MacAddr, ParseError, emit};
 
-/// Whether an ARP packet asks or answers.
+/// Whether an ARP packet asks or answers (RFC 826).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ArpOp {
@@ -29,7 +29,7 @@ pub enum ArpOp {
     Reply = 2,
 }
 
-/// An ARP packet for IPv4 over Ethernet.
+/// An ARP packet for IPv4 over Ethernet (RFC 826, RFC 5227).
 #[doc(alias = "arphdr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArpPacket {

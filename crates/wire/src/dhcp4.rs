@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{MacAddr, ParseError, emit};
 
-/// The fixed part of a message, with the magic cookie.
+/// The fixed part of a message, with the magic cookie (RFC 2131 section 2).
 #[doc(alias = "bootp")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -279,7 +279,7 @@ impl<'a> Iterator for Dhcp4Options<'a> {
     }
 }
 
-/// Writes a message into a buffer.
+/// Writes a message into a buffer (RFC 2131).
 #[derive(Debug)]
 pub struct Dhcp4Writer<'a> {
     out: &'a mut [u8],

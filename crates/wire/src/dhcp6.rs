@@ -16,7 +16,7 @@ use core::net::Ipv6Addr;
 
 use crate::{MacAddr, ParseError, emit};
 
-/// The kind of a message between a client and a server (section 7.3).
+/// The kind of a message between a client and a server (RFC 9915 section 7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are the field's")]
@@ -94,7 +94,7 @@ pub mod dhcp6_status {
     pub const NO_PREFIX_AVAIL: u16 = 6;
 }
 
-/// The first four bytes of a message.
+/// The first four bytes of a message (RFC 9915 section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dhcp6Header {
     /// Its kind.
@@ -123,7 +123,7 @@ impl Dhcp6Header {
     }
 }
 
-/// The options of a message, or inside of an option, in their order. All are whole.
+/// The options of a message, or inside of an option, in their order (RFC 9915 section 21). All are whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Dhcp6Options<'a>(&'a [u8]);
 
@@ -165,7 +165,7 @@ fn split(bytes: &[u8]) -> Option<((u16, &[u8]), &[u8])> {
     Some(((u16::from_be_bytes([c1, c0]), value), rest))
 }
 
-/// The value of an [`dhcp6_option::IA_NA`] or [`dhcp6_option::IA_PD`].
+/// The value of an [`dhcp6_option::IA_NA`] or [`dhcp6_option::IA_PD`] (RFC 9915 section 21).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Dhcp6Association<'a> {
@@ -208,7 +208,7 @@ pub fn duid_of(mac: MacAddr) -> [u8; 10] {
     [0, 3, 0, 1, a, b, c, d, e, f]
 }
 
-/// Writes a message into a buffer.
+/// Writes a message into a buffer (RFC 9915).
 #[derive(Debug)]
 pub struct Dhcp6Writer<'a> {
     out: &'a mut [u8],

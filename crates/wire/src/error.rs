@@ -4,7 +4,7 @@
 //! Locks: none.
 //! Sources: the checks RFC 1122 section 3.2.1 and 4 ask of a host.
 
-/// The first check that the received bytes did not pass.
+/// The first check that the received bytes did not pass (RFC 1122 sections 3.2.1 and 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ParseError {
     /// There are fewer bytes than the header, or than the header says it has.

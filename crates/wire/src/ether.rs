@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{MacAddr, ParseError, emit};
 
-/// The protocol that an Ethernet frame carries.
+/// The protocol that an Ethernet frame carries (RFC 7042 appendix B).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EtherType(pub u16);
 
@@ -52,7 +52,7 @@ impl fmt::Debug for EtherType {
     }
 }
 
-/// An Ethernet II header as it lies in the frame.
+/// An Ethernet II header as it lies in the frame (RFC 894).
 #[doc(alias = "ether_header")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,

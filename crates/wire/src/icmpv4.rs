@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Checksum, ParseError, emit};
 
-/// The first eight bytes of an ICMP message as they lie in the packet.
+/// The first eight bytes of an ICMP message as they lie in the packet (RFC 792).
 #[doc(alias = "icmp")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -100,7 +100,7 @@ impl IcmpHeader {
     }
 }
 
-/// The type and code of an ICMP message, with their parameters.
+/// The type and code of an ICMP message, with their parameters (RFC 792, RFC 1122 section 3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpMessage {
     /// The answer to a ping.
@@ -139,7 +139,7 @@ pub enum IcmpMessage {
     },
 }
 
-/// Why a destination is unreachable: the code of an ICMP type 3.
+/// Why a destination is unreachable (RFC 792, RFC 1812 section 5.2.7): the code of an ICMP type 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreachable {
     /// 0: no route to the network.
@@ -167,7 +167,7 @@ pub enum Unreachable {
     Other(u8),
 }
 
-/// Which time was exceeded: the code of an ICMP type 11.
+/// Which time was exceeded (RFC 792): the code of an ICMP type 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeExceeded {
     /// 0: the packet passed as many hops as its TTL allowed.

@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Checksum, ParseError, TimeExceeded, emit};
 
-/// The first eight bytes of an ICMPv6 message as they lie in the packet.
+/// The first eight bytes of an ICMPv6 message as they lie in the packet (RFC 4443 section 2.1).
 #[doc(alias = "icmp6_hdr")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -110,7 +110,7 @@ impl Icmp6Header {
     }
 }
 
-/// The type and code of an ICMPv6 message, with their parameters.
+/// The type and code of an ICMPv6 message, with their parameters (RFC 4443, RFC 4861, RFC 9777).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Icmp6Message {
     /// The packet quoted in the payload could not be delivered.
@@ -155,7 +155,7 @@ pub enum Icmp6Message {
     },
 }
 
-/// Why a destination is unreachable: the code of an ICMPv6 type 1.
+/// Why a destination is unreachable (RFC 4443 section 3.1): the code of an ICMPv6 type 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreachable6 {
     /// 0: no route.

@@ -8,7 +8,7 @@ use core::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The protocol that an IP packet carries.
+/// The protocol that an IP packet carries (IANA's protocol numbers).
 #[derive(
     Clone,
     Copy,

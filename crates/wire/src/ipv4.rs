@@ -25,7 +25,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub use self::fields::Ipv4Fields;
 use crate::{Checksum, IpProto, ParseError};
 
-/// The fixed 20 bytes of an IPv4 header as they lie in the packet.
+/// The fixed 20 bytes of an IPv4 header as they lie in the packet (RFC 791 section 3.1).
 #[doc(alias = "ip")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -255,7 +255,7 @@ impl Ipv4Header {
     }
 }
 
-/// A checked IPv4 header: the fixed part, to which it dereferences, and the options.
+/// A checked IPv4 header (RFC 791, RFC 1122 section 3.2.1): the fixed part, to which it dereferences, and the options.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4View<'a> {
     header: &'a Ipv4Header,

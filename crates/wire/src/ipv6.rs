@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{IpProto, ParseError, emit};
 
-/// An IPv6 header as it lies in the packet.
+/// An IPv6 header as it lies in the packet (RFC 8200 section 3).
 #[doc(alias = "ip6_hdr")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -146,7 +146,7 @@ impl Ipv6Header {
 
 const FLOW_MASK: u32 = 0x000f_ffff;
 
-/// The fields of an IPv6 header; [`Ipv6Fields::emit`] adds the version.
+/// The fields of an IPv6 header (RFC 8200 section 3); [`Ipv6Fields::emit`] adds the version.
 ///
 /// ```
 /// use wire::{IpProto, Ipv6Fields, Ipv6Header};

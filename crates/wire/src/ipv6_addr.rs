@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::MacAddr;
 
-/// The scope of an address.
+/// The scope of an address (RFC 4007).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope6 {
     /// Inside of a host, or an interface.

@@ -17,7 +17,7 @@
 
 use crate::{IpProto, ParseError, emit};
 
-/// An extension header.
+/// An extension header (RFC 8200 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6ExtHeader<'a> {
     /// Which one.
@@ -28,8 +28,8 @@ pub struct Ipv6ExtHeader<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The chain of extension headers. The iterator ends where the protocol above begins, or with an error; then
-/// [`upper`](Ipv6ExtHeaders::upper) names that protocol.
+/// The chain of extension headers (RFC 8200 section 4). The iterator ends where the protocol above begins, or with an
+/// error; then [`upper`](Ipv6ExtHeaders::upper) names that protocol.
 #[derive(Clone, Debug)]
 pub struct Ipv6ExtHeaders<'a> {
     bytes: &'a [u8],
@@ -120,7 +120,7 @@ impl IpProto {
     }
 }
 
-/// An option of a header of options.
+/// An option of a header of options (RFC 8200 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Option<'a> {
     /// Its number; a host that does not know it obeys the two highest bits.
@@ -165,8 +165,8 @@ impl Ipv6Option<'_> {
     }
 }
 
-/// The options of a hop-by-hop or destination header, without padding. An error names the offset of an option that does
-/// not fit the header, and ends the walk.
+/// The options of a hop-by-hop or destination header, without padding (RFC 8200 section 4.2). An error names the offset
+/// of an option that does not fit the header, and ends the walk.
 #[derive(Clone, Debug)]
 pub struct Ipv6Options<'a> {
     header: &'a [u8],
@@ -236,7 +236,7 @@ impl Ipv6Jumbo {
     }
 }
 
-/// A fragment header.
+/// A fragment header (RFC 8200 section 4.5).
 #[doc(alias = "ip6_frag")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Fragment {

@@ -17,7 +17,7 @@ use crate::{Icmp6Message, ParseError};
 /// The group of all routers that speak version 2: reports are sent to it.
 pub const ALL_MLD2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
-/// A router's question for listeners.
+/// A router's question for listeners (RFC 9777 section 5, RFC 2710 section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MldQuery {
@@ -54,7 +54,7 @@ pub enum MldRecordType {
     BlockOld = 6,
 }
 
-/// A record of a report of version 2. The addresses of its sources follow it.
+/// A record of a report of version 2 (RFC 9777 section 5). The addresses of its sources follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MldRecord {
     /// Its kind.

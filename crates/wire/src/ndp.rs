@@ -23,7 +23,7 @@ mod sent;
 pub use options::{NdpOption, NdpOptions, PrefixInfo};
 pub use sent::{AdvertFlags, NeighborMessage, RedirectBody};
 
-/// A message of neighbour discovery, behind the ICMP header.
+/// A message of neighbour discovery, behind the ICMP header (RFC 4861 section 4).
 #[derive(Clone, Copy, Debug)]
 pub enum NdpMessage<'a> {
     /// Asks for routers.
@@ -64,7 +64,7 @@ pub enum NdpMessage<'a> {
     },
 }
 
-/// A router's description of itself.
+/// A router's description of itself (RFC 4861 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterAdvert {
     /// The hop limit for hosts; 0: not given.

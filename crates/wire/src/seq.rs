@@ -9,7 +9,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A sequence or acknowledgment number.
+/// A sequence or acknowledgment number (RFC 9293 section 3.4).
 ///
 /// ```
 /// use wire::SeqNum;

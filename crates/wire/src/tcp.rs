@@ -56,7 +56,7 @@ bitflags! {
 /// The bit of the data offset's byte that is AE.
 const AE_BIT: u8 = 0x01;
 
-/// The fixed 20 bytes of a TCP header as they lie in the packet.
+/// The fixed 20 bytes of a TCP header as they lie in the packet (RFC 9293 section 3.1).
 #[doc(alias = "tcphdr")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -193,7 +193,7 @@ impl TcpHeader {
     }
 }
 
-/// A checked TCP header: the fixed part, to which it dereferences, and the options.
+/// A checked TCP header (RFC 9293 section 3.1): the fixed part, to which it dereferences, and the options.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpView<'a> {
     header: &'a TcpHeader,
@@ -223,7 +223,7 @@ impl Deref for TcpView<'_> {
     }
 }
 
-/// The fields of a TCP header; [`TcpFields::emit`] adds the data offset.
+/// The fields of a TCP header (RFC 9293 section 3.1); [`TcpFields::emit`] adds the data offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpFields {
     /// Port of the sender.

@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{ParseError, emit};
 
-/// A UDP header as it lies in the packet.
+/// A UDP header as it lies in the packet (RFC 768).
 #[doc(alias = "udphdr")]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// An event descriptor, not blocking, closed on exec.
+/// An event descriptor, not blocking, closed on exec (eventfd(2)).
 #[derive(Debug)]
 pub struct EventFd(File);
 

@@ -20,7 +20,8 @@ mod tests;
 /// The device that makes TAP devices.
 pub const DEV_NET_TUN: &str = "/dev/net/tun";
 
-/// Work that the kernel may leave to the program, and the program to the kernel, in the header before each frame.
+/// Work that the kernel may leave to the program, and the program to the kernel, in the header before each frame
+/// (linux/if_tun.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloads {
     /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.

@@ -13,7 +13,7 @@ use super::file::ends_early;
 use crate::ext::PageSource;
 use crate::raw::PAGE_SIZE;
 
-/// The pages of a sealed memfd: page n is its bytes from `4096 * n` on.
+/// The pages of a sealed memfd (memfd_create(2)): page n is its bytes from `4096 * n` on.
 ///
 /// The seals give two guarantees that the type can't give for a mapped file: it never gets shorter
 /// (`F_SEAL_SHRINK`), so no access faults, and no process writes it (`F_SEAL_WRITE`), so its bytes

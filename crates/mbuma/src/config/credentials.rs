@@ -3,7 +3,7 @@
 //! The embedder of the stack says which credentials its programs have.
 //! Source: LOCAL_PEERCRED of unix(4), SO_PEERCRED of unix(7).
 
-/// A process and its user and group, as the embedder calls them. The stack only carries them.
+/// A process and its user and group, as the embedder calls them (SO_PEERCRED of unix(7)). The stack only carries them.
 #[doc(alias = "ucred")]
 #[doc(alias = "xucred")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

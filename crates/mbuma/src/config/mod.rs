@@ -166,14 +166,14 @@ pub struct TcpConfig {
     #[doc(alias = "net.ipv4.tcp_mtu_probing")]
     #[doc(alias = "net.inet.tcp.pmtud_blackhole_detection")]
     pub path_mtu_search: bool,
-    /// Idle time before the first keepalive probe, on sockets that ask for keepalives. Default 2 h.
+    /// Idle time before the first keepalive probe, on sockets that ask for keepalives (RFC 1122 4.2.3.6). Default 2 h.
     #[doc(alias = "net.inet.tcp.keepidle")]
     pub keepalive_idle: Duration,
     /// Time between keepalive probes. Default 75 s.
     pub keepalive_interval: Duration,
     /// Unanswered probes before the connection is given up. Default 8.
     pub keepalive_probes: u8,
-    /// How long an orphan (closed by its owner) may stay in FIN-WAIT-2. Default 60 s.
+    /// How long an orphan, whose program has closed it, may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
     /// Half-open connections of a listener, beside those of its backlog. Beyond them a SYN is answered with a cookie;

@@ -67,7 +67,7 @@ static ADDRESSES: LockClass = LockClass::new("bridge addresses", order::ARP);
 /// diameter of 7).
 pub const HOPS_MAX: u8 = 7;
 
-/// How a bridge is made.
+/// How a bridge is made (IEEE 802.1D, if_bridge(4)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BridgeConfig {
     /// Stations in the table at most; frames to other stations are flooded. Default 2000.

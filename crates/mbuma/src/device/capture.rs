@@ -37,7 +37,7 @@ static FILE: LockClass = LockClass::new("capture file", order::STATS);
 /// Timestamps count nanoseconds: 10 to the minus ninth seconds (option `if_tsresol`).
 const TSRESOL_NANOSECONDS: u8 = 9;
 
-/// A device around another that captures both directions.
+/// A device around another that captures both directions (pcapng, draft-ietf-opsawg-pcapng).
 pub struct Capture<D> {
     device: D,
     clock: Arc<dyn Clock>,

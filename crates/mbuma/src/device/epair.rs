@@ -42,7 +42,7 @@ mod plug;
 
 static CABLE: LockClass = LockClass::new("epair queue", order::IFQUEUE);
 
-/// How a pair is made.
+/// How a pair is made (seed 003, epair(4)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpairConfig {
     /// Largest IP packet in one frame, in bytes: 68 (RFC 791) to 65,535. Default 1500. TCP segments pass

@@ -43,7 +43,7 @@ mod open;
 
 static RX: LockClass = LockClass::new("tap receive buffers", order::IFQUEUE);
 
-/// How a TAP descriptor is set up.
+/// How a TAP descriptor is set up (linux/if_tun.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapOptions {
     /// Largest IP packet in one frame.
@@ -81,7 +81,7 @@ impl TapOptions {
     }
 }
 
-/// A TAP device.
+/// A TAP device (linux/if_tun.h, linux/virtio_net.h).
 #[derive(Debug)]
 pub struct Tap {
     file: File,

@@ -17,7 +17,7 @@ use wire::MacAddr;
 use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
-/// A device whose every call is under Giant.
+/// A device whose every call is under Giant (seed 002).
 ///
 /// ```
 /// use std::sync::Arc;

@@ -79,7 +79,7 @@ const MESSAGES_MAX: usize = 32;
 /// Events of a turn: of the listener, the front-end, two kicks.
 const EVENTS_MAX: usize = 4;
 
-/// A device whose frames lie in a virtual machine's memory.
+/// A device whose frames lie in a virtual machine's memory (virtio 1.2 sections 2.7 and 5.1).
 #[derive(Debug)]
 pub struct VhostUser {
     mtu: u16,

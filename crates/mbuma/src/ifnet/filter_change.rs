@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use super::groups::GroupFull;
 use super::source_filter::{FilterMode, SourceFilter};
 
-/// The error of joining or leaving a group with a socket, or of changing the senders that it takes. Nothing has changed then.
+/// The error of joining or leaving a group with a socket, or of changing the senders that it takes (RFC 3678 section
+/// 4.1). Nothing has changed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {

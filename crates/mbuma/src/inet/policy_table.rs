@@ -18,7 +18,7 @@ static POLICY: LockClass = LockClass::new("address policy", order::IFADDR);
 /// Rows of a table at most.
 const ROWS_MAX: usize = 1024;
 
-/// The policy for addresses of one network. Those of IPv4 are in ::ffff:0:0/96.
+/// The policy for addresses of one network (RFC 6724 section 2.1). Those of IPv4 are in ::ffff:0:0/96.
 #[doc(alias = "in6_addrpolicy")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,7 +131,7 @@ impl PolicyTable {
     }
 }
 
-/// The reason for which rows are no [`PolicyTable`].
+/// The reason for which rows are no [`PolicyTable`] (RFC 6724 section 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {

@@ -8,7 +8,7 @@ use wire::{IcmpHeader, IcmpMessage, Ipv4Header, TimeExceeded, Unreachable};
 /// 4.3.2.3).
 pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
 
-/// The reasons that ICMP has for a packet that can't be delivered.
+/// The reasons that ICMP has for a packet that can't be delivered (RFC 792, RFC 1122 section 3.2.2, RFC 4443).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IcmpError {

@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use super::{Entry, RouteAddr, RouteRefusal, Routes, insert, places_of};
 use crate::ifnet::{IfAddr, IfIndex};
 
-/// Where a route leads.
+/// Where a route leads (route(8), RFC 1812 section 5.2.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RouteKind<A = Ipv4Addr> {

@@ -37,7 +37,7 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
-/// The events of a descriptor that a set reports.
+/// The events of a descriptor that a set reports (epoll(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interest {
@@ -53,7 +53,7 @@ pub enum Interest {
     PriorityEdge,
 }
 
-/// The readiness of a descriptor.
+/// The readiness of a descriptor (epoll(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Readiness(EventFlags);
 

@@ -25,8 +25,8 @@ use crate::stack::Stack;
 
 pub use crate::icmp::echo::Echo;
 
-/// Receives the pings to foreign addresses on one interface. Clones are handles on the same socket; after the drop of
-/// the last one, the stack drops such pings again.
+/// Receives the pings to foreign addresses on one interface (RFC 792, RFC 1122 section 3.2.2.6). Clones are handles on
+/// the same socket; after the drop of the last one, the stack drops such pings again.
 #[derive(Clone)]
 pub struct EchoSocket(Arc<BoundEcho>);
 

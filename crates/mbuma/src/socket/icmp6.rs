@@ -22,8 +22,8 @@ use crate::stack::Stack;
 
 pub use crate::icmp6::raw::Icmp6Datagram;
 
-/// Receives the messages of some types on one interface. Clones are handles on the same socket; the drop of the last
-/// one unbinds it.
+/// Receives the messages of some types on one interface (RFC 4443, RFC 3542 section 3). Clones are handles on the same
+/// socket; the drop of the last one unbinds it.
 #[derive(Clone)]
 pub struct Icmp6Socket(Arc<BoundIcmp6>);
 

@@ -40,7 +40,7 @@ use read_ahead::ReadAhead;
 /// sent.
 const TURN_MAX: usize = 256 << 10;
 
-/// A file whose pages may be lent: a memfd with seals that prevent changes.
+/// A file whose pages may be lent (memfd_create(2)): a memfd with seals that prevent changes.
 #[derive(Debug)]
 pub struct SealedFile {
     pages: Pages,
@@ -102,7 +102,7 @@ enum FileSource {
     File(Arc<File>),
 }
 
-/// A job that moves a range of a file into a send buffer.
+/// A job that moves a range of a file into a send buffer (sendfile(2) of FreeBSD).
 #[derive(Debug)]
 #[doc(alias = "sendfile")]
 #[doc(alias = "sf_hdtr")]

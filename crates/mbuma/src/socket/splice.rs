@@ -52,7 +52,7 @@ mod tcp_side;
 pub use relay::{RelayEnd, StreamRelay, relay};
 pub(super) use tcp_side::{TcpSide, side_dropped};
 
-/// The options of a splice, among them its limits.
+/// The options of a splice, among them its limits (SO_SPLICE, seed 000).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[doc(alias = "sosplice")]
 pub struct SpliceOptions {
@@ -147,7 +147,7 @@ pub enum SpliceError {
     StackGone,
 }
 
-/// A splice. Dropping it stops the splice.
+/// A splice (SO_SPLICE, seed 000). Dropping it stops the splice.
 #[must_use = "dropping it stops the splice"]
 pub struct Splice {
     link: Arc<Link>,

@@ -37,14 +37,14 @@ pub(super) use read::{after_read, content};
 #[cfg(feature = "tls")]
 pub use handshake::{HandshakeError, TlsHandshake};
 
-/// A TLS connection behind its handshake. Dropping it says close_notify and closes the connection: what is in the send buffer
-/// is still delivered.
+/// A TLS connection behind its handshake (RFC 8446 sections 5 and 6.1, RFC 5246). Dropping it says close_notify and
+/// closes the connection: what is in the send buffer is still delivered.
 pub struct TlsStream {
     tcp: TcpStream,
     about: TlsAbout,
 }
 
-/// The results of the handshake, besides keys.
+/// The results of the handshake, besides keys (RFC 8446 section 4).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsAbout {
@@ -181,11 +181,11 @@ impl TlsStream {
         })
     }
 
-    /// Changes the key to send with, behind what is in the send buffer; if `request` says so, the peer is asked to change its own
+    /// Changes the key to send with, behind the content of the send buffer (RFC 8446 section 4.6.3); if `request` says so, the peer is asked to change its own
     /// too. The stack does it by itself before a key is worn out.
     ///
     /// # Errors
-    /// TLS 1.2 has no such thing ([`TlsError::KeyWornOut`]); this direction is closed.
+    /// TLS 1.2 has no change of keys ([`TlsError::KeyWornOut`]); this direction is closed.
     pub fn update_key(&self, request: bool) -> Result<(), TlsError> {
         self.tcp.with(|t| {
             session(t)?.update_key(request)?;

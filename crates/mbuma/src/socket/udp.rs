@@ -34,7 +34,8 @@ pub use self::payload::IntoPayload;
 pub use crate::ifnet::filter_change::GroupError;
 pub use crate::udp::{Datagram, UdpError};
 
-/// A UDP socket. Clones are handles on the same socket; the drop of the last one unbinds it.
+/// A UDP socket (RFC 768, RFC 1122 section 4.1). Clones are handles on the same socket; the drop of the last one
+/// unbinds it.
 ///
 /// # Example
 /// ```

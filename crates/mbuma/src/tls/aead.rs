@@ -8,7 +8,8 @@ pub const NONCE_LEN: usize = 12;
 /// Bytes of a tag: all AEADs of TLS have as many.
 pub const TAG_LEN: usize = 16;
 
-/// An AEAD with its key, for one direction of a connection. Its drop overwrites the key, and nothing prints it.
+/// An AEAD with its key, for one direction of a connection (RFC 5116). Its drop overwrites the key, and nothing prints
+/// it.
 ///
 /// The stack calls it with the connection locked: it must not call the stack, and must not wait.
 pub trait Aead: Send + Sync {

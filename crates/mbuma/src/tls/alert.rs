@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// The description of an alert, by its number.
+/// The description of an alert, by its number (RFC 8446 section 6, RFC 5246 section 7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TlsAlert(pub u8);
 

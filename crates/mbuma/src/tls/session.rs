@@ -59,7 +59,7 @@ pub(crate) enum StreamEnd {
     Failed(TlsError),
 }
 
-/// Counts of a TLS connection.
+/// Counts of a TLS connection (RFC 8446 sections 4.6.3 and 5.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsCounts {

@@ -22,7 +22,7 @@ pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod pcb;
 
-/// A datagram that arrived.
+/// A datagram that arrived (RFC 768).
 #[derive(Debug)]
 pub struct Datagram {
     /// The sender.
@@ -71,7 +71,7 @@ impl From<QueuedRecord<Arrived>> for Datagram {
     }
 }
 
-/// An ICMP error about a datagram that was sent.
+/// An ICMP error about a datagram that was sent (RFC 1122 section 4.1.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpError {

@@ -4,7 +4,7 @@
 
 use std::io;
 
-/// The error of an operation on a UNIX-domain socket. Each operation lists its errors.
+/// The error of an operation on a UNIX-domain socket (POSIX.1-2024). Each operation lists its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnixError {

@@ -20,7 +20,7 @@ static NAMES: LockClass = LockClass::new("unix names", order::UNIX_NAMES);
 /// Bytes in a name at most, as in an abstract `sun_path`.
 pub const NAME_MAX: usize = 107;
 
-/// A socket's name: 1 to [`NAME_MAX`] bytes, of any value.
+/// A socket's name (unix(7)): 1 to [`NAME_MAX`] bytes, of any value.
 #[doc(alias = "sockaddr_un")]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<[u8]>);

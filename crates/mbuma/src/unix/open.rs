@@ -22,7 +22,7 @@ use crate::config::Credentials;
 use crate::park::Wait;
 use crate::stack::Stack;
 
-/// Makes UNIX-domain sockets of one stack, for one user. Cheap to make and to clone.
+/// Makes UNIX-domain sockets of one stack, for one user (POSIX.1-2024). Cheap to make and to clone.
 #[derive(Clone)]
 pub struct Unix {
     state: Arc<UnixState>,

@@ -26,7 +26,7 @@ use crate::socket::{TcpListener, TcpStream, UdpSocket};
 #[doc(alias = "SCM_MAX_FD")]
 pub const RIGHTS_MAX: usize = 253;
 
-/// A socket or object that goes with a message.
+/// A socket or object that goes with a message (SCM_RIGHTS of unix(7)).
 #[doc(alias = "SCM_RIGHTS")]
 #[non_exhaustive]
 pub enum Passed {

@@ -28,7 +28,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::time::Duration;
 
-/// An object that an [`ObjectZone`] keeps built.
+/// An object that an [`ObjectZone`] keeps built (Bonwick, "The Slab Allocator", 1994, section 2).
 ///
 /// None of these is called with a lock of this crate held, and each may use other zones. An object whose
 /// `ctor` or `dtor` panicked is dropped; its memory, and that of one whose drop panicked, serves again.

@@ -12,7 +12,7 @@ use zerocopy::network_endian::U16;
 use super::{FLAG_DF, FLAG_MF, Ipv4Header};
 use crate::{Checksum, IpProto, emit};
 
-/// The fields of an IPv4 header; [`Ipv4Fields::emit`] adds version, lengths and checksum.
+/// The fields of an IPv4 header (RFC 791 section 3.1); [`Ipv4Fields::emit`] adds version, lengths and checksum.
 ///
 /// ```
 /// use wire::{IpProto, Ipv4Fields, Ipv4Header};

@@ -9,7 +9,7 @@
 //!  order 1  [174 11 | ECT(1) 3 bytes | CE 3 bytes | ECT(0) 3 bytes ] [NOP]     at the end
 //! ```
 
-/// The counts in their order on the wire.
+/// The counts in their order on the wire (RFC 9768 section 3.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccEcnOption {
     counts: [u32; 3],

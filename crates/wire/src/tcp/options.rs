@@ -16,7 +16,7 @@ use super::acc_ecn::AccEcnOption;
 use super::sack::{SACK_BLOCK_LEN, SackBlocks};
 use crate::emit;
 
-/// The options of one segment.
+/// The options of one segment (RFC 9293 section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
     /// Largest segment the sender will take (SYN only).

@@ -10,8 +10,8 @@ use core::fmt;
 use super::Malformed;
 use crate::SeqNum;
 
-/// A range of sequence numbers that arrived out of order: `left` is its first, `right` the one behind
-/// its last.
+/// A range of sequence numbers that arrived out of order (RFC 2018 section 3): `left` is its first, `right` the one
+/// behind its last.
 #[doc(alias = "sackblk")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SackBlock {
@@ -29,7 +29,7 @@ impl SackBlock {
     }
 }
 
-/// Up to four SACK blocks: no more fit into a header.
+/// Up to four SACK blocks (RFC 2018 section 3): no more fit into a header.
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [SackBlock; SackBlocks::COUNT_MAX],

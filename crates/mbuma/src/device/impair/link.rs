@@ -7,22 +7,22 @@ use std::time::Duration;
 /// The Ethernet header before an IP packet, in bytes: it counts in the rate and in the queue.
 const HEADER: u64 = wire::EtherHeader::LEN as u64;
 
-/// How often something bad happens to a frame: probabilities from 0 to 1.
+/// Faults of a link: each number is the probability, from 0 to 1, that it happens to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Faults {
-    /// It disappears, independently of all others.
+    /// The frame disappears, independently of all others.
     pub loss: f64,
-    /// It disappears in a burst. Default: no bursts.
+    /// The frame disappears in a burst. Default: no bursts.
     pub burst: Option<Burst>,
-    /// It arrives twice.
+    /// The frame arrives twice.
     pub duplicate: f64,
-    /// It arrives later, by `late`, and others overtake it.
+    /// The frame arrives later, by `late`, and others overtake it.
     pub reorder: f64,
     /// How much later.
     pub late: Lateness,
-    /// One of its bits is inverted.
+    /// A bit of the frame is inverted.
     pub corrupt: f64,
-    /// Its end is missing.
+    /// The end of the frame is missing.
     pub truncate: f64,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The settings of an interface that configures itself as a host of IPv6
-/// ([`IfConfig::autoconf`](crate::IfConfig::autoconf)).
+/// ([`IfConfig::autoconf`](crate::IfConfig::autoconf)) (RFC 4862).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Autoconf {
     /// Probes that are sent before an address is used, to find another station that has it (RFC 4862 section 5.4); 0:
@@ -26,7 +26,7 @@ pub struct Autoconf {
     pub temporary: Option<TemporaryPolicy>,
 }
 
-/// Temporary addresses of an interface ([`Autoconf::temporary`]).
+/// Temporary addresses of an interface ([`Autoconf::temporary`]) (RFC 8981).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemporaryPolicy {

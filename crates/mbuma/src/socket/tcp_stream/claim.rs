@@ -15,8 +15,9 @@ use crate::sockbuf::{BYTES_MAX, ClaimId};
 use crate::tcp::reset::EndReset;
 use crate::tcp::{reset, visit};
 
-/// A claim on a connection's stream. It may outlive the [`TcpStream`]. Dropping it unfilled ends the connection,
-/// because promised bytes can't be sent: the peer gets a reset, and the stream's user [`SocketError::Io`].
+/// A claim on a connection's stream (M_NOTREADY of FreeBSD). It may outlive the [`TcpStream`]. Dropping it unfilled
+/// ends the connection, because promised bytes can't be sent: the peer gets a reset, and the stream's user
+/// [`SocketError::Io`].
 #[must_use = "dropping it ends the connection"]
 #[doc(alias = "M_NOTREADY")]
 pub struct SendClaim {

@@ -69,7 +69,7 @@ pub(crate) enum ChannelMessage {
     Go,
     /// The child gave up.
     Failed(Failure),
-    /// The guard has forked the process that becomes COMMAND; a hold on it comes along.
+    /// The guard has forked the process that becomes COMMAND; a descriptor of that process comes along.
     Started(Pid),
     /// The parent's end of the channel with that process comes along.
     Conversation,
@@ -89,7 +89,7 @@ pub(crate) enum ChannelMessage {
     Publish(PortSpec),
     /// A port of the guest's loopback leads to the host's; its socket comes along.
     OpenOutward(OutwardSpec),
-    /// This one, published or outward, is closed.
+    /// This port, published or outward, is closed.
     Unpublish(PublishedId),
     /// The agent: the kernel's lists of sockets come along, and the range of ports that the kernel chooses from.
     Listening(u16, u16),

@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 /// Room for the events of one read.
 const EVENTS_LEN: usize = 4096;
 
-/// Some files.
+/// Watches some files.
 pub(crate) struct FileWatch {
     inotify: OwnedFd,
     names: Vec<PathBuf>,
 }
 
 impl FileWatch {
-    /// Watches from now on.
+    /// Begins to watch the files of these names.
     pub(crate) fn begin(names: Vec<PathBuf>) -> io::Result<FileWatch> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let watch = FileWatch { inotify, names };
@@ -90,16 +90,16 @@ impl WatchedFile {
 /// Distinguishes a file from another one that took its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
-    /// Without links.
+    /// The name, with all links resolved.
     pub(crate) path: PathBuf,
     device: u64,
     inode: u64,
-    /// The time of the last change, because a number may be used again: seconds and nanoseconds.
+    /// The time of the last change, because the number of a removed file may be used again: seconds and nanoseconds.
     changed: (i64, i64),
 }
 
 impl FileIdentity {
-    /// Of the file that this process finds by a name.
+    /// The identity of the file that this process finds by a name.
     pub(crate) fn of(name: &Path) -> Option<FileIdentity> {
         let path = fs::canonicalize(name).ok()?;
         let file = fs::metadata(&path).ok()?;

@@ -184,7 +184,8 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
     let made = tap::create(open()?, ifname, net.workers());
     let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
     let taps = match made {
-        // The kernel would share one that was made for several queues with the program that has it, flow by flow.
+        // If another program uses a TAP with several queues, the kernel would give us a queue more, and divide the flows
+        // between the two programs.
         Err(e) if there(&e) && net.tap != TapUse::Make && !is_in_use(ifname) => {
             tap::adopt(open()?, ifname, net.workers())
         }
@@ -345,7 +346,7 @@ fn own_sys_class_net() -> io::Result<()> {
         Path::new("/sys/class/net"),
         Path::new("/sys/devices/virtual/net"),
     ])?;
-    // The kernel wants a new one to be no more writable than the old one.
+    // The kernel refuses a mount that is more writable than the one that it covers.
     mount::mount_new("sysfs", sys, mount::DATA_ONLY, "")
         .or_else(|_| mount::mount_new("sysfs", sys, mount::DATA_ONLY | MountFlags::RDONLY, ""))?;
     let placed = covered.rebind();

@@ -241,7 +241,7 @@ const fn internal(flags: u32) -> (usize, usize) {
     }
 }
 
-/// Its neighbours.
+/// The next mbuf of the list, and the next packet of a queue.
 impl Mbuf {
     #[inline]
     pub(crate) fn next(&self) -> Option<&Self> {

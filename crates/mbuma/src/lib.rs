@@ -90,7 +90,7 @@
 //!
 //! Any number of stacks live in one process, as jails do: joined by an [epair](device::epair), by a
 //! [bridge](device::bridge), or by a stack between that [forwards](Stack::set_forwarding). Each can talk to
-//! itself at 127.0.0.1 from birth. `cargo run -p mbuma --example jails` shows them.
+//! itself at 127.0.0.1 from the start. `cargo run -p mbuma --example jails` shows them.
 //!
 //! A program without a loop of its own lets a [`runtime::Runtime`] drive its stacks: N threads, which sleep when there
 //! is nothing to do.

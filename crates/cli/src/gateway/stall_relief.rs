@@ -1,6 +1,6 @@
 //! Resets connections whose host takes nothing, when buffers run short.
 //!
-//! A host that does not read keeps up to 128 KiB of the guest's data in buffers. A client of a published port may open
+//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers. A client of a published port may open
 //! thousands of such connections, until all buffers are in use and no other connection makes progress. So when little
 //! storage is left, the connections whose host has taken nothing for long are reset, the longest stalled first:
 //! otherwise the host could keep the guest's data for ever.
@@ -19,7 +19,7 @@ use super::table::Token;
 const SHORT_SHARE: usize = 4;
 /// The time for which a host must have taken nothing.
 const STALLED_MIN: Duration = Duration::from_secs(10);
-/// Connections that are reset in a check at most: some 32 MiB.
+/// Connections that are reset in a check at most: they free 32 MiB or more.
 const RESETS_MAX: usize = 256;
 /// The time between two checks.
 const PERIOD: Duration = Duration::from_secs(1);

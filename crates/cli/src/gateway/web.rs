@@ -58,17 +58,17 @@ const HANDSHAKE_SHARE: usize = 4;
 pub(super) struct SharedFixed(Arc<Mutex<Arc<Fixed>>>);
 
 impl SharedFixed {
-    /// As it is at the beginning.
+    /// The facts at the start.
     pub(super) fn new(fixed: Fixed) -> SharedFixed {
         SharedFixed(Arc::new(Mutex::new(&FIXED, Arc::new(fixed))))
     }
 
-    /// As it is now.
+    /// The facts now.
     pub(super) fn get(&self) -> Arc<Fixed> {
         Arc::clone(&self.0.lock())
     }
 
-    /// Changes it.
+    /// Changes the facts.
     pub(super) fn change(&self, change: impl FnOnce(&mut Fixed)) {
         change(Arc::make_mut(&mut self.0.lock()));
     }

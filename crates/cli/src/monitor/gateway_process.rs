@@ -89,7 +89,7 @@ fn prepare(handed: &Handed, net: &NetOpts) -> Result<(), Error> {
     Ok(())
 }
 
-/// The service lasts until the monitor ends it, or itself ends.
+/// The service lasts until the monitor asks for its end, or ends.
 struct ByMonitor {
     monitor: Channel,
     /// Received, and not taken yet.

@@ -136,7 +136,7 @@ impl<T: ?Sized> RmLock<T> {
         }
     }
 
-    /// The value, without locking, which `&mut` shows to be needless.
+    /// The value. It needs no lock, because no other thread can have a reference beside `&mut`.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }

@@ -1,7 +1,7 @@
 //! The file, in memory: its pages, and a descriptor to read it by.
 //!
-//! Invariant: record n lies in the five pages from 4 n on, and begins behind the first byte of the first; over the
-//! records of a turn, the place where it begins takes every other value.
+//! Invariant: record n lies in the five pages from 4 n on, and begins behind the first byte of the first; the
+//! records of a turn begin at all offsets of a page but 0.
 
 use crate::extpgs::design::{HEADER, PAGE, PAGES, Spec, TRAILER};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -10,11 +10,11 @@ use std::io::{self, Write};
 
 pub(crate) use crate::extpgs::design::RECORD;
 
-/// Records of a turn: as many as 256 connections have in send buffers of 256 KiB. Tests look at what is done, not how fast.
+/// Records of a turn: as many as 256 connections have in send buffers of 256 KiB. Tests measure no speed, and need fewer.
 pub(crate) const RECORDS: usize = if cfg!(test) { 64 } else { 4096 };
 /// Bytes of payload of a turn.
 pub(crate) const BYTES: usize = RECORDS * RECORD;
-/// From a record's place in its first page to the next one's.
+/// The difference between the offsets of two records in their first pages.
 const STEP: usize = 11;
 
 /// A file.
@@ -72,7 +72,7 @@ pub(crate) fn begin(number: usize) -> usize {
     number * RECORD + first_off(number)
 }
 
-/// A record's place in its first page: not its first byte, so that there are always five pages.
+/// The offset of a record in its first page. It is never 0, so that there are always five pages.
 fn first_off(number: usize) -> usize {
     1 + number * STEP % (PAGE - 1)
 }

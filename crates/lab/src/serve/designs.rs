@@ -68,10 +68,10 @@ struct Identity {
 /// A server that serves, and the CPU of its client.
 pub(crate) struct Contest {
     case: &'static Case,
-    /// They end before the server.
+    /// Declared before the server, so that they end first.
     slow: Option<SlowClients>,
     server: Kept,
-    /// Behind the server, which ends first.
+    /// Declared behind the server, so that the server ends first.
     quota: Option<CpuQuota>,
     client_cpu: usize,
     scratch: ScratchDir,

@@ -1,7 +1,7 @@
 //! smoltcp as client, proxy and server: three interfaces of one process, joined by queues of packets.
 //!
 //! smoltcp has neither a splice nor data by reference: the proxy's program copies from one socket's ring to the other's
-//! through a buffer, and the stack copies into packets. Packets are as long as IP lets them be, and have no checksums, as ours
+//! through a buffer, and the stack copies into packets. Packets are as long as IP allows, and have no checksums, as ours
 //! on an epair. The client's ring is sent as it is and the server drops, so neither copies.
 //!
 //! Two queues make a direction: packets, and their empty storage on its way back. Memory is touched by one thread at a time.
@@ -117,7 +117,7 @@ impl Device for Port {
     }
 }
 
-/// How it is fastest here.
+/// The settings with which it was fastest here.
 #[derive(Clone, Copy)]
 struct Settings {
     /// Packets of sockets that wait in one direction at most: more are slower, as their memory is colder.
@@ -337,7 +337,7 @@ impl Ends {
     }
 }
 
-/// The longest packet that IP lets be.
+/// The longest packet that IP allows.
 const MTU: usize = 65_535;
 const PORT: u16 = 80;
 /// Bytes that a program reads at once.

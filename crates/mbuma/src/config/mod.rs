@@ -215,7 +215,7 @@ pub struct TcpConfig {
     pub accecn_option: AccEcnOptionUse,
     /// ECN++: with AccECN, acknowledgements without data, retransmissions, probes of a window and FINs are ECN-capable too,
     /// so that a router marks them where it would drop them. Default false: RFC 3168 6.1.4 to 6.1.6 forbids it, RFC 8311 4.3
-    /// allows it to experiments that an RFC describes, and draft-ietf-tcpm-generalized-ecn is none yet.
+    /// allows it to experiments that an RFC describes, and draft-ietf-tcpm-generalized-ecn is not an RFC yet.
     pub ecn_control_packets: bool,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,

@@ -120,11 +120,11 @@ pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum
     }
 }
 
-/// Whether a packet is longer than the length in its header can say: that is then 0 (BIG TCP). `len` are the bytes that
-/// this length counts. A device that does not take such a packet has it cut first.
+/// Whether a packet is too long for the length field of its header, which is then 0 (BIG TCP). `len` is the number of
+/// bytes that this field counts. The packet is cut before a device that does not take it.
 ///
 /// # Errors
-/// It can't be cut, or it is for this host, and no device cuts it.
+/// The packet is too long, and can't be cut or is for this host: no device would cut it.
 pub(crate) fn is_oversize(packet: &Packet, len: usize, local: bool) -> Result<bool, DropReason> {
     let oversize = len > usize::from(u16::MAX);
     match oversize && (local || packet.header().tso_segsz == 0) {
@@ -145,7 +145,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The usual one.
+    /// The default options.
     pub(crate) const fn of(proto: IpProto) -> Self {
         Self {
             proto,

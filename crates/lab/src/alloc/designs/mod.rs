@@ -25,7 +25,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value on cache lines of its own, also of the pair that the prefetcher brings.
+/// A value on two cache lines of its own, because the processor prefetches lines in pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Padded<T>(T);

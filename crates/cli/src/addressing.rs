@@ -91,6 +91,15 @@ impl Addressing {
         }
     }
 
+    /// Whether it is the guest's, or one of the link that the guest may add to its interface.
+    pub(crate) fn guest_may_have(&self, addr: Ipv4Addr) -> bool {
+        let hosts = u32::MAX >> self.prefix_len;
+        let host = addr.to_bits() & hosts;
+        let on_link = !self.routed && (addr.to_bits() ^ self.gateway.to_bits()) & !hosts == 0;
+        let is_host = on_link && host != 0 && host != hosts;
+        addr == self.guest || is_host && ![self.gateway, self.dns].contains(&addr)
+    }
+
     /// The prefix of the hosts on the link itself: only the gateway, if all other hosts are behind it.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {

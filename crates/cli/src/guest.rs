@@ -14,7 +14,7 @@ mod unsent;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,15 @@ impl GuestEnd {
             mac,
             v4: net.v4().copied(),
             v6: net.v6().filter(|_| ip6).copied(),
+        }
+    }
+
+    /// Whether the guest has the address, or may add it: a host of its network that is not the stack's.
+    pub(crate) fn may_have(&self, addr: IpAddr) -> bool {
+        match (addr, &self.v4, &self.v6) {
+            (IpAddr::V4(addr), Some(v4), _) => v4.guest_may_have(addr),
+            (IpAddr::V6(addr), _, Some(v6)) => v6.guest_may_have(addr),
+            _ => false,
         }
     }
 

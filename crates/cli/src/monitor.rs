@@ -47,7 +47,7 @@ use crate::signals::SignalFd;
 use api::Api;
 pub(crate) use api::{BAD_ID, BAD_REQUEST};
 use followed::FollowedPorts;
-use ports::Ports;
+use ports::{Guests, Ports};
 use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
 use stop_deadline::{CpuWait, StopDeadline};
@@ -73,7 +73,7 @@ pub(crate) fn serve(
 ) -> Result<u8, Error> {
     // The gateway process inherits it; without a directory for it there is no socket.
     instances::own_pid();
-    let mut ports = Ports::new(net.network);
+    let mut ports = Ports::new(Guests::of(&guest, net));
     let bound = ports.begin(&net.published())?;
     let followed = lifecycle.take_agent();
     let followed = followed.map(|agent| FollowedPorts::begin(&net.loopback, agent, &mut ports));

@@ -89,6 +89,19 @@ pub(crate) fn allowed(text: &str) -> Result<IpAddr, String> {
     }
 }
 
+/// The value of `--dns`.
+pub(crate) fn name_server(text: &str) -> Result<IpAddr, String> {
+    let ip: IpAddr = text
+        .parse()
+        .map_err(|_| format!("`{text}` is no address"))?;
+    match ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
+        true => Err(format!(
+            "{ip} is no host's address: a name server of this host has 127.0.0.1 or ::1"
+        )),
+        false => Ok(ip),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +158,24 @@ mod tests {
         assert!(allowed("169.254.169.254").is_ok() && allowed("fd00:ec2::254").is_ok());
         for wrong in ["127.0.0.1", "::ffff:127.0.0.1", "ff02::1", "192.0.2.1", "x"] {
             assert!(allowed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_name_server_has_the_address_of_a_host() {
+        // Breaks when questions go to 0.0.0.0, which is the host itself, or to a group, which never answers.
+        for wrong in [
+            "0.0.0.0",
+            "::",
+            "224.0.0.251",
+            "ff02::fb",
+            "255.255.255.255",
+            "x",
+        ] {
+            assert!(name_server(wrong).is_err(), "{wrong}");
+        }
+        for right in ["127.0.0.53", "::1", "192.0.2.1", "2001:db8::53"] {
+            assert!(name_server(right).is_ok(), "{right}");
         }
     }
 }

@@ -115,6 +115,9 @@ pub enum Error {
     /// section 5).
     #[error("an MTU of {0} bytes is too small: IPv4 needs 68, and IPv6 needs 1280")]
     Mtu(u16),
+    /// Another interface of the stack has the name.
+    #[error("the stack has an interface with the name {0:?}: give this one another name")]
+    NameInUse(String),
     /// The stack was not made by a runtime, so no thread would take in the frames of its devices.
     #[error(
         "no thread drives the stack: make it with Runtime::stack, or attach the device and poll it"
@@ -139,6 +142,7 @@ impl From<Error> for io::Error {
             Error::Io(e) => return e,
             Error::Device { ref source, .. } => source.kind(),
             Error::Address(_) | Error::Gateway(_) | Error::Mtu(_) => io::ErrorKind::InvalidInput,
+            Error::NameInUse(_) => io::ErrorKind::AlreadyExists,
             Error::NoRuntime => io::ErrorKind::Unsupported,
             Error::Memory(_) => io::ErrorKind::OutOfMemory,
         };

@@ -47,6 +47,28 @@ fn an_interface_has_a_default_route_of_each_version() {
     assert!(stack.routes6().iter().any(|route| route.kind == kind6));
 }
 
+/// Breaks if two interfaces of a stack share a name, by which programs and zones name them, or if a second device without a
+/// name of its own gets none.
+#[test]
+fn each_interface_has_a_name_of_its_own() {
+    let runtime = Runtime::with_workers(1).expect("a thread");
+    let stack = runtime.stack().build().expect("address space");
+    let tunnel = || tunnel::pair(stack.pool(), 1420).expect("descriptors").0;
+    let first = stack.add_interface(tunnel()).up().expect("an interface");
+    stack.add_interface(tunnel()).up().expect("another name");
+    let name_of = |n: usize| stack.stats().interfaces[n].name.clone();
+    let names: Vec<_> = (0..stack.stats().interfaces.len()).map(name_of).collect();
+    assert!(
+        names.ends_with(&["tun0".to_owned(), "tun1".to_owned()]),
+        "{names:?}"
+    );
+    let refused = stack.add_interface(tunnel()).name("tun1").up();
+    assert!(matches!(refused, Err(Error::NameInUse(name)) if name == "tun1"));
+    stack.detach(first);
+    let again = stack.add_interface(tunnel()).name("tun0").up();
+    again.expect("the name is free again");
+}
+
 /// Breaks if a device with a descriptor has none in a wrapper, so that no worker takes in its packets, or the worker does not wait
 /// for those that an emulated link delays.
 #[test]

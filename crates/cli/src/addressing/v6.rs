@@ -134,6 +134,16 @@ impl Addressing6 {
         !self.routed && wire::is_same_prefix(addr, self.gateway, self.prefix_len)
     }
 
+    /// Whether it is the guest's, or one of the link that the guest may add to its interface.
+    pub(crate) fn guest_may_have(&self, addr: Ipv6Addr) -> bool {
+        let own = [
+            self.prefix(),
+            self.gateway,
+            self.dns.unwrap_or(self.gateway),
+        ];
+        addr == self.guest || self.contains(addr) && !own.contains(&addr)
+    }
+
     /// The prefix of the hosts on the link itself: none if all hosts are behind the gateway.
     pub(crate) fn link_prefix_len(&self) -> u8 {
         match self.routed {

@@ -72,6 +72,14 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
     }
 }
 
+/// Whether these can be searched together.
+pub(super) fn check_domains(domains: &[String]) -> Result<(), String> {
+    match domains.len() > 1 && domains.iter().any(|domain| domain == ".") {
+        true => Err("--search .: it means no domain, so leave out it or the others".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// A name that DNS can carry.
 fn with_labels(name: String) -> Result<String, String> {
     let mut labels = name.split('.');
@@ -127,5 +135,17 @@ mod tests {
         assert!(host_name(&"x".repeat(64)).is_ok());
         // DNS has no such labels: DHCP would tell a guest another domain.
         assert!(domain("a..b").is_err() && domain(&"x".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn no_domain_stands_alone() {
+        // Breaks when resolv.conf gets `search . x`, which asks for each name at the root first.
+        let domains = |list: &[&str]| list.iter().map(|d| (*d).to_owned()).collect::<Vec<_>>();
+        for right in [&[][..], &["."], &["a", "b"]] {
+            assert!(check_domains(&domains(right)).is_ok(), "{right:?}");
+        }
+        for wrong in [&[".", "x"][..], &["x", "."], &[".", "."]] {
+            assert!(check_domains(&domains(wrong)).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct NetOpts {
 
     /// Forward the guest's DNS queries to this name server instead of the host's: those to port 53, and encrypted ones
     /// to port 853. May be repeated.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = special::name_server)]
     pub(crate) dns: Vec<IpAddr>,
 
     /// Versions of IP.

@@ -79,6 +79,7 @@ impl RunArgs {
     /// They can't be meant.
     pub(crate) fn placed(mut self) -> Result<RunArgs, String> {
         self.net.place()?;
+        names::check_domains(&self.search)?;
         if self.network.is_some() && self.net.v6().is_some_and(|v6| v6.routed) {
             return Err(
                 "--ipv6-prefix host: the guests of a network need addresses of their own"

@@ -65,6 +65,7 @@ pub(crate) struct VmArgs {
 impl VmArgs {
     /// Gives the machine and the gateway the requested addresses.
     pub(crate) fn place(&mut self) -> Result<(), String> {
+        names::check_domains(&self.search)?;
         self.net.place()
     }
 

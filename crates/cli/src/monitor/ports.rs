@@ -8,37 +8,86 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::args::{OutwardRequest, Publish, PublishRequest};
+use crate::args::{NetOpts, OutwardRequest, Publish, PublishRequest};
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
+use crate::guest::{Guest, GuestEnd};
 use crate::guests::GuestSpec;
 use crate::ports::{self, OutwardSpec, PortSpec, PublishedId, PublishedPort};
 
 /// Ports at most: each is a descriptor.
 const PORTS_MAX: usize = 4096;
 
+/// The guests to which ports can lead.
+#[derive(Debug)]
+pub(super) enum Guests {
+    /// One, which may add addresses of its network to its interface. `loopback`: its 127.0.0.1 can be reached, too.
+    One { end: GuestEnd, loopback: bool },
+    /// Those of a network, by address. Each port needs the address of one.
+    Network(BTreeMap<Ipv4Addr, Option<Ipv6Addr>>),
+}
+
+impl Guests {
+    /// The guest, or those that join the network.
+    pub(super) fn of(guest: &Guest, net: &NetOpts) -> Guests {
+        match net.network {
+            true => Guests::Network(BTreeMap::new()),
+            false => Guests::One {
+                end: guest.ends.clone(),
+                loopback: guest.loopback,
+            },
+        }
+    }
+
+    /// Whether a port may lead to this address.
+    fn check(&self, addr: Option<IpAddr>) -> io::Result<()> {
+        let wrong = match (self, addr) {
+            (Guests::One { .. }, None) => return Ok(()),
+            (Guests::One { end, loopback }, Some(addr)) => {
+                let loopback = *loopback && addr == Ipv4Addr::LOCALHOST;
+                (!loopback && !end.may_have(addr))
+                    .then(|| format!("{addr} is no address of the guest, which has {end}"))
+            }
+            (Guests::Network(_), None) => Some(
+                "a network has several guests: name the address of one (--guest, guest_addr)"
+                    .to_owned(),
+            ),
+            (Guests::Network(guests), Some(addr)) => {
+                let has = |(v4, v6): (&Ipv4Addr, &Option<Ipv6Addr>)| {
+                    addr == *v4 || v6.is_some_and(|v6| addr == v6)
+                };
+                (!guests.iter().any(has)).then(|| {
+                    format!("no guest of the network has the address {addr}: `mbuma network inspect` lists them")
+                })
+            }
+        };
+        wrong.map_or(Ok(()), |wrong| Err(io::Error::other(wrong)))
+    }
+}
+
 /// All that are published now, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ports {
-    /// Of a network: the addresses of its guests. Each port needs one of them.
-    guests: Option<BTreeMap<Ipv4Addr, Option<Ipv6Addr>>>,
+    guests: Guests,
     list: Vec<PortSpec>,
     outward: Vec<OutwardSpec>,
     last: PublishedId,
 }
 
 impl Ports {
-    /// None, of one guest or of those of a network.
-    pub(super) fn new(network: bool) -> Self {
+    /// None yet.
+    pub(super) fn new(guests: Guests) -> Self {
         Self {
-            guests: network.then(BTreeMap::new),
-            ..Self::default()
+            guests,
+            list: Vec::new(),
+            outward: Vec::new(),
+            last: 0,
         }
     }
 
     /// A network has one more guest.
     pub(super) fn guest_joined(&mut self, guest: &GuestSpec) {
-        if let Some(guests) = &mut self.guests {
+        if let Guests::Network(guests) = &mut self.guests {
             guests.insert(guest.addr, guest.addr6);
         }
     }
@@ -69,28 +118,6 @@ impl Ports {
         self.check_room().map_err(|e| (request.publish, e))?;
         let sockets = ports::bind_all(request)?;
         Ok(self.number(sockets, guest_addr))
-    }
-
-    /// Whether it is known which guest of a network a port leads to.
-    fn check_guest(&self, addr: Option<IpAddr>) -> io::Result<()> {
-        let Some(guests) = &self.guests else {
-            return Ok(());
-        };
-        let Some(addr) = addr else {
-            return Err(io::Error::other(
-                "a network has several guests: name the address of one (--guest, guest_addr)",
-            ));
-        };
-        let mut all = guests.iter().flat_map(|(v4, v6)| {
-            let v6 = v6.map(IpAddr::from);
-            std::iter::once(IpAddr::from(*v4)).chain(v6)
-        });
-        match all.any(|guest| guest == addr) {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
-                "no guest of the network has the address {addr}: `mbuma network inspect` lists them"
-            ))),
-        }
     }
 
     fn check_room(&self) -> io::Result<()> {
@@ -160,7 +187,10 @@ impl Ports {
 
     /// Stops publishing the ports of the guest at `addr`, which has left.
     pub(super) fn guest_left(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
-        let addr6 = self.guests.as_mut().and_then(|guests| guests.remove(&addr));
+        let addr6 = match &mut self.guests {
+            Guests::Network(guests) => guests.remove(&addr),
+            Guests::One { .. } => None,
+        };
         let addrs = [Some(addr.into()), addr6.flatten().map(IpAddr::from)];
         let its = self
             .list
@@ -174,14 +204,14 @@ impl Ports {
     /// Publishes one more.
     ///
     /// # Errors
-    /// The port can't be bound, or it is not known which guest of a network it leads to.
+    /// The port can't be bound, or no guest has the address.
     pub(super) fn add(
         &mut self,
         request: &PublishRequest,
         guest_addr: Option<IpAddr>,
         gateway: &Channel,
     ) -> io::Result<PublishedId> {
-        self.check_guest(guest_addr)?;
+        self.guests.check(guest_addr)?;
         let ports = self.bind(request, guest_addr);
         let id = self.last;
         for PublishedPort { spec, socket } in ports.map_err(|(_, e)| e)? {

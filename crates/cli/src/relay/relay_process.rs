@@ -79,8 +79,8 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     };
     let runtime = Runtime::with_config(runtime).map_err(Error::io("starting the workers"))?;
     let stack = stack(&runtime)?;
-    for made in made {
-        attach(&runtime, &stack, made)?;
+    for (number, made) in made.into_iter().enumerate() {
+        attach(&runtime, &stack, number, made)?;
     }
     let at = SocketAddrV4::new(args.listen.interface.address.addr(), args.listen.port);
     let listener = stack.tcp_listen(at, BACKLOG);
@@ -129,11 +129,17 @@ fn stack(runtime: &Runtime) -> Result<Stack, Error> {
 }
 
 /// Gives the stack an interface, and the route to the networks behind it.
-fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), Error> {
+fn attach(
+    runtime: &Runtime,
+    stack: &Stack,
+    number: usize,
+    made: MadeInterface,
+) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
-    let GuestEnd { ifname, v4, .. } = guest.ends;
+    let GuestEnd { v4, .. } = guest.ends;
     let options = TapOptions::of(guest.mtu, guest.offloads);
-    let config = IfConfig::new(ifname);
+    // Two namespaces may use one name for their interfaces; a stack may not.
+    let config = IfConfig::new(format!("{}/{number}", guest.ends.ifname));
     let config = match v4 {
         Some(v4) => config.with_addr(v4.gateway, v4.link_prefix_len()),
         None => config,

@@ -109,7 +109,7 @@ fn epair() -> [EpairEnd; 2] {
 }
 
 fn attach(end: &mut EpairEnd, stack: &Stack, addr: Ipv4Addr) -> Inlet {
-    let config = IfConfig::new("epair").with_addr(addr, 24);
+    let config = IfConfig::new(format!("epair {addr}")).with_addr(addr, 24);
     let mark = Arc::new(ArrivalMark::default());
     let index = end
         .attach(stack, config, Input::Polled(mark.waker()))

@@ -12,6 +12,7 @@ use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;
 use crate::ip::IcmpError;
+use crate::network;
 use crate::park::retry_within;
 use crate::stack::Stack;
 use crate::state::StackState;
@@ -334,7 +335,7 @@ impl Stack {
     /// [`TcpConfig::half_open_max`](crate::TcpConfig::half_open_max).
     ///
     /// # Errors
-    /// The address is in use, or no port is free.
+    /// The address is not of this stack, or is in use, or no port is free.
     pub fn tcp_listen(
         &self,
         addr: impl Into<SocketAddr>,
@@ -343,6 +344,9 @@ impl Stack {
         let addr = addr.into();
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.enter_giant();
+        if !addr.ip().is_unspecified() && !network::is_local(&self.0, addr.ip()) {
+            return Err(SocketError::AddrNotAvailable);
+        }
         let add = |addr: &SocketAddr| self.0.tcp.listeners.add(*addr, &queue);
         let added = match addr.port() {
             0 => self.free_ports(addr).find(add),

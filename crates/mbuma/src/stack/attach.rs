@@ -24,7 +24,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::Mtu`]: the device's MTU is below 68 bytes (RFC 791), or below 1280 and the interface has IPv6 (RFC 8200
-    /// section 5).
+    /// section 5). [`Error::NameInUse`]: another interface has the name.
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> Result<IfIndex> {
         self.attach_queues(vec![device], config)
     }
@@ -33,7 +33,7 @@ impl Stack {
     /// flow leave through one of them, in order.
     ///
     /// # Errors
-    /// [`Error::Mtu`], as for [`attach`](Self::attach).
+    /// As for [`attach`](Self::attach).
     ///
     /// # Panics
     /// If `devices` is empty.
@@ -56,6 +56,9 @@ impl Stack {
             .unwrap_or_else(|| self.random_mac());
         let _giant = self.0.enter_giant();
         let mut interfaces = self.0.interfaces.write();
+        if interfaces.iter().any(|ifp| ifp.name == config.name) {
+            return Err(Error::NameInUse(config.name));
+        }
         let index = self.0.new_index(&interfaces);
         // An interface without IPv6 draws no random number.
         let reachable = match config.addrs6.is_empty() && config.autoconf.is_none() {

@@ -36,7 +36,7 @@ impl EpairEnd {
     /// have drawn, unless `config` has another. So neighbours do not notice the move.
     ///
     /// # Errors
-    /// [`Error::Mtu`](crate::Error::Mtu), as for [`Stack::attach`]. The end is then attached to nothing.
+    /// As for [`Stack::attach`]. The end is then attached to nothing.
     #[doc(alias = "if_vmove")]
     pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> Result<IfIndex> {
         self.detach();

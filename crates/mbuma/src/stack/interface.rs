@@ -36,8 +36,8 @@ mod sealed {
     use super::{Stack, WatchedQueue};
 
     pub trait Queues {
-        /// The name of the interface, unless the program gives another.
-        fn name(&self) -> String;
+        /// The name of the interface in this stack, unless the program gives another.
+        fn name(&self, stack: &Stack) -> String;
 
         /// Its queues.
         fn into_queues(self, stack: &Stack) -> io::Result<Vec<WatchedQueue>>;
@@ -45,7 +45,7 @@ mod sealed {
 }
 
 impl sealed::Queues for OpenTap {
-    fn name(&self) -> String {
+    fn name(&self, _: &Stack) -> String {
         self.name.clone()
     }
 
@@ -61,12 +61,15 @@ impl sealed::Queues for OpenTap {
 }
 
 impl<D: Device + AsFd + 'static> sealed::Queues for D {
-    fn name(&self) -> String {
-        let name = match self.medium() {
-            Medium::Ethernet => "eth0",
-            Medium::Ip => "tun0",
+    fn name(&self, stack: &Stack) -> String {
+        let kind = match self.medium() {
+            Medium::Ethernet => "eth",
+            Medium::Ip => "tun",
         };
-        name.to_owned()
+        let taken = stack.0.interfaces.read().clone();
+        let mut names = (0..=taken.len()).map(|n| format!("{kind}{n}"));
+        let free = names.find(|name| taken.iter().all(|ifp| ifp.name != *name));
+        free.unwrap_or_else(|| unreachable!("more names than interfaces"))
     }
 
     fn into_queues(self, _: &Stack) -> io::Result<Vec<WatchedQueue>> {
@@ -81,6 +84,8 @@ impl<D: Device + AsFd + 'static> sealed::Queues for D {
 pub struct InterfaceBuilder<'s, D> {
     stack: &'s Stack,
     device: D,
+    /// The device's, if the program gives none.
+    name: Option<String>,
     config: IfConfig,
     gateway: Option<Ipv4Addr>,
     gateway6: Option<Ipv6Addr>,
@@ -91,7 +96,8 @@ impl Stack {
     pub fn add_interface<D: IntoInterface>(&self, device: D) -> InterfaceBuilder<'_, D> {
         InterfaceBuilder {
             stack: self,
-            config: IfConfig::new(device.name()),
+            name: None,
+            config: IfConfig::new(""),
             device,
             gateway: None,
             gateway6: None,
@@ -100,9 +106,10 @@ impl Stack {
 }
 
 impl<D: IntoInterface> InterfaceBuilder<'_, D> {
-    /// Sets the interface's name. Default: the device's.
+    /// Sets the interface's name. Default: the device's, or for a device without a name the first free one of eth0, eth1,
+    /// and so on (of tun0, if it takes IP packets).
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.config.name = name.into();
+        self.name = Some(name.into());
         self
     }
 
@@ -143,7 +150,7 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     /// Makes the interface, and begins to take in its frames.
     ///
     /// # Errors
-    /// [`Error::NoRuntime`]; [`Error::Gateway`]; [`Error::Mtu`]; a descriptor can't be watched. Then there is no interface.
+    /// [`Error::NoRuntime`]; [`Error::Gateway`]; [`Error::Mtu`]; [`Error::NameInUse`]; a descriptor can't be watched. Then there is no interface.
     pub fn up(self) -> Result<IfIndex, Error> {
         let driver = self.stack.driver().ok_or(Error::NoRuntime)?;
         if let Some(gateway) = self.gateway
@@ -158,9 +165,11 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
             return Err(Error::Gateway(gateway.into()));
         }
         let stack = self.stack;
+        let mut config = self.config;
+        config.name = self.name.unwrap_or_else(|| self.device.name(stack));
         let queues = self.device.into_queues(stack)?;
         let (devices, watched) = queues.into_iter().unzip();
-        let index = stack.attach_queues(devices, self.config)?;
+        let index = stack.attach_queues(devices, config)?;
         let gateways = [self.gateway.map(IpAddr::V4), self.gateway6.map(IpAddr::V6)];
         let up = add_default_routes(stack, index, gateways)
             .and_then(|()| watch(stack, &*driver, index, watched));

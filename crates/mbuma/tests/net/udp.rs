@@ -1,6 +1,6 @@
 //! UDP over a wire that the test holds the other end of, and between two sockets of one stack.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -9,7 +9,7 @@ use crate::common::net::*;
 use mbuf::{Csum, Packet};
 use mbuma::device::Capabilities;
 use mbuma::socket::{BindError, RecvError, SendError};
-use mbuma::{DropReason, IcmpError};
+use mbuma::{DropReason, IcmpError, SocketError};
 use wire::{EtherType, IcmpMessage, IpProto, Ipv4Fields, MacAddr, UdpHeader, Unreachable};
 
 #[derive(Default)]
@@ -411,5 +411,29 @@ fn bytes_are_sent_and_received() {
     let huge = vec![0; 70_000];
     assert_eq!(a.send_to(&huge[..], at(US, 2)), Err(SendError::TooBig));
     drop((a, b));
+    lab.done();
+}
+
+#[test]
+fn tcp_listens_at_addresses_of_the_stack_alone() {
+    // Breaks if a listener waits for ever at an address that no interface has, or binds it before it is there.
+    let lab = Lab::plain();
+    for foreign in [IpAddr::from(FOREIGN), "2001:db8::77".parse().unwrap()] {
+        let foreign = SocketAddr::new(foreign, 80);
+        let refused = lab.stack.tcp_listen(foreign, 1).map(drop);
+        assert_eq!(refused, Err(SocketError::AddrNotAvailable));
+    }
+    for own in ["0.0.0.0:80", "[::]:80", "127.0.0.1:81", "127.9.9.9:81"] {
+        lab.stack
+            .tcp_listen(own.parse::<SocketAddr>().unwrap(), 1)
+            .unwrap();
+    }
+    lab.stack.tcp_listen(at(US, 82), 1).unwrap();
+    let late = at(Ipv4Addr::new(192, 0, 2, 77), 80);
+    assert!(lab.stack.tcp_listen(late, 1).is_err());
+    lab.stack
+        .add_address(lab.iface, Ipv4Addr::new(192, 0, 2, 77), 24)
+        .unwrap();
+    lab.stack.tcp_listen(late, 1).unwrap();
     lab.done();
 }

@@ -115,7 +115,9 @@ impl Net {
     ) -> usize {
         let addr = addr.into();
         let prefix_len = if addr.is_ipv4() { 24 } else { 120 };
-        let config = IfConfig::new(format!("sim{}", wire.0)).with_addr(addr, prefix_len);
+        // A stack may have several ends of a wire, each with a name of its own.
+        let name = format!("sim{}.{}", wire.0, self.slots.len());
+        let config = IfConfig::new(name).with_addr(addr, prefix_len);
         self.plug_with(node, wire, port, config).1
     }
 

@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
 
 use mbuma::runtime::{Interest, Poller};
 
+use super::super::ports::Guests;
 use super::*;
 use crate::channel::ChannelMessage;
+use crate::guest::GuestEnd;
 use crate::guests::GuestSpec;
 use crate::sys::tap::Offloads;
 
@@ -25,7 +28,10 @@ impl Bench {
         Bench {
             api: Api::new(Vec::new(), &set, 3).expect("nothing to watch"),
             set,
-            ports: Ports::default(),
+            ports: Ports::new(Guests::One {
+                end: GuestEnd::usual(),
+                loopback: true,
+            }),
             gateway,
             played,
         }
@@ -103,19 +109,59 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     assert!(bench.ask(&[remove], true).contains("bad id"));
 }
 
+/// A request to publish a port of the guest at `addr`.
+fn add(addr: &str) -> String {
+    let port = free_port();
+    format!(
+        "{{\"execute\":\"add_hostfwd\",\"arguments\":{{\"proto\":\"tcp\",\"host_addr\":\"127.0.0.1\",\
+         \"host_port\":{port},\"guest_addr\":\"{addr}\",\"guest_port\":80}}}}"
+    )
+}
+
+#[test]
+fn a_port_leads_to_an_address_that_the_guest_may_have() {
+    // Breaks when a port leads to an address that no guest can have, whose clients then wait in vain; or an engine can't
+    // name an address that the guest adds to its interface.
+    let mut bench = Bench::new();
+    for right in [
+        "",
+        "10.0.2.100",
+        "10.0.2.7",
+        "127.0.0.1",
+        "fd00::100",
+        "fd00::7",
+    ] {
+        let answer = bench.ask(&[&add(right)], true);
+        assert!(answer.contains("return"), "{right}: {answer}");
+    }
+    for wrong in [
+        "10.0.2.0",
+        "10.0.2.2",
+        "10.0.2.3",
+        "10.0.2.255",
+        "10.9.9.9",
+        "127.0.0.2",
+        "0.0.0.0",
+        "fd00::",
+        "fd00::2",
+        "fd00::3",
+        "fd01::100",
+        "::1",
+        "fe80::100",
+    ] {
+        let answer = bench.ask(&[&add(wrong)], true);
+        let said =
+            format!("{wrong} is no address of the guest, which has 10.0.2.100 and fd00::100");
+        assert!(answer.contains(&said), "{wrong}: {answer}");
+    }
+}
+
 #[test]
 fn a_port_of_a_network_leads_to_a_guest_that_is_there() {
     // Breaks when a port of an address without a guest waits for the next guest there, or one outlives its guest because it
     // was published by the guest's address of IPv6.
     let mut bench = Bench::new();
-    bench.ports = Ports::new(true);
-    let add = |addr: &str| {
-        let port = free_port();
-        format!(
-            "{{\"execute\":\"add_hostfwd\",\"arguments\":{{\"proto\":\"tcp\",\"host_addr\":\"127.0.0.1\",\
-             \"host_port\":{port},\"guest_addr\":\"{addr}\",\"guest_port\":80}}}}"
-        )
-    };
+    bench.ports = Ports::new(Guests::Network(BTreeMap::new()));
     assert!(bench.ask(&[&add("")], true).contains("several guests"));
     assert!(bench.ask(&[&add("10.0.2.101")], true).contains("no guest"));
     let addr = Ipv4Addr::new(10, 0, 2, 101);

@@ -360,7 +360,7 @@ fn config(net: u8, host: u8) -> IfConfig {
         prefix_len: 24,
     };
     IfConfig {
-        name: "epair0".into(),
+        name: format!("epair{net}"),
         mac: None,
         addrs: vec![addr],
         addrs6: Vec::new(),

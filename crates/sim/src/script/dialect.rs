@@ -79,7 +79,7 @@ impl Dialect {
             ("IPTOS_DSCP_CS5", _) => 0xa0,
             ("IPTOS_DSCP_CS6", _) => 0xc0,
             ("IPTOS_DSCP_CS7", _) => 0xe0,
-            _ => return None,
+            (name, _) => return super::calls::timestamping_constant(name),
         })
     }
 }

@@ -318,6 +318,7 @@ impl<'a> Runner<'a> {
     fn step(&mut self, until: Micros) -> Result<bool, Stop> {
         let stepped = self.host.step(until);
         self.collect()?;
+        self.sockets.note_acknowledged(self.host.now());
         self.try_blocked()?;
         Ok(stepped)
     }
@@ -356,12 +357,25 @@ impl<'a> Runner<'a> {
             let text = show::seen(&sent.seen, sent.segment.as_ref());
             self.trace.push(format!("{} > {text}", self.clock(at)));
             self.is_written_data(&sent)?;
+            self.note_sent(&sent);
             if flow == Some(self.current) {
                 self.last_sent = Some(packet);
             }
             self.sent.push_back(sent);
         }
         Ok(())
+    }
+
+    /// Tells the sockets which bytes have left.
+    fn note_sent(&mut self, sent: &SentPacket) {
+        if let (Some(segment), Some(flow)) = (&sent.segment, sent.flow)
+            && segment.len > 0
+        {
+            let flow = &self.flows[flow];
+            let end = stream_offset(segment.flags, segment.seq) + u64::from(segment.len);
+            let (local, remote) = (flow.local.port(), flow.remote.port());
+            self.sockets.on_sent(local, remote, end, sent.at);
+        }
     }
 
     /// Tells the connections how much their programs wrote.

@@ -113,12 +113,12 @@ impl Sockets {
 
     pub(super) fn receive(&mut self, call: &str, args: &[Expr], returns: &Expr) -> CallResult {
         let request = self.request(call, args)?;
-        let dialect = self.dialect;
+        let (dialect, tolerance) = (self.dialect, self.tolerance);
         let Some(d) = self.descriptor(args.first())? else {
             return fails("EBADF");
         };
         if request.of_errors {
-            return d.errors.receive(args.get(1), dialect);
+            return d.errors.receive(args.get(1), tolerance, dialect);
         }
         let result = match &d.object {
             Object::Stream(_) => d.receive_stream(&request),
@@ -384,6 +384,9 @@ impl Descriptor {
             Ok(n) => {
                 self.written += n as u64;
                 progress.written += n;
+                if n > 0 {
+                    self.errors.times.on_write(self.written);
+                }
                 match wait && progress.written < request.len {
                     true => Attempt::Blocks,
                     false => CallOutcome::value(progress.written as i64).into(),

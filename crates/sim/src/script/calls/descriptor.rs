@@ -123,6 +123,17 @@ impl Descriptor {
         reported
     }
 
+    /// Bytes of the connection that the peer has acknowledged.
+    pub(super) fn acknowledged(&self) -> Option<u64> {
+        match &self.object {
+            Object::Stream(stream) => {
+                let queued = stream.info().send_queue as u64;
+                Some(self.written.saturating_sub(queued))
+            }
+            _ => None,
+        }
+    }
+
     /// The connection's error, if no call has returned it.
     pub(super) fn take_error(&mut self) -> Option<SocketError> {
         let error = match &self.object {

@@ -4,14 +4,17 @@
 //! Each call that lends bytes has a number, counted from 0. The stack drops the bytes when the peer has acknowledged
 //! them; then the number is reported. One message reports a range of numbers, as long as no call has taken it.
 //!
+//! The queue also has the [times](super::send_times) of sent bytes.
+//!
 //! Source: Linux, `Documentation/networking/msg_zerocopy.rst`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::send_times::{SendTime, SendTimes};
 use super::{Attempt, CallOutcome, CallResult, Problem, args};
 use crate::script::dialect::Dialect;
-use crate::script::syntax::Expr;
+use crate::script::syntax::{Expr, Micros};
 
 /// The numbers of the calls whose bytes the stack has dropped, in the order of their drops.
 #[derive(Debug, Clone, Default)]
@@ -42,13 +45,22 @@ impl Drop for LentBytes {
     }
 }
 
+/// A message of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ErrorMessage {
+    /// The stack no longer uses the bytes of these calls, from the first to the last one.
+    Dropped(u32, u32),
+    /// When a byte was sent, or acknowledged.
+    Time(SendTime),
+}
+
 /// One socket's error queue.
 #[derive(Debug, Default)]
 pub(in crate::script) struct ErrorQueue {
     next_number: u32,
     dropped: Dropped,
-    /// Ranges of numbers, the first and the last one.
-    messages: VecDeque<(u32, u32)>,
+    messages: VecDeque<ErrorMessage>,
+    pub(super) times: SendTimes,
     /// Numbers that were reported so far: each is an edge for epoll.
     reported: u64,
 }
@@ -72,8 +84,11 @@ impl ErrorQueue {
         for number in self.dropped.with(std::mem::take) {
             self.reported += 1;
             match self.messages.back_mut() {
-                Some((_, last)) if *last + 1 == number => *last = number,
-                _ => self.messages.push_back((number, number)),
+                Some(ErrorMessage::Dropped(_, last)) if *last + 1 == number => *last = number,
+                _ => {
+                    let message = ErrorMessage::Dropped(number, number);
+                    self.messages.push_back(message);
+                }
             }
         }
     }
@@ -84,14 +99,39 @@ impl ErrorQueue {
         (!self.messages.is_empty(), self.reported)
     }
 
+    /// A segment left with the bytes of the stream up to `end`.
+    pub(super) fn on_sent(&mut self, end: u64, at: Micros) {
+        let times = self.times.on_sent(end, at);
+        self.messages
+            .extend(times.into_iter().map(ErrorMessage::Time));
+    }
+
+    /// The peer has acknowledged so many bytes of the stream.
+    pub(super) fn on_acknowledged(&mut self, bytes: u64, at: Micros) {
+        let times = self.times.on_acknowledged(bytes, at);
+        self.messages
+            .extend(times.into_iter().map(ErrorMessage::Time));
+    }
+
     /// `recvmsg(fd, message, MSG_ERRQUEUE)`, which never blocks.
-    pub(super) fn receive(&mut self, message: Option<&Expr>, dialect: Dialect) -> CallResult {
+    pub(super) fn receive(
+        &mut self,
+        message: Option<&Expr>,
+        tolerance: Micros,
+        dialect: Dialect,
+    ) -> CallResult {
         self.update();
-        let Some(range) = self.messages.pop_front() else {
-            return Ok(CallOutcome::fails("EAGAIN").into());
-        };
         let mut outcome = CallOutcome::value(0);
-        outcome.wrong = differences(range, message, dialect)?;
+        outcome.wrong = match self.messages.pop_front() {
+            None => return Ok(CallOutcome::fails("EAGAIN").into()),
+            Some(ErrorMessage::Dropped(first, last)) => {
+                differences((first, last), message, dialect)?
+            }
+            Some(ErrorMessage::Time(time)) => {
+                let message = args::structure(message, "a message")?;
+                time.differences(message, tolerance, dialect)?
+            }
+        };
         Ok(Attempt::Done(outcome))
     }
 }

@@ -9,6 +9,7 @@
 //!   data       everything that moves data
 //!   message    the results of recvmsg beside the data
 //!   error_queue bytes that are sent without a copy, and the messages about them
+//!   send_times when bytes were sent and acknowledged
 //!   options    getsockopt, setsockopt, fcntl, ioctl
 //!   poll       poll, epoll
 //! ```
@@ -23,7 +24,7 @@ use mbuma::{SocketError, Stack};
 
 use super::dialect::Dialect;
 use super::settings::Settings;
-use super::syntax::{Addresses, Call, Expr};
+use super::syntax::{Addresses, Call, Expr, Micros};
 use super::sysctl::Tunables;
 use crate::family::IpFamily;
 
@@ -35,9 +36,11 @@ mod error_queue;
 mod message;
 mod options;
 mod poll;
+mod send_times;
 mod setup;
 
 pub(super) use self::descriptor::{Descriptor, Object};
+pub(super) use self::send_times::constant as timestamping_constant;
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +133,7 @@ pub(super) struct Sockets {
     addresses: Addresses,
     bind_port: u16,
     connect_port: u16,
+    tolerance: Micros,
     /// The tunables: the options that a program did not set.
     pub(super) tunables: Tunables,
     /// The largest segment of the stack's own link.
@@ -155,6 +159,7 @@ impl Sockets {
             addresses: settings.addresses,
             bind_port: settings.bind_port,
             connect_port: settings.connect_port,
+            tolerance: settings.tolerance,
             tunables,
             mss: settings.mss(),
             table: BTreeMap::new(),
@@ -225,6 +230,27 @@ impl Sockets {
             }
             _ => None,
         })
+    }
+
+    /// A segment of the connection with these ports left, with its bytes up to `end`.
+    pub(super) fn on_sent(&mut self, local_port: u16, remote_port: u16, end: u64, at: Micros) {
+        for d in self.table.values_mut() {
+            if let Object::Stream(stream) = &d.object
+                && (stream.local_addr().port(), stream.peer_addr().port())
+                    == (local_port, remote_port)
+            {
+                d.errors.on_sent(end, at);
+            }
+        }
+    }
+
+    /// Notes what the peers have acknowledged by now.
+    pub(super) fn note_acknowledged(&mut self, at: Micros) {
+        for d in self.table.values_mut() {
+            if let Some(bytes) = d.acknowledged() {
+                d.errors.on_acknowledged(bytes, at);
+            }
+        }
     }
 
     /// The connection that assertions are about.

@@ -101,6 +101,7 @@ impl Sockets {
             "TCP_KEEPIDLE",
             "TCP_INQ",
             "IP_LOCAL_PORT_RANGE",
+            "SO_TIMESTAMPING",
         ];
         let known = known.contains(&name.as_str()) || OF_CONNECTION.contains(&name.as_str());
         if !harmless && !known {
@@ -110,6 +111,10 @@ impl Sockets {
             "SO_SNDBUF" | "SO_RCVBUF" => d.set_buffer(&name, value, dialect),
             _ => value,
         };
+        if name == "SO_TIMESTAMPING" {
+            let acknowledged = d.acknowledged().unwrap_or(0);
+            d.errors.times.set(value, acknowledged);
+        }
         d.options.insert(name.clone(), reported);
         if !harmless && !d.apply(&name, value) {
             return Problem::unsupported(format!("the socket option {name}"));

@@ -261,7 +261,7 @@ impl Descriptor {
             "TCP_NODELAY" => stream.set_nodelay(value != 0),
             "SO_SNDBUF" | "SO_RCVBUF" => stream.set_buffers(self.buffers.0, self.buffers.1),
             // The calls that read, and connect, look at these.
-            "TCP_INQ" | "IP_LOCAL_PORT_RANGE" => {}
+            "TCP_INQ" | "IP_LOCAL_PORT_RANGE" | "SO_TIMESTAMPING" => {}
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" => {
                 let on = self.options.get("SO_KEEPALIVE").is_some_and(|v| *v != 0);
                 let asked = self.options.get("TCP_KEEPIDLE").copied();

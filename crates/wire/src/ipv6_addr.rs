@@ -1,7 +1,8 @@
 //! The meaning of an IPv6 address: its scope, its solicited-node group, impossible sources.
 //!
 //! Invariants: pure functions. Locks: none.
-//! Sources: RFC 4291 (architecture), RFC 4007 (scopes), RFC 2464 section 7 (Ethernet groups), RFC 6890 (special purposes).
+//! Sources: RFC 4291 (architecture), RFC 4007 (scopes), RFC 2464 section 7 (Ethernet groups), RFC 6890 (special purposes), RFC 4607
+//! (source-specific multicast).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -57,6 +58,12 @@ pub const fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = addr.octets();
     let (mid, low) = (0xff00 | a as u16, u16::from_be_bytes([b, c]));
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, mid, low)
+}
+
+/// Whether it is a group of source-specific multicast, ff3x::/32: hosts listen to named senders of it only (RFC 4607 section 1).
+pub const fn is_source_specific(addr: Ipv6Addr) -> bool {
+    let [first, second, third, fourth, ..] = addr.octets();
+    first == 0xff && second & 0xf0 == 0x30 && third == 0 && fourth == 0
 }
 
 /// All stations on a link.

@@ -97,7 +97,8 @@ pub use self::ipv4_addr::{
 pub use self::ipv6::{Ipv6Fields, Ipv6Header};
 pub use self::ipv6_addr::{
     ALL_NODES, ALL_ROUTERS, Scope6, is_link_local6, is_martian_destination6, is_martian_source6,
-    is_same_prefix, link_local_of, needs_zone, scope6, solicited_node, translated_ipv4, wraps_ipv4,
+    is_same_prefix, is_source_specific, link_local_of, needs_zone, scope6, solicited_node,
+    translated_ipv4, wraps_ipv4,
 };
 pub use self::ipv6_ext::{
     Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Jumbo, Ipv6Option, Ipv6Options, UnknownOption,

@@ -13,7 +13,7 @@ use std::net::Ipv6Addr;
 
 use rustix::io::Errno;
 
-use super::groups::GroupFull;
+use super::groups::GroupRefusal;
 use super::source_filter::{FilterMode, SourceFilter};
 
 /// The error of joining or leaving a group with a socket, or of changing the senders that it takes (RFC 3678 section
@@ -47,13 +47,17 @@ pub enum GroupError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
+    /// The group is one of source-specific multicast (ff3x::/32): a socket joins it for named senders only (RFC 4604).
+    #[error("the group is one of source-specific multicast: it is joined for named senders only")]
+    SendersNeeded,
 }
 
-impl From<GroupFull> for GroupError {
-    fn from(full: GroupFull) -> Self {
+impl From<GroupRefusal> for GroupError {
+    fn from(full: GroupRefusal) -> Self {
         match full {
-            GroupFull::Groups => Self::Full,
-            GroupFull::Sources => Self::ManySources,
+            GroupRefusal::Groups => Self::Full,
+            GroupRefusal::Sources => Self::ManySources,
+            GroupRefusal::Unnamed => Self::SendersNeeded,
         }
     }
 }
@@ -62,7 +66,10 @@ impl From<GroupError> for io::Error {
     fn from(e: GroupError) -> Self {
         let errno = match e {
             GroupError::NoInterface => Errno::NODEV,
-            GroupError::BadSocket | GroupError::BadAddress | GroupError::OtherMode => Errno::INVAL,
+            GroupError::BadSocket
+            | GroupError::BadAddress
+            | GroupError::OtherMode
+            | GroupError::SendersNeeded => Errno::INVAL,
             GroupError::AlreadyMember => Errno::ADDRINUSE,
             GroupError::NotMember => Errno::ADDRNOTAVAIL,
             GroupError::Full | GroupError::ManySources => Errno::NOBUFS,

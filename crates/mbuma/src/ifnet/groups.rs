@@ -9,10 +9,11 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::prim::RmLock;
+use wire::is_source_specific;
 
 use super::addrs::{IFADDR, LocalAddr};
 use super::filter_change::{FilterChange, GroupError};
-use super::source_filter::{SOURCES_MAX, SourceFilter};
+use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
 
 /// Groups of an interface at most.
 const GROUPS_MAX: usize = 1024;
@@ -65,11 +66,15 @@ pub(crate) fn is_joinable(group: Ipv6Addr) -> bool {
     group.is_multicast() && group.octets()[1] & 0x0f >= 2
 }
 
-/// The reason why a group has no room for a member, or for its filter.
+/// The reason why a group does not take a member, or its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GroupFull {
+pub(crate) enum GroupRefusal {
+    /// There are too many groups.
     Groups,
+    /// There are too many sources.
     Sources,
+    /// The group has listeners to named senders only.
+    Unnamed,
 }
 
 impl Groups {
@@ -131,7 +136,7 @@ impl Groups {
         &self,
         group: Ipv6Addr,
         filter: SourceFilter,
-    ) -> Result<(u64, bool), GroupFull> {
+    ) -> Result<(u64, bool), GroupRefusal> {
         self.change(|list| {
             list.last += 1;
             let number = list.last;
@@ -147,7 +152,7 @@ impl Groups {
         group: Ipv6Addr,
         number: u64,
         filter: SourceFilter,
-    ) -> Result<bool, GroupFull> {
+    ) -> Result<bool, GroupRefusal> {
         self.change(|list| list.set(group, MemberId::Shared(number), Some(filter)))
     }
 
@@ -227,10 +232,15 @@ impl GroupList {
         group: Ipv6Addr,
         id: MemberId,
         filter: Option<SourceFilter>,
-    ) -> Result<bool, GroupFull> {
+    ) -> Result<bool, GroupRefusal> {
+        // RFC 4604 section 2; so no report asks for all senders either.
+        let is_unnamed = |filter: &SourceFilter| filter.mode() == FilterMode::Exclude;
+        if is_source_specific(group) && filter.as_ref().is_some_and(is_unnamed) {
+            return Err(GroupRefusal::Unnamed);
+        }
         let at = self.groups.iter().position(|joined| joined.group == group);
         if at.is_none() && self.groups.len() >= GROUPS_MAX {
-            return Err(GroupFull::Groups);
+            return Err(GroupRefusal::Groups);
         }
         let (old, mut members) = match at {
             Some(at) => (
@@ -246,7 +256,7 @@ impl GroupList {
         sources.sort_unstable();
         sources.dedup();
         if sources.len() > SOURCES_MAX {
-            return Err(GroupFull::Sources);
+            return Err(GroupRefusal::Sources);
         }
         let filter = SourceFilter::of_members(all());
         let changed = filter != old;

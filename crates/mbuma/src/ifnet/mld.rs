@@ -18,14 +18,15 @@
 //! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
 //! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs` tries the
 //! orders of threads that join and leave.
-//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source).
+//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source), RFC 4604 (source-specific
+//! multicast).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use kern::prim::Mutex;
 use kern::{AtomicDeadline, LockClass, Random, Time, order};
-use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType};
+use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType, is_source_specific};
 
 use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
 use crate::faults::{StackFault, planted};
@@ -311,6 +312,8 @@ impl MldState {
                 self.answer_after = now + ANSWER_PAUSE;
             }
             match known.filter.is_none() {
+                // Version 1 can't name the senders of such a group (RFC 4604 section 2).
+                _ if is_source_specific(known.group) => {}
                 true if changed => reports.push(MldReport::Done(known.group)),
                 false if changed || asked => reports.push(MldReport::Listening(known.group)),
                 _ => {}

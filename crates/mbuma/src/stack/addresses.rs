@@ -11,7 +11,7 @@ use wire::{Ipv6Header, wraps_ipv4};
 
 use crate::ether::{autoconf, mld, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
-use crate::ifnet::groups::{GroupFull, is_joinable};
+use crate::ifnet::groups::{GroupRefusal, is_joinable};
 use crate::ifnet::source_filter::SourceFilter;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
 use crate::network;
@@ -43,6 +43,9 @@ pub enum AddrError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
+    /// The group is one of source-specific multicast (ff3x::/32): it is joined for named senders only (RFC 4604).
+    #[error("the group is one of source-specific multicast: it is joined for named senders only")]
+    SendersNeeded,
     /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
     #[error("the interface's MTU is below the 1280 bytes that IPv6 needs")]
     SmallMtu,
@@ -168,7 +171,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`AddrError::NoInterface`]; [`AddrError::BadAddress`] for an address that is no group, or a group of
-    /// interface-local scope; [`AddrError::Full`].
+    /// interface-local scope; [`AddrError::SendersNeeded`]; [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
     pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
         self.join_group_from(index, group, SourceFilter::all())
@@ -218,7 +221,7 @@ impl Membership {
     /// Sets the senders whose packets it takes from now on.
     ///
     /// # Errors
-    /// [`AddrError::ManySources`]: the filter stays as it was.
+    /// [`AddrError::ManySources`], [`AddrError::SendersNeeded`]: the filter stays as it was.
     #[doc(alias = "setsourcefilter")]
     #[doc(alias = "MCAST_BLOCK_SOURCE")]
     #[doc(alias = "MCAST_UNBLOCK_SOURCE")]
@@ -248,11 +251,12 @@ impl Drop for Membership {
     }
 }
 
-impl From<GroupFull> for AddrError {
-    fn from(full: GroupFull) -> Self {
+impl From<GroupRefusal> for AddrError {
+    fn from(full: GroupRefusal) -> Self {
         match full {
-            GroupFull::Groups => Self::Full,
-            GroupFull::Sources => Self::ManySources,
+            GroupRefusal::Groups => Self::Full,
+            GroupRefusal::Sources => Self::ManySources,
+            GroupRefusal::Unnamed => Self::SendersNeeded,
         }
     }
 }

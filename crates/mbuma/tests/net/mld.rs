@@ -246,7 +246,7 @@ fn datagram(src: Ipv6Addr, dst: Ipv6Addr, port: u16) -> Vec<u8> {
 }
 
 /// The records of all reports of two seconds, each of one group: kind, and sources.
-fn records_of(lab: &Lab) -> Vec<(u8, Vec<Ipv6Addr>)> {
+fn records_of(lab: &Lab, group: Ipv6Addr) -> Vec<(u8, Vec<Ipv6Addr>)> {
     let mut all = Vec::new();
     for _ in 0..20 {
         lab.advance(Duration::from_millis(100));
@@ -260,7 +260,7 @@ fn records_of(lab: &Lab) -> Vec<(u8, Vec<Ipv6Addr>)> {
             let (record, sources) = body.split_at(MldRecord::LEN);
             assert_eq!(
                 (&record[4..], usize::from(record[3])),
-                (&GROUP.octets()[..], sources.len() / 16)
+                (&group.octets()[..], sources.len() / 16)
             );
             let sources = sources
                 .chunks(16)
@@ -283,7 +283,7 @@ fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
         lab.give(&datagram(src, GROUP, 7));
         socket.recv().is_ok()
     };
-    let records = || records_of(&lab);
+    let records = || records_of(&lab, GROUP);
     let twice = |kind: u8, sources: &[Ipv6Addr]| vec![(kind, sources.to_vec()); 2];
     assert!(!takes(a), "no member");
     let member = lab
@@ -347,7 +347,7 @@ fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders()
     let radio = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
     let filter = SourceFilter::include([radio]);
     let member = lab.stack.join_group_from(lab.iface, GROUP, filter).unwrap();
-    drop(records_of(&lab));
+    drop(records_of(&lab, GROUP));
     lab.give(&frame_to(
         GROUP,
         router(),
@@ -355,7 +355,7 @@ fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders()
         &ALERT,
         &query(Some(GROUP), false),
     ));
-    assert_eq!(records_of(&lab), [(1, vec![radio])]);
+    assert_eq!(records_of(&lab, GROUP), [(1, vec![radio])]);
     drop(member);
     lab.done();
 }
@@ -381,7 +381,7 @@ fn m1_each_socket_takes_the_senders_of_its_own_filter() {
         })
     };
     let records = || {
-        let mut seen = records_of(&lab);
+        let mut seen = records_of(&lab, GROUP);
         seen.dedup();
         seen
     };
@@ -493,6 +493,40 @@ fn m1_a_socket_that_can_not_be_in_a_group_is_told_why() {
     assert_eq!(socket.leave_group(iface, GROUP), Err(NoInterface));
     // A socket may outlive the interface of its group.
     drop(socket);
+}
+
+#[test]
+fn m1_a_group_of_source_specific_multicast_is_joined_for_named_senders_alone() {
+    // Breaks if a program waits for datagrams that routers never send it, or a report asks them for all senders of such a group
+    // (RFC 4604 section 2).
+    use mbuma::socket::GroupError::{OtherMode, SendersNeeded};
+    let lab = host();
+    said(&lab, 5000);
+    let group = Ipv6Addr::new(0xff3e, 0, 0, 0, 0, 0, 0x8000, 1);
+    // With the prefix of a network behind it (RFC 3306) it is any other group.
+    let other = Ipv6Addr::new(0xff3e, 0x40, 0x2001, 0xdb8, 0, 0, 0, 1);
+    let radio = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+    let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 5)).unwrap();
+    assert_eq!(socket.join_group(lab.iface, group), Err(SendersNeeded));
+    let refused = lab.stack.join_group(lab.iface, group).err();
+    assert_eq!(refused, Some(AddrError::SendersNeeded));
+    assert!(said(&lab, 2000).is_empty());
+    socket.join_source_group(lab.iface, group, radio).unwrap();
+    assert_eq!(socket.block_source(lab.iface, group, radio), Err(OtherMode));
+    let filter = SourceFilter::include([radio]);
+    let member = lab.stack.join_group_from(lab.iface, group, filter).unwrap();
+    let refused = member.set_filter(SourceFilter::exclude([radio]));
+    assert_eq!(refused, Err(AddrError::SendersNeeded));
+    let mut records = records_of(&lab, group);
+    records.dedup();
+    assert_eq!(records, [(5, vec![radio])]);
+    drop(member);
+    drop(records_of(&lab, group));
+    socket.join_group(lab.iface, other).unwrap();
+    assert!(!said(&lab, 2000).is_empty());
+    drop(socket);
+    drop(lab.all_frames());
+    lab.done();
 }
 
 #[test]

@@ -38,6 +38,23 @@ fn a11_groups_have_their_ethernet_addresses() {
 }
 
 #[test]
+fn m1_groups_of_named_senders_are_known() {
+    // Breaks if a group of a network's prefix (RFC 3306) counts as one of source-specific multicast (RFC 4607), or the reverse.
+    for text in ["ff3e::8000:1", "ff32::1", "ff35::db8:1"] {
+        assert!(is_source_specific(addr(text)), "{text}");
+    }
+    for text in [
+        "ff3e:40:2001:db8::1",
+        "ff3e:100::1",
+        "ff0e::1",
+        "ff7e::1",
+        "fe3e::1",
+    ] {
+        assert!(!is_source_specific(addr(text)), "{text}");
+    }
+}
+
+#[test]
 fn h8_impossible_addresses_are_known() {
     // Breaks if an embedded IPv4 address passes, or a valid address is refused.
     for text in ["::1", "::ffff:127.0.0.1", "::127.0.0.1"] {

@@ -354,6 +354,30 @@ fn m3_a_router_of_version_1_hears_of_groups_and_not_of_sources() {
     assert_eq!(set(include(&[])), []);
 }
 
+#[test]
+fn m3_a_router_of_version_1_hears_of_no_group_of_source_specific_multicast() {
+    // Breaks if such a router is asked for all senders of a group that has listeners to named senders only (RFC 4604).
+    let random = &mut Random::from_seed(7);
+    let one = Ipv6Addr::new(0xff35, 0, 0, 0, 0, 0, 0, 1);
+    let mld = settled(&[]);
+    let set = |filter: SourceFilter| {
+        mld.set_groups(NOW, || {
+            vec![(group(1), filter.clone()), (one, filter.clone())]
+        });
+        let reports = said(&mld).into_iter().map(|(_, report)| report);
+        reports.collect::<Vec<_>>()
+    };
+    mld.queried(NOW, &query(None, true), &[], random);
+    let listening = || MldReport::Listening(group(1));
+    assert_eq!(set(include(&[1])), [listening(), listening()]);
+    for about in [None, Some(one)] {
+        mld.queried(NOW, &query(about, true), &[], random);
+        let said = said(&mld).len();
+        assert_eq!(said, usize::from(about.is_none()));
+    }
+    assert_eq!(set(include(&[])), [MldReport::Done(group(1))]);
+}
+
 proptest::proptest! {
     /// Breaks if a router that misses one of two reports, the first of each change if it can, does not know in the end what the
     /// interface takes; or if a message does not fit the smallest MTU.

@@ -40,8 +40,8 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError::AlreadyMember`], also if it joined for some senders; [`GroupError::Full`]; [`GroupError::NoInterface`],
-    /// [`GroupError::BadSocket`], [`GroupError::BadAddress`].
+    /// [`GroupError::AlreadyMember`], also if it joined for some senders; [`GroupError::SendersNeeded`]; [`GroupError::Full`];
+    /// [`GroupError::NoInterface`], [`GroupError::BadSocket`], [`GroupError::BadAddress`].
     #[doc(alias = "MCAST_JOIN_GROUP")]
     #[doc(alias = "IPV6_JOIN_GROUP")]
     #[doc(alias = "IPV6_ADD_MEMBERSHIP")]

@@ -16,10 +16,12 @@
 //! called under it.
 
 mod connection;
+mod deadline;
 mod due_table;
 mod handshakes;
 mod log_file;
 mod reading;
+mod request_log;
 mod respond;
 mod sending;
 mod stream;

@@ -19,14 +19,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use kern::{CalloutId, Time};
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
+use super::deadline::{ConnectionDeadline, DeadlineTimer};
 use super::due_table::{EndKey, HasDue};
 use super::log_file::LogLines;
 use super::reading::DiskWait;
+use super::request_log::RequestLog;
 use super::respond::{self, FileSearch, RequestAnswer, Source};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
@@ -37,7 +38,6 @@ use crate::gateway::figures::Gauges;
 use crate::gateway::host::SEGMENT_MAX;
 use crate::gateway::shared::Shared;
 use crate::gateway::table::Token;
-use crate::http::access_log::LoggedRequest;
 use crate::http::conversation::{Conversation, Front};
 use crate::http::plan::{self, Terms};
 use crate::http::status::HttpStatus;
@@ -72,20 +72,12 @@ pub(super) struct WebConnection {
     /// A thread looks for the answer to the request at the front, which has this many bytes.
     search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
-    /// The time when its turn or its timer came: deadlines are seconds away.
-    now: Time,
-    /// The deadline, and the time of the timer, which is not later.
-    deadline: Time,
-    timer: (CalloutId, Time),
+    deadline: ConnectionDeadline,
     /// Progress when the deadline was set: bytes in the send buffer or beyond, bytes that the client had not
     /// acknowledged.
     taken: (u64, usize),
     allowance: Allowance,
-    /// There is a log.
-    logs: bool,
-    /// The request that is answered, for the log; and lines that are not collected yet.
-    logged: Option<LoggedRequest>,
-    lines: Vec<String>,
+    log: RequestLog,
 }
 
 /// If there are too many, those that wait end first, in the order of their deadlines.
@@ -93,7 +85,7 @@ impl HasDue for WebConnection {
     fn due(&self) -> EndKey {
         EndKey {
             sends: self.phase == WebPhase::Sends,
-            at: self.deadline,
+            at: self.deadline.at(),
         }
     }
 }
@@ -130,8 +122,6 @@ impl WebConnection {
         let wake = shared.wake_for(token);
         stream.set_waker(wake.waker());
         wake.wake();
-        let now = shared.now();
-        let deadline = now + HEAD_MAX_TIME;
         WebConnection {
             stream,
             token,
@@ -140,14 +130,10 @@ impl WebConnection {
             sending: None,
             search: None,
             phase: WebPhase::Idle,
-            now,
-            deadline,
-            timer: (shared.context.schedule(deadline, token), deadline),
+            deadline: ConnectionDeadline::begin(shared, token, HEAD_MAX_TIME),
             taken: (0, 0),
             allowance: Allowance::FULL,
-            logs,
-            logged: None,
-            lines: Vec::new(),
+            log: RequestLog::new(logs),
         }
     }
 
@@ -168,12 +154,12 @@ impl WebConnection {
 
     /// Takes its lines of the log.
     pub(super) fn drain_log(&mut self, log: &mut LogLines) {
-        self.lines.drain(..).for_each(|line| log.push(&line));
+        self.log.drain(log);
     }
 
     /// Ends it: its timer is cancelled.
     pub(super) fn cancel_timer(&self, shared: &mut Shared) {
-        shared.context.cancel(self.timer.0);
+        self.deadline.cancel(shared);
     }
 
     /// Ends it with a reset.
@@ -263,7 +249,7 @@ impl WebConnection {
             }
             Err(failed) => {
                 shared.counters.files_failed += u64::from(matches!(failed, Failed::File));
-                self.log();
+                self.end_log();
                 Err(SocketError::Closed.into())
             }
         }
@@ -271,18 +257,19 @@ impl WebConnection {
 
     /// The response is in the send buffer.
     fn finish(&mut self, shared: &mut Shared) {
-        self.log();
+        self.end_log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
         self.taken = self.taken_now();
         if last {
             self.stream.end();
             self.phase = WebPhase::Ends;
             let delivered = self.taken.1 == 0;
-            self.set_deadline(shared, if delivered { LINGER_MAX } else { STALL_MAX });
+            let after = if delivered { LINGER_MAX } else { STALL_MAX };
+            self.deadline.set(shared, after);
         } else {
             self.phase = WebPhase::Idle;
             self.conversation.give_memory_back();
-            self.set_deadline(shared, IDLE_MAX);
+            self.deadline.set(shared, IDLE_MAX);
         }
     }
 
@@ -298,7 +285,7 @@ impl WebConnection {
             let response = match self.conversation.front() {
                 Front::Request(request) => {
                     let answer = site.responder.respond(shared, &request, round, gauges);
-                    self.logged = self.logs.then(|| LoggedRequest::of(&request));
+                    self.log.begin(&request);
                     let len = request.len;
                     match answer {
                         RequestAnswer::Response(response) => {
@@ -313,7 +300,7 @@ impl WebConnection {
                     }
                 }
                 Front::Refused(status) => {
-                    self.logged = self.logs.then(LoggedRequest::of_none);
+                    self.log.begin_without_head();
                     self.conversation.close();
                     respond::error(status, &Terms::of_none(SystemTime::now()))
                 }
@@ -384,7 +371,7 @@ impl WebConnection {
             Err(e) if e.is_would_block() => {
                 if self.phase == WebPhase::Idle && !self.conversation.is_idle() {
                     self.phase = WebPhase::Head;
-                    self.set_deadline(shared, HEAD_MAX_TIME);
+                    self.deadline.set(shared, HEAD_MAX_TIME);
                 }
                 Ok(false)
             }
@@ -412,19 +399,12 @@ impl WebConnection {
 
     /// The timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
-        self.now = shared.now();
-        if self.now < self.timer.1 {
+        match self.deadline.timer(shared) {
             // A wait for clusters is over.
-            return Ok(WebNext::Again);
+            DeadlineTimer::Other => Ok(WebNext::Again),
+            DeadlineTimer::Early => Ok(WebNext::Wait),
+            DeadlineTimer::Due => self.expire(shared),
         }
-        if self.now < self.deadline {
-            self.timer = (
-                shared.context.schedule(self.deadline, self.token),
-                self.deadline,
-            );
-            return Ok(WebNext::Wait);
-        }
-        self.expire(shared)
     }
 
     /// Patience has ended.
@@ -432,30 +412,30 @@ impl WebConnection {
         match self.phase {
             WebPhase::Idle if self.stream.send_queue() == 0 => Ok(WebNext::Close),
             WebPhase::Head => {
-                self.logged = self.logs.then(LoggedRequest::of_none);
+                self.log.begin_without_head();
                 self.conversation.close();
                 let terms = Terms::of_none(SystemTime::now());
                 self.begin((
                     plan::error(HttpStatus::RequestTimeout, &terms),
                     Source::Plan,
                 ));
-                self.rearm(shared, STALL_MAX);
+                self.deadline.rearm(shared, STALL_MAX);
                 Ok(WebNext::Again)
             }
             // The client waits for the disk as well.
             WebPhase::Sends if self.waits_for_disk() => {
-                self.rearm(shared, STALL_MAX);
+                self.deadline.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
             WebPhase::Idle | WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
                 self.note_progress(shared);
-                self.rearm(shared, STALL_MAX);
+                self.deadline.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
             WebPhase::Ends if self.stream.send_queue() == 0 => Ok(WebNext::Close),
             // Without an owner the connection would keep the bytes for as long as the client's TCP answers.
             WebPhase::Idle | WebPhase::Sends | WebPhase::Ends => {
-                self.log();
+                self.end_log();
                 Err(SocketError::TimedOut.into())
             }
         }
@@ -476,36 +456,14 @@ impl WebConnection {
         let taken = self.taken_now();
         if self.taken != taken {
             self.taken = taken;
-            self.set_deadline(shared, STALL_MAX);
+            self.deadline.set(shared, STALL_MAX);
         }
-    }
-
-    /// Sets the deadline to `after` from now.
-    fn set_deadline(&mut self, shared: &mut Shared, after: Duration) {
-        self.deadline = self.now + after;
-        // A timer that comes before it is set again then.
-        if self.deadline < self.timer.1 {
-            shared.context.cancel(self.timer.0);
-            self.timer = (
-                shared.context.schedule(self.deadline, self.token),
-                self.deadline,
-            );
-        }
-    }
-
-    /// The same, when the timer has fired.
-    fn rearm(&mut self, shared: &mut Shared, after: Duration) {
-        self.deadline = self.now + after;
-        self.timer = (
-            shared.context.schedule(self.deadline, self.token),
-            self.deadline,
-        );
     }
 
     /// Sets the sizes of its buffers to the present allowance.
     fn fit(&mut self, shared: &mut Shared) {
-        self.now = shared.now();
-        let allowance = shared.allowance(self.now);
+        let now = self.deadline.note_now(shared);
+        let allowance = shared.allowance(now);
         if self.allowance != allowance {
             self.allowance = allowance;
             let receive = allowance.recv_buffer().min(RECV_BUFFER);
@@ -514,12 +472,10 @@ impl WebConnection {
     }
 
     /// Makes the line of the response that ends.
-    fn log(&mut self) {
-        if let (Some(logged), Some(sending)) = (self.logged.take(), &self.sending) {
-            let client = self.stream.client();
+    fn end_log(&mut self) {
+        if let Some(sending) = &self.sending {
             let (status, bytes) = (sending.status.code(), sending.body_sent());
-            let line = logged.line(client, status, bytes, SystemTime::now());
-            self.lines.push(line);
+            self.log.end(self.stream.client(), status, bytes);
         }
     }
 }

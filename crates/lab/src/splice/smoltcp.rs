@@ -130,7 +130,7 @@ struct Settings {
 
 impl Settings {
     /// The best of a sweep over slots of 16 to 256, buffers of 64 KiB to 4 MiB, the clock read each 1 to 16 polls, and ACKs
-    /// at once or delayed.
+    /// at once or delayed. A buffer of 64 KiB is one byte less, see [`UNSCALED`].
     fn best(case: &Case) -> Self {
         let stream = |slots, buffer| Self {
             slots,
@@ -140,12 +140,12 @@ impl Settings {
         match (case.traffic, case.own_cpu) {
             (Traffic::RoundTrips, _) => Self {
                 slots: 64,
-                buffer: 64 << 10,
+                buffer: UNSCALED,
                 acks_at_once: false,
             },
-            (Traffic::Streams(_), false) => stream(16, 64 << 10),
+            (Traffic::Streams(_), false) => stream(16, UNSCALED),
             (Traffic::Streams(1), true) => stream(64, 256 << 10),
-            (Traffic::Streams(_), true) => stream(64, 64 << 10),
+            (Traffic::Streams(_), true) => stream(64, UNSCALED),
         }
     }
 }
@@ -340,6 +340,9 @@ impl Ends {
 /// The longest packet that IP allows.
 const MTU: usize = 65_535;
 const PORT: u16 = 80;
+/// The largest window without a scale. smoltcp rounds a window down to its scale, so that the window's right edge may move back
+/// by a byte; the byte that is on its way there is dropped, and its stream stands still for a second (RTO).
+const UNSCALED: usize = 65_535;
 /// Bytes that a program reads at once.
 const CHUNK: usize = 64 << 10;
 /// Turns between two looks at the clock for the stack: the best of the same sweep.
@@ -349,6 +352,7 @@ const TURNS_A_TICK: u32 = 16;
 mod tests {
     use super::super::case::CASES;
     use super::*;
+    use std::iter;
 
     /// Breaks if the proxy stalls in one of the cases: with all sockets full, or after more packets without an answer than
     /// there are slots.
@@ -393,6 +397,72 @@ mod tests {
                 got.extend_from_slice(&buf[..n]);
             }
             assert!(got == sent, "{}", case.name);
+        }
+    }
+
+    /// Breaks if a byte on its way to the right edge of a window is dropped: its stream would stand still for a second.
+    #[test]
+    fn data_up_to_the_edge_of_a_window_arrive() {
+        let case = CASES.iter().find(|case| case.name == "fifteen");
+        let (mut ends, mut proxy) = joined(case.expect("a case"));
+        // The congestion window opens.
+        let mut bytes = 0;
+        while bytes < 64 << 20 {
+            bytes += ends.stream();
+            proxy.turn();
+        }
+        while ends.client.socket(0).send_queue() > 0 {
+            ends.client.turn();
+            proxy.turn();
+            ends.server.turn();
+            while let Ok(1..) = ends.server.socket(0).recv(|data| (data.len(), data.len())) {}
+        }
+        let (client, front) = (&mut ends.client, &mut proxy.front);
+        let send = |client: &mut Node, bytes: usize| {
+            let sent = client.socket(0).send_slice(&vec![7; bytes]);
+            client.turn();
+            sent.expect("it is connected")
+        };
+        // The edge is at the end of the receive buffer now; with an odd number of bytes the scale would move it back.
+        let mut sent = send(client, 2);
+        front.turn();
+        client.turn();
+        sent += send(client, 1);
+        sent += send(client, UNSCALED - sent);
+        // The answer to the first packet is made while the others are on their way.
+        let packets = &front.port.inward.packets;
+        let mut on_their_way = iter::from_fn(|| packets.pop())
+            .collect::<Vec<_>>()
+            .into_iter();
+        assert!(packets.push(on_their_way.next().expect("a packet")).is_ok());
+        front.turn();
+        let packets = &front.port.inward.packets;
+        assert!(on_their_way.all(|packet| packets.push(packet).is_ok()));
+        front.turn();
+        assert_eq!(sent, UNSCALED, "the congestion window was open");
+        assert_eq!(front.socket(0).recv_queue(), sent);
+    }
+
+    /// Breaks if an answer is lost, or waits, while both directions of a cable are full.
+    #[test]
+    fn two_full_directions_answer_each_other() {
+        const SLOTS: usize = 4;
+        let mut ports = Port::pair(SLOTS);
+        for port in &mut ports {
+            while let Some(room) = port.transmit(StackTime::ZERO) {
+                room.consume(1, |_| ());
+            }
+        }
+        for port in &mut ports {
+            for _ in 0..SLOTS {
+                let (packet, room) = port.receive(StackTime::ZERO).expect("a packet");
+                assert_eq!(packet.consume(<[u8]>::len), 1);
+                room.consume(2, |_| ());
+            }
+        }
+        for port in &mut ports {
+            let answers = iter::from_fn(|| port.inward.packets.pop()).map(|packet| packet.len);
+            assert_eq!(answers.collect::<Vec<_>>(), [2; SLOTS]);
         }
     }
 }

@@ -111,6 +111,21 @@ pub(crate) fn switches() -> u64 {
     u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap_or(0)
 }
 
+/// The CPU time of all children of this process that have ended and were waited for.
+pub(crate) fn children_time() -> Duration {
+    // SAFETY: an rusage is numbers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: the rusage is ours.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    [usage.ru_utime, usage.ru_stime]
+        .into_iter()
+        .map(|time| {
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            Duration::from_secs(seconds) + Duration::from_micros(time.tv_usec.unsigned_abs())
+        })
+        .sum()
+}
+
 /// The idle time of these CPUs together since the system started, to 10 ms.
 pub(crate) fn idle_time(cpus: &[usize]) -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();

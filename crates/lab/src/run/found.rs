@@ -25,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) moving_percent: Option<f64>,
     /// The speed, in per cent of the speed without a disturbance.
     pub(crate) kept_percent: Option<f64>,
+    /// The client's CPU time, in per cent of one CPU.
+    pub(crate) client_percent: Option<f64>,
     /// The most memory that the tool ever had, in MB.
     pub(crate) peak_mb: Option<f64>,
     /// The tool's CPU time during all of it, for 10^9 bytes.

@@ -60,7 +60,9 @@ pub(crate) const CASES: &[Case] = cases! {
     on_one_cpu(case("tls-10m-1-one-cpu", LARGE, 1, true)),
     on_one_cpu(case("tls-10m-16-one-cpu", LARGE, 16, true)),
     handshakes(case("tls-handshakes-1", 1 << 10, 1, true)),
-    with_quota(case("tls-handshakes-quota", 1 << 10, 4, true)),
+    single_requests(with_quota(10, case("tls-handshakes-quota", 1 << 10, 4, true))),
+    with_quota(50, case("1k-16-quota", 1 << 10, 16, false)),
+    with_quota(50, case("tls-1k-16-quota", 1 << 10, 16, true)),
     beside_slow_clients(case("1k-16-slow", 1 << 10, 16, false)),
 };
 
@@ -98,7 +100,7 @@ impl fmt::Display for Case {
                 "handshakes of TLS 1.3, {connections} client{plural}, each with one connection after the other"
             );
         }
-        if let Some(percent) = self.quota {
+        if let (Some(percent), Load::SingleRequests) = (self.quota, self.load) {
             return write!(
                 f,
                 "handshakes of TLS 1.3, {connections} client{plural}, each with one connection after the other and a \
@@ -116,6 +118,9 @@ impl fmt::Display for Case {
                 ", beside {} clients that never end their requests (a byte in 4 s)",
                 self.slow
             )?;
+        }
+        if let Some(percent) = self.quota {
+            write!(f, "; the server gets {percent} % of a CPU")?;
         }
         match self.one_cpu {
             true => f.write_str(", server and client on one CPU"),
@@ -158,10 +163,16 @@ const fn handshakes(case: Case) -> Case {
     }
 }
 
-const fn with_quota(case: Case) -> Case {
+const fn single_requests(case: Case) -> Case {
     Case {
         load: Load::SingleRequests,
-        quota: Some(10),
+        ..case
+    }
+}
+
+const fn with_quota(percent: u32, case: Case) -> Case {
+    Case {
+        quota: Some(percent),
         ..case
     }
 }

@@ -6,6 +6,7 @@
 //! Sources: wrk's SCRIPTING, openssl-s_time(1).
 
 use super::case::{Case, Load};
+use crate::harness::sys;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -33,6 +34,8 @@ pub(crate) struct Answers {
     /// From the request to the last byte; none if no answer came whole.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
+    /// CPU time of the client's programs, in per cent of one CPU.
+    pub(crate) cpu_percent: f64,
 }
 
 /// Loads a server for a time, in whole seconds, from `cpu`. `scratch` is a directory for the script.
@@ -44,10 +47,16 @@ pub(crate) fn load(
     scratch: &Path,
 ) -> io::Result<Answers> {
     let seconds = (time.as_secs_f64().ceil() as u64).max(1);
-    match case.load {
+    let before = sys::children_time();
+    let answers = match case.load {
         Load::Requests => requests(at, case, seconds, cpu, scratch),
         Load::Handshakes | Load::SingleRequests => handshakes(at, case, seconds, cpu),
-    }
+    }?;
+    let took = sys::children_time().saturating_sub(before).as_secs_f64();
+    Ok(Answers {
+        cpu_percent: took / answers.seconds * 100.0,
+        ..answers
+    })
 }
 
 /// A command on this CPU whose output is read.
@@ -99,6 +108,7 @@ pub(super) fn of_wrk(text: &str) -> io::Result<Answers> {
         seconds: micros / 1e6,
         p50_us: of_answers(p50),
         p99_us: of_answers(p99),
+        ..Answers::default()
     })
 }
 

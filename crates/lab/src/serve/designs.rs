@@ -162,6 +162,7 @@ impl Contest {
             per_cpu_s: for_cpu(answers.count as f64),
             p50_us: latency(answers.p50_us),
             p99_us: latency(answers.p99_us),
+            client_percent: Some(answers.cpu_percent),
             peak_mb: self.server.peak_mb(),
             // Handshakes carry little payload, so these cases have no CPU time for each GB.
             cpu_s_per_gb: for_cpu(answers.bytes as f64)
@@ -204,7 +205,11 @@ fn note(entry: &Entry, case: &Case) -> String {
     let notes = [
         no_ktls.then(|| "this kernel has no TLS".to_owned()),
         case.quota.map(|percent| {
-            format!("one worker with {percent} % of a CPU (cgroup), P-256, one request a connection, no resumption")
+            let handshakes = match case.load {
+                Load::Requests => "",
+                _ => ", P-256, one request a connection, no resumption",
+            };
+            format!("one worker with {percent} % of a CPU (cgroup){handshakes}")
         }),
     ];
     notes.into_iter().flatten().collect::<Vec<_>>().join(", ")

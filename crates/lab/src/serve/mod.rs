@@ -173,13 +173,16 @@ fn ask(peer: &mut Peer, time: Duration) -> Result<Found, Absent> {
 type Figure = fn(&Found) -> Option<f64>;
 
 /// The measures of each case: name, unit, figure. The first is the main one.
-const MEASURES: [(Option<&str>, &str, Figure); 6] = [
+const MEASURES: [(Option<&str>, &str, Figure); 7] = [
     (None, "requests/s", |found| found.per_s),
     (Some("requests-per-cpu-s"), "requests/CPU s", |found| {
         found.per_cpu_s
     }),
     (Some("per-cpu-s"), "GB/CPU s", |found| {
         Some(1.0 / found.cpu_s_per_gb?)
+    }),
+    (Some("client-cpu"), "% of a CPU", |found| {
+        found.client_percent
     }),
     (Some("p50"), "us", |found| found.p50_us),
     (Some("p99"), "us", |found| found.p99_us),
@@ -228,6 +231,7 @@ fn show(case: &Case, records: &[Record]) -> String {
         let measure = match first.measure {
             None => unit.to_owned(),
             Some("per-cpu-s" | "requests-per-cpu-s") => format!("{unit} of the server"),
+            Some("client-cpu") => format!("{unit} that the client took"),
             Some("peak") => format!("{unit} of memory that the server had at most"),
             Some(part) => format!("{part} of an answer in {unit}"),
         };

@@ -156,6 +156,13 @@ pub struct TcpConfig {
     /// answer on wants all.
     #[doc(alias = "net.inet.tcp.icmp_may_rst")]
     pub icmp_aborts: IcmpAborts,
+    /// A reset anywhere in the window ends a connection (RFC 793 3.4), and not only at its left edge (RFC 5961 3.2): a
+    /// stranger that guesses a number of the window can then end connections. For tests of old systems. Default no.
+    #[doc(alias = "net.inet.tcp.insecure_rst")]
+    pub insecure_reset: bool,
+    /// A SYN in the window ends a connection (RFC 793 3.9), instead of being challenged (RFC 5961 4.2). As above. Default no.
+    #[doc(alias = "net.inet.tcp.insecure_syn")]
+    pub insecure_syn: bool,
     /// How long the stack uses a path MTU that an ICMP error reported. After that it tries the interface's MTU again
     /// (RFC 1191 6.3). Default 10 minutes.
     #[doc(alias = "net.ipv4.route.mtu_expires")]
@@ -301,6 +308,8 @@ impl Default for TcpConfig {
             syn_drops_options: false,
             syn_ack_retransmits_max: 5,
             icmp_aborts: IcmpAborts::default(),
+            insecure_reset: false,
+            insecure_syn: false,
             path_mtu_timeout: Duration::from_secs(600),
             path_mtu_search: true,
             keepalive_idle: Duration::from_secs(7200),

@@ -260,7 +260,7 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.state == State::TimeWait {
         return Break(Verdict::Drop(DropReason::TcpBadReset)); // RFC 1337
     }
-    if seg.seq != t.recv.nxt {
+    if seg.seq != t.recv.nxt && !batch.stack.tcp.config.insecure_reset {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
@@ -300,6 +300,12 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     }
     if seg.has(TcpFlags::ACK) && seg.seq == t.recv.irs && seg.ack == t.send.iss + 1 {
         t.conn.ecn.on_syn_ack_again(seg.mark);
+    }
+    let is_in_window = seg.seq.since(t.recv.nxt) < t.rcv_wnd();
+    if batch.stack.tcp.config.insecure_syn && is_in_window && t.conn.state != State::TimeWait {
+        reset::send(batch, seg.ends, EndReset::of(t, batch.now));
+        end_by_reset(t);
+        return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))

@@ -183,9 +183,9 @@ fn bsd(name: &str, value: &str, tunables: &mut Tunables) -> Option<Effect> {
         "rexmit_initial" => tcp.rto_initial = ms(value)?,
         "rexmit_drop_options" => tcp.syn_drops_options = value != "0",
         "ecn.maxretries" => tcp.ecn_syn_retransmits = value.parse().ok()?,
-        "blackhole" | "insecure_rst" | "insecure_syn" | "drop_synfin" => {
-            return as_is(value == "0");
-        }
+        "insecure_rst" => tcp.insecure_reset = value != "0",
+        "insecure_syn" => tcp.insecure_syn = value != "0",
+        "blackhole" | "drop_synfin" => return as_is(value == "0"),
         "icmp_may_rst" => {
             tcp.icmp_aborts = match value {
                 "0" => IcmpAborts::None,

@@ -3,15 +3,16 @@
 
 mod common;
 
+use std::io;
 use std::net::SocketAddrV4;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use common::net::{ALL, FOREIGN, OUR_MAC, PEER, PEER_MAC, US, arp_frame, at, ip_frame, udp};
 use kern::VirtualCpus;
-use mbuf::{Live, Mbufq, Packet};
+use mbuf::{Chain, Live, Mbufq, Packet};
 use mbuma::device::memory::Pipe;
-use mbuma::device::{Capabilities, Device};
-use mbuma::{Config, IfConfig, IfIndex, Stack};
+use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::{Config, DropReason, IfConfig, IfIndex, Stack};
 use wire::{ArpPacket, IpProto, Ipv4Fields, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
 
 const QUEUES: usize = 3;
@@ -165,4 +166,84 @@ fn a_gateways_datagrams_leave_by_the_queue_of_the_sending_cpu() {
     }
     drop(all);
     gateway.done();
+}
+
+/// A device that has room for three frames at a time.
+#[derive(Debug, Default)]
+struct Narrow {
+    /// The frames that it was offered, in each call.
+    offered: Mutex<Vec<usize>>,
+}
+
+impl Device for Narrow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(1500)
+    }
+
+    fn receive(&self, _rx: &mut Mbufq, _budget: Budget) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        self.offered.lock().unwrap().push(tx.len());
+        for _ in 0..3 {
+            drop(tx.dequeue());
+        }
+        Ok(0)
+    }
+}
+
+#[test]
+fn no_frame_waits_in_the_stack_for_a_device() {
+    // Breaks when frames that a full device does not take wait in the interface's queue: then round trips include the time in
+    // that queue, and a sender needs a limit on its own data there (tcp_limit_output_bytes). As it is, the queue is empty when
+    // a call returns, whatever the device does.
+    let config = Config {
+        giant: common::net::giant(),
+        ..Config::from_system()
+    };
+    let stack = Stack::new(config).unwrap();
+    let device = Arc::new(Narrow::default());
+    let config = IfConfig {
+        mac: Some(OUR_MAC),
+        ..IfConfig::new("narrow0").with_addr(US, 24)
+    };
+    let iface = stack
+        .attach(Arc::clone(&device) as Arc<dyn Device>, config)
+        .unwrap();
+    let request = arp_frame(&ArpPacket::request(PEER_MAC, PEER, US));
+    stack.input(
+        iface,
+        Packet::from_slice(stack.pool(), &request, 0).unwrap(),
+    );
+    let socket = stack.udp_bind(SocketAddrV4::new(US, 0)).unwrap();
+    device.offered.lock().unwrap().clear();
+    let dropped = || -> u64 {
+        let stats = stack.stats();
+        let all = stats.dropped.iter();
+        all.filter(|(r, _)| *r == DropReason::DeviceError)
+            .map(|&(_, n)| n)
+            .sum()
+    };
+    let before = dropped();
+    let send = |bytes: usize| {
+        let mut payload = Chain::new();
+        payload
+            .extend_from_slice(stack.pool(), &vec![0; bytes])
+            .unwrap();
+        socket.send_to(payload, SocketAddrV4::new(PEER, 9)).unwrap();
+    };
+    // Nine fragments.
+    send(12_000);
+    assert_eq!(*device.offered.lock().unwrap(), [9]);
+    assert_eq!(dropped() - before, 6);
+    for _ in 0..3 {
+        send(100);
+        stack.poll();
+    }
+    assert_eq!(*device.offered.lock().unwrap(), [9, 1, 1, 1]);
+    drop(socket);
+    let pool = stack.pool().clone();
+    drop(stack);
+    assert_eq!(pool.live(), Live::NONE);
 }

@@ -11,13 +11,14 @@ packages=(curl iperf3 iproute2 iputils-ping traceroute netcat-openbsd bind9-dnsu
 clients=(udhcpc isc-dhcp-client dhcpcd-base) # which a later Debian may lack
 groups=(packages clients)
 if [ "${1:-}" = --all ]; then
-    tools+=(git jq wget openssl strace tshark sshd nginx redis-server NetworkManager dbus-daemon
+    tools+=(git jq wget openssl strace tshark sshd nginx redis-server node go NetworkManager dbus-daemon
         podman buildah rootlesskit newuidmap netavark slirp4netns qemu-system-x86_64 cpio)
     programs=(git jq wget openssl strace tshark openssh-server nginx-light redis-server dbus)
     managers=(network-manager systemd postgresql)
+    languages=(nodejs golang-go)
     engines=(podman buildah rootlesskit runc uidmap busybox-static slirp4netns netavark aardvark-dns iptables)
     machine=(qemu-system-x86 cpio "linux-image-cloud-$(dpkg --print-architecture)")
-    groups+=(programs managers engines machine)
+    groups+=(programs managers languages engines machine)
 fi
 if [ "${1:-}" = --all ] && [ ! -s /etc/subuid ] && [ "$(id -u)" -eq 0 ]; then
     useradd --create-home mbuma-tests || echo "there is no user with subordinate ids: scripts/engines.sh will be skipped" >&2

@@ -331,15 +331,16 @@ fn traceroute_finds_the_gateway_and_the_end_of_the_way() {
     on_test_host!();
     make_neighbour6();
     // traceroute sends 16 probes at once, over both workers. The host at the end would answer the first six alone.
-    shell("ip netns exec far sysctl -qw net.ipv6.icmp.ratelimit=0");
-    for method in ["", "-I", "-T -p 7"] {
-        let script = format!("traceroute -6 -n -q 1 -w 20 {method} 2001:db8:1::2");
-        let out = output_of(&[], &script);
-        let hops = out.lines().skip(1);
-        let hops: Vec<_> = hops
-            .filter_map(|hop| hop.split_whitespace().nth(1))
-            .collect();
-        assert_eq!(hops, ["fd00::2", "2001:db8:1::2"], "{method}: {out}");
+    shell("ip netns exec far sysctl -qw net.ipv6.icmp.ratelimit=0 net.ipv4.icmp_ratelimit=0");
+    for (gateway, host) in [("10.0.2.2", "198.51.100.2"), ("fd00::2", "2001:db8:1::2")] {
+        for method in ["", "-I", "-T -p 7"] {
+            let out = output_of(&[], &format!("traceroute -n -q 1 -w 20 {method} {host}"));
+            let hops = out.lines().skip(1);
+            let hops: Vec<_> = hops
+                .filter_map(|hop| hop.split_whitespace().nth(1))
+                .collect();
+            assert_eq!(hops, [gateway, host], "{method}: {out}");
+        }
     }
 }
 

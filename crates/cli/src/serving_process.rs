@@ -57,5 +57,28 @@ impl Drop for ServingProcess {
         // It fails if the process has ended.
         let _ = self.pidfd.signal(libc::SIGKILL);
         self.wait_for_end();
+        self.pidfd.reap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn it_leaves_no_zombie() {
+        // Breaks when each mbuma leaves a zombie in a container whose first process reaps none.
+        let child = std::process::Command::new("sleep").arg("1000").spawn();
+        let pid = Pid(child.expect("a child").id().cast_signed());
+        let process = ServingProcess {
+            pid,
+            pidfd: Pidfd::open(pid).expect("it runs"),
+            channel: Channel::pair().expect("a socket pair").0,
+        };
+        let entry = PathBuf::from(format!("/proc/{}", pid.0));
+        assert!(entry.exists());
+        drop(process);
+        assert!(!entry.exists());
     }
 }

@@ -13,7 +13,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{DumpableBehavior, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{cvt, cvt_long};
@@ -59,6 +59,13 @@ impl Pidfd {
         let pid = rustix::process::Pid::from_raw(pid.0).ok_or(Errno::INVAL)?;
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Pidfd(fd))
+    }
+
+    /// Takes the status of the child, if it has ended, so that no zombie is left for the parent of this process.
+    pub(crate) fn reap(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // Another wait may have taken it.
+        let _ = rustix::process::waitid(WaitId::PidFd(self.0.as_fd()), options);
     }
 
     /// Sends it a signal; a process that has ended is no error.

@@ -36,12 +36,12 @@ use kern::{Clock, LockClass, Mutex, Time, order};
 use mbuf::{MbufPool, Mbufq};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+pub use super::frame_queue::{QUEUE_BYTES_MAX, QUEUE_FRAMES_MAX};
 use super::peer_listener::PeerListener;
 use super::{Budget, Capabilities, Device, take_counts};
 use crate::drops::DropReason;
 use frame_reader::{FrameReader, NextFrame};
 use send_queue::SendQueue;
-pub use send_queue::{QUEUE_BYTES_MAX, QUEUE_FRAMES_MAX};
 
 mod deframer;
 mod frame_reader;

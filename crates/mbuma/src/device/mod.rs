@@ -21,6 +21,7 @@ use crate::drops::DropReason;
 pub mod bridge;
 pub mod capture;
 pub mod epair;
+mod frame_queue;
 pub mod frame_stream;
 pub mod impair;
 mod jumbo_front;

@@ -1,24 +1,19 @@
 //! Frames to the peer, which wait here while its socket has no room.
 //!
-//! Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than [`QUEUE_BYTES_MAX`] bytes wait; none without
-//! a peer.
+//! Invariants: no frame waits without a peer.
 //! Locks: none.
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use mbuf::{Mbufq, Packet};
+use mbuf::Mbufq;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::deframer::LENGTH_LEN;
+use crate::device::frame_queue::FrameQueue;
 
-/// Frames that wait at most: as many as wait in a kernel's interface.
-pub const QUEUE_FRAMES_MAX: usize = 1000;
-/// From this many bytes on no frame is added.
-pub const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Frames of a write at most.
 const FRAMES_PER_WRITE: usize = 64;
 /// Pieces of a write at most. A longer frame is written in parts.
@@ -28,15 +23,11 @@ const PIECES_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     peer: Option<Arc<UnixStream>>,
-    frames: VecDeque<Packet>,
-    /// Bytes of all frames, without their lengths.
-    bytes: usize,
+    queue: FrameQueue,
     /// Bytes of the first frame, behind its length, that were sent.
     sent: usize,
     /// Frames that lost their peer.
     unsent: u64,
-    /// Frames that are done, to be dropped when the lock is released.
-    done: Mbufq,
 }
 
 impl SendQueue {
@@ -60,7 +51,7 @@ impl SendQueue {
 
     /// Frames that were sent, or lost their peer.
     pub(super) fn take_done(&mut self) -> Mbufq {
-        self.done.take_all()
+        self.queue.take_done()
     }
 
     /// How many lost their peer since the last call.
@@ -70,23 +61,15 @@ impl SendQueue {
 
     /// Adds frames; those for which there is no room are left in `tx`, and all of them where there is no peer.
     pub(super) fn add(&mut self, tx: &mut Mbufq) {
-        while self.has_room()
-            && let Some(frame) = tx.dequeue()
-        {
-            self.bytes += frame.len();
-            self.frames.push_back(frame);
+        if self.peer.is_some() {
+            self.queue.add(tx);
         }
-    }
-
-    fn has_room(&self) -> bool {
-        let room = self.frames.len() < QUEUE_FRAMES_MAX && self.bytes < QUEUE_BYTES_MAX;
-        room && self.peer.is_some()
     }
 
     /// Sends the bytes for which the peer's socket has room. Returns true if frames wait.
     pub(super) fn flush(&mut self) -> bool {
         while let Some(peer) = &self.peer
-            && !self.frames.is_empty()
+            && !self.queue.frames().is_empty()
         {
             match self.write(peer) {
                 Ok(n) => self.advance(n),
@@ -104,12 +87,12 @@ impl SendQueue {
     /// Sends the first frames, or parts of them, in one call. Returns the number of bytes.
     fn write(&self, peer: &UnixStream) -> Result<usize, Errno> {
         let mut lengths = [[0; LENGTH_LEN]; FRAMES_PER_WRITE];
-        for (length, frame) in lengths.iter_mut().zip(&self.frames) {
+        for (length, frame) in lengths.iter_mut().zip(self.queue.frames()) {
             *length = (frame.len() as u32).to_be_bytes();
         }
         let mut slices = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
-        let frames = lengths.iter().zip(&self.frames);
+        let frames = lengths.iter().zip(self.queue.frames());
         let pieces =
             frames.flat_map(|(length, frame)| std::iter::once(&length[..]).chain(frame.segments()));
         for (slot, piece) in slices.iter_mut().zip(unsent(pieces, self.sent)) {
@@ -124,27 +107,24 @@ impl SendQueue {
     /// Counts bytes that were sent.
     fn advance(&mut self, n: usize) {
         self.sent += n;
-        while let Some(first) = self
-            .frames
-            .pop_front_if(|first| self.sent >= LENGTH_LEN + first.len())
-        {
-            self.sent -= LENGTH_LEN + first.len();
-            self.bytes -= first.len();
-            self.done.enqueue(first);
+        while let Some(first) = self.queue.take() {
+            let len = LENGTH_LEN + first.len();
+            if self.sent < len {
+                return self.queue.put_back(first);
+            }
+            self.sent -= len;
+            self.queue.finish(first);
         }
     }
 
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.frames.len()
+        self.queue.frames().len()
     }
 
     fn clear(&mut self) {
-        (self.bytes, self.sent) = (0, 0);
-        self.unsent += self.frames.len() as u64;
-        self.frames
-            .drain(..)
-            .for_each(|frame| self.done.enqueue(frame));
+        self.sent = 0;
+        self.unsent += self.queue.clear() as u64;
     }
 }
 

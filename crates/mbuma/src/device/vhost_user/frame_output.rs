@@ -1,10 +1,7 @@
 //! Frames to the machine, which wait here while its driver has no buffers for them, and are copied once into its
 //! memory.
 //!
-//! Invariants: at most [`QUEUE_FRAMES_MAX`] frames and one frame more than [`QUEUE_BYTES_MAX`] bytes wait.
 //! Locks: none.
-
-use std::collections::VecDeque;
 
 use mbuf::{Mbufq, Packet};
 use vm_memory::GuestMemoryMmap;
@@ -12,19 +9,15 @@ use vm_memory::GuestMemoryMmap;
 use super::buffers::{BadChain, BufferCursor, GuestBuffer};
 use super::features::FrameHeader;
 use super::vring::{Purpose, RingBroken, Vring};
-use crate::device::frame_stream::{QUEUE_BYTES_MAX, QUEUE_FRAMES_MAX};
+use crate::device::frame_queue::FrameQueue;
 use crate::device::vnet::VnetHeader;
 
 /// The queue, and storage kept between frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameOutput {
-    frames: VecDeque<Packet>,
-    /// Of all frames.
-    bytes: usize,
+    queue: FrameQueue,
     /// Frames for which the driver never has enough buffers.
     refused: usize,
-    /// Frames that are done, to be dropped when the lock is released.
-    done: Mbufq,
     /// The chains that were found for the first frame, their buffers, and the bytes that they have room for.
     chains: Vec<UsableChain>,
     buffers: Vec<GuestBuffer>,
@@ -51,16 +44,7 @@ pub(super) enum BufferRoom {
 impl FrameOutput {
     /// Adds frames; those for which there is no room are left in `tx`.
     pub(super) fn add(&mut self, tx: &mut Mbufq) {
-        while self.has_room()
-            && let Some(frame) = tx.dequeue()
-        {
-            self.bytes += frame.len();
-            self.frames.push_back(frame);
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        self.frames.len() < QUEUE_FRAMES_MAX && self.bytes < QUEUE_BYTES_MAX
+        self.queue.add(tx);
     }
 
     /// Writes the frames for which the driver has buffers. It kicks when it has more, if frames wait.
@@ -75,10 +59,10 @@ impl FrameOutput {
     ) -> Result<(), RingBroken> {
         // The driver may have set its ring up again since the last search.
         self.forget_room();
-        while let Some(frame) = self.frames.pop_front() {
+        while let Some(frame) = self.queue.take() {
             match self.write(&frame, memory, ring, header) {
                 Err(RingBroken) => {
-                    self.frames.push_front(frame);
+                    self.queue.put_back(frame);
                     return Err(RingBroken);
                 }
                 Ok(BufferRoom::Enough) => self.finish(frame),
@@ -87,7 +71,7 @@ impl FrameOutput {
                     self.finish(frame);
                 }
                 Ok(BufferRoom::TooLittle(seen)) => {
-                    self.frames.push_front(frame);
+                    self.queue.put_back(frame);
                     // The chains that were found are kept, so that none is walked twice if a driver makes them
                     // available one by one.
                     if !ring.await_kick(memory, seen)? {
@@ -101,8 +85,7 @@ impl FrameOutput {
 
     fn finish(&mut self, frame: Packet) {
         self.forget_room();
-        self.bytes -= frame.len();
-        self.done.enqueue(frame);
+        self.queue.finish(frame);
     }
 
     /// Writes a header and a frame, and gives their chains back.
@@ -175,16 +158,12 @@ impl FrameOutput {
 
     /// Drops all frames that wait, because the driver has left. Returns their number.
     pub(super) fn clear(&mut self) -> usize {
-        self.bytes = 0;
-        let waited = self.frames.len();
-        let frames = self.frames.drain(..);
-        frames.for_each(|frame| self.done.enqueue(frame));
-        waited
+        self.queue.clear()
     }
 
     /// Frames that were sent, or lost their driver.
     pub(super) fn take_done(&mut self) -> Mbufq {
-        self.done.take_all()
+        self.queue.take_done()
     }
 
     /// How many were refused since the last call.
@@ -194,6 +173,6 @@ impl FrameOutput {
 
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.frames.len()
+        self.queue.frames().len()
     }
 }

@@ -22,6 +22,7 @@ use addrs::OwnAddrs;
 use anycast::DelayedAdverts;
 use groups::Groups;
 use host6::Host6;
+pub(crate) use large_frames::LargeFrames;
 use mld::Mld;
 pub(crate) use tx_queue::{Enqueued, Queue};
 
@@ -41,6 +42,7 @@ pub(crate) mod filter_change;
 pub(crate) mod groups;
 pub(crate) mod host6;
 mod if_addr;
+mod large_frames;
 pub(crate) mod mld;
 #[cfg(all(test, shuttle))]
 #[path = "models/ifnet.rs"]
@@ -125,11 +127,17 @@ pub(crate) struct Ifnet {
     pub(crate) neighbours: Neighbours<Ipv4Addr>,
     pub(crate) neighbours6: Neighbours<Ipv6Addr>,
     pub(crate) counters: IfCounters,
+    pub(crate) large_frames: LargeFrames,
     gone: AtomicBool,
     detached: AtomicBool,
 }
 
 impl Ifnet {
+    /// The offloads that the device does.
+    pub(crate) fn offloads(&self) -> Capabilities {
+        self.large_frames.cut_down(self.caps)
+    }
+
     pub(crate) fn new(
         index: IfIndex,
         config: IfConfig,
@@ -164,6 +172,7 @@ impl Ifnet {
             neighbours: tables.v4,
             neighbours6: tables.v6,
             counters: IfCounters::default(),
+            large_frames: LargeFrames::default(),
             gone: AtomicBool::new(false),
             detached: AtomicBool::new(false),
         }

@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::device::{Device, offload};
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
-use crate::ifnet::{Ifnet, is_earlier};
+use crate::ifnet::{Ifnet, LargeFrames, is_earlier};
 use crate::state::SHARED_TIMERS_CPU;
 
 /// Transmits until a queue is empty. Only the queue's transmitter calls this.
@@ -43,9 +43,12 @@ pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
 /// Does the offloads that the device lacks, and gives it the frames.
 fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mbufq) {
     let mut ready = Mbufq::new();
+    let caps = ifp.offloads();
+    let mut large = 0;
     while let Some(frame) = frames.dequeue() {
         ifp.counters.output.record(frame.len());
-        if let Err(reason) = offload::prepare(&batch.stack.pool, frame, ifp.caps, &mut ready) {
+        large += usize::from(LargeFrames::is_large(frame.len()));
+        if let Err(reason) = offload::prepare(&batch.stack.pool, frame, caps, &mut ready) {
             batch.stack.drops.count(reason);
         }
     }
@@ -56,6 +59,9 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
     let sent = batch.outward(&ifp.component, || device.transmit(&mut ready));
     if is_earlier(device.next_deadline(), before) {
         batch.kick(SHARED_TIMERS_CPU);
+    }
+    if let Ok(refused) = sent {
+        ifp.large_frames.note(large, refused);
     }
     let left = match sent {
         Ok(0) => DropReason::DeviceError,

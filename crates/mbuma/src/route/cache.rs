@@ -81,8 +81,8 @@ impl RouteCache {
     /// The largest packet of TCP that may go this way, to be cut by the interface or before it; 0 where none is known.
     pub(crate) fn tso_max(&self) -> u32 {
         match self {
-            Self::V4(_, route) if !route.local => route.ifp.caps.tso4_max,
-            Self::V6(kept) if !kept.1.local => kept.1.ifp.caps.tso6_max,
+            Self::V4(_, route) if !route.local => route.ifp.offloads().tso4_max,
+            Self::V6(kept) if !kept.1.local => kept.1.ifp.offloads().tso6_max,
             _ => 0,
         }
     }

@@ -14,6 +14,7 @@ use sim::Faults;
 mod bbr;
 mod faults;
 mod fetch;
+mod large_frames;
 mod path;
 mod tail;
 

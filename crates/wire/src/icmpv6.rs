@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<Icmp6Header>() == Icmp6Header::LEN);
 impl Icmp6Header {
     /// Bytes in the header.
     pub const LEN: usize = 8;
-    /// Where the checksum lies.
+    /// The offset of the checksum in the header, in bytes.
     pub const CHECKSUM_OFFSET: usize = 2;
 
     /// The header at the front of `bytes`, and the bytes after it.

@@ -51,7 +51,7 @@ impl Ipv4Header {
     pub const LEN: usize = 20;
     /// Bytes in the longest header.
     pub const LEN_MAX: usize = 60;
-    /// Where the checksum lies.
+    /// The offset of the checksum in the header, in bytes.
     pub const CHECKSUM_OFFSET: usize = 10;
 
     /// The header, options included, at the front of `bytes`.

@@ -41,9 +41,9 @@ const _: () = assert!(size_of::<Ipv6Header>() == Ipv6Header::LEN);
 impl Ipv6Header {
     /// Bytes in the header.
     pub const LEN: usize = 40;
-    /// Where the field lies that names the next header.
+    /// The offset in the header of the field that names the next header, in bytes.
     pub const NEXT_OFFSET: usize = 6;
-    /// The MTU that each link has at least (RFC 8200 section 5).
+    /// The MTU in bytes that each link has at least (RFC 8200 section 5).
     pub const MTU_MIN: u16 = 1280;
 
     /// The header at the front of `bytes`.

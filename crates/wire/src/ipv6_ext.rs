@@ -20,9 +20,9 @@ use crate::{IpProto, ParseError, emit};
 /// An extension header (RFC 8200 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6ExtHeader<'a> {
-    /// Which one.
+    /// The kind of header.
     pub kind: IpProto,
-    /// Where it begins.
+    /// The offset of the header in the bytes of [`Ipv6ExtHeaders::new`].
     pub at: usize,
     /// All its bytes, at least 8.
     pub bytes: &'a [u8],
@@ -57,12 +57,12 @@ impl<'a> Ipv6ExtHeaders<'a> {
         self.next
     }
 
-    /// Where that begins.
+    /// The offset of [`upper`](Self::upper), in bytes.
     pub fn upper_at(&self) -> usize {
         self.at
     }
 
-    /// Where the field lies that names it.
+    /// The offset of the field that names [`upper`](Self::upper), in bytes.
     pub fn named_at(&self) -> usize {
         self.named_at
     }
@@ -125,7 +125,7 @@ impl IpProto {
 pub struct Ipv6Option<'a> {
     /// Its number; a host that does not know it obeys the two highest bits.
     pub kind: u8,
-    /// Where it begins in the header.
+    /// The offset of the option in the header, in bytes.
     pub at: usize,
     /// Its bytes.
     pub data: &'a [u8],

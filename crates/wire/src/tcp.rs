@@ -81,7 +81,7 @@ impl TcpHeader {
     pub const LEN: usize = 20;
     /// Bytes in the longest header.
     pub const LEN_MAX: usize = 60;
-    /// Where the checksum lies, for devices that fill it in.
+    /// The offset of the checksum in the header, in bytes, for devices that fill it in.
     pub const CHECKSUM_OFFSET: usize = 16;
 
     /// The header, options included, at the front of `bytes`.
@@ -157,7 +157,7 @@ impl TcpHeader {
         TcpFlags::from_bits_retain(u16::from_be_bytes([high, low]))
     }
 
-    /// The window field, not scaled.
+    /// The window field: bytes before scaling.
     #[inline]
     pub const fn window(&self) -> u16 {
         self.window.get()

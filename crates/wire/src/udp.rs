@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<UdpHeader>() == UdpHeader::LEN);
 impl UdpHeader {
     /// Bytes in the header.
     pub const LEN: usize = 8;
-    /// Where the checksum lies, for devices that fill it in.
+    /// The offset of the checksum in the header, in bytes, for devices that fill it in.
     pub const CHECKSUM_OFFSET: usize = 6;
 
     /// A header whose checksum is zero, which means "none". `len` counts header and payload.

@@ -28,7 +28,7 @@ enum Ways {
 impl FromStr for Impairment {
     type Err = String;
 
-    /// Words before `up:` or `down:` are for both directions, and those behind for that one, where they count instead.
+    /// A word before `up:` or `down:` is for both directions; one behind it is for that direction, and replaces the other.
     fn from_str(text: &str) -> Result<Impairment, String> {
         let (mut up, mut down, mut seed) = (Vec::new(), Vec::new(), None);
         let mut ways = Ways::Both;

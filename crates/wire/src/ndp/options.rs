@@ -98,7 +98,7 @@ impl<'a> NdpOptions<'a> {
         })
     }
 
-    /// The link's MTU, if given.
+    /// The link's MTU in bytes, if given.
     pub fn mtu(&self) -> Option<u32> {
         self.iter().find_map(|option| match option {
             NdpOption::Mtu(mtu) => Some(mtu),

@@ -287,17 +287,15 @@ impl Mbuf {
         mem::forget(old);
     }
 
-    /// Prefetches all lines of the next mbuf, for a caller that is about to read its page list: the list lies in four
-    /// lines, and the walk would wait for each.
+    /// Prefetches its first `bytes`, for a caller that is about to read them: the head and what is stored behind it lie in
+    /// four lines, and a reader would wait for each.
     #[inline]
-    pub(crate) fn fetch_next(&self) {
+    pub(crate) fn prefetch(&self, bytes: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if let Some(next) = self.next() {
+        for line in (0..bytes).step_by(64) {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            for line in (0..crate::raw::MSIZE).step_by(64) {
-                // SAFETY: a prefetch is a hint, and may have any address; this one is an mbuf's.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(next.at(line).cast()) };
-            }
+            // SAFETY: a prefetch is a hint, and may have any address; this one is an mbuf's.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.at(line).cast()) };
         }
     }
 

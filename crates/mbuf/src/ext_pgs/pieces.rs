@@ -12,7 +12,7 @@ use std::io;
 use crate::ext::Ext;
 use crate::ext::PageSource;
 use crate::mbuf::Mbuf;
-use crate::raw::{PAGE_SIZE, PGS};
+use crate::raw::{MSIZE, PAGE_SIZE, PGS};
 
 /// A piece of a list.
 #[derive(Debug, Clone, Copy)]
@@ -150,8 +150,11 @@ impl<'a> Iterator for Pieces<'a> {
                 self.at = m.next();
                 continue;
             }
-            if self.skip == 0 && m.is(PGS) {
-                m.fetch_next();
+            if self.skip == 0
+                && m.is(PGS)
+                && let Some(next) = m.next()
+            {
+                next.prefetch(MSIZE);
             }
             let piece = piece_at(m, self.skip, self.left);
             self.skip += piece.len();

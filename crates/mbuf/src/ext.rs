@@ -28,7 +28,7 @@ use uma::RawZoneRef;
 use crate::error::NoBufs;
 use crate::faults::{MbufFault, planted};
 use crate::pool::{ClusterSize, Fresh, Zones};
-use crate::refs::{First, Refs, Release};
+use crate::refs::{Refs, Release};
 
 mod pages;
 mod source;
@@ -49,8 +49,7 @@ pub(crate) struct Ext {
     /// [`LentHead`], which has the function that gives it back.
     zone: Option<RawZoneRef>,
     size: u32,
-    /// Whether another CPU has had the storage since this one wrote to it: 0 or 1. A hint.
-    elsewhere: u32,
+    _spare: u32,
 }
 
 // SAFETY: a reference may be used and dropped on any thread: the count is atomic, zones are
@@ -74,13 +73,13 @@ impl Ext {
     }
 
     #[inline]
-    fn over((buf, First { refs, elsewhere }, zone): Fresh, size: ClusterSize) -> Self {
+    fn over((buf, refs, zone): Fresh, size: ClusterSize) -> Self {
         Self {
             buf: buf.as_ptr(),
             refs,
             zone: Some(zone),
             size: size.bytes() as u32,
-            elsewhere: u32::from(elsewhere),
+            _spare: 0,
         }
     }
 
@@ -103,7 +102,7 @@ impl Ext {
             refs: lent.cast(),
             zone: None,
             size: 0,
-            elsewhere: 0,
+            _spare: 0,
         };
         // SAFETY: just leaked, so it lives; the count beside it is not covered by the reference.
         let owner = unsafe { &(*lent.as_ptr()).owner };
@@ -170,7 +169,7 @@ impl Ext {
             refs: self.refs,
             zone: self.zone,
             size: self.size,
-            elsewhere: self.elsewhere,
+            _spare: 0,
         }
     }
 
@@ -205,26 +204,6 @@ impl Ext {
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.size as usize
-    }
-
-    /// Clears the record of the CPU that used the storage: a packet keeps its cluster over many allocations, and the
-    /// record is from an earlier one.
-    #[inline]
-    pub(crate) fn kept(mut self) -> Self {
-        self.elsewhere = 0;
-        self
-    }
-
-    /// Whether the storage came out of its zone with its lines in another CPU's caches.
-    #[inline]
-    pub(crate) fn was_elsewhere(&self) -> bool {
-        self.elsewhere != 0
-    }
-
-    /// Records that this CPU reads much of the storage. Returns whether another CPU used it. A hint.
-    #[inline]
-    pub(crate) fn note_reader(&self) -> bool {
-        self.refs().note_reader()
     }
 
     /// True if this is the only reference and the storage may be written.

@@ -188,7 +188,7 @@
 //! | uses of lists | `mbufq.rs` (a queue of packets), `scatter.rs` (room for `readv`), `writer.rs` |
 //! | lists of mbufs | `packet.rs`, `chain.rs`, `cursor.rs`, `ext_pgs.rs` (pages that are not mapped), `list.rs`; `segments.rs` |
 //! | one mbuf | `mbuf.rs` (nearly all `unsafe` code), `ext.rs` (outside storage), `tag.rs`, `pool.rs`, `raw.rs` (the layout) |
-//! | leaves | `refs.rs` (reference counts), `copy.rs`, `pkthdr.rs`, `storage.rs`, `error.rs`, `histogram.rs`, `faults.rs` |
+//! | leaves | `refs.rs` (reference counts), `pkthdr.rs`, `storage.rs`, `error.rs`, `histogram.rs`, `faults.rs` |
 //!
 //! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
@@ -213,7 +213,6 @@ mod pool;
 mod raw;
 mod tag;
 
-mod copy;
 mod error;
 mod faults;
 mod histogram;

@@ -6,7 +6,6 @@
 
 use core::iter;
 
-use crate::copy::copy_from_elsewhere;
 use crate::error::{NoBufs, WriteError};
 use crate::mbuf::{Mbuf, MbufPtr};
 
@@ -75,10 +74,7 @@ pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
     loop {
         let src = &m.bytes()[at..];
         let n = src.len().min(dst.len());
-        match m.note_reader(n) {
-            true => copy_from_elsewhere(&mut dst[..n], &src[..n]),
-            false => dst[..n].copy_from_slice(&src[..n]),
-        }
+        dst[..n].copy_from_slice(&src[..n]);
         dst = &mut dst[n..];
         at = 0;
         match m.next() {

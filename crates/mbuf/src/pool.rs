@@ -26,7 +26,7 @@ use uma::{Census, Hooks, RawZone, RawZoneRef, ReclaimSet, ZoneError, ZoneStats};
 use crate::error::NoBufs;
 use crate::faults::{MbufFault, planted};
 use crate::raw::MSIZE;
-use crate::refs::{First, Refs};
+use crate::refs::Refs;
 use crate::tag::TAG_SIZE;
 
 mod cluster;
@@ -170,15 +170,14 @@ impl Zones {
     }
 }
 
-/// A cluster just allocated, its count, which is 1, whether another CPU has it in its caches, and the
-/// zone that it goes back to.
-pub(crate) type Fresh = (NonNull<u8>, First, RawZoneRef);
+/// A cluster just allocated, its count, which is 1, and the zone that it goes back to.
+pub(crate) type Fresh = (NonNull<u8>, NonNull<Refs>, RawZoneRef);
 
 #[inline]
 fn begin(zone: &RawZone, buf: NonNull<u8>) -> Fresh {
     // SAFETY: `buf` is a live item of this zone, which was built with counts.
-    let refs = unsafe { zone.counts(buf) };
-    (buf, Refs::begin(refs), zone.as_ref_ptr())
+    let count = unsafe { zone.refcount(buf) };
+    (buf, Refs::begin(count), zone.as_ref_ptr())
 }
 
 /// A set of zones to take mbufs and clusters from (seed 004, section 2): a cheap handle, to be cloned freely.

@@ -45,28 +45,9 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 /// The number of references to one piece of storage.
 ///
 /// `W` is std's atomic, which lies in a zone's side table; in the models it is loom's.
-#[repr(C)]
+#[repr(transparent)]
 pub(crate) struct Refs<W = AtomicU32> {
     count: W,
-    /// The CPU whose caches have the storage: none yet ([`NO_CPU`]), a CPU's number plus 1, or a CPU other than the
-    /// first user ([`OTHERS`]). A hint (see `copy.rs`) on the count's own line, apart from the protocol.
-    used_by: AtomicU32,
-}
-
-/// The first reference to fresh storage.
-pub(crate) struct First {
-    pub(crate) refs: NonNull<Refs>,
-    /// Whether the storage is in another CPU's caches. A hint.
-    pub(crate) elsewhere: bool,
-}
-
-const NO_CPU: u32 = 0;
-const OTHERS: u32 = u32::MAX;
-
-/// This CPU, as [`Refs::used_by`] has it.
-#[inline]
-fn here() -> u32 {
-    kern::cpu::current() as u32 + 1
 }
 
 /// The result of giving a reference back.
@@ -80,40 +61,19 @@ pub(crate) enum Release {
 }
 
 impl Refs {
-    /// One reference, counted in the words that lie with fresh storage, and whether the storage is in another CPU's
-    /// caches. No other thread reads these words.
+    /// One reference, counted in the word that lies beside fresh storage. No other thread reads the word.
     #[inline]
-    pub(crate) fn begin(words: &[AtomicU32; 2]) -> First {
-        let [count, used_by] = words;
-        // All three Relaxed: no other thread has a reference yet, and the hand-over of one synchronises.
+    pub(crate) fn begin(count: &AtomicU32) -> NonNull<Self> {
+        // Relaxed: no other thread has a reference yet, and the hand-over of one synchronises.
         count.store(1, Ordering::Relaxed);
-        let (before, here) = (used_by.load(Ordering::Relaxed), here());
-        used_by.store(here, Ordering::Relaxed);
-        First {
-            refs: NonNull::from(words).cast(),
-            elsewhere: before != NO_CPU && before != here,
-        }
-    }
-
-    /// Records that this CPU reads the storage. Returns whether another CPU used it, or may have.
-    #[inline]
-    pub(crate) fn note_reader(&self) -> bool {
-        // Relaxed: a hint. Two CPUs that write at the same time write the same value.
-        let elsewhere = self.used_by.load(Ordering::Relaxed) != here();
-        if elsewhere {
-            self.used_by.store(OTHERS, Ordering::Relaxed);
-        }
-        elsewhere
+        NonNull::from(count).cast()
     }
 }
 
 impl<W: CountWord> Refs<W> {
     /// One reference.
     pub(crate) fn one() -> Self {
-        Self {
-            count: W::new(1),
-            used_by: AtomicU32::new(NO_CPU),
-        }
+        Self { count: W::new(1) }
     }
 
     /// Counts one more reference. Refused above [`REFS_MAX`].
@@ -195,26 +155,5 @@ impl<W: CountWord> Refs<W> {
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn get(&self) -> u32 {
         self.count.load(Ordering::Relaxed) & COUNT
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    /// Breaks if the word loses the CPU that filled or read the storage, or shows fresh storage as read.
-    #[test]
-    fn the_next_owner_sees_that_another_cpu_read() {
-        let words = [AtomicU32::new(0), AtomicU32::new(NO_CPU)];
-        let First { refs, elsewhere } = Refs::begin(&words);
-        assert!(!elsewhere, "no CPU had it");
-        // SAFETY: the words are there.
-        let refs = unsafe { refs.as_ref() };
-        // As if it had been taken on a CPU that does not exist.
-        words[1].store(OTHERS - 1, Ordering::Relaxed);
-        assert!(refs.note_reader());
-        assert_eq!(words[1].load(Ordering::Relaxed), OTHERS);
-        assert!(Refs::begin(&words).elsewhere);
-        assert_ne!(words[1].load(Ordering::Relaxed), OTHERS);
     }
 }

@@ -237,7 +237,7 @@ impl Arena {
         self.owns(pointer) && self.geo.is_item(self.offset_of(pointer))
     }
 
-    /// The reference count of an item, and the word beside it.
+    /// The reference count of an item.
     ///
     /// # Panics
     /// If the zone was made without reference counts.
@@ -245,17 +245,17 @@ impl Arena {
     /// # Safety
     /// `item` is a live item of this arena, so its entry is open.
     #[inline]
-    pub(crate) unsafe fn counts_of(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
+    pub(crate) unsafe fn count_of(&self, item: NonNull<u8>) -> &AtomicU32 {
         let Some(counts) = &self.counts else {
             no_counts()
         };
         let number = self.geo.number_of(self.place_of(item));
         // SAFETY: the item is ours, so its number is below the table's length in entries.
         let entry = unsafe { counts.base().add(number * COUNT_BYTES) };
-        // SAFETY: the entry is 64-byte aligned and as long, opened with the item's slab, zero or values that
-        // AtomicU32s left there, accessed only through this type, and mapped as long as the arena, which the result
+        // SAFETY: the entry is 64-byte aligned and as long, opened with the item's slab, zero or a value that
+        // an AtomicU32 left there, accessed only through this type, and mapped as long as the arena, which the result
         // borrows, exists.
-        unsafe { entry.cast::<[AtomicU32; 2]>().as_ref() }
+        unsafe { entry.cast::<AtomicU32>().as_ref() }
     }
 }
 

@@ -197,21 +197,6 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.refcount(item) }
     }
 
-    /// The reference count beside an item, and a word in the same line for its users.
-    ///
-    /// # Panics
-    /// As [`refcount`](Self::refcount).
-    ///
-    /// # Safety
-    /// As [`refcount`](Self::refcount). Both words keep their values while the item is free, and are zero in an item
-    /// that was never allocated or whose pages were given back to the system.
-    #[inline]
-    pub unsafe fn counts(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
-        // SAFETY: the caller says that the item is live and ours, and the handle keeps the zone
-        // as long as the result is borrowed.
-        unsafe { self.zone.counts(item) }
-    }
-
     /// Whether the address is in the range that this zone cuts its items from. Always false for a
     /// cache-only zone, which has none.
     #[inline]

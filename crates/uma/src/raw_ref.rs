@@ -216,28 +216,13 @@ impl<H: Hooks> RawZoneRef<H> {
     #[inline]
     #[must_use]
     pub unsafe fn refcount<'a>(self, item: NonNull<u8>) -> &'a AtomicU32 {
-        // SAFETY: as the caller says.
-        let [count, _] = unsafe { self.counts(item) };
-        count
-    }
-
-    /// As [`RawZone::counts`](crate::RawZone::counts).
-    ///
-    /// # Panics
-    /// As there.
-    ///
-    /// # Safety
-    /// As for [`refcount`](Self::refcount).
-    #[inline]
-    #[must_use]
-    pub unsafe fn counts<'a>(self, item: NonNull<u8>) -> &'a [AtomicU32; 2] {
         // SAFETY: the live item keeps the zone.
         let inner: &'a ZoneInner = unsafe { self.inner.as_ref() };
         let Some(arena) = inner.keg.arena() else {
             panic!("refcount() on a cache-only zone, whose items are not its own")
         };
         // SAFETY: the caller says that the item is live and ours.
-        unsafe { arena.counts_of(item) }
+        unsafe { arena.count_of(item) }
     }
 
     /// As [`RawZone::owns`](crate::RawZone::owns).

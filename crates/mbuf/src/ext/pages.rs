@@ -64,7 +64,7 @@ impl Ext {
             refs: lent.cast(),
             zone: None,
             size: 0,
-            elsewhere: 0,
+            _spare: 0,
         }
     }
 

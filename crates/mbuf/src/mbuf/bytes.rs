@@ -10,7 +10,6 @@
 use core::{ptr, slice};
 
 use super::{Mbuf, internal};
-use crate::copy::{AROUND_MIN, copy_elsewhere};
 use crate::ext::Ext;
 use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
 
@@ -143,20 +142,8 @@ impl Mbuf {
     /// # Panics
     /// If there is not that much room.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let elsewhere = self.ext().is_some_and(Ext::was_elsewhere);
-        let room = &mut self.room_mut()[..bytes.len()];
-        match elsewhere {
-            true => copy_elsewhere(room, bytes),
-            false => room.copy_from_slice(bytes),
-        }
+        self.room_mut()[..bytes.len()].copy_from_slice(bytes);
         self.grow(bytes.len());
-    }
-
-    /// Records that this CPU reads `n` bytes of it, for the next writer of the storage. Returns whether another CPU
-    /// has had it.
-    #[inline]
-    pub(crate) fn note_reader(&self, n: usize) -> bool {
-        n >= AROUND_MIN && self.ext().is_some_and(Ext::note_reader)
     }
 
     /// Shows `n` bytes of the room before the first, and returns them.

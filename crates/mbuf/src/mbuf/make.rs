@@ -145,7 +145,7 @@ impl Mbuf {
             Ok(ext) => {
                 let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
                 // SAFETY: inside of the item; its former content was dropped.
-                unsafe { ptr::write(place, ext.kept()) };
+                unsafe { ptr::write(place, ext) };
                 zones.bare_packet_ends();
                 Ok(())
             }

@@ -42,7 +42,7 @@ impl Hooks for Packets {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         // A cluster that is refused here may be available for a caller without a packet: `with_cluster`.
         let ext = Ext::cluster_near(self.mbufs.hooks(), ClusterSize::K2);
-        let ext = ext.map_err(|_| HookFailed)?.kept();
+        let ext = ext.map_err(|_| HookFailed)?;
         // SAFETY: inside of the item, which is free and ours during the call.
         unsafe { place(item).write(ext) };
         // SAFETY: as above.

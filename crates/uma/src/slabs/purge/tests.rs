@@ -72,8 +72,8 @@ impl Rig {
         unsafe { item.write_bytes(value, self.size.min(STAMP_MAX)) };
         if self.arena.is_counted() {
             // SAFETY: the item is live.
-            let counts = unsafe { self.arena.counts_of(item) };
-            counts[0].store(u32::from(value), Ordering::Relaxed);
+            let count = unsafe { self.arena.count_of(item) };
+            count.store(u32::from(value), Ordering::Relaxed);
         }
     }
 
@@ -92,7 +92,7 @@ impl Rig {
                 unsafe { core::slice::from_raw_parts(item.as_ptr(), self.size.min(STAMP_MAX)) };
             let counted = || {
                 // SAFETY: live.
-                let [count, _] = unsafe { self.arena.counts_of(item) };
+                let count = unsafe { self.arena.count_of(item) };
                 count.load(Ordering::Relaxed) == u32::from(value)
             };
             bytes.iter().all(|byte| *byte == value) && (!self.arena.is_counted() || counted())

@@ -86,7 +86,8 @@ pub(super) fn was_limit(percent: u32, cpu_seconds: f64, seconds: f64) -> io::Res
     let took = cpu_seconds / seconds * 100.0;
     match took < USED * f64::from(percent) {
         true => Err(io::Error::other(format!(
-            "the server took {took:.1} % of a CPU, and may take {percent} %: its client was the limit"
+            "the server took {took:.1} % of a CPU, and may take {percent} %: its client or another program was \
+             the limit"
         ))),
         false => Ok(()),
     }

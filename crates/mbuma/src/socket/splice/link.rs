@@ -2,26 +2,25 @@
 //!
 //! Locks: SPLICE, over a turn; inside of it one connection's (CONN) at a time.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use kern::prim::{AtomicBool, AtomicU64, Mutex, Ordering};
 use kern::{LockClass, Time, order};
 
-use super::side::{SpliceNews, SpliceRole, SpliceSide, Taken};
+use super::side::{SpliceNews, SpliceSide, Taken};
 use super::{SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
-use crate::batch::{Batch, Deferred};
+use crate::batch::Batch;
 use crate::state::SHARED_TIMERS_CPU;
-use crate::tcp::spliced::{IdleKey, SplicePeer, SpliceTurn};
+use crate::tcp::spliced::{IdleKey, SpliceTurn};
 use crate::waiters::{WaiterSet, Wakes, Want};
 
-static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
+mod places;
+mod schedule;
 
-/// Connections at most through which a search for a loop follows splices.
-const HOPS_MAX: usize = 64;
+static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
 
 /// Runs `f` in `batch`, which must be one of the side's stack, or in a new batch.
 fn enter(side: &dyn SpliceSide, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&mut Batch<'_>)) {
@@ -132,60 +131,6 @@ impl Link {
             queued: AtomicBool::new(false),
             state: Mutex::new(&SPLICE, state),
         }
-    }
-
-    /// Makes the connections its sides.
-    fn attach(self: &Arc<Self>) -> Result<(), SpliceError> {
-        let mut stacks = [self.from.stack(), self.to.stack()].into_iter();
-        if !self.one_stack && stacks.any(|stack| stack.config.giant.is_over_all()) {
-            return Err(SpliceError::Giant);
-        }
-        let giant = self.to.stack().enter_giant();
-        let mut after = AfterTurn::default();
-        let attached = self.take_places(&mut after);
-        drop(giant);
-        self.follow_up(None, after);
-        attached
-    }
-
-    fn take_places(self: &Arc<Self>, after: &mut AfterTurn) -> Result<(), SpliceError> {
-        let splice = || Arc::clone(self) as Arc<dyn SpliceTurn>;
-        if !self.from.attach(SpliceRole::Source, splice()) {
-            return Err(SpliceError::Busy);
-        }
-        if !self.to.attach(SpliceRole::Sink, splice()) {
-            self.from.detach(SpliceRole::Source, &mut after.from);
-            return Err(SpliceError::Busy);
-        }
-        // After both are attached: if two threads together close a loop, at least one of them sees it.
-        if self.is_loop() {
-            self.leave_places(after);
-            return Err(SpliceError::Loop);
-        }
-        Ok(())
-    }
-
-    fn leave_places(&self, after: &mut AfterTurn) {
-        self.from.detach(SpliceRole::Source, &mut after.from);
-        self.to.detach(SpliceRole::Sink, &mut after.to);
-    }
-
-    /// Whether data that leaves by the sink comes back to the source, through connections inside of the process.
-    fn is_loop(&self) -> bool {
-        let mut next = self.to.peer();
-        for _ in 0..HOPS_MAX {
-            let Some(SplicePeer { id, splice }) = next else {
-                return false;
-            };
-            if id == self.from.id() {
-                return true;
-            }
-            let Some(splice) = splice else {
-                return false;
-            };
-            next = splice.sink_peer();
-        }
-        true
     }
 
     /// The first turn, and the first check of the idle time.
@@ -357,113 +302,6 @@ impl Link {
         if !after.wakes.is_empty() {
             enter(&*self.to, batch, |batch| batch.wake(after.wakes));
         }
-    }
-}
-
-impl Deferred for Link {
-    fn run(self: Arc<Self>, batch: &mut Batch<'_>) {
-        self.turn(Some(batch));
-    }
-}
-
-/// A turn between two stacks, at the end of a batch of one of them.
-impl Wake for Link {
-    fn wake(self: Arc<Self>) {
-        turn_between_stacks(self);
-    }
-}
-
-std::thread_local! {
-    /// While this thread runs such a turn: the links whose turns follow it.
-    static NEXT_TURNS: RefCell<Option<Vec<Arc<Link>>>> = const { RefCell::new(None) };
-}
-
-/// Runs the turn of a link between two stacks: now, or after the turn that this thread runs already. So a row of
-/// splices, each of which makes the next one move, needs no nested calls.
-fn turn_between_stacks(link: Arc<Link>) {
-    /// A turn may panic: the thread's next turn begins with an empty list.
-    struct Turning;
-    impl Drop for Turning {
-        fn drop(&mut self) {
-            NEXT_TURNS.set(None);
-        }
-    }
-    let waits = NEXT_TURNS.try_with(|next| match &mut *next.borrow_mut() {
-        Some(next) => {
-            next.push(Arc::clone(&link));
-            true
-        }
-        none => {
-            *none = Some(Vec::new());
-            false
-        }
-    });
-    match waits {
-        Ok(true) => return,
-        Ok(false) => {}
-        // The thread is ending, and its list is gone already.
-        Err(_) => return link.turn(None),
-    }
-    let _turning = Turning;
-    let mut next = Some(link);
-    while let Some(link) = next {
-        link.turn(None);
-        next = NEXT_TURNS.with_borrow_mut(|next| next.as_mut()?.pop());
-    }
-}
-
-impl SpliceTurn for Link {
-    fn queue(self: Arc<Self>, batch: &mut Batch<'_>) {
-        if self.queued.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        match self.one_stack {
-            true => batch.defer(self),
-            false => batch.wake(Wakes::one(Waker::from(self))),
-        }
-    }
-
-    fn queue_outside(self: Arc<Self>) {
-        match self.one_stack {
-            true => {
-                let stack = Arc::clone(self.to.stack());
-                stack.enter(|batch| self.queue(batch));
-            }
-            false => turn_between_stacks(self),
-        }
-    }
-
-    fn sink_peer(&self) -> Option<SplicePeer> {
-        self.to.peer()
-    }
-
-    fn side_dropped(&self) {
-        self.stop();
-    }
-
-    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) {
-        let mut state = self.state.lock();
-        if state.retry.is_some_and(|(at, _)| at <= batch.now) {
-            state.retry = None;
-            drop(state);
-            return self.queue(batch);
-        }
-        let Some(idle) = self.options.idle.filter(|_| state.end.is_none()) else {
-            return;
-        };
-        if let Some(relayed) = &self.relayed {
-            let relayed = relayed.load(Ordering::Relaxed);
-            if state.relayed != relayed {
-                (state.relayed, state.moved_at) = (relayed, batch.now);
-            }
-        }
-        let at = state.moved_at + idle;
-        if at > batch.now {
-            return self.watch(&mut state, at);
-        }
-        (state.watched, state.expired) = (None, true);
-        drop(state);
-        self.queue(batch);
     }
 }
 

@@ -173,8 +173,19 @@ impl FlightBounds {
     /// Too much was in flight: sets the long bound. `target`: the model's flight.
     pub(super) fn cut(&mut self, s: &RateSample, target: u32) {
         if !s.app_limited {
-            self.flight_high = flight_of(s).max(part(target, BETA));
+            self.flight_high = self.flight_at_loss(s).max(part(target, BETA));
         }
+    }
+
+    /// The flight from which on too much was lost: one acknowledgement may show the loss of many segments, of which the first ones were
+    /// still allowed (section 5.5.10.2, BBRInflightAtLoss).
+    fn flight_at_loss(&self, s: &RateSample) -> u32 {
+        let flight = u64::from(flight_of(s));
+        let now = (u64::from(s.lost) + u64::from(s.ce)).min(flight);
+        let (flight, lost) = (flight - now, self.lost.saturating_sub(now));
+        let allowed = share(flight, LOSS_MAX).saturating_sub(lost);
+        let first = (allowed * 100 / (100 - LOSS_MAX)).min(now);
+        (flight + first).try_into().unwrap_or(u32::MAX)
     }
 
     /// This much was in flight without a loss.

@@ -269,6 +269,39 @@ fn a_loss_is_judged_by_the_round_trip_that_it_begins() {
     assert!(low.abs_diff(RATE) < RATE / 50, "{low}");
 }
 
+#[test]
+fn the_bound_is_where_too_much_began_to_be_lost() {
+    // Section 5.5.10.2 (BBRInflightAtLoss): breaks if one acknowledgement that shows many losses sets the bound to all that was in
+    // flight, with the lost segments.
+    for (lost, high) in [(100_000, 918_367), (30_000, 989_795), (0, 1_000_000)] {
+        let mut bounds = FlightBounds::default();
+        let model = PathModel::default();
+        let sample = RateSample {
+            lost,
+            sent_flight: 1_000_000,
+            ..RateSample::default()
+        };
+        let w = Window::new(MSS, 10);
+        bounds.on_ack(&w, &sample, &model, BbrPhase::Up);
+        bounds.cut(&sample, 0);
+        assert_eq!(bounds.flight_high, high, "{lost} bytes lost");
+    }
+    // What was lost before leaves less room.
+    let mut bounds = FlightBounds::default();
+    let model = PathModel::default();
+    let w = Window::new(MSS, 10);
+    let sample = RateSample {
+        lost: 15_000,
+        sent_flight: 1_000_000,
+        ..RateSample::default()
+    };
+    for _ in 0..2 {
+        bounds.on_ack(&w, &sample, &model, BbrPhase::Up);
+    }
+    bounds.cut(&sample, 0);
+    assert_eq!(bounds.flight_high, 985_000 + 4_700 * 100 / 98);
+}
+
 /// One acknowledgement of a whole window.
 fn ack_of_all(trip: &mut Trip, lost: u32, flight: u32) {
     trip.now += RTT;

@@ -16,6 +16,17 @@
 //! | drive stacks by threads | [`runtime`](crate::runtime) | `examples/runtime.rs` |
 //! | test in virtual time | [the crate's page](crate#in-virtual-time) | the crate `sim` |
 //!
+//! # Names in std and tokio
+//! | there | here |
+//! |---|---|
+//! | `TcpListener::bind`, `UdpSocket::bind` | [`Stack::listen`](crate::Stack::listen), [`Stack::udp_bind`](crate::Stack::udp_bind) |
+//! | `TcpStream::connect`, `connect_timeout` | [`Stack::connect_blocking`](crate::Stack::connect_blocking) |
+//! | the same of tokio | [`Stack::connect_async`](crate::Stack::connect_async) |
+//! | `set_read_timeout`, `set_write_timeout`, options of `socket2` | [`TcpStream::set_options`](crate::TcpStream::set_options) |
+//! | `try_clone`, `into_split` | [`TcpStream::split`](crate::TcpStream::split); `Read` and `Write` also take `&TcpStream` |
+//! | `set_nonblocking` | none: [`send`](crate::TcpStream::send) and [`recv`](crate::TcpStream::recv) never wait, `.._blocking` and `.._async` do |
+//! | `readable`, `poll_read_ready` | [`TcpStream::poll_readable`](crate::TcpStream::poll_readable) |
+//!
 //! # Rules that hold everywhere
 //! - Lengths, sizes and windows are in bytes. A [`Time`](crate::Time) counts nanoseconds of the stack's clock. A field that counts
 //!   something else says so.

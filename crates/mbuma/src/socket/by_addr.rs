@@ -65,6 +65,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::Address`], or why there is no connection.
+    #[doc(alias = "connect_timeout")]
     pub fn connect_blocking(
         &self,
         addr: impl IntoEndpoint,

@@ -75,6 +75,8 @@ pub struct TcpWriteHalf(Arc<TcpStream>);
 
 impl TcpStream {
     /// Splits the connection into halves that two threads may own. It is closed once both are dropped.
+    #[doc(alias = "try_clone")]
+    #[doc(alias = "into_split")]
     pub fn split(self) -> (TcpReadHalf, TcpWriteHalf) {
         let stream = Arc::new(self);
         (TcpReadHalf(Arc::clone(&stream)), TcpWriteHalf(stream))

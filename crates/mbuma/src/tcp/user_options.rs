@@ -101,9 +101,11 @@ pub struct TcpSocketOptions {
     /// The timeout of calls that wait for data and give no timeout of their own; they end with
     /// [`TimedOut`](crate::SocketError::TimedOut). On a listener: of calls that wait for a connection.
     #[doc(alias = "SO_RCVTIMEO")]
+    #[doc(alias = "set_read_timeout")]
     pub recv_timeout: Option<Duration>,
     /// The same for a call that waits for room, or for the connection to be established.
     #[doc(alias = "SO_SNDTIMEO")]
+    #[doc(alias = "set_write_timeout")]
     pub send_timeout: Option<Duration>,
     /// On a listener: a connection is accepted only when its client has sent data, or was silent for so long.
     /// [`half_open_max`](crate::TcpConfig::half_open_max) bounds half-open and such waiting connections together; at

@@ -45,6 +45,7 @@ mod forward;
 mod fragment;
 mod fragment6;
 mod frames6;
+mod hostile6;
 mod icmp;
 mod ip6;
 mod lengths;

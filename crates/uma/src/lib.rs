@@ -103,18 +103,9 @@
 //! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants` |
 #![cfg_attr(
     feature = "extras",
-    doc = "| (`extras`, to the end) a call when items are free | [`RawZone::call_when_available`] |"
-)]
-#![cfg_attr(
-    feature = "extras",
-    doc = "| a cache for one pinned worker | [`RawZone::local`] |"
-)]
-#![cfg_attr(
-    feature = "extras",
-    doc = "| caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |"
-)]
-#![cfg_attr(
-    feature = "extras",
+    doc = "| (`extras`, to the end) a call when items are free | [`RawZone::call_when_available`] |",
+    doc = "| a cache for one pinned worker | [`RawZone::local`] |",
+    doc = "| caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |",
     doc = "| a page after each item that can't be written | [`ZoneBuilder::guard_pages`] |"
 )]
 //!

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
 
+use crate::compare::output;
 use crate::{programs, retest, tidy, witness_cost};
 
 /// One step.
@@ -23,6 +24,15 @@ enum Lane {
     One,
     Other,
 }
+
+/// The packages with a library that programs build on.
+const LIBRARIES: [&str; 5] = [
+    "mbuma-kern",
+    "mbuma-uma",
+    "mbuma-mbuf",
+    "mbuma-wire",
+    "mbuma",
+];
 
 /// Every step, in the order of `ci`: steps that fail fastest come first.
 pub(crate) fn all() -> Vec<Step> {
@@ -118,9 +128,9 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
 /// Documentation without a warning: of the workspace, and of the published libraries as their users build them, with
 /// default features and with all. Links to items of a feature fail only where the feature is off.
 fn doc() -> bool {
-    let published = "-p mbuma-kern -p mbuma-uma -p mbuma-mbuf -p mbuma-wire -p mbuma";
+    let published = LIBRARIES.map(|name| format!("-p {name}")).join(" ");
     let all_features = format!("{published} --all-features");
-    ["--workspace", published, &all_features]
+    ["--workspace", &published, &all_features]
         .iter()
         .all(|what| {
             cargo(
@@ -130,12 +140,28 @@ fn doc() -> bool {
         })
 }
 
-/// Checks that a registry would accept each crate as a package: names, versions and files. It builds none of them.
+/// Checks that a registry would accept each crate as a package: names, versions and files. It builds none of them. The
+/// licence asks that its text goes with each copy, so each package has it.
 fn package() -> bool {
+    let others = "--exclude mbuma-lab --exclude xtask";
     cargo(
-        "package -q --workspace --exclude mbuma-lab --exclude xtask --no-verify --allow-dirty",
+        &format!("package -q --workspace {others} --no-verify --allow-dirty"),
         &[],
-    )
+    ) && [&LIBRARIES[..], &["mbuma-sim", "mbuma-cli"]]
+        .concat()
+        .iter()
+        .all(|name| has_license(name))
+}
+
+fn has_license(package: &str) -> bool {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut list = Command::new(cargo);
+    list.args(["package", "-q", "--list", "--allow-dirty", "-p", package]);
+    let has = output(&mut list).is_some_and(|files| files.lines().any(|file| file == "LICENSE"));
+    if !has {
+        eprintln!("{package}: its package lacks LICENSE, a link to the one at the root");
+    }
+    has
 }
 
 /// All tests. A test that this machine can't run writes a line to the file that `MBUMA_SKIPS` names.

@@ -14,7 +14,7 @@ use crate::compare::output;
 /// webpki, pki-types, subtle, zeroize, untrusted and once_cell) does the handshakes for `serve --tls`, aws-lc-rs (with
 /// aws-lc-sys) has its ciphers, and rcgen (with yasna and time, which is five) makes its certificate; simple-dns reads
 /// questions about names of a network's guests; vm-memory maps memory that a virtual machine shares.
-const EXTERNAL_MAX: usize = 74;
+const EXTERNAL_MAX: usize = 61;
 
 /// Counts the packages of the tool, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>) {

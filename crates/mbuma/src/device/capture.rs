@@ -11,7 +11,6 @@
 //! Locks: the writer (STATS), and nothing is called under it but the writer.
 //! Sources: the pcapng format (draft-ietf-opsawg-pcapng).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,22 +19,19 @@ use std::time::Duration;
 
 use kern::{Clock, Counter, LockClass, Mutex, Time, order};
 use mbuf::{Mbufq, Packet};
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::{DataLink, PcapError};
 use wire::MacAddr;
 
 use super::jumbo_front::JumboFront;
 use super::{Budget, Capabilities, Device, Medium};
 use crate::drops::DropReason;
 
+mod pcapng;
+
 static FILE: LockClass = LockClass::new("capture file", order::STATS);
 
-/// Timestamps count nanoseconds: 10 to the minus ninth seconds (option `if_tsresol`).
-const TSRESOL_NANOSECONDS: u8 = 9;
+/// Numbers of link types.
+const LINKTYPE_ETHERNET: u16 = 1;
+const LINKTYPE_RAW: u16 = 101;
 
 /// A device around another that captures both directions (pcapng, draft-ietf-opsawg-pcapng).
 pub struct Capture<D> {
@@ -55,11 +51,11 @@ struct Book {
 struct File {
     /// None after an error.
     writer: Option<Writer>,
-    /// A frame's bytes in a row; kept for its storage.
-    frame: Vec<u8>,
+    /// A frame's block; kept for its storage.
+    block: Vec<u8>,
 }
 
-type Writer = PcapNgWriter<BufWriter<Box<dyn Write + Send>>>;
+type Writer = BufWriter<Box<dyn Write + Send>>;
 
 /// The direction bits of `epb_flags`.
 #[derive(Clone, Copy)]
@@ -82,24 +78,18 @@ impl<D: Device> Capture<D> {
         clock: Arc<dyn Clock>,
         epoch: Duration,
     ) -> io::Result<Self> {
-        let buffered = BufWriter::new(Box::new(writer) as Box<dyn Write + Send>);
-        let mut writer = PcapNgWriter::new(buffered).map_err(to_io)?;
-        let interface = InterfaceDescriptionBlock {
-            linktype: match device.medium() {
-                Medium::Ethernet => DataLink::ETHERNET,
-                Medium::Ip => DataLink::RAW,
-            },
-            snaplen: 0,
-            options: vec![
-                InterfaceDescriptionOption::IfName(name.into()),
-                InterfaceDescriptionOption::IfTsResol(TSRESOL_NANOSECONDS),
-            ],
+        let mut writer: Writer = BufWriter::new(Box::new(writer));
+        let mut block = Vec::new();
+        let link_type = match device.medium() {
+            Medium::Ethernet => LINKTYPE_ETHERNET,
+            Medium::Ip => LINKTYPE_RAW,
         };
-        writer.write_pcapng_block(interface).map_err(to_io)?;
-        writer.get_mut().flush()?;
+        pcapng::put_header(&mut block, link_type, name);
+        writer.write_all(&block)?;
+        writer.flush()?;
         let file = File {
             writer: Some(writer),
-            frame: Vec::new(),
+            block,
         };
         let file = Mutex::new(&FILE, file);
         Ok(Self {
@@ -162,27 +152,21 @@ impl File {
         let Some(writer) = &mut self.writer else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        self.frame.clear();
+        self.block.clear();
         let front = JumboFront::of(frame);
-        JumboFront::pieces(&front, frame).for_each(|s| self.frame.extend_from_slice(s));
-        let block = EnhancedPacketBlock {
-            interface_id: 0,
-            timestamp: stamp,
-            original_len: self.frame.len() as u32,
-            data: Cow::Borrowed(&self.frame),
-            options: vec![EnhancedPacketOption::Flags(direction as u32)],
-        };
-        let written = writer.write_pcapng_block(block).map_err(to_io);
+        let pieces = JumboFront::pieces(&front, frame);
+        pcapng::put_packet(&mut self.block, stamp, direction as u32, pieces);
+        let written = writer.write_all(&self.block);
         if written.is_err() {
             self.writer = None;
         }
-        written.map(|_| ())
+        written
     }
 
     /// Whether the frames since the last flush are in the file.
     fn flush(&mut self) -> bool {
         let mut writer = self.writer.take();
-        self.writer = writer.take_if(|w| w.get_mut().flush().is_ok());
+        self.writer = writer.take_if(|w| w.flush().is_ok());
         self.writer.is_some()
     }
 }
@@ -223,13 +207,6 @@ impl<D: fmt::Debug> fmt::Debug for Capture<D> {
         out.field("device", &self.device)
             .field("lost", &self.book.lost.get())
             .finish_non_exhaustive()
-    }
-}
-
-fn to_io(error: PcapError) -> io::Error {
-    match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other),
     }
 }
 

@@ -100,9 +100,9 @@
 //! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
 //! # a.attach(&left, interface(1), Input::Direct)?;
 //! # b.attach(&right, interface(2), Input::Direct)?;
-//! let server = right.udp_bind(([192, 0, 2, 2], 53))?;
-//! let client = left.udp_bind(([0, 0, 0, 0], 0))?;
-//! client.send_to(b"question", ([192, 0, 2, 2], 53))?;
+//! let server = right.udp_bind("192.0.2.2:53")?;
+//! let client = left.udp_bind("0.0.0.0:0")?;
+//! client.send_to(b"question", "192.0.2.2:53")?;
 //!
 //! let question = server.recv_blocking(None)?;
 //! assert_eq!(question.payload.to_vec(), b"question");

@@ -13,6 +13,7 @@ use std::time::Duration;
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader};
 
+use super::by_addr::IntoEndpoint;
 use crate::icmp;
 use crate::icmp::output::Original;
 use crate::ifnet::IfIndex;
@@ -78,9 +79,10 @@ impl Stack {
     /// Binds a UDP socket. The address 0.0.0.0 means all addresses of this stack; port 0 selects a free port.
     ///
     /// # Errors
-    /// The address is not of this stack, or is taken, or no port is free.
-    pub fn udp_bind(&self, local: impl Into<SocketAddr>) -> Result<UdpSocket, BindError> {
-        let (stack, local) = (&self.0, local.into());
+    /// The address is none, or not of this stack, or is taken, or no port is free.
+    pub fn udp_bind(&self, local: impl IntoEndpoint) -> Result<UdpSocket, BindError> {
+        let local = local.into_endpoint();
+        let (stack, local) = (&self.0, local.map_err(|_| BindError::NotAnAddress)?);
         let _giant = stack.enter_giant();
         if !local.ip().is_unspecified() && !network::is_local(stack, local.ip()) {
             return Err(BindError::AddrNotAvailable);
@@ -223,7 +225,7 @@ impl UdpSocket {
         &self,
         _cx: &mut Context<'_>,
         payload: impl IntoPayload,
-        dst: impl Into<SocketAddr>,
+        dst: impl IntoEndpoint,
     ) -> Poll<Result<(), SendError>> {
         Poll::Ready(self.send_to(payload, dst))
     }
@@ -287,10 +289,11 @@ impl UdpSocket {
     pub fn send_to(
         &self,
         payload: impl IntoPayload,
-        dst: impl Into<SocketAddr>,
+        dst: impl IntoEndpoint,
     ) -> Result<(), SendError> {
+        let dst = dst.into_endpoint().map_err(|_| SendError::BadDestination)?;
         let payload = payload.into_payload(self.0.stack.pool())?;
-        let (local, dst) = (self.local_addr(), dst.into());
+        let local = self.local_addr();
         let ip = if local.ip().is_unspecified() {
             self.source_to(dst)?
         } else {

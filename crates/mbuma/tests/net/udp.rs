@@ -108,6 +108,14 @@ fn a_port_is_bound_once_and_free_ports_are_found() {
     drop(clone);
     assert!(stack.udp_bind(at(US, 53)).is_ok());
     drop((a, b));
+    // An address may be text, as with TCP; a name is none.
+    let text = at(US, 53).to_string();
+    let by_text = stack.udp_bind(text.as_str()).expect("ours");
+    assert_eq!(by_text.local_addr(), at(US, 53).into());
+    let name = "example.org:53";
+    assert_eq!(stack.udp_bind(name).unwrap_err(), BindError::NotAnAddress);
+    assert_eq!(by_text.send_to(b"x", name), Err(SendError::BadDestination));
+    drop(by_text);
     lab.done();
 }
 

@@ -20,6 +20,9 @@ pub enum BindError {
     /// No interface of this stack has this address.
     #[error("no interface of this stack has this address")]
     AddrNotAvailable,
+    /// The text is no address and port. The stack looks up no names.
+    #[error("not an address and a port such as 192.0.2.1:53 (names are not looked up)")]
+    NotAnAddress,
     /// Every port of the dynamic range is taken.
     #[error("no free port is left")]
     NoFreePort,
@@ -33,6 +36,7 @@ impl From<BindError> for io::Error {
         let errno = match e {
             BindError::AddrInUse | BindError::NoFreePort => Errno::ADDRINUSE,
             BindError::AddrNotAvailable => Errno::ADDRNOTAVAIL,
+            BindError::NotAnAddress => Errno::INVAL,
             BindError::NoInterface => Errno::NODEV,
         };
         errno.into()

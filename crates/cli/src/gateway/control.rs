@@ -9,6 +9,8 @@
 //! which is 0600 in a directory that is 0700. The peer's user id would say less: root of the host has none in a user
 //! namespace that mbuma itself may be in.
 //!
+//! A client that comes when there are [`ASKERS_MAX`] takes the place of the one that has been silent longest.
+//!
 //! Nothing here waits: a read or write that is not possible now goes on with the next event. An mbuma that can't
 //! have a socket runs without. The monitor makes the socket, and its file goes with the monitor.
 //!
@@ -21,6 +23,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kern::{CalloutId, Time};
 use mbuma::runtime::{Interest, TaskWaker};
 
 use super::report::{self, View};
@@ -45,6 +48,8 @@ pub(super) struct Control {
 /// A client.
 struct Asker {
     stream: UnixStream,
+    /// The end of its time, and the timer that ends it.
+    deadline: Option<(Time, CalloutId)>,
     /// Received, and not a whole request yet.
     received: Vec<u8>,
     /// The answer, once there is one, and how much of it was taken.
@@ -83,28 +88,41 @@ impl Control {
 
     /// Accepts clients.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
         for _ in 0..ACCEPT_MAX {
-            let Ok((stream, _)) = listener.accept() else {
+            let accepted = self.listener.as_ref().map(UnixListener::accept);
+            let Some(Ok((stream, _))) = accepted else {
                 return;
             };
-            if self.askers.len() < ASKERS_MAX && stream.set_nonblocking(true).is_ok() {
-                let asker = Asker::new(stream);
-                let token = self.askers.next_token();
-                // Data that it has sent already is reported as well.
-                if shared
-                    .poller()
-                    .add(&asker.stream, token, Interest::StreamEdge)
-                    .is_ok()
-                {
-                    self.askers.insert(asker);
-                    shared.after(ASKER_WAIT, token);
-                }
+            if !self.make_room(shared) || stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let mut asker = Asker::new(stream);
+            let token = self.askers.next_token();
+            // Data that it has sent already is reported as well.
+            let interest = Interest::StreamEdge;
+            if shared.poller().add(&asker.stream, token, interest).is_ok() {
+                let timer = shared.after(ASKER_WAIT, token);
+                asker.deadline = Some((shared.now() + ASKER_WAIT, timer));
+                self.askers.insert(asker);
             }
         }
         self.wake.wake();
+    }
+
+    /// Ends the silent client that came first if all places are taken. False if each client waits for an answer's rest.
+    fn make_room(&mut self, shared: &mut Shared) -> bool {
+        if self.askers.len() < ASKERS_MAX {
+            return true;
+        }
+        let silent = self.askers.iter().filter(|(_, a)| a.answer.is_none());
+        let first = silent.min_by_key(|(_, asker)| asker.deadline.map(|(at, _)| at));
+        let first = first.map(|(token, _)| token);
+        let asker = first.and_then(|token| self.askers.remove(token));
+        let timer = asker.as_ref().and_then(|asker| asker.deadline);
+        timer
+            .into_iter()
+            .for_each(|(_, t)| shared.context.cancel(t));
+        asker.is_some()
     }
 
     /// Something can be read or written.
@@ -134,6 +152,7 @@ impl Asker {
     fn new(stream: UnixStream) -> Asker {
         Asker {
             stream,
+            deadline: None,
             received: Vec::new(),
             answer: None,
         }

@@ -1,6 +1,7 @@
 //! Tests of a client, over a pair of sockets.
 
 use super::*;
+use crate::gateway::test_gateway;
 use crate::netstat::request::read_answer;
 
 fn pair() -> (Asker, UnixStream) {
@@ -87,4 +88,30 @@ fn nonsense_is_refused_and_silence_ends() {
     theirs.write_all(b"{\"json\":true").expect("room");
     drop(theirs);
     assert!(asker.turn(|_| panic!("half of one")).is_err());
+}
+
+#[test]
+fn clients_that_say_nothing_shut_no_other_out() {
+    // Breaks when a client is turned away because others are silent, or a client that left its place keeps its timer.
+    let (mut shared, _) = test_gateway::start();
+    let path = std::env::temp_dir().join(format!("mbuma-control-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).expect("a free name");
+    listener.set_nonblocking(true).expect("ours");
+    let mut control = Control::new(&shared, Some(listener));
+    let connect = || UnixStream::connect(&path).expect("it listens");
+    let mut clients = Vec::new();
+    for _ in 0..3 * ASKERS_MAX {
+        clients.push(connect());
+        control.accept(&mut shared);
+    }
+    std::fs::remove_file(&path).expect("ours");
+    let ended = |mut stream: UnixStream| {
+        stream.set_nonblocking(true).expect("ours");
+        stream.read(&mut [0]).is_ok()
+    };
+    let left: Vec<bool> = clients.into_iter().map(ended).collect();
+    let first_kept = 2 * ASKERS_MAX;
+    assert!(left[..first_kept].iter().all(|ended| *ended), "{left:?}");
+    assert!(!left[first_kept..].contains(&true), "{left:?}");
+    assert_eq!(shared.context.timers(), ASKERS_MAX);
 }

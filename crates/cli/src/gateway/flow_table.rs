@@ -9,6 +9,9 @@
 //! | questions to name servers, a descriptor each | 1,024 |
 //! | clients of a published or outward port | a share of 4,096, the same for each port; 256 at least |
 //!
+//! Where the limit on descriptors is low, the first three groups have a part of it ([`OWN_SHARE`]), so that datagrams to
+//! many addresses leave descriptors for TCP connections.
+//!
 //! ```text
 //!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
 //! ```
@@ -28,6 +31,11 @@ use super::table::{SourceKind, Table, Token};
 const OWN_MAX: usize = 4096;
 /// Questions to name servers at most.
 const QUESTIONS_MAX: usize = 1024;
+/// One part in so many of the descriptors may be held by flows of one version of IP, and by questions.
+const OWN_SHARE: usize = 16;
+const QUESTIONS_SHARE: usize = 32;
+/// Flows of a group at least, however few descriptors there are.
+const GROUP_LEAST: usize = 4;
 /// Clients of all published ports at most, and of one port at least.
 const CLIENTS_MAX: usize = 4096;
 const CLIENTS_LEAST: usize = 256;
@@ -65,17 +73,18 @@ struct AgeLink {
 }
 
 impl FlowTable {
-    /// An empty table, with no published port.
-    pub(super) fn new() -> FlowTable {
-        let group = |max| FlowGroup {
-            max,
+    /// An empty table, with no published port, for a process that may have so many descriptors.
+    pub(super) fn new(descriptors: usize) -> FlowTable {
+        let group = |max: usize, share| FlowGroup {
+            max: max.min(descriptors / share).max(GROUP_LEAST),
             ..FlowGroup::default()
         };
+        let own = || group(OWN_MAX, OWN_SHARE);
         FlowTable {
             flows: Table::new(SourceKind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
-            groups: vec![group(OWN_MAX), group(OWN_MAX), group(QUESTIONS_MAX)],
+            groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE)],
             links: Vec::new(),
         }
     }

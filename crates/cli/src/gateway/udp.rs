@@ -32,7 +32,7 @@ use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
-use crate::sys::socket;
+use crate::sys::{limits, socket};
 
 mod inlet;
 mod outward;
@@ -66,7 +66,7 @@ impl GuestFlows {
             socket,
             wake,
             inlets: Vec::new(),
-            table: FlowTable::new(),
+            table: FlowTable::new(limits::descriptors()),
             names: None,
         }
     }

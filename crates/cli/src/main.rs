@@ -23,6 +23,7 @@ mod idmap;
 mod launch;
 mod lifecycle;
 mod listening;
+mod memory_limit;
 mod monitor;
 mod namespace_agent;
 mod netstat;

@@ -32,6 +32,7 @@ use super::worker_shares::WorkerShares;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd};
+use crate::memory_limit;
 use crate::sandbox::Isolation;
 use crate::sys::limits;
 use interface::{add_routes, attach};
@@ -120,6 +121,7 @@ pub(super) fn start(
 /// The stack's configuration.
 fn config(opts: &NetOpts, pool: &WorkerPool, clock: &Arc<dyn Clock>) -> Config {
     let mut config = Config::new(Arc::clone(clock), Random::from_os());
+    config.pool = memory_limit::pool();
     config.tcp.connections_max = CONNECTIONS_MAX;
     // The allowance sets the sizes of buffers.
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);

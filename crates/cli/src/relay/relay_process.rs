@@ -27,6 +27,7 @@ use crate::args::serve::TlsIdentity;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::{GuestEnd, GuestLink};
+use crate::memory_limit;
 use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::sys::{fd, process};
@@ -123,6 +124,7 @@ fn tls(args: &RelayArgs) -> Result<RelayTls, Error> {
 fn stack(runtime: &Runtime) -> Result<Stack, Error> {
     let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
     config.cpus = runtime.cpus();
+    config.pool = memory_limit::pool();
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (BUFFER, BUFFER);
     (config.tcp.send_buffer, config.tcp.send_buffer_max) = (BUFFER, BUFFER);
     Stack::new(config).map_err(|e| failed("making the network stack", e))

@@ -1,0 +1,104 @@
+//! The storage for packets, as a part of the memory that this process may use.
+//!
+//! Clients that do not read fill it. If it could grow beyond the memory of a cgroup, the kernel would kill the process, and
+//! so would end all connections, where the stack only refuses the next packet.
+//!
+//! Sources: cgroups(7); the kernel's cgroup-v2.rst (`memory.max`) and cgroup-v1/memory.rst.
+
+use std::fs;
+use std::path::Path;
+
+use mbuf::PoolConfig;
+
+/// Clusters take at most one part in so many of the memory.
+const CLUSTERS_SHARE: usize = 4;
+/// Bytes of clusters at least, however little memory there is.
+const CLUSTERS_LEAST: usize = 8 << 20;
+
+/// The limits of the storage of a stack.
+pub(crate) fn pool() -> PoolConfig {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let of_cgroup = least(Path::new("/sys/fs/cgroup"), &cgroups);
+    pool_within(of_cgroup.map_or(of_system(), |least| least.min(of_system())))
+}
+
+/// The same with so many bytes of memory.
+fn pool_within(memory: usize) -> PoolConfig {
+    let most = PoolConfig::default();
+    let clusters = (memory / CLUSTERS_SHARE).clamp(CLUSTERS_LEAST, most.cluster_bytes_max);
+    PoolConfig {
+        mbufs_max: most.mbufs_max / (most.cluster_bytes_max / clusters),
+        cluster_bytes_max: clusters,
+    }
+}
+
+/// Bytes of the machine's memory.
+fn of_system() -> usize {
+    let info = rustix::system::sysinfo();
+    (info.totalram as usize).saturating_mul(info.mem_unit as usize)
+}
+
+/// The least limit of this process's cgroups and of those above them. `cgroups` is /proc/self/cgroup, `root` the directory
+/// of all hierarchies.
+fn least(root: &Path, cgroups: &str) -> Option<usize> {
+    let limits = cgroups.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let (hierarchy, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        // The last one is the hierarchy itself: in a container it is the container's cgroup, whose path is the host's.
+        let groups = path.ancestors().map(|group| hierarchy.join(group));
+        let texts = groups.filter_map(|group| fs::read_to_string(group.join(file)).ok());
+        // No limit is "max", or in version 1 a number larger than any memory.
+        texts.filter_map(|text| text.trim().parse().ok()).min()
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_a_cgroup_and_those_above_counts() {
+        // Breaks when a limit above the own cgroup is overlooked, or one of another hierarchy or controller is believed.
+        let root = std::env::temp_dir().join(format!("mbuma-cgroups-{}", std::process::id()));
+        let write = |group: &str, file: &str, text: &str| {
+            let group = root.join(group);
+            fs::create_dir_all(&group).expect("ours");
+            fs::write(group.join(file), text).expect("ours");
+        };
+        write("a", "memory.max", "3000\n");
+        write("a/b", "memory.max", "max\n");
+        write("other", "memory.max", "1\n");
+        write("memory/c", "memory.limit_in_bytes", "2000\n");
+        write("cpu/c", "memory.limit_in_bytes", "1\n");
+        let two = "0::/a/b\n";
+        let one = "4:cpu:/c\n3:hugetlb,memory:/c/gone\n1:name=systemd:/other\n";
+        assert_eq!(least(&root, two), Some(3000));
+        assert_eq!(least(&root, one), Some(2000));
+        assert_eq!(least(&root, &format!("{one}{two}")), Some(2000));
+        assert_eq!(least(&root, "0::/\n\nnonsense\n"), None);
+        fs::remove_dir_all(root).expect("ours");
+    }
+
+    #[test]
+    fn little_memory_makes_a_small_pool() {
+        // Breaks when the storage of a small machine may take all of its memory, or a large one gets less than the usual.
+        let most = PoolConfig::default();
+        let bytes = |memory| pool_within(memory).cluster_bytes_max;
+        assert_eq!(bytes(usize::MAX), most.cluster_bytes_max);
+        assert_eq!(bytes(400 << 20), 100 << 20);
+        assert_eq!(bytes(0), CLUSTERS_LEAST);
+        assert!(pool_within(400 << 20).mbufs_max < most.mbufs_max / 4);
+        assert_eq!(pool_within(usize::MAX).mbufs_max, most.mbufs_max);
+    }
+}

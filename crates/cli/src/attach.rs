@@ -185,7 +185,18 @@ struct AttachPlace {
 
 impl AttachPlace {
     /// Opens the namespace of `target`.
-    fn find(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Failure> {
+    fn find(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Error> {
+        let place = AttachPlace::open(target, userns_path);
+        place.map_err(|failure| Error::Namespace {
+            target: match target {
+                AttachTarget::Pid(pid) => format!("process {pid}"),
+                AttachTarget::Path(path) => path.display().to_string(),
+            },
+            failure,
+        })
+    }
+
+    fn open(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Failure> {
         let process = match target {
             AttachTarget::Pid(pid) => {
                 Some(Pidfd::open(Pid(*pid)).map_err(Failure::at(SetupStep::FindNamespace))?)

@@ -53,6 +53,14 @@ pub(crate) enum Error {
     /// A step of setting up the guest failed.
     #[error("{0}")]
     Setup(#[from] Failure),
+    /// A namespace to attach to can't be opened.
+    #[error("{target}: {failure}")]
+    Namespace {
+        /// The process or the file that has it.
+        target: String,
+        /// The step that failed.
+        failure: Failure,
+    },
     /// There is no mbuma that netstat could ask, or no answer.
     #[error("{0}")]
     Netstat(String),
@@ -109,7 +117,10 @@ impl Error {
                 EXIT_NOT_FOUND
             }
             Error::Exec { .. } => EXIT_NOT_EXECUTABLE,
-            Error::Publish { .. } | Error::Setup(_) | Error::Io { .. } => EXIT_OWN_FAILURE,
+            Error::Publish { .. }
+            | Error::Setup(_)
+            | Error::Namespace { .. }
+            | Error::Io { .. } => EXIT_OWN_FAILURE,
         }
     }
 }

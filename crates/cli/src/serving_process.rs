@@ -42,7 +42,8 @@ impl ServingProcess {
             return Ok(None);
         }
         let heard = self.channel.recv().map_err(Error::io(doing))?;
-        let killed = || Error::io(doing)(io::Error::other("it was killed"));
+        let why = "it was killed; if memory was short, the kernel's log says so (`dmesg`)";
+        let killed = || Error::io(doing)(io::Error::other(why));
         heard.map(|(message, _)| Some(message)).ok_or_else(killed)
     }
 

@@ -531,19 +531,21 @@ fn attach_enters_the_users_namespace() {
 
 #[test]
 fn attach_to_nothing_says_so() {
-    // Breaks when a wrong PID or path ends in silence or a panic.
+    // Breaks when a wrong PID or path ends in silence or a panic, or the message does not say which it is.
     let ended = start("true", &[]);
     let gone = ended.id();
     ended.finish();
     let ended = finish(MBUMA, &["attach", &gone.to_string()]);
     assert_eq!(ended.code, Some(125));
+    assert!(ended.err.contains("No such process"), "{ended:?}");
     assert!(
-        ended.err.contains("no such process") || ended.err.contains("No such process"),
+        ended.err.contains(&format!("process {gone}: ")),
         "{ended:?}"
     );
     let ended = finish(MBUMA, &["attach", "/etc/passwd"]);
     assert_eq!(ended.code, Some(125));
     assert!(ended.err.contains("no network namespace"), "{ended:?}");
+    assert!(ended.err.contains("/etc/passwd: "), "{ended:?}");
 }
 
 #[test]

@@ -9,19 +9,20 @@
 //! |---|---|
 //! | datagrams | the oldest datagram goes |
 //! | datagrams of one sender: half of that | the sender's oldest datagram goes |
+//! | datagrams of one /64 of IPv6, of which one host may have each address: three quarters | the oldest of this network goes |
 //! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
 //! | runs of one datagram: fragments without a gap between them | this datagram goes |
 //!
 //! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes do not pin a
 //! cluster, and appending to a run takes the same time whatever its length.
 //!
-//! Invariants: `order` names every datagram once, oldest first; `of_senders` counts them; `pinned` is the sum over all.
+//! Invariants: `order` names every datagram once, oldest first; `of_parties` counts them; `pinned` is the sum over all.
 //! Locks: `table` (REASS), released before anything is sent or handed on.
 //! Sources: RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2, RFC 3168 section 5.3, RFC 5722, RFC 8200 section 4.5.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use kern::{AtomicDeadline, LockClass, Mutex, Random, SeededState, Time, order};
@@ -55,9 +56,24 @@ struct Incomplete<F: Fragment> {
     datagrams: HashMap<F::Key, PartialDatagram<F>, SeededState>,
     /// Every datagram, by age; all have the same lifetime, so this is also the order of their deadlines.
     order: VecDeque<(Time, F::Key)>,
-    /// How many datagrams each sender has there.
-    of_senders: HashMap<IpAddr, usize, SeededState>,
+    /// How many datagrams each party has there.
+    of_parties: HashMap<Party, usize, SeededState>,
     pinned: usize,
+}
+
+/// A sender of datagrams, or a network of them: an address, and the length of its prefix.
+type Party = (IpAddr, u8);
+
+/// The parties of which a datagram counts as one's, each with its share of `max` places.
+fn shares(sender: IpAddr, max: usize) -> impl Iterator<Item = (Party, usize)> {
+    let network = match sender {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(sender) => Some(Ipv6Addr::from_bits(sender.to_bits() >> 64 << 64)),
+    };
+    let network = network.map(|network| ((network.into(), 64), (max - max / 4).max(1)));
+    [((sender, 128), (max / 2).max(1))]
+        .into_iter()
+        .chain(network)
 }
 
 impl<F: Fragment> Reassembler<F> {
@@ -66,7 +82,7 @@ impl<F: Fragment> Reassembler<F> {
         let table = Incomplete {
             datagrams: HashMap::with_hasher(SeededState::new(random)),
             order: VecDeque::new(),
-            of_senders: HashMap::with_hasher(SeededState::new(random)),
+            of_parties: HashMap::with_hasher(SeededState::new(random)),
             pinned: 0,
         };
         let (datagrams_max, runs_max) = (config.reass_datagrams_max, config.reass_runs_max);
@@ -117,8 +133,8 @@ impl<F: Fragment> Reassembler<F> {
         assemble(batch, whole, meta.iface, meta.stamp_ns)
     }
 
-    /// Makes an entry for the datagram if it has none. If the sender has its share, its oldest entry is evicted; if there is
-    /// no room, the oldest of all.
+    /// Makes an entry for the datagram if it has none. If the sender or its network has its share, the oldest entry of that one
+    /// is evicted; if there is no room, the oldest of all.
     fn open(
         &self,
         table: &mut Incomplete<F>,
@@ -129,8 +145,7 @@ impl<F: Fragment> Reassembler<F> {
         if table.datagrams.contains_key(&key) {
             return;
         }
-        let share = (self.datagrams_max / 2).max(1);
-        gone.extend(table.make_room(F::sender(key), share, self.datagrams_max));
+        gone.extend(table.make_room(F::sender(key), self.datagrams_max));
         table.insert_new(now + self.timeout, key);
     }
 
@@ -165,15 +180,14 @@ impl<F: Fragment> Incomplete<F> {
         self.order.front().map(|&(deadline, _)| deadline)
     }
 
-    /// Evicts an entry if the sender has `share` of them already, or if there are `max`.
-    fn make_room(
-        &mut self,
-        sender: IpAddr,
-        share: usize,
-        max: usize,
-    ) -> Option<PartialDatagram<F>> {
-        if self.of_senders.get(&sender).is_some_and(|&n| n >= share) {
-            let its = |&(_, key): &(Time, F::Key)| F::sender(key) == sender;
+    /// Evicts an entry if the sender or its network has its share of them already, or if there are `max`.
+    fn make_room(&mut self, sender: IpAddr, max: usize) -> Option<PartialDatagram<F>> {
+        let count = |party| self.of_parties.get(&party).copied().unwrap_or_default();
+        let mut full = shares(sender, max).filter(|&(party, share)| count(party) >= share);
+        if let Some((full, _)) = full.next() {
+            let its = |&(_, key): &(Time, F::Key)| {
+                shares(F::sender(key), max).any(|(party, _)| party == full)
+            };
             let at = self.order.iter().position(its)?;
             return self.remove_at(at);
         }
@@ -185,7 +199,9 @@ impl<F: Fragment> Incomplete<F> {
     fn insert_new(&mut self, deadline: Time, key: F::Key) {
         self.datagrams.insert(key, PartialDatagram::new());
         self.order.push_back((deadline, key));
-        *self.of_senders.entry(F::sender(key)).or_default() += 1;
+        for (party, _) in shares(F::sender(key), 0) {
+            *self.of_parties.entry(party).or_default() += 1;
+        }
     }
 
     fn pop_oldest(&mut self) -> Option<PartialDatagram<F>> {
@@ -201,10 +217,12 @@ impl<F: Fragment> Incomplete<F> {
         let (_, key) = self.order.remove(at)?;
         let datagram = self.datagrams.remove(&key)?;
         self.pinned -= datagram.pinned();
-        if let Entry::Occupied(mut count) = self.of_senders.entry(F::sender(key)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        for (party, _) in shares(F::sender(key), 0) {
+            if let Entry::Occupied(mut count) = self.of_parties.entry(party) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
         Some(datagram)

@@ -388,15 +388,49 @@ fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
         }
         lab.dropped(DropReason::FragmentLimit)
     };
-    // One sender has half of the places, and evicts only its own; a third of them evicts the oldest.
+    // One sender has half of the places, and evicts only its own; those of one network have three quarters.
     assert_eq!(flood(1, 0..1000), 1000 - 128);
     lab.give(&whole[1]);
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
-    assert_eq!(flood(2, 0..128), 1000 - 128);
-    assert_eq!(flood(3, 0..100), 1000 - 28);
+    assert_eq!(flood(2, 0..128), 1000 - 128 + 64);
+    assert_eq!(flood(3, 0..100), 1000 - 128 + 64 + 100);
     for frame in pieces(&datagram(&data), 1000, 5000) {
         lab.give(&frame);
     }
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
+    drop(socket);
+    lab.advance(Duration::from_secs(61));
+    drop(lab.frames());
+    lab.done();
+}
+
+#[test]
+fn f9_a_host_that_takes_each_address_of_its_network_leaves_room_for_others() {
+    // Breaks if one host, to which all addresses of a /64 belong, keeps the datagrams of all others out.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = bound(&lab);
+    let data = pattern_bytes(1500);
+    let whole = pieces(&datagram(&data), 1000, 5000);
+    lab.give(&whole[0]);
+    let network = Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 0, 0, 0, 0).to_bits();
+    for n in 0..1000 {
+        let header = Ipv6Fragment {
+            next: IpProto::UDP,
+            offset: 0,
+            more: true,
+            id: n,
+        };
+        let mut payload = vec![0; 1000];
+        header.emit(&mut payload);
+        let fields = Ipv6Fields {
+            src: Ipv6Addr::from_bits(network | u128::from(n) << 32 | 1),
+            ..from_peer6(IpProto::FRAGMENT)
+        };
+        lab.give(&frame6(&fields, &payload));
+    }
+    assert_eq!(lab.dropped(DropReason::FragmentLimit), 1000 - 192);
+    lab.give(&whole[1]);
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
     drop(socket);
     lab.advance(Duration::from_secs(61));

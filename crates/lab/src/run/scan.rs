@@ -16,6 +16,7 @@ use wire::{MacAddr, NdpMessage, NeighborMessage, solicited_node};
 /// Does `work` while a thread scans.
 pub(super) fn beside<R>(work: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
     let (interface, socket) = (interface()?, socket()?);
+    wait_for_groups(&socket, interface)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let scanner = scope.spawn(|| scan(&socket, interface, &is_over));
@@ -34,17 +35,38 @@ fn scan(socket: &OwnedFd, interface: u32, is_over: &AtomicBool) -> io::Result<()
     while !is_over.load(Ordering::Relaxed) {
         let due = (begin.elapsed().as_secs_f64() * PER_SECOND) as u64;
         while sent < due {
-            let target = Ipv6Addr::from_bits(FIRST + u128::from(sent));
-            let solicit = NeighborMessage::solicit(target, Some(MAC), None);
-            let mut message = vec![NdpMessage::NEIGHBOR_SOLICIT, 0, 0, 0, 0, 0, 0, 0];
-            message.extend_from_slice(solicit.body());
-            let group = SocketAddrV6::new(solicited_node(target), 0, 0, interface);
-            rustix::net::sendto(socket, &message, SendFlags::empty(), &group)?;
+            ask(socket, interface, sent)?;
             sent += 1;
         }
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// Sends one, for the address of this number.
+fn ask(socket: &OwnedFd, interface: u32, number: u64) -> io::Result<()> {
+    let target = Ipv6Addr::from_bits(FIRST + u128::from(number));
+    let solicit = NeighborMessage::solicit(target, Some(MAC), None);
+    let mut message = vec![NdpMessage::NEIGHBOR_SOLICIT, 0, 0, 0, 0, 0, 0, 0];
+    message.extend_from_slice(solicit.body());
+    let group = SocketAddrV6::new(solicited_node(target), 0, 0, interface);
+    rustix::net::sendto(socket, &message, SendFlags::empty(), &group)?;
+    Ok(())
+}
+
+/// Waits until the kernel has the route to groups: it adds that one up to a second after the one to the interface's network.
+fn wait_for_groups(socket: &OwnedFd, interface: u32) -> io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match ask(socket, interface, 0) {
+            Err(e)
+                if e.kind() == io::ErrorKind::NetworkUnreachable && begin.elapsed() < PATIENCE =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// The kernel writes the checksum of what is sent on it.
@@ -58,6 +80,8 @@ fn socket() -> io::Result<OwnedFd> {
 
 /// Addresses that are asked for.
 const PER_SECOND: f64 = 10_000.0;
+/// The time that the route to groups may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The first of them: fd00::1:0:0:0.
 const FIRST: u128 = (0xfd00 << 112) | (1 << 48);
 /// The scanner, to the stations of the link.

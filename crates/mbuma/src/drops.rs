@@ -74,6 +74,7 @@ drop_reasons! {
     Inward ArpDuplicateAddress => "arp_duplicate_address",
     Outward ArpNoAnswer => "arp_no_answer",
     Outward ArpQueueFull => "arp_queue_full",
+    Inward BadIgmp => "bad_igmp",
     Inward BadMld => "bad_multicast_listener_discovery",
     Inward BadNd => "bad_neighbour_discovery",
     Inward NdDuplicateAddress => "nd_duplicate_address",

@@ -56,9 +56,9 @@ pub enum StackFault {
     /// Connections begin from the stable address though there is a temporary one: `ifnet/host6.rs`,
     /// `prefers_temporary`.
     StableSource,
-    /// A multicast router's query is not answered: `ifnet/mld.rs`, `queried`.
+    /// A multicast router's query is not answered: `ifnet/group_reports.rs`, `queried`.
     UnansweredQuery,
-    /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/mld.rs`, `set_groups`.
+    /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/group_reports.rs`, `set_groups`.
     EarlyList,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.
     SleepsUnchecked,

@@ -20,10 +20,10 @@ use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
 
 use addrs::OwnAddrs;
 use anycast::DelayedAdverts;
+use group_reports::GroupReports;
 use groups::Groups;
 use host6::Host6;
 pub(crate) use large_frames::LargeFrames;
-use mld::Mld;
 pub(crate) use tx_queue::{Enqueued, Queue};
 
 pub use config::IfConfig;
@@ -39,11 +39,11 @@ pub(crate) mod addrs;
 pub(crate) mod anycast;
 mod config;
 pub(crate) mod filter_change;
+pub(crate) mod group_reports;
 pub(crate) mod groups;
 pub(crate) mod host6;
 mod if_addr;
 mod large_frames;
-pub(crate) mod mld;
 #[cfg(all(test, shuttle))]
 #[path = "models/ifnet.rs"]
 mod models;
@@ -115,8 +115,10 @@ pub(crate) struct Ifnet {
     /// The stack's.
     policy: Arc<AddressPolicy>,
     pub(crate) host6: Option<Host6>,
-    /// The reports of its groups, if the interface configures itself.
-    pub(crate) mld: Option<Mld>,
+    /// The reports of its groups of IPv4, but for the loopback interface, which has no routers.
+    pub(crate) igmp: Option<GroupReports>,
+    /// The same of IPv6, if the interface configures itself.
+    pub(crate) mld: Option<GroupReports>,
     pub(crate) accept_any: bool,
     pub(crate) route_localnet: bool,
     pub(crate) verify_source: bool,
@@ -160,7 +162,8 @@ impl Ifnet {
                 Some(_) => Vec::new(),
                 None => with_link_local(config.addrs6, mac),
             }),
-            mld: config.autoconf.map(|_| Mld::new()),
+            igmp: (index != IfIndex::LOOPBACK).then(GroupReports::new),
+            mld: config.autoconf.map(|_| GroupReports::new()),
             host6: config.autoconf.map(Host6::new),
             groups: Groups::new(),
             delayed_adverts: DelayedAdverts::new(),
@@ -259,7 +262,8 @@ impl Ifnet {
         let device = self.device_deadline();
         let neighbours = self.neighbours.deadline().into_iter();
         let host = self.host6.as_ref().and_then(Host6::deadline);
-        let groups = self.mld.as_ref().and_then(Mld::deadline);
+        let groups = self.igmp.iter().chain(&self.mld);
+        let groups = groups.filter_map(GroupReports::deadline);
         let adverts = self.delayed_adverts.deadline();
         let both = neighbours.chain(self.neighbours6.deadline()).chain(host);
         both.chain(groups).chain(adverts).chain(device).min()

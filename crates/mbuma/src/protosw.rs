@@ -7,7 +7,7 @@
 //! | call | from | to |
 //! |---|---|---|
 //! | [`link_input`] | a frame's payload, at once or from a queue | ip4, ip6, arp |
-//! | [`deliver4`], [`deliver6`] | a datagram to this stack | tcp, udp, icmp or icmp6 |
+//! | [`deliver4`], [`deliver6`] | a datagram to this stack | tcp, udp, icmp, igmp or icmp6 |
 //! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
 //! | [`icmp_error`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
 
@@ -19,7 +19,7 @@ use wire::{Icmp6Message, IpProto, TimeExceeded};
 
 use crate::batch::Batch;
 use crate::config::Protocol;
-use crate::ether::arp;
+use crate::ether::{arp, igmp};
 use crate::icmp::output::Original;
 use crate::icmp::{self, input::Quoted};
 use crate::ifnet::Ifnet;
@@ -64,6 +64,7 @@ pub(crate) fn deliver4(
         IpProto::TCP => tcp::input::run(batch, packet, from),
         IpProto::UDP => udp::input::run(batch, packet, from),
         IpProto::ICMP => icmp::input::run(batch, packet, from),
+        IpProto::IGMP => igmp::input(batch, packet, from),
         _ => return Err(packet),
     }
     Ok(())

@@ -30,6 +30,8 @@ pub struct IpProto(pub u8);
 impl IpProto {
     /// Internet Control Message Protocol.
     pub const ICMP: IpProto = IpProto(1);
+    /// Internet Group Management Protocol.
+    pub const IGMP: IpProto = IpProto(2);
     /// Hop-by-hop options of IPv6.
     pub const HOP_BY_HOP: IpProto = IpProto(0);
     /// Routing header of IPv6.
@@ -60,6 +62,7 @@ impl fmt::Display for IpProto {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             IpProto::ICMP => f.write_str("ICMP"),
+            IpProto::IGMP => f.write_str("IGMP"),
             IpProto::ICMPV6 => f.write_str("ICMPv6"),
             IpProto::TCP => f.write_str("TCP"),
             IpProto::UDP => f.write_str("UDP"),

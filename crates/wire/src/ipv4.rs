@@ -267,6 +267,19 @@ impl<'a> Ipv4View<'a> {
     /// options are a list of whole ones, up to the end of the header or of the list (RFC 791 section 3.1).
     #[must_use]
     pub fn bad_option(&self) -> Option<u8> {
+        self.each_option(|_| {})
+    }
+
+    /// Whether the options ask each router on the way to examine the packet (RFC 2113).
+    #[must_use]
+    pub fn has_router_alert(&self) -> bool {
+        let mut is_there = false;
+        self.each_option(|option| is_there |= option == ROUTER_ALERT);
+        is_there
+    }
+
+    /// Calls `see` with each whole option of more than a byte; the result is that of [`Ipv4View::bad_option`].
+    fn each_option(&self, mut see: impl FnMut(&'a [u8])) -> Option<u8> {
         // The two options of a single byte.
         const END: u8 = 0;
         const NO_OPERATION: u8 = 1;
@@ -275,8 +288,11 @@ impl<'a> Ipv4View<'a> {
             left = match left {
                 [] | [END, ..] => return None,
                 [NO_OPERATION, rest @ ..] => rest,
-                [_, len, ..] if *len >= 2 => match left.get(usize::from(*len)..) {
-                    Some(rest) => rest,
+                [_, len, ..] if *len >= 2 => match left.split_at_checked((*len).into()) {
+                    Some((option, rest)) => {
+                        see(option);
+                        rest
+                    }
                     None => break,
                 },
                 _ => break,
@@ -320,6 +336,8 @@ impl Deref for Ipv4View<'_> {
     }
 }
 
+/// The option that asks routers to examine the packet (RFC 2113 section 2.1).
+const ROUTER_ALERT: [u8; 4] = [0x94, 4, 0, 0];
 const FLAG_RESERVED: u16 = 0x8000;
 const FLAG_DF: u16 = 0x4000;
 const FLAG_MF: u16 = 0x2000;

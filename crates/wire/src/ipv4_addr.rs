@@ -46,6 +46,11 @@ const fn is_reserved(addr: Ipv4Addr) -> bool {
     matches!(first, 0 | 127 | 240..=255)
 }
 
+/// Whether this is a group of source-specific multicast: 232/8 (RFC 4607 section 1).
+pub const fn is_source_specific4(addr: Ipv4Addr) -> bool {
+    addr.octets()[0] == 232
+}
+
 /// Ones where a subnet of this prefix length counts its hosts; a prefix above 32 counts as 32.
 #[inline]
 const fn host_mask(prefix_len: u8) -> u32 {

@@ -61,7 +61,7 @@ pub const fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
 }
 
 /// Whether it is a group of source-specific multicast, ff3x::/32: hosts listen to named senders of it only (RFC 4607 section 1).
-pub const fn is_source_specific(addr: Ipv6Addr) -> bool {
+pub const fn is_source_specific6(addr: Ipv6Addr) -> bool {
     let [first, second, third, fourth, ..] = addr.octets();
     first == 0xff && second & 0xf0 == 0x30 && third == 0 && fourth == 0
 }

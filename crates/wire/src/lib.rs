@@ -9,6 +9,7 @@
 //! | `ip_proto` | [`IpProto`] | 1 | RFC 791 |
 //! | `ipv4_addr` | [`is_martian_source`] and its like | | RFC 1122, RFC 1812 |
 //! | `icmpv4` | [`IcmpHeader`], [`IcmpMessage`] | 8 | RFC 792, RFC 1191 |
+//! | `igmp`, `mld`, `group_query` | [`IgmpHeader`], [`GroupQuery`] | 4 and more | RFC 9776, RFC 9777 |
 //! | `udp` | [`UdpHeader`] | 8 | RFC 768 |
 //! | `tcp` | [`TcpHeader`], [`TcpView`], [`TcpFields`], [`TcpOptions`], [`AccEcnOption`], [`TcpFlags`] | 20 to 60 | RFC 9293, RFC 7323, RFC 2018 |
 //! | `dhcp4` | [`Dhcp4Header`], [`Dhcp4Options`], [`Dhcp4Writer`] | 240 and options | RFC 2131, RFC 2132 |
@@ -63,8 +64,10 @@ mod dhcp6;
 mod emit;
 mod error;
 mod ether;
+mod group_query;
 mod icmpv4;
 mod icmpv6;
+mod igmp;
 mod ip_proto;
 mod ipv4;
 mod ipv4_addr;
@@ -87,24 +90,27 @@ pub use self::dhcp6::{
 };
 pub use self::error::ParseError;
 pub use self::ether::{EtherHeader, EtherType};
+pub use self::group_query::{GroupQuery, GroupRecordHead, GroupRecordType, GroupVersion};
 pub use self::icmpv4::{IcmpHeader, IcmpMessage, TimeExceeded, Unreachable};
 pub use self::icmpv6::{Icmp6Header, Icmp6Message, Unreachable6};
+pub use self::igmp::{ALL_IGMP3_ROUTERS, ALL_SUBNET_ROUTERS, ALL_SYSTEMS, IgmpHeader, igmp_type};
 pub use self::ip_proto::IpProto;
 pub use self::ipv4::{Ipv4Fields, Ipv4Header, Ipv4View};
 pub use self::ipv4_addr::{
-    is_martian_destination, is_martian_source, is_same_subnet, is_subnet_broadcast,
+    is_martian_destination, is_martian_source, is_same_subnet, is_source_specific4,
+    is_subnet_broadcast,
 };
 pub use self::ipv6::{Ipv6Fields, Ipv6Header};
 pub use self::ipv6_addr::{
     ALL_NODES, ALL_ROUTERS, Scope6, is_link_local6, is_martian_destination6, is_martian_source6,
-    is_same_prefix, is_source_specific, link_local_of, needs_zone, scope6, solicited_node,
+    is_same_prefix, is_source_specific6, link_local_of, needs_zone, scope6, solicited_node,
     translated_ipv4, wraps_ipv4,
 };
 pub use self::ipv6_ext::{
     Ipv6ExtHeader, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Jumbo, Ipv6Option, Ipv6Options, UnknownOption,
 };
 pub use self::mac::{MacAddr, MacAddrParseError};
-pub use self::mld::{ALL_MLD2_ROUTERS, MldQuery, MldRecord, MldRecordType};
+pub use self::mld::{ALL_MLD2_ROUTERS, mld_report, mld_type};
 pub use self::ndp::{
     AdvertFlags, NdpMessage, NdpOption, NdpOptions, NeighborMessage, PrefixInfo, RedirectBody,
     RouterAdvert,

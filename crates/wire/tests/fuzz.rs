@@ -4,12 +4,12 @@
 //! Each test draws its inputs from a seed of its own, one after the other; a failure names the input. `FUZZ_INPUTS` is
 //! how many inputs all tests draw together: `FUZZ_INPUTS=1000000000 cargo test --release -p mbuma-wire --test fuzz`.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use wire::{
-    Dhcp4Header, Dhcp4Writer, Dhcp6Association, Dhcp6Header, Icmp6Header, Icmp6Message, IpProto,
-    Ipv6ExtHeaders, Ipv6Fragment, Ipv6Header, Ipv6Options, MacAddr, MldQuery, NdpMessage,
-    NdpOption,
+    Dhcp4Header, Dhcp4Writer, Dhcp6Association, Dhcp6Header, GroupQuery, GroupVersion, Icmp6Header,
+    Icmp6Message, IpProto, Ipv6ExtHeaders, Ipv6Fragment, Ipv6Header, Ipv6Options, MacAddr,
+    NdpMessage, NdpOption,
 };
 
 /// Inputs of all tests together, unless the environment says otherwise.
@@ -147,21 +147,30 @@ fn n1_messages_of_neighbour_discovery() {
 }
 
 #[test]
-fn m2_queries_of_multicast_listener_discovery() {
+fn m2_queries_for_listeners_of_groups() {
     // Breaks if a query panics, a time overflows, or a group is read that is not there.
     each(3, |numbers, bytes| {
         let body = numbers.fill(bytes);
         let rest = (numbers.next() as u32).to_be_bytes();
-        let Ok(query) = MldQuery::parse(rest, body) else {
+        if let Ok(query) = GroupQuery::parse_igmp(rest[0], body) {
+            // The largest number that the code has (RFC 9776 section 4.1.1).
+            assert!(query.max_delay_ms <= 100 * (0x1f << 10));
+            let listed = body.len().saturating_sub(8) / 4;
+            let count = query.sources(body).count();
+            assert_eq!(count, listed.min(query.source_count.into()));
+        }
+        let Ok(query) = GroupQuery::parse_mld(rest, body) else {
             return;
         };
         let group = Ipv6Addr::from_octets(*body.first_chunk().expect("a query has a group"));
-        assert_eq!(query.group.unwrap_or(Ipv6Addr::UNSPECIFIED), group);
-        assert_eq!(query.is_v1, body.len() == 16);
+        let none = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        assert_eq!(query.group.unwrap_or(none), group);
+        let is_old = query.version != GroupVersion::Sources;
+        assert_eq!(is_old, body.len() == 16);
         // The largest numbers that the two codes have (RFC 9777 sections 5.1.3 and 5.1.9).
         assert!(query.max_delay_ms <= 0x1fff << 10 && query.interval_s <= 0x1f << 10);
         assert!(query.robustness < 8);
-        let listed = body.len().saturating_sub(MldQuery::LEN_V2) / 16;
+        let listed = body.len().saturating_sub(20) / 16;
         let count = query.sources(body).count();
         assert_eq!(count, listed.min(query.source_count.into()));
     });

@@ -13,7 +13,7 @@ use wire::{
     solicited_node,
 };
 
-use super::{mld, nd};
+use super::{groups, mld, nd};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::host6::{Host6, HostAction};
@@ -29,7 +29,7 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv
         let actions = host.begin(batch.now, addrs, &mut random);
         // The reports of its groups go before its probes.
         run(batch, ifp, actions);
-        mld::groups_changed(batch, ifp);
+        groups::changed(batch, ifp);
         batch.kick(SHARED_TIMERS_CPU);
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn claimed(
     let mut random = batch.stack.random(Random::fork);
     let actions = host.claimed(batch.now, addr, nonce, &mut random);
     run(batch, ifp, actions);
-    mld::groups_changed(batch, ifp);
+    groups::changed(batch, ifp);
     if !host.is_on() {
         let own = ifp.addrs6.list().into_iter();
         run(
@@ -189,13 +189,13 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
                 if is_link_local6(addr.addr) {
                     mld::begin_anew(batch, ifp);
                 }
-                mld::groups_changed(batch, ifp);
+                groups::changed(batch, ifp);
             }
             HostAction::Remove(addr) => {
                 if ifp.addrs6.remove(addr) {
                     routes.address_changed(ifp.index, Some(addr));
                 }
-                mld::groups_changed(batch, ifp);
+                groups::changed(batch, ifp);
             }
             HostAction::AddRouter(router) => routes.add_default(ifp, router, true),
             HostAction::RemoveRouter(router) => routes.remove_gateway(ifp.index, router),

@@ -1,30 +1,29 @@
-//! Multicast listener discovery: an interface that configures itself reports its groups, so that switches and routers
-//! send it the packets to these groups.
+//! Multicast listener discovery: the messages by which an interface that configures itself reports its groups of IPv6.
 //!
-//! The decisions are in [`ifnet::mld`](crate::ifnet::mld).
+//! [`groups`](super::groups) decides when.
 //!
 //! Locks: none held here.
 //! Sources: RFC 9777 section 5.2 and 5.3, RFC 3590.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use kern::Random;
 use mbuf::{NoBufs, Packet};
 use wire::{
-    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Header,
-    Ipv6Option, Ipv6Options, MldQuery, MldRecord, Scope6, is_link_local6, scope6, solicited_node,
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, GroupQuery, Icmp6Header, Icmp6Message, IpProto,
+    Ipv6Header, Ipv6Option, Ipv6Options, Scope6, is_link_local6, mld_report, mld_type, scope6,
+    solicited_node,
 };
 
+use super::groups::{QUERY_LEN_MAX, heard_query, to_bytes};
 use super::link_message::LinkMessage;
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::ifnet::mld::{GroupRecord, MldReport};
-use crate::ifnet::source_filter::{SOURCES_MAX, SourceFilter};
+use crate::ifnet::group_reports::GroupReport;
+use crate::ifnet::source_filter::SourceFilter;
 use crate::ip::Addressed;
-use crate::state::SHARED_TIMERS_CPU;
 
 /// Messages stay on the link.
 const HOP_LIMIT: u8 = 1;
@@ -40,15 +39,6 @@ const ALERT: [u8; 8] = [
     0,
 ];
 
-/// Reports a change of the interface's addresses or joined groups.
-pub(crate) fn groups_changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
-    if let Some(mld) = &ifp.mld {
-        mld.set_groups(batch.now, || groups(batch, ifp));
-        run_timers(batch, ifp);
-        batch.kick(SHARED_TIMERS_CPU);
-    }
-}
-
 /// The interface has its link-local address from now on.
 pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
     if let Some(mld) = &ifp.mld {
@@ -58,7 +48,7 @@ pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
 
 /// The groups that it is in, without those that are never reported (RFC 9777 section 6), each with the senders whose packets it
 /// takes.
-fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(Ipv6Addr, SourceFilter)> {
+pub(super) fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(IpAddr, SourceFilter)> {
     let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
     let probed = ifp.host6.as_ref().map(|host| host.tentative());
     let looked_for = own.chain(probed.into_iter().flatten()).map(solicited_node);
@@ -70,9 +60,13 @@ fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(Ipv6Addr, SourceFilter)> {
         .map(solicited_node);
     let looked_for = looked_for.chain(anycast);
     let own = looked_for.chain(as_router);
-    let own = own.map(|group| (group, SourceFilter::all()));
+    let own = own.map(|group| (IpAddr::V6(group), SourceFilter::all()));
+    let is_reported = |group: &IpAddr| match *group {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(group) => group != ALL_NODES && scope6(group) > Scope6::Interface,
+    };
     let mut all: Vec<_> = (own.chain(ifp.groups.list()))
-        .filter(|(group, _)| *group != ALL_NODES && scope6(*group) > Scope6::Interface)
+        .filter(|(group, _)| is_reported(group))
         .collect();
     all.sort_by_key(|(group, _)| *group);
     let same = all.chunk_by(|a, b| a.0 == b.0);
@@ -83,47 +77,28 @@ fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(Ipv6Addr, SourceFilter)> {
     merged.filter(|(_, filter)| !filter.is_none()).collect()
 }
 
-/// Sends the messages that are due.
-pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
-    let Some(mld) = ifp.mld.as_ref().filter(|_| !ifp.is_gone()) else {
-        return;
+/// Sends a message that is due.
+pub(super) fn report(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, report: &GroupReport) {
+    let (kind, group) = match report {
+        GroupReport::Records(records) => {
+            // A message has few.
+            let message = mld_report(records.len() as u16);
+            return send(batch, ifp, ALL_MLD2_ROUTERS, message, &to_bytes(records));
+        }
+        GroupReport::Listening(group, _) => (mld_type::REPORT_V1, group),
+        GroupReport::Done(group) => (mld_type::DONE_V1, group),
     };
-    let mut random = batch.stack.random(Random::fork);
-    for report in mld.run_timers(batch.now, &mut random) {
-        let (kind, group) = match &report {
-            MldReport::Records(records) => {
-                let bytes: Vec<u8> = records.iter().flat_map(to_bytes).collect();
-                // A message has few.
-                let message = MldRecord::report(records.len() as u16);
-                send(batch, ifp, ALL_MLD2_ROUTERS, message, &bytes);
-                continue;
-            }
-            MldReport::Listening(group) => (MldQuery::REPORT_V1, group),
-            MldReport::Done(group) => (MldQuery::DONE_V1, group),
-        };
-        let message = Icmp6Message::Other {
-            kind,
-            code: 0,
-            rest: [0; 4],
-        };
-        let to = if kind == MldQuery::DONE_V1 {
-            ALL_ROUTERS
-        } else {
-            *group
-        };
-        send(batch, ifp, to, message, &group.octets());
-    }
-}
-
-fn to_bytes(record: &GroupRecord) -> Vec<u8> {
-    let head = MldRecord {
-        kind: record.kind,
-        group: record.group,
-        // As many as fit a message.
-        source_count: record.sources.len() as u16,
+    let IpAddr::V6(group) = *group else { return };
+    let message = Icmp6Message::Other {
+        kind,
+        code: 0,
+        rest: [0; 4],
     };
-    let sources = record.sources.iter().flat_map(Ipv6Addr::octets);
-    head.to_bytes().into_iter().chain(sources).collect()
+    let to = match kind {
+        mld_type::DONE_V1 => ALL_ROUTERS,
+        _ => group,
+    };
+    send(batch, ifp, to, message, &group.octets());
 }
 
 /// Handles a message of type `header`; `packet` begins with its IP headers. Returns a message that is not of this
@@ -139,29 +114,20 @@ pub(crate) fn input(
     };
     let front = packet.front().get(..from.ip.header_len).unwrap_or(&[]);
     let may = is_link_local6(from.src) && from.ip.ttl == HOP_LIMIT && has_alert(front);
-    let mut body = [0; MldQuery::LEN_V2 + 16 * SOURCES_MAX];
+    let mut body = [0; QUERY_LEN_MAX];
     let at = from.ip.header_len + Icmp6Header::LEN;
     let len = packet.len().saturating_sub(at);
-    let body = &mut body[..len.min(MldQuery::LEN_V2 + 16 * SOURCES_MAX)];
+    let body = &mut body[..len.min(QUERY_LEN_MAX)];
     packet.copy_to(at, body);
-    let query = MldQuery::parse(header.rest(), body).ok();
-    let is_whole = |query: &MldQuery| may && header.code() == 0 && query.len() <= len;
+    let query = GroupQuery::parse_mld(header.rest(), body).ok();
+    let is_whole = |query: &GroupQuery| may && header.code() == 0 && query.len() <= len;
     let Some(query) = query.filter(is_whole) else {
         batch.drop(packet, DropReason::BadMld);
         return None;
     };
     match (header.kind(), query.group) {
-        (MldQuery::REPORT_V1, Some(group)) => mld.heard(batch.now, group),
-        (MldQuery::KIND, _) => {
-            let mut random = batch.stack.random(Random::fork);
-            // An answer about all sources is right for any query, and more than these are not remembered.
-            let sources: Vec<_> = match usize::from(query.source_count) {
-                0..=SOURCES_MAX => query.sources(body).collect(),
-                _ => Vec::new(),
-            };
-            mld.queried(batch.now, &query, &sources, &mut random);
-            batch.kick(SHARED_TIMERS_CPU);
-        }
+        (mld_type::REPORT_V1, Some(group)) => mld.heard(batch.now, group),
+        (mld_type::QUERY, _) => heard_query(batch, mld, &query, body),
         _ => {}
     }
     drop(packet);

@@ -5,6 +5,8 @@
 pub(crate) mod anycast;
 pub(crate) mod arp;
 pub(crate) mod autoconf;
+pub(crate) mod groups;
+pub(crate) mod igmp;
 pub(crate) mod input;
 mod link_message;
 pub(crate) mod lro;

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use mbuf::{Csum, Packet, PullupError};
 use wire::{
-    Icmp6Header, Icmp6Message, IpProto, Ipv6Fragment, Ipv6Header, MldQuery, NdpMessage, SeqNum,
+    Icmp6Header, Icmp6Message, IpProto, Ipv6Fragment, Ipv6Header, NdpMessage, SeqNum, mld_type,
     needs_zone, pseudo_header_v6,
 };
 
@@ -33,7 +33,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_
         Err(reason) => return batch.drop(packet, reason),
     };
     let mut packet = match header.kind() {
-        MldQuery::KIND | MldQuery::REPORT_V1 => match mld::input(batch, packet, from, &header) {
+        mld_type::QUERY | mld_type::REPORT_V1 => match mld::input(batch, packet, from, &header) {
             Some(packet) => packet,
             None => return,
         },

@@ -9,7 +9,7 @@
 //! Invariants, locks: none. Sources: RFC 3678 section 4.1.
 
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 use rustix::io::Errno;
 
@@ -24,11 +24,13 @@ pub enum GroupError {
     /// There is no such interface.
     #[error("there is no such interface")]
     NoInterface,
-    /// The socket is not bound to its port on all addresses of IPv6, so it gets no datagrams to groups.
-    #[error("the socket is not bound to a port on all addresses of IPv6")]
+    /// The socket is not bound to its port on all addresses of the group's version of IP, so it gets no datagrams to groups.
+    #[error("the socket is not bound to a port on all addresses of the group's version of IP")]
     BadSocket,
-    /// The group is no group, or one of interface-local scope; or no host can have the source's address.
-    #[error("the address is not one of a group, or the source's is not one of a host")]
+    /// The group is no group, or one of interface-local scope; or no host that sends to it can have the source's address.
+    #[error(
+        "the address is not one of a group, or the source's is not one of a host that sends to it"
+    )]
     BadAddress,
     /// The socket is in the group already, or has listed the source already.
     #[error("the socket is in the group already, or has listed the source already")]
@@ -47,7 +49,7 @@ pub enum GroupError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
-    /// The group is one of source-specific multicast (ff3x::/32): a socket joins it for named senders only (RFC 4604).
+    /// The group is one of source-specific multicast (232/8, ff3x::/32): a socket joins it for named senders only (RFC 4604).
     #[error("the group is one of source-specific multicast: it is joined for named senders only")]
     SendersNeeded,
 }
@@ -83,15 +85,15 @@ impl From<GroupError> for io::Error {
 pub(crate) enum FilterChange {
     Join,
     Leave,
-    Block(Ipv6Addr),
-    Unblock(Ipv6Addr),
-    JoinSource(Ipv6Addr),
-    LeaveSource(Ipv6Addr),
+    Block(IpAddr),
+    Unblock(IpAddr),
+    JoinSource(IpAddr),
+    LeaveSource(IpAddr),
 }
 
 impl FilterChange {
     /// The source that it is about.
-    pub(crate) fn source(self) -> Option<Ipv6Addr> {
+    pub(crate) fn source(self) -> Option<IpAddr> {
         match self {
             Self::Join | Self::Leave => None,
             Self::Block(source)

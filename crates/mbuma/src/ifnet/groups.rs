@@ -1,15 +1,15 @@
-//! The IPv6 groups that programs joined on an interface, beside the groups of every station, and the senders whose packets
+//! The groups, of both versions of IP, that programs joined on an interface, beside the groups of every station, and the senders whose packets
 //! they take.
 //!
-//! Invariants: a group is there once, with at least one member; its filter is that of its members together, and has at most
+//! Invariants: a group is there once, with at least one member, and with sources of its own version of IP alone; its filter is that of its members together, and has at most
 //! [`SOURCES_MAX`] sources.
 //! Locks: the list (IFADDR, read-mostly), innermost but for memory.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::prim::RmLock;
-use wire::is_source_specific;
+use wire::{is_source_specific4, is_source_specific6};
 
 use super::addrs::{IFADDR, LocalAddr};
 use super::filter_change::{FilterChange, GroupError};
@@ -37,7 +37,7 @@ struct GroupList {
 
 #[derive(Debug)]
 struct JoinedGroup {
-    group: Ipv6Addr,
+    group: IpAddr,
     members: Vec<GroupMember>,
     /// That of all members.
     filter: SourceFilter,
@@ -62,8 +62,24 @@ enum MemberId {
 pub(crate) struct SocketId(pub(crate) usize);
 
 /// Whether a program can join the group: not one of interface-local scope, or of a reserved one below.
-pub(crate) fn is_joinable(group: Ipv6Addr) -> bool {
-    group.is_multicast() && group.octets()[1] & 0x0f >= 2
+pub(crate) fn is_joinable(group: IpAddr) -> bool {
+    let is_local = matches!(group, IpAddr::V6(group) if group.octets()[1] & 0x0f < 2);
+    group.is_multicast() && !is_local
+}
+
+/// Whether the group is one of source-specific multicast (RFC 4607).
+pub(super) fn is_source_specific(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V4(group) => is_source_specific4(group),
+        IpAddr::V6(group) => is_source_specific6(group),
+    }
+}
+
+fn bit(group: IpAddr) -> u64 {
+    match group {
+        IpAddr::V4(group) => group.bit(),
+        IpAddr::V6(group) => group.bit(),
+    }
 }
 
 /// The reason why a group does not take a member, or its filter.
@@ -86,18 +102,13 @@ impl Groups {
     }
 
     /// Whether there is a member.
-    pub(crate) fn has(&self, group: Ipv6Addr) -> bool {
+    pub(crate) fn has(&self, group: IpAddr) -> bool {
         self.with(group, |_| ()).is_some()
     }
 
     /// Whether a socket gets packets from `source` to `group`: if its own filter takes them, or, if it has none, that of a
     /// shared membership; `None`: no member says anything about it (RFC 9777 section 4.2).
-    pub(crate) fn delivers(
-        &self,
-        group: Ipv6Addr,
-        source: Ipv6Addr,
-        socket: SocketId,
-    ) -> Option<bool> {
+    pub(crate) fn delivers(&self, group: IpAddr, source: IpAddr, socket: SocketId) -> Option<bool> {
         let delivers = |joined: &JoinedGroup| {
             if let Some(own) = joined.filter_of(MemberId::Socket(socket)) {
                 return Some(own.takes(source));
@@ -111,9 +122,9 @@ impl Groups {
         self.with(group, delivers).flatten()
     }
 
-    fn with<R>(&self, group: Ipv6Addr, f: impl FnOnce(&JoinedGroup) -> R) -> Option<R> {
+    fn with<R>(&self, group: IpAddr, f: impl FnOnce(&JoinedGroup) -> R) -> Option<R> {
         // Relaxed: a packet that misses a change counts as one that came before it.
-        if self.bits.load(Ordering::Relaxed) & group.bit() == 0 {
+        if self.bits.load(Ordering::Relaxed) & bit(group) == 0 {
             return None;
         }
         let list = self.list.read();
@@ -124,7 +135,7 @@ impl Groups {
     }
 
     /// All of them, with their filters.
-    pub(crate) fn list(&self) -> Vec<(Ipv6Addr, SourceFilter)> {
+    pub(crate) fn list(&self) -> Vec<(IpAddr, SourceFilter)> {
         let list = self.list.read();
         let all = list.groups.iter();
         all.map(|joined| (joined.group, joined.filter.clone()))
@@ -134,7 +145,7 @@ impl Groups {
     /// Adds a member; returns its number, and whether the group's filter changed.
     pub(crate) fn join(
         &self,
-        group: Ipv6Addr,
+        group: IpAddr,
         filter: SourceFilter,
     ) -> Result<(u64, bool), GroupRefusal> {
         self.change(|list| {
@@ -149,7 +160,7 @@ impl Groups {
     /// Gives a membership another filter; returns whether the group's changed.
     pub(crate) fn set_filter(
         &self,
-        group: Ipv6Addr,
+        group: IpAddr,
         number: u64,
         filter: SourceFilter,
     ) -> Result<bool, GroupRefusal> {
@@ -157,14 +168,14 @@ impl Groups {
     }
 
     /// Removes a membership; returns whether the group's filter changed.
-    pub(crate) fn leave(&self, group: Ipv6Addr, number: u64) -> bool {
+    pub(crate) fn leave(&self, group: IpAddr, number: u64) -> bool {
         self.change(|list| list.remove(group, MemberId::Shared(number)))
     }
 
     /// Changes the filter of a socket in a group; returns whether the group's changed.
     pub(crate) fn change_socket(
         &self,
-        group: Ipv6Addr,
+        group: IpAddr,
         socket: SocketId,
         change: FilterChange,
     ) -> Result<bool, GroupError> {
@@ -196,7 +207,7 @@ impl Groups {
         let bits = list
             .groups
             .iter()
-            .fold(0, |bits, joined| bits | joined.group.bit());
+            .fold(0, |bits, joined| bits | bit(joined.group));
         self.bits.store(bits, Ordering::Relaxed);
         result
     }
@@ -211,14 +222,14 @@ impl JoinedGroup {
 
 impl GroupList {
     /// The groups that a member is in.
-    fn groups_of(&self, id: MemberId) -> impl Iterator<Item = Ipv6Addr> {
+    fn groups_of(&self, id: MemberId) -> impl Iterator<Item = IpAddr> {
         let all = self.groups.iter();
         all.filter(move |joined| joined.filter_of(id).is_some())
             .map(|joined| joined.group)
     }
 
     /// Removes a member; returns whether the group's filter changed.
-    fn remove(&mut self, group: Ipv6Addr, id: MemberId) -> bool {
+    fn remove(&mut self, group: IpAddr, id: MemberId) -> bool {
         // The rest can't have too many sources: see `GroupList::set`.
         self.set(group, id, None).unwrap_or(true)
     }
@@ -229,7 +240,7 @@ impl GroupList {
     /// member leaves.
     fn set(
         &mut self,
-        group: Ipv6Addr,
+        group: IpAddr,
         id: MemberId,
         filter: Option<SourceFilter>,
     ) -> Result<bool, GroupRefusal> {

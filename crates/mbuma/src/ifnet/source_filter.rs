@@ -1,9 +1,9 @@
 //! The senders whose packets to a group are taken.
 //!
 //! Invariants: the list is sorted, without duplicates. Locks: none.
-//! Sources: RFC 9777 section 4 (as RFC 3810), RFC 3678.
+//! Sources: RFC 9777 section 4 (as RFC 3810), RFC 9776 section 3, RFC 3678.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 /// The sources of a filter at most, and those of the filters of an interface for one group together.
 pub(crate) const SOURCES_MAX: usize = 64;
@@ -13,8 +13,8 @@ pub(crate) const SOURCES_MAX: usize = 64;
 /// ```
 /// use mbuma::SourceFilter;
 ///
-/// let radio = "2001:db8::7".parse().unwrap();
-/// let other = "2001:db8::8".parse().unwrap();
+/// let radio: std::net::IpAddr = "2001:db8::7".parse().unwrap();
+/// let other: std::net::IpAddr = "2001:db8::8".parse().unwrap();
 /// assert!(SourceFilter::all().takes(other));
 /// assert!(!SourceFilter::exclude([other]).takes(other));
 /// assert!(SourceFilter::include([radio]).takes(radio) && !SourceFilter::include([radio]).takes(other));
@@ -22,7 +22,7 @@ pub(crate) const SOURCES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SourceFilter {
     mode: FilterMode,
-    sources: Vec<Ipv6Addr>,
+    sources: Vec<IpAddr>,
 }
 
 /// What the list means.
@@ -38,14 +38,14 @@ impl SourceFilter {
     /// All senders.
     #[must_use]
     pub fn all() -> Self {
-        Self::exclude([])
+        Self::new(FilterMode::Exclude, [] as [IpAddr; 0])
     }
 
     /// These senders alone.
     #[doc(alias = "MCAST_INCLUDE")]
     #[doc(alias = "MCAST_JOIN_SOURCE_GROUP")]
     #[must_use]
-    pub fn include(sources: impl IntoIterator<Item = Ipv6Addr>) -> Self {
+    pub fn include(sources: impl IntoIterator<Item = impl Into<IpAddr>>) -> Self {
         Self::new(FilterMode::Include, sources)
     }
 
@@ -53,18 +53,18 @@ impl SourceFilter {
     #[doc(alias = "MCAST_EXCLUDE")]
     #[doc(alias = "MCAST_BLOCK_SOURCE")]
     #[must_use]
-    pub fn exclude(sources: impl IntoIterator<Item = Ipv6Addr>) -> Self {
+    pub fn exclude(sources: impl IntoIterator<Item = impl Into<IpAddr>>) -> Self {
         Self::new(FilterMode::Exclude, sources)
     }
 
     /// Whether packets from `source` are taken.
     #[must_use]
-    pub fn takes(&self, source: Ipv6Addr) -> bool {
-        self.lists(source) == (self.mode == FilterMode::Include)
+    pub fn takes(&self, source: impl Into<IpAddr>) -> bool {
+        self.lists(source.into()) == (self.mode == FilterMode::Include)
     }
 
-    fn new(mode: FilterMode, sources: impl IntoIterator<Item = Ipv6Addr>) -> Self {
-        let mut sources: Vec<_> = sources.into_iter().collect();
+    fn new(mode: FilterMode, sources: impl IntoIterator<Item = impl Into<IpAddr>>) -> Self {
+        let mut sources: Vec<_> = sources.into_iter().map(Into::into).collect();
         sources.sort_unstable();
         sources.dedup();
         Self { mode, sources }
@@ -72,7 +72,7 @@ impl SourceFilter {
 
     /// No sender: an interface that is not in the group.
     pub(crate) fn none() -> Self {
-        Self::include([])
+        Self::new(FilterMode::Include, [] as [IpAddr; 0])
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -83,13 +83,19 @@ impl SourceFilter {
         self.mode
     }
 
+    /// Whether it is one for this group: it lists only addresses of the group's version of IP.
+    pub(crate) fn is_for(&self, group: IpAddr) -> bool {
+        let is_same = |source: &IpAddr| source.is_ipv4() == group.is_ipv4();
+        self.sources.iter().all(is_same)
+    }
+
     /// The list, sorted.
-    pub(crate) fn sources(&self) -> &[Ipv6Addr] {
+    pub(crate) fn sources(&self) -> &[IpAddr] {
         &self.sources
     }
 
     /// The same with one more source in the list; `None` if it is there already.
-    pub(crate) fn with(&self, source: Ipv6Addr) -> Option<Self> {
+    pub(crate) fn with(&self, source: IpAddr) -> Option<Self> {
         let at = self.sources.binary_search(&source).err()?;
         let mut more = self.clone();
         more.sources.insert(at, source);
@@ -97,14 +103,14 @@ impl SourceFilter {
     }
 
     /// The same with one source less in the list; `None` if it is not there.
-    pub(crate) fn without(&self, source: Ipv6Addr) -> Option<Self> {
+    pub(crate) fn without(&self, source: IpAddr) -> Option<Self> {
         let at = self.sources.binary_search(&source).ok()?;
         let mut less = self.clone();
         less.sources.remove(at);
         Some(less)
     }
 
-    fn lists(&self, source: Ipv6Addr) -> bool {
+    fn lists(&self, source: IpAddr) -> bool {
         self.sources.binary_search(&source).is_ok()
     }
 
@@ -119,14 +125,14 @@ impl SourceFilter {
             return included;
         };
         let others: Vec<_> = excluding.collect();
-        let is_excluded = |source: &Ipv6Addr| {
+        let is_excluded = |source: &IpAddr| {
             others.iter().all(|other| other.lists(*source)) && !included.lists(*source)
         };
         Self::exclude(first.sources.iter().copied().filter(is_excluded))
     }
 
     /// The sources whose packets one of two filters of the same mode takes and the other does not.
-    pub(crate) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Ipv6Addr> + 'a {
+    pub(crate) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = IpAddr> + 'a {
         let only_here = self.sources.iter().filter(|source| !other.lists(**source));
         let only_there = other.sources.iter().filter(|source| !self.lists(**source));
         only_here.chain(only_there).copied()
@@ -139,8 +145,12 @@ mod tests {
 
     use super::*;
 
-    fn source(n: u8) -> Ipv6Addr {
-        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n.into())
+    /// Of both versions of IP.
+    fn source(n: u8) -> IpAddr {
+        match n % 2 {
+            0 => IpAddr::from([192, 0, 2, n]),
+            _ => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n.into()]),
+        }
     }
 
     proptest! {

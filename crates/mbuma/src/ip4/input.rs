@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::{Csum, Packet, PullupError};
-use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
+use wire::{ALL_SYSTEMS, IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
 
 use super::forward;
 use super::reassemble::check_fragment;
@@ -31,9 +31,6 @@ use crate::ifnet::Ifnet;
 use crate::ip::{Addressed, DestScope, IcmpError, Received};
 use crate::netisr::Arrival;
 use crate::protosw;
-
-/// The one group that every host is in (RFC 1112 section 4).
-const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// The fields of a received packet's header.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +160,7 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> A
             _ => Admission::Ours(scope),
         };
     }
-    // A unicast packet in a multicast frame is an error (RFC 1122 3.3.6), and we join no groups.
+    // A unicast packet in a multicast frame is an error (RFC 1122 3.3.6).
     let is_misaddressed = arrival == Arrival::Group || info.dst.is_multicast();
     if is_misaddressed || info.dst.is_unspecified() {
         return Admission::Drop(DropReason::IpNotForUs);
@@ -186,22 +183,28 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> A
     Admission::Ours(DestScope::Foreign)
 }
 
-/// The scope of a broadcast or group address, if this stack is among its stations.
+/// The scope of a broadcast or group address, if this stack is among its stations: in the group of all, or, by a program, in
+/// another one. UDP drops the datagrams of senders that no program wants.
 fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     if ifp.is_broadcast(dst) {
         return Some(DestScope::Broadcast);
     }
-    (dst == ALL_SYSTEMS).then_some(DestScope::Group)
+    let is_member = || dst == ALL_SYSTEMS || ifp.groups.has(dst.into());
+    (dst.is_multicast() && is_member()).then_some(DestScope::Group)
 }
 
 /// Whether the source address is valid (RFC 1122 3.2.1.3): no group, no broadcast, and none of our own addresses unless the
-/// packet comes from ourselves. A host without an address may only send broadcasts, by UDP (RFC 2131 4.1).
+/// packet comes from ourselves. A host without an address may only send broadcasts, by UDP (RFC 2131 4.1), and messages
+/// about groups (RFC 9776 section 4.2.13), as a switch without one does.
 fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> bool {
     if arrival == Arrival::Loopback {
         return true;
     }
     if info.src.is_unspecified() {
-        return info.proto == IpProto::UDP && ifp.is_broadcast(info.dst);
+        return match info.proto {
+            IpProto::UDP => ifp.is_broadcast(info.dst),
+            proto => proto == IpProto::IGMP && info.dst.is_multicast(),
+        };
     }
     if info.src.is_loopback() && ifp.route_localnet {
         // Only an address with a route through this interface: all others of 127/8 are ours.

@@ -32,12 +32,12 @@ const RUNS: usize = 20_000;
 /// Always the same; a failure prints its schedule.
 const SEED: u64 = 9777;
 
-fn group(n: u16) -> Ipv6Addr {
-    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, n)
+fn group(n: u16) -> IpAddr {
+    IpAddr::from([0xff02, 0, 0, 0, 0, 0, 1, n])
 }
 
 fn from(n: u16) -> SourceFilter {
-    SourceFilter::include([Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n)])
+    SourceFilter::include([IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n])])
 }
 
 fn scenario() {

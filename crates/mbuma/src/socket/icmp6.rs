@@ -12,7 +12,7 @@ use mbuf::Chain;
 use wire::{Icmp6Message, IpProto, NdpMessage};
 
 use super::udp::{BindError, RecvError};
-use crate::ether::mld;
+use crate::ether::groups;
 use crate::icmp6;
 use crate::icmp6::raw::Icmp6Pcb;
 use crate::ifnet::IfIndex;
@@ -54,7 +54,7 @@ impl BoundIcmp6 {
         // Packets to an anycast address have another way from now on.
         stack.routes6.void_kept();
         if let Some(ifp) = stack.interface(self.pcb.iface) {
-            stack.enter(|batch| mld::groups_changed(batch, &ifp));
+            stack.enter(|batch| groups::changed(batch, &ifp));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use wire::{Ipv6Header, wraps_ipv4};
 
-use crate::ether::{autoconf, mld, nd};
+use crate::ether::{autoconf, groups, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::groups::{GroupRefusal, is_joinable};
 use crate::ifnet::source_filter::SourceFilter;
@@ -43,7 +43,7 @@ pub enum AddrError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
-    /// The group is one of source-specific multicast (ff3x::/32): it is joined for named senders only (RFC 4604).
+    /// The group is one of source-specific multicast (232/8, ff3x::/32): it is joined for named senders only (RFC 4604).
     #[error("the group is one of source-specific multicast: it is joined for named senders only")]
     SendersNeeded,
     /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
@@ -145,7 +145,7 @@ impl Stack {
             if !ifp.has_ip6() {
                 nd::flush(batch, &ifp);
             }
-            mld::groups_changed(batch, &ifp);
+            groups::changed(batch, &ifp);
         });
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Stack {
             .collect()
     }
 
-    /// Joins an IPv6 group on an interface, until the result is dropped. Datagrams to the group then reach sockets that
+    /// Joins a group on an interface, until the result is dropped. Datagrams to the group then reach sockets that
     /// are bound to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and ICMPv6 messages reach sockets of
     /// [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
     ///
@@ -173,31 +173,37 @@ impl Stack {
     /// [`AddrError::NoInterface`]; [`AddrError::BadAddress`] for an address that is no group, or a group of
     /// interface-local scope; [`AddrError::SendersNeeded`]; [`AddrError::Full`].
     #[doc(alias = "IPV6_JOIN_GROUP")]
-    pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<Membership, AddrError> {
+    pub fn join_group(
+        &self,
+        index: IfIndex,
+        group: impl Into<IpAddr>,
+    ) -> Result<Membership, AddrError> {
         self.join_group_from(index, group, SourceFilter::all())
     }
 
     /// The same for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The interface takes the
-    /// packets that any of its members takes, and reports that to routers and switches (RFC 9777) if it configures itself.
+    /// packets that any of its members takes, and reports that to routers and switches: for IPv4 (RFC 9776), and, if it configures
+    /// itself, for IPv6 (RFC 9777).
     ///
     /// # Errors
-    /// As [`Stack::join_group`]; [`AddrError::ManySources`].
+    /// As [`Stack::join_group`]; [`AddrError::BadAddress`] also for sources of the other version of IP; [`AddrError::ManySources`].
     #[doc(alias = "MCAST_JOIN_SOURCE_GROUP")]
     pub fn join_group_from(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
+        group: impl Into<IpAddr>,
         filter: SourceFilter,
     ) -> Result<Membership, AddrError> {
         let giant = self.0.enter_giant();
         let ifp = self.0.interface(index).ok_or(AddrError::NoInterface)?;
-        if !is_joinable(group) {
+        let group = group.into();
+        if !is_joinable(group) || !filter.is_for(group) {
             return Err(AddrError::BadAddress);
         }
         let (number, changed) = ifp.groups.join(group, filter)?;
         drop(giant);
         if changed {
-            self.0.enter(|batch| mld::groups_changed(batch, &ifp));
+            self.0.enter(|batch| groups::changed(batch, &ifp));
         }
         Ok(Membership {
             stack: self.clone(),
@@ -213,7 +219,7 @@ impl Stack {
 pub struct Membership {
     stack: Stack,
     ifp: Arc<Ifnet>,
-    group: Ipv6Addr,
+    group: IpAddr,
     number: u64,
 }
 
@@ -221,12 +227,15 @@ impl Membership {
     /// Sets the senders whose packets it takes from now on.
     ///
     /// # Errors
-    /// [`AddrError::ManySources`], [`AddrError::SendersNeeded`]: the filter stays as it was.
+    /// [`AddrError::ManySources`], [`AddrError::SendersNeeded`], [`AddrError::BadAddress`]: the filter stays as it was.
     #[doc(alias = "setsourcefilter")]
     #[doc(alias = "MCAST_BLOCK_SOURCE")]
     #[doc(alias = "MCAST_UNBLOCK_SOURCE")]
     pub fn set_filter(&self, filter: SourceFilter) -> Result<(), AddrError> {
         let giant = self.stack.0.enter_giant();
+        if !filter.is_for(self.group) {
+            return Err(AddrError::BadAddress);
+        }
         let groups = &self.ifp.groups;
         let changed = groups.set_filter(self.group, self.number, filter)?;
         drop(giant);
@@ -237,7 +246,7 @@ impl Membership {
     fn report(&self, changed: bool) {
         if changed {
             let stack = &self.stack.0;
-            stack.enter(|batch| mld::groups_changed(batch, &self.ifp));
+            stack.enter(|batch| groups::changed(batch, &self.ifp));
         }
     }
 }

@@ -10,7 +10,7 @@ use kern::giant::Component;
 use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
 use crate::dispatch::{ALL, run};
-use crate::ether::mld;
+use crate::ether::groups;
 use crate::giant::GiantWaker;
 use crate::netisr::WorkStats;
 use crate::stack::Stack;
@@ -73,7 +73,7 @@ impl Stack {
         let interfaces = self.0.interfaces.read().clone();
         self.0.enter(|batch| {
             for ifp in &interfaces {
-                mld::groups_changed(batch, ifp);
+                groups::changed(batch, ifp);
             }
         });
     }

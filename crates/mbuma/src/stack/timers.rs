@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kern::Time;
 
 use crate::device::Budget;
-use crate::ether::{anycast, arp, autoconf, mld, nd, transmit};
+use crate::ether::{anycast, arp, autoconf, groups, nd, transmit};
 use crate::ifnet::Ifnet;
 use crate::stack::policy::run_all;
 use crate::stack::{RxQueue, Stack};
@@ -59,7 +59,7 @@ impl Stack {
                 nd::run_timers(batch, &ifp);
                 anycast::run_timers(batch, &ifp);
                 autoconf::run_timers(batch, &ifp);
-                mld::run_timers(batch, &ifp);
+                groups::run_timers(batch, &ifp);
                 transmit::run_due(batch, &ifp);
             }
         });

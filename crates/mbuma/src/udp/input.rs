@@ -4,10 +4,11 @@
 //! packet (`tso_segsz`), they are delivered one by one. Locks: none held over a call. Sources: RFC 768, RFC 1122
 //! section 4.1.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mbuf::{Chain, Csum, Packet, PullupError};
-use wire::{IpProto, UdpHeader};
+use wire::{ALL_SYSTEMS, IpProto, UdpHeader};
 
 use super::pcb::{UdpPcb, Whose};
 use super::{Arrived, UdpError};
@@ -46,17 +47,18 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
     }
 }
 
-/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2). A
+/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2, RFC 9776 section 3.2). A
 /// group of every station needs none.
 fn wants(batch: &Batch<'_>, pcb: &UdpPcb, ip: &Received<'_>, ends: &Ends) -> bool {
-    match ends {
-        Ends::V6(pair, _) if ip.scope == DestScope::Group => {
-            let groups = &ip.ifp.groups;
-            let delivers = groups.delivers(pair.local, pair.peer, pcb.id());
-            delivers.unwrap_or_else(|| is_own_group(batch, ip.ifp, pair.local))
-        }
-        _ => true,
+    if ip.scope != DestScope::Group {
+        return true;
     }
+    let (group, source) = (ends.local().ip(), ends.peer().ip());
+    let delivers = ip.ifp.groups.delivers(group, source, pcb.id());
+    delivers.unwrap_or_else(|| match group {
+        IpAddr::V4(group) => group == ALL_SYSTEMS,
+        IpAddr::V6(group) => is_own_group(batch, ip.ifp, group),
+    })
 }
 
 /// Checks the header and the checksum, and removes bytes after the datagram.

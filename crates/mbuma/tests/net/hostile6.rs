@@ -11,7 +11,7 @@ use kern::Random;
 use mbuma::{Autoconf, IfAddr};
 use wire::{
     ALL_NODES, AdvertFlags, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields, Ipv6Fragment,
-    Ipv6Header, MldQuery, NdpMessage, NeighborMessage, Unreachable6, link_local_of,
+    Ipv6Header, NdpMessage, NeighborMessage, Unreachable6, link_local_of, mld_type,
     pseudo_header_v6, solicited_node,
 };
 
@@ -63,7 +63,7 @@ fn honest() -> Vec<Vec<u8>> {
     let query = icmp6(
         router,
         ALL_NODES,
-        other(MldQuery::KIND, [0, 1, 0, 0]),
+        other(mld_type::QUERY, [0, 1, 0, 0]),
         &query,
     );
     let alert = [&[58, 0, 5, 2, 0, 0, 1, 0][..], &query].concat();

@@ -21,7 +21,7 @@
 //! | A2 to A4: duplicates, optimistic addresses | [`autoconf`] |
 //! | A5 to A9: learnt addresses, temporary ones | `ifnet/host6/tests.rs`, `ifnet/host6/tests/temporary.rs`, [`autoconf`] |
 //! | A10, A11: groups | [`points6`] |
-//! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/mld/tests.rs`, `ifnet/source_filter.rs`, `wire` |
+//! | M1 to M4: listeners | [`mld`](self::mld), `ifnet/group_reports/tests.rs`, `ifnet/source_filter.rs`, `wire` |
 //! | S1, S2, S3, S5 to S8: source addresses | `inet/source/tests.rs`, `inet/policy_table/tests.rs`, [`points6`], [`autoconf`] |
 //! | S9: zones | [`transport6`] |
 //! | P1 to P3: path MTU | [`fragment6`], `ip6/path_mtu/tests.rs` |
@@ -47,6 +47,7 @@ mod fragment6;
 mod frames6;
 mod hostile6;
 mod icmp;
+mod igmp;
 mod ip6;
 mod lengths;
 mod loopback;

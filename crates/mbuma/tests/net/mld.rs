@@ -8,11 +8,13 @@ use crate::common::net::*;
 use crate::frames6::{at6, frame6, icmp6};
 use mbuma::{AddrError, Autoconf, DropReason, SourceFilter, UdpSocket};
 use wire::{
-    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
-    Ipv6Header, MldQuery, MldRecord, NdpMessage, link_local_of, pseudo_header_v6, solicited_node,
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, GroupRecordHead, Icmp6Header, Icmp6Message, IpProto,
+    Ipv6Fields, Ipv6Header, NdpMessage, link_local_of, mld_type, pseudo_header_v6, solicited_node,
 };
 
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
+/// Bytes of a record that has no sources.
+const RECORD_LEN: usize = GroupRecordHead::LEN + 16;
 /// Hop-by-hop options that have routers look at the packet.
 const ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
 
@@ -48,10 +50,10 @@ fn report(packet: &[u8]) -> Option<Report> {
     assert!(icmp.checksum_ok(pseudo, [body]));
     let addr = |bytes: &[u8]| Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap());
     let records = match icmp.kind() {
-        MldQuery::REPORT => {
+        mld_type::REPORT => {
             let count = usize::from(u16::from_be_bytes([icmp.rest()[2], icmp.rest()[3]]));
-            assert_eq!(body.len(), count * MldRecord::LEN, "no sources");
-            let records = body.chunks(MldRecord::LEN);
+            assert_eq!(body.len(), count * RECORD_LEN, "no sources");
+            let records = body.chunks(RECORD_LEN);
             records.map(|r| (r[0], addr(&r[4..]))).collect()
         }
         _ => vec![(0, addr(body))],
@@ -73,7 +75,7 @@ fn said(lab: &Lab, ms: u64) -> Vec<Report> {
 /// A query of a router's about all groups, or one, which version 1 or 2 has.
 fn query(group: Option<Ipv6Addr>, is_v1: bool) -> (Icmp6Message, Vec<u8>) {
     let message = Icmp6Message::Other {
-        kind: MldQuery::KIND,
+        kind: mld_type::QUERY,
         code: 0,
         rest: [0x03, 0xe8, 0, 0],
     };
@@ -256,8 +258,8 @@ fn records_of(lab: &Lab, group: Ipv6Addr) -> Vec<(u8, Vec<Ipv6Addr>)> {
                 continue;
             };
             let (icmp, body) = Icmp6Header::parse(upper).unwrap();
-            assert_eq!((icmp.kind(), icmp.rest()[3]), (MldQuery::REPORT, 1));
-            let (record, sources) = body.split_at(MldRecord::LEN);
+            assert_eq!((icmp.kind(), icmp.rest()[3]), (mld_type::REPORT, 1));
+            let (record, sources) = body.split_at(RECORD_LEN);
             assert_eq!(
                 (&record[4..], usize::from(record[3])),
                 (&group.octets()[..], sources.len() / 16)
@@ -330,7 +332,9 @@ fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
     drop(member);
     assert_eq!([a, b, c].map(takes), [false, true, false]);
     assert_eq!(records(), twice(6, &[a]));
-    other.set_filter(SourceFilter::include([])).unwrap();
+    other
+        .set_filter(SourceFilter::include([] as [Ipv6Addr; 0]))
+        .unwrap();
     assert_eq!([a, b, c].map(takes), [false; 3]);
     assert_eq!(records(), twice(3, &[]));
     drop((other, socket));

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use sim::{Net, PeerId, WireId};
 use wire::{
-    ALL_NODES, EtherHeader, EtherType, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields, Ipv6Header,
-    MacAddr, MldQuery, MldRecord, MldRecordType, pseudo_header_v6,
+    ALL_NODES, EtherHeader, EtherType, GroupRecordHead, GroupRecordType, Icmp6Header, Icmp6Message,
+    IpProto, Ipv6Fields, Ipv6Header, MacAddr, mld_type, pseudo_header_v6,
 };
 
 const ADDR: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99);
@@ -15,6 +15,8 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x99]);
 const TO: MacAddr = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
 /// The header before each message: the router alert option (RFC 2711), and padding.
 const ALERT: [u8; 8] = [IpProto::ICMPV6.0, 0, 5, 2, 0, 0, 1, 0];
+/// Bytes of a record that has no sources.
+const RECORD_LEN: usize = GroupRecordHead::LEN + 16;
 /// Milliseconds within which listeners answer.
 pub(crate) const DELAY_MAX_MS: u16 = 2000;
 
@@ -33,7 +35,7 @@ impl Querier {
     pub(crate) fn ask(&self, net: &mut Net) {
         let [d1, d0] = DELAY_MAX_MS.to_be_bytes();
         let message = Icmp6Message::Other {
-            kind: MldQuery::KIND,
+            kind: mld_type::QUERY,
             code: 0,
             rest: [d1, d0, 0, 0],
         };
@@ -74,13 +76,11 @@ impl Querier {
 fn report(packet: &[u8]) -> Option<(Ipv6Addr, Vec<Ipv6Addr>)> {
     let ip = Ipv6Header::parse(packet).ok()?;
     let message = packet.get(Ipv6Header::LEN + ALERT.len()..)?;
-    if ip.next() != IpProto::HOP_BY_HOP || message.first() != Some(&MldQuery::REPORT) {
+    if ip.next() != IpProto::HOP_BY_HOP || message.first() != Some(&mld_type::REPORT) {
         return None;
     }
-    let records = message
-        .get(Icmp6Header::LEN..)?
-        .chunks_exact(MldRecord::LEN);
-    let is_answer = |record: &&[u8]| record[0] == MldRecordType::IsExclude as u8;
+    let records = message.get(Icmp6Header::LEN..)?.chunks_exact(RECORD_LEN);
+    let is_answer = |record: &&[u8]| record[0] == GroupRecordType::IsExclude as u8;
     let group = |record: &[u8]| {
         record[4..]
             .first_chunk()

@@ -41,7 +41,7 @@ fn a11_groups_have_their_ethernet_addresses() {
 fn m1_groups_of_named_senders_are_known() {
     // Breaks if a group of a network's prefix (RFC 3306) counts as one of source-specific multicast (RFC 4607), or the reverse.
     for text in ["ff3e::8000:1", "ff32::1", "ff35::db8:1"] {
-        assert!(is_source_specific(addr(text)), "{text}");
+        assert!(is_source_specific6(addr(text)), "{text}");
     }
     for text in [
         "ff3e:40:2001:db8::1",
@@ -50,7 +50,7 @@ fn m1_groups_of_named_senders_are_known() {
         "ff7e::1",
         "fe3e::1",
     ] {
-        assert!(!is_source_specific(addr(text)), "{text}");
+        assert!(!is_source_specific6(addr(text)), "{text}");
     }
 }
 

@@ -7,12 +7,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn group(n: u8) -> Ipv6Addr {
-    Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, n.into())
+/// Of each version of IP.
+fn group(n: u8) -> IpAddr {
+    match n % 2 {
+        0 => IpAddr::from([0xff0e, 0, 0, 0, 0, 0, 0, n.into()]),
+        _ => IpAddr::from([239, 1, 2, n]),
+    }
 }
 
-fn source(n: u16) -> Ipv6Addr {
-    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n)
+fn source(n: u16) -> IpAddr {
+    IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n])
 }
 
 const GROUPS: u8 = 2;

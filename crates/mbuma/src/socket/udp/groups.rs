@@ -3,39 +3,42 @@
 //! The filters are with the interface ([`ifnet::groups`](crate::ifnet::groups)), which takes what any of them takes, and
 //! reports that to routers.
 //!
-//! Locks: none held over a call. Sources: RFC 3678 section 4.1, RFC 9777 section 4.1.
+//! Locks: none held over a call. Sources: RFC 3678 section 4.1, RFC 9777 section 4.1, RFC 9776 section 3.1.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wire::is_martian_source6;
+use wire::{is_martian_source, is_martian_source6};
 
 use super::{Bound, UdpSocket};
-use crate::ether::mld;
+use crate::ether::groups;
 use crate::ifnet::IfIndex;
 use crate::ifnet::filter_change::{FilterChange, GroupError};
 use crate::ifnet::groups::is_joinable;
 
 impl UdpSocket {
-    /// Joins an IPv6 group on an interface, for the datagrams of all senders. A socket that joined a group itself gets the
+    /// Joins a group on an interface, for the datagrams of all senders. A socket that joined a group itself gets the
     /// datagrams that its own filter takes; any other one that is bound to their port on all addresses gets those of
     /// [`Stack::join_group`](crate::Stack::join_group). A socket is in at most 64 groups of an interface, and leaves them when
     /// it is dropped.
     ///
     /// ```
-    /// use std::net::Ipv6Addr;
+    /// use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     /// use mbuma::socket::GroupError;
     /// use mbuma::{Config, IfIndex, Stack};
     ///
     /// let stack = Stack::new(Config::from_system())?;
     /// let socket = stack.udp_bind((Ipv6Addr::UNSPECIFIED, 5004))?;
-    /// let group = "ff3e::8000:1".parse()?;
-    /// let radio = "2001:db8::7".parse()?;
+    /// let group: Ipv6Addr = "ff3e::8000:1".parse()?;
+    /// let radio: Ipv6Addr = "2001:db8::7".parse()?;
     /// socket.join_source_group(IfIndex::LOOPBACK, group, radio)?;
     /// let refused = socket.block_source(IfIndex::LOOPBACK, group, radio);
     /// assert_eq!(refused, Err(GroupError::OtherMode));
     /// socket.leave_source_group(IfIndex::LOOPBACK, group, radio)?;
+    ///
+    /// let socket = stack.udp_bind((Ipv4Addr::UNSPECIFIED, 5004))?;
+    /// socket.join_group(IfIndex::LOOPBACK, Ipv4Addr::new(239, 1, 2, 3))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -45,8 +48,8 @@ impl UdpSocket {
     #[doc(alias = "MCAST_JOIN_GROUP")]
     #[doc(alias = "IPV6_JOIN_GROUP")]
     #[doc(alias = "IPV6_ADD_MEMBERSHIP")]
-    pub fn join_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::Join)
+    pub fn join_group(&self, index: IfIndex, group: impl Into<IpAddr>) -> Result<(), GroupError> {
+        self.change_group(index, group.into(), FilterChange::Join)
     }
 
     /// Leaves a group, for all senders for which the socket has joined it.
@@ -56,8 +59,8 @@ impl UdpSocket {
     #[doc(alias = "MCAST_LEAVE_GROUP")]
     #[doc(alias = "IPV6_LEAVE_GROUP")]
     #[doc(alias = "IPV6_DROP_MEMBERSHIP")]
-    pub fn leave_group(&self, index: IfIndex, group: Ipv6Addr) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::Leave)
+    pub fn leave_group(&self, index: IfIndex, group: impl Into<IpAddr>) -> Result<(), GroupError> {
+        self.change_group(index, group.into(), FilterChange::Leave)
     }
 
     /// Joins a group for the datagrams of one sender, or of one more (source-specific multicast, RFC 4607).
@@ -70,10 +73,10 @@ impl UdpSocket {
     pub fn join_source_group(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
-        source: Ipv6Addr,
+        group: impl Into<IpAddr>,
+        source: impl Into<IpAddr>,
     ) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::JoinSource(source))
+        self.change_group(index, group.into(), FilterChange::JoinSource(source.into()))
     }
 
     /// Takes no more datagrams of one sender for whom the socket has joined the group. With the last one it leaves the group.
@@ -85,10 +88,14 @@ impl UdpSocket {
     pub fn leave_source_group(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
-        source: Ipv6Addr,
+        group: impl Into<IpAddr>,
+        source: impl Into<IpAddr>,
     ) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::LeaveSource(source))
+        self.change_group(
+            index,
+            group.into(),
+            FilterChange::LeaveSource(source.into()),
+        )
     }
 
     /// Takes no more datagrams of one sender to a group that the socket joined for all senders.
@@ -101,10 +108,10 @@ impl UdpSocket {
     pub fn block_source(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
-        source: Ipv6Addr,
+        group: impl Into<IpAddr>,
+        source: impl Into<IpAddr>,
     ) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::Block(source))
+        self.change_group(index, group.into(), FilterChange::Block(source.into()))
     }
 
     /// Takes the datagrams of a sender again that was blocked.
@@ -116,24 +123,32 @@ impl UdpSocket {
     pub fn unblock_source(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
-        source: Ipv6Addr,
+        group: impl Into<IpAddr>,
+        source: impl Into<IpAddr>,
     ) -> Result<(), GroupError> {
-        self.change_group(index, group, FilterChange::Unblock(source))
+        self.change_group(index, group.into(), FilterChange::Unblock(source.into()))
     }
 
     fn change_group(
         &self,
         index: IfIndex,
-        group: Ipv6Addr,
+        group: IpAddr,
         change: FilterChange,
     ) -> Result<(), GroupError> {
         let pcb = &self.0.pcb;
         let stack = &self.0.stack.0;
-        if pcb.any.is_some() || pcb.local.ip() != Ipv6Addr::UNSPECIFIED {
+        let all_addrs: IpAddr = match group {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        if pcb.any.is_some() || pcb.local.ip() != all_addrs {
             return Err(GroupError::BadSocket);
         }
-        let is_bad = |source| is_martian_source6(source);
+        let is_bad = |source: IpAddr| match source {
+            _ if source.is_ipv4() != group.is_ipv4() || source.is_unspecified() => true,
+            IpAddr::V4(source) => is_martian_source(source),
+            IpAddr::V6(source) => is_martian_source6(source),
+        };
         if !is_joinable(group) || change.source().is_some_and(is_bad) {
             return Err(GroupError::BadAddress);
         }
@@ -145,7 +160,7 @@ impl UdpSocket {
         let changed = ifp.groups.change_socket(group, socket, change)?;
         drop(giant);
         if changed {
-            stack.enter(|batch| mld::groups_changed(batch, &ifp));
+            stack.enter(|batch| groups::changed(batch, &ifp));
         }
         Ok(())
     }
@@ -165,7 +180,7 @@ impl Bound {
         interfaces.retain(|ifp| ifp.groups.leave_all(socket));
         drop(giant);
         for ifp in &interfaces {
-            stack.enter(|batch| mld::groups_changed(batch, ifp));
+            stack.enter(|batch| groups::changed(batch, ifp));
         }
     }
 }

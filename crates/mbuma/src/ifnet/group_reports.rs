@@ -1,13 +1,14 @@
-//! The groups that an interface reports to multicast routers and to switches: the list, and the time of the next
-//! report.
+//! The groups of one version of IP that an interface reports to multicast routers and to switches: the list, and the time
+//! of the next report.
 //!
-//! Data only: each call returns the [`MldReport`]s that are due, which [`ether::mld`](crate::ether::mld) sends.
+//! IGMP and multicast listener discovery (MLD) say the same, so this is one machine for both. Data only: each call returns
+//! the [`GroupReport`]s that are due, which [`ether::igmp`](crate::ether::igmp) and [`ether::mld`](crate::ether::mld) send.
 //!
 //! | event | report |
 //! |---|---|
 //! | the filter of a group changes, from none or to none too | at once, and repeated within a second, as often as the router's robustness variable says |
 //! | a router queries all groups, one, or one's sources | once, at a random time within the router's limit |
-//! | a router of version 1 was heard | in the form of version 1, without sources, until that router has been silent for long |
+//! | a router of an older version was heard | in the form of that version, without sources, until that router has been silent for long |
 //!
 //! A change to or from a list of excluded sources is reported with the whole list (TO_IN, TO_EX), another one with the
 //! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged with
@@ -18,21 +19,24 @@
 //! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
 //! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs` tries the
 //! orders of threads that join and leave.
-//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source), RFC 4604 (source-specific
-//! multicast).
+//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for IGMP: RFC 9776
+//! sections 5, 7.2 and 8 (as RFC 3376), RFC 2236 sections 3 and 4; RFC 4604 (source-specific multicast).
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kern::prim::Mutex;
 use kern::{AtomicDeadline, LockClass, Random, Time, order};
-use wire::{Ipv6Header, MldQuery, MldRecord, MldRecordType, is_source_specific};
+use wire::{
+    GroupQuery, GroupRecordHead, GroupRecordType, GroupVersion, IgmpHeader, Ipv4Header, Ipv6Header,
+};
 
+use super::groups::is_source_specific;
 use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
 use crate::faults::{StackFault, planted};
 
 static LIST: LockClass = LockClass::new("list of groups", order::GROUPS);
-static STATE: LockClass = LockClass::new("multicast listener", order::IFADDR);
+static STATE: LockClass = LockClass::new("reports of groups", order::IFADDR);
 
 /// How often a change is reported, until a router advertises another value (Robustness Variable).
 const ROBUSTNESS: u8 = 2;
@@ -41,53 +45,65 @@ const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two answers at least, however often stations ask, and with however short a limit: an answer may be many messages,
 /// and the querier's last limit is a second by default.
 const ANSWER_PAUSE: Duration = Duration::from_millis(10);
-/// How long a router of version 1 counts as present after its last query: robustness times its query interval, plus a
-/// response interval (RFC 9777 section 9.12).
-const V1_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
-/// Bytes of the records of a message at most: it fits the smallest MTU, behind the headers of IPv6, its options and
-/// ICMPv6.
-const RECORDS_LEN_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - 8 - 8;
+/// How long a router of an older version counts as present after its last query: robustness times its query interval, plus
+/// a response interval (RFC 9777 section 9.12, RFC 9776 section 8.12).
+const OLDER_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
+/// Bytes of the records of a message of MLD at most: it fits the smallest MTU, behind the headers of IPv6, its options
+/// and ICMPv6.
+const RECORDS6_LEN_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - 8 - 8;
+/// The same for IGMP: a packet that each host and nearly each link takes whole (RFC 791 section 3.1), with an option.
+const RECORDS4_LEN_MAX: usize = 576 - Ipv4Header::LEN - 4 - IgmpHeader::LEN - 4;
 
 // A record that is not cut fits a message.
-const _: () = assert!(MldRecord::LEN + SOURCES_MAX * 16 <= RECORDS_LEN_MAX);
+const _: () = assert!(GroupRecordHead::LEN + (SOURCES_MAX + 1) * 16 <= RECORDS6_LEN_MAX);
+const _: () = assert!(GroupRecordHead::LEN + (SOURCES_MAX + 1) * 4 <= RECORDS4_LEN_MAX);
 
 /// A message that is due.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum MldReport {
-    /// One of version 2.
+pub(crate) enum GroupReport {
+    /// One with sources: none of them is empty.
     Records(Vec<GroupRecord>),
-    /// Version 1: the group has a listener.
-    Listening(Ipv6Addr),
-    /// Version 1: the group has no listener any more.
-    Done(Ipv6Addr),
+    /// The group has a listener, in the form of an older version.
+    Listening(IpAddr, GroupVersion),
+    /// The group has no listener any more.
+    Done(IpAddr),
 }
 
 /// A record of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupRecord {
-    pub(crate) kind: MldRecordType,
-    pub(crate) group: Ipv6Addr,
-    pub(crate) sources: Vec<Ipv6Addr>,
+    pub(crate) kind: GroupRecordType,
+    pub(crate) group: IpAddr,
+    pub(crate) sources: Vec<IpAddr>,
 }
 
 impl GroupRecord {
     fn len(&self) -> usize {
-        MldRecord::LEN + 16 * self.sources.len()
+        let addr_len = if self.group.is_ipv4() { 4 } else { 16 };
+        GroupRecordHead::LEN + addr_len * (1 + self.sources.len())
+    }
+
+    /// Bytes of the records of a message at most.
+    fn room(&self) -> usize {
+        match self.group {
+            IpAddr::V4(_) => RECORDS4_LEN_MAX,
+            IpAddr::V6(_) => RECORDS6_LEN_MAX,
+        }
     }
 }
 
-/// The interface.
+/// Those of an interface, for one version of IP.
 #[derive(Debug)]
-pub(crate) struct Mld {
+pub(crate) struct GroupReports {
     /// Held while a thread makes the list of groups and applies it.
     list: Mutex<()>,
-    state: Mutex<MldState>,
+    state: Mutex<ReportState>,
     /// When a message is due. Written under the lock.
     due: AtomicDeadline,
 }
 
 #[derive(Debug)]
-struct MldState {
+struct ReportState {
     groups: Vec<ReportedGroup>,
     /// When changes are reported next.
     changes: Option<Time>,
@@ -96,19 +112,20 @@ struct MldState {
     /// No query is answered before.
     answer_after: Time,
     robustness: u8,
-    v1_until: Option<Time>,
+    /// Until when a router counts as present that can say no more than each of the older versions, the oldest first.
+    older_until: [(GroupVersion, Time); 2],
 }
 
 /// A group, and the part of its state that routers must still hear of.
 #[derive(Debug)]
 struct ReportedGroup {
-    group: Ipv6Addr,
+    group: IpAddr,
     /// None: the group was left.
     filter: SourceFilter,
     /// How many of the next reports have the whole filter (Filter Mode Retransmission Counter).
     mode_reports: u8,
     /// Sources that changed, each with the number of reports that are left to send (Retransmission List).
-    source_reports: Vec<(Ipv6Addr, u8)>,
+    source_reports: Vec<(IpAddr, u8)>,
     answer: Option<PendingAnswer>,
 }
 
@@ -117,18 +134,18 @@ struct ReportedGroup {
 struct PendingAnswer {
     at: Time,
     /// The sources that were asked for; empty: all.
-    sources: Vec<Ipv6Addr>,
+    sources: Vec<IpAddr>,
 }
 
-impl Mld {
+impl GroupReports {
     pub(crate) fn new() -> Self {
-        let state = MldState {
+        let state = ReportState {
             groups: Vec::new(),
             changes: None,
             answer: None,
             answer_after: Time::ZERO,
             robustness: ROBUSTNESS,
-            v1_until: None,
+            older_until: [GroupVersion::Reports, GroupVersion::Leaves].map(|v| (v, Time::ZERO)),
         };
         Self {
             list: Mutex::new(&LIST, ()),
@@ -138,7 +155,7 @@ impl Mld {
     }
 
     /// Sets the groups that the interface is in, each with its filter.
-    pub(crate) fn set_groups(&self, now: Time, wanted: impl Fn() -> Vec<(Ipv6Addr, SourceFilter)>) {
+    pub(crate) fn set_groups(&self, now: Time, wanted: impl Fn() -> Vec<(IpAddr, SourceFilter)>) {
         let early = planted(StackFault::EarlyList).then(&wanted);
         // The thread that comes last then has all changes in its list.
         let _list = self.list.lock();
@@ -179,8 +196,8 @@ impl Mld {
     pub(crate) fn queried(
         &self,
         now: Time,
-        query: &MldQuery,
-        sources: &[Ipv6Addr],
+        query: &GroupQuery,
+        sources: &[IpAddr],
         random: &mut Random,
     ) {
         if planted(StackFault::UnansweredQuery) {
@@ -189,10 +206,11 @@ impl Mld {
         self.change(|state| state.queried(now, query, sources, random));
     }
 
-    /// Another listener has sent a report of version 1: one report of the group is enough (RFC 2710 section 4).
-    pub(crate) fn heard(&self, now: Time, group: Ipv6Addr) {
+    /// Another listener has sent a report of an older version: one report of the group is enough (RFC 2710 section 4, RFC
+    /// 2236 section 3).
+    pub(crate) fn heard(&self, now: Time, group: IpAddr) {
         self.change(|state| {
-            if state.is_v1(now)
+            if state.version(now) != GroupVersion::Sources
                 && let Some(known) = state.groups.iter_mut().find(|known| known.group == group)
             {
                 known.answer = None;
@@ -201,27 +219,27 @@ impl Mld {
     }
 
     /// The messages that are due.
-    pub(crate) fn run_timers(&self, now: Time, random: &mut Random) -> Vec<MldReport> {
+    pub(crate) fn run_timers(&self, now: Time, random: &mut Random) -> Vec<GroupReport> {
         if self.deadline().is_none_or(|at| at > now) {
             return Vec::new();
         }
         self.change(|state| {
-            let reports = match state.is_v1(now) {
-                true => state.due_in_v1(now),
-                false => in_messages(state.due(now)),
+            let reports = match state.version(now) {
+                GroupVersion::Sources => in_messages(state.due(now)),
+                older => state.due_in(older, now),
             };
             state.schedule_changes(now, random);
             reports
         })
     }
 
-    /// When [`Mld::run_timers`] has something to do next.
+    /// When [`GroupReports::run_timers`] has something to do next.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.due.get()
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut MldState) -> R) -> R {
+    fn change<R>(&self, f: impl FnOnce(&mut ReportState) -> R) -> R {
         let mut state = self.state.lock();
         let result = f(&mut state);
         self.due.set(state.deadline());
@@ -229,9 +247,13 @@ impl Mld {
     }
 }
 
-impl MldState {
-    fn is_v1(&self, now: Time) -> bool {
-        self.v1_until.is_some_and(|until| now < until)
+impl ReportState {
+    /// The version in which to report: that of the oldest router that counts as present.
+    fn version(&self, now: Time) -> GroupVersion {
+        let mut present = self.older_until.iter().filter(|(_, until)| now < *until);
+        present
+            .next()
+            .map_or(GroupVersion::Sources, |(version, _)| *version)
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -241,22 +263,23 @@ impl MldState {
     }
 
     /// Schedules the answer to a query (RFC 9777 section 6.2).
-    fn queried(&mut self, now: Time, query: &MldQuery, sources: &[Ipv6Addr], random: &mut Random) {
+    fn queried(&mut self, now: Time, query: &GroupQuery, sources: &[IpAddr], random: &mut Random) {
         if query.robustness != 0 {
             self.robustness = query.robustness;
         }
-        if query.is_v1 {
-            if self.v1_until.is_none_or(|until| until <= now) {
-                self.forget_answers();
-            }
-            self.v1_until = Some(now + V1_PRESENT);
+        if query.version < self.version(now) {
+            self.forget_answers();
+        }
+        let mut older = self.older_until.iter_mut();
+        if let Some((_, until)) = older.find(|(version, _)| *version == query.version) {
+            *until = now + OLDER_PRESENT;
         }
         let within = u64::from(query.max_delay_ms);
         let earliest = self.answer_after;
         let mut at = || (now + Duration::from_millis(random.below(within + 1))).max(earliest);
-        let is_v1 = self.is_v1(now);
+        let is_one_message = self.version(now) == GroupVersion::Sources;
         match query.group {
-            None if !is_v1 => sooner(&mut self.answer, at()),
+            None if is_one_message => sooner(&mut self.answer, at()),
             None => {
                 let groups = self.groups.iter_mut();
                 groups.for_each(|known| known.answer_at(at(), &[]));
@@ -300,8 +323,8 @@ impl MldState {
         records
     }
 
-    /// The same in the form of version 1, in which a listener reports once that it has left.
-    fn due_in_v1(&mut self, now: Time) -> Vec<MldReport> {
+    /// The same in the form of an older version, in which a listener reports at most once that it has left.
+    fn due_in(&mut self, version: GroupVersion, now: Time) -> Vec<GroupReport> {
         let changes = self.changes.is_some_and(|at| at <= now);
         let all = self.answer.take_if(|at| *at <= now).is_some();
         let mut reports = Vec::new();
@@ -312,10 +335,14 @@ impl MldState {
                 self.answer_after = now + ANSWER_PAUSE;
             }
             match known.filter.is_none() {
-                // Version 1 can't name the senders of such a group (RFC 4604 section 2).
+                // No older version can name the senders of such a group (RFC 4604 section 2).
                 _ if is_source_specific(known.group) => {}
-                true if changed => reports.push(MldReport::Done(known.group)),
-                false if changed || asked => reports.push(MldReport::Listening(known.group)),
+                true if changed && version == GroupVersion::Leaves => {
+                    reports.push(GroupReport::Done(known.group));
+                }
+                false if changed || asked => {
+                    reports.push(GroupReport::Listening(known.group, version));
+                }
                 _ => {}
             }
             if changed {
@@ -341,7 +368,7 @@ impl MldState {
 
 impl ReportedGroup {
     /// One that the interface is not in yet.
-    fn new(group: Ipv6Addr) -> Self {
+    fn new(group: IpAddr) -> Self {
         Self {
             group,
             filter: SourceFilter::none(),
@@ -387,7 +414,7 @@ impl ReportedGroup {
 
     /// Adds the records of the next report of changes.
     fn take_change(&mut self, records: &mut Vec<GroupRecord>) {
-        let mut add = |kind, sources: &[Ipv6Addr]| {
+        let mut add = |kind, sources: &[IpAddr]| {
             records.push(GroupRecord {
                 kind,
                 group: self.group,
@@ -396,15 +423,15 @@ impl ReportedGroup {
         };
         if self.mode_reports > 0 {
             let kind = match self.filter.mode() {
-                FilterMode::Include => MldRecordType::ToInclude,
-                FilterMode::Exclude => MldRecordType::ToExclude,
+                FilterMode::Include => GroupRecordType::ToInclude,
+                FilterMode::Exclude => GroupRecordType::ToExclude,
             };
             add(kind, self.filter.sources());
         } else {
             let changed = self.source_reports.iter().map(|(source, _)| *source);
             let (taken, blocked): (Vec<_>, Vec<_>) =
                 changed.partition(|source| self.filter.takes(*source));
-            let kinds = [MldRecordType::AllowNew, MldRecordType::BlockOld];
+            let kinds = [GroupRecordType::AllowNew, GroupRecordType::BlockOld];
             for (kind, sources) in kinds.into_iter().zip([taken, blocked]) {
                 let parts = sources.chunks(SOURCES_MAX);
                 parts.for_each(|sources| add(kind, sources));
@@ -415,7 +442,7 @@ impl ReportedGroup {
 
     /// Schedules an answer about `sources`, about all if there are none, and no later than one that is scheduled already. More
     /// sources than a filter has are not remembered: an answer about all says as much.
-    fn answer_at(&mut self, at: Time, sources: &[Ipv6Addr]) {
+    fn answer_at(&mut self, at: Time, sources: &[IpAddr]) {
         let Some(answer) = &mut self.answer else {
             let sources = sources.to_vec();
             self.answer = Some(PendingAnswer { at, sources });
@@ -438,16 +465,20 @@ impl ReportedGroup {
 
     /// The answer to a query for these sources, for all if there are none; `None` if there is nothing to say (RFC 9777
     /// section 6.3).
-    fn answer_to(&self, sources: &[Ipv6Addr]) -> Option<GroupRecord> {
+    fn answer_to(&self, sources: &[IpAddr]) -> Option<GroupRecord> {
         let (kind, sources) = match (sources, self.filter.mode()) {
-            ([], FilterMode::Exclude) => (MldRecordType::IsExclude, self.filter.sources().to_vec()),
-            ([], FilterMode::Include) => (MldRecordType::IsInclude, self.filter.sources().to_vec()),
+            ([], FilterMode::Exclude) => {
+                (GroupRecordType::IsExclude, self.filter.sources().to_vec())
+            }
+            ([], FilterMode::Include) => {
+                (GroupRecordType::IsInclude, self.filter.sources().to_vec())
+            }
             (asked, _) => {
                 let taken = asked.iter().filter(|source| self.filter.takes(**source));
-                (MldRecordType::IsInclude, taken.copied().collect())
+                (GroupRecordType::IsInclude, taken.copied().collect())
             }
         };
-        let is_something = kind == MldRecordType::IsExclude || !sources.is_empty();
+        let is_something = kind == GroupRecordType::IsExclude || !sources.is_empty();
         is_something.then_some(GroupRecord {
             kind,
             group: self.group,
@@ -456,21 +487,21 @@ impl ReportedGroup {
     }
 }
 
-/// Messages of these records, each of which fits the smallest MTU.
-fn in_messages(records: Vec<GroupRecord>) -> Vec<MldReport> {
+/// Messages of these records, each of which fits the smallest MTU (RFC 9776 section 4.2.16).
+fn in_messages(records: Vec<GroupRecord>) -> Vec<GroupReport> {
     let mut messages: Vec<Vec<GroupRecord>> = Vec::new();
     let mut room = 0;
     for record in records {
         if record.len() > room {
             messages.push(Vec::new());
-            room = RECORDS_LEN_MAX;
+            room = record.room();
         }
         room -= record.len();
         if let Some(message) = messages.last_mut() {
             message.push(record);
         }
     }
-    messages.into_iter().map(MldReport::Records).collect()
+    messages.into_iter().map(GroupReport::Records).collect()
 }
 
 /// Keeps the earlier of two times.

@@ -23,7 +23,7 @@ use anycast::DelayedAdverts;
 use group_reports::GroupReports;
 use groups::Groups;
 use host6::Host6;
-pub(crate) use large_frames::LargeFrames;
+pub(crate) use large_frames::{FrameCounts, LargeFrames};
 pub(crate) use tx_queue::{Enqueued, Queue};
 
 pub use config::IfConfig;

@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::device::{Device, offload};
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
-use crate::ifnet::{Ifnet, LargeFrames, is_earlier};
+use crate::ifnet::{FrameCounts, Ifnet, is_earlier};
 use crate::state::SHARED_TIMERS_CPU;
 
 /// Transmits until a queue is empty. Only the queue's transmitter calls this.
@@ -44,14 +44,15 @@ pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
 fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mbufq) {
     let mut ready = Mbufq::new();
     let caps = ifp.offloads();
-    let mut large = 0;
+    let mut given = FrameCounts::default();
     while let Some(frame) = frames.dequeue() {
         ifp.counters.output.record(frame.len());
-        large += usize::from(LargeFrames::is_large(frame.len()));
+        given.add(frame.len());
         if let Err(reason) = offload::prepare(&batch.stack.pool, frame, caps, &mut ready) {
             batch.stack.drops.count(reason);
         }
     }
+    given.all = ready.len();
     if ifp.is_gone() {
         return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
     }
@@ -60,21 +61,19 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
     if is_earlier(device.next_deadline(), before) {
         batch.kick(SHARED_TIMERS_CPU);
     }
-    if let Ok(refused) = sent {
-        ifp.large_frames.note(large, refused);
-    }
-    let left = match sent {
-        Ok(0) => DropReason::DeviceError,
-        // Frames that a full device does not take are lost, as on a wire: TCP retransmits them.
-        Ok(refused) => {
-            let drops = &batch.stack.drops;
-            drops.add(DropReason::DeviceError, refused as u64);
-            DropReason::DeviceError
-        }
-        Err(_) => {
-            ifp.mark_gone();
-            DropReason::InterfaceGone
-        }
+    let Ok(refused) = sent else {
+        ifp.mark_gone();
+        return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
     };
-    ready.for_each(|p| batch.drop(p, left));
+    if refused > 0 {
+        let drops = &batch.stack.drops;
+        drops.add(DropReason::DeviceError, refused as u64);
+    }
+    // Frames that a full device does not take are lost, as on a wire: TCP retransmits them.
+    let mut left = FrameCounts::default();
+    ready.for_each(|p| {
+        left.add(p.len());
+        batch.drop(p, DropReason::DeviceError);
+    });
+    ifp.large_frames.note(batch.now, given, left, refused);
 }

@@ -292,6 +292,7 @@ fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
         },
         mark: 0,
         segsz: 0,
+        payload: 0,
         data: Chain::new(),
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Segment {
     pub(crate) mark: u8,
     /// Bytes of each segment that a device merged into this one; 0 if it is one.
     pub(crate) segsz: u16,
+    /// Bytes of data that arrived, those included that are cut off later.
+    pub(crate) payload: u32,
     pub(crate) data: Chain,
 }
 
@@ -64,12 +66,14 @@ impl Segment {
             options: SegmentOptions::default(),
             mark: from.ip.tos & 0b11,
             segsz,
+            payload: 0,
             data: Chain::new(),
         };
         seg.options.read(&header);
         let headers_len = from.ip.header_len + header.header_len();
         if packet.len() > headers_len {
             packet.trim_front(headers_len);
+            seg.payload = packet.len() as u32;
             seg.data = packet.into_chain();
         }
         take(&mut seg);
@@ -87,7 +91,7 @@ impl Segment {
 
     /// The number of packets that it is on the wire.
     pub(crate) fn packets(&self) -> u32 {
-        self.packets_of(self.data.len())
+        self.packets_of(self.payload as usize)
     }
 
     /// The same if it has `len` bytes of data.

@@ -158,11 +158,11 @@ fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// With AccECN each acceptable packet counts, data or not (RFC 9768 3.2.1).
+/// With AccECN each acceptable packet counts, with all of its data, also if that arrived before (RFC 9768 3.2).
 fn note_marks(t: &mut Tcb, seg: &Segment) {
     if t.conn.ecn.accurate().is_some() {
-        let (packets, len) = (seg.packets(), seg.data.len() as u32);
-        if t.conn.ecn.on_packets(seg.mark, packets, len) {
+        let packets = seg.packets();
+        if t.conn.ecn.on_packets(seg.mark, packets, seg.payload) {
             t.due |= Due::ACK;
         }
     }

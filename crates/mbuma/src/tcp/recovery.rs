@@ -310,7 +310,9 @@ impl SendState {
         } else {
             // RFC 6582 3.2 step 2.
             let inflated = self.window.ssthresh.saturating_add(3 * self.mss);
-            self.set_recovery_window(|_| inflated);
+            if let Some(episode) = &mut self.recovery.episode {
+                episode.cwnd = inflated;
+            }
             self.repair_first();
         }
         self.sample_own(sample);
@@ -378,6 +380,7 @@ impl SendState {
             cwnd: self.window.cwnd,
             timer_lost: 0,
             partial_acks: 0,
+            inflatable: flight,
             repeated: None,
         }));
     }
@@ -386,12 +389,6 @@ impl SendState {
     fn repair_first(&mut self) {
         self.sent.mark_first_lost(self.mss);
         self.recovery.forced = true;
-    }
-
-    fn set_recovery_window(&mut self, f: impl FnOnce(u32) -> u32) {
-        if let Some(episode) = &mut self.recovery.episode {
-            episode.cwnd = f(episode.cwnd);
-        }
     }
 
     fn on_ack_fast(&mut self, a: &Acknowledgement<'_>, sample: &RateSample, advanced: bool) {
@@ -407,14 +404,22 @@ impl SendState {
             // RFC 6582 3.2 step 3: deflate the window by the bytes that left the network, and add one segment.
             let mss = self.mss;
             let more = if a.data >= mss { mss } else { 0 };
-            self.set_recovery_window(|cwnd| cwnd.saturating_sub(a.data).max(mss) + more);
+            let outstanding = self.nxt.since(self.una);
             if let Some(episode) = &mut self.recovery.episode {
+                episode.cwnd = episode.cwnd.saturating_sub(a.data).max(mss) + more;
+                if more > 0 {
+                    episode.inflatable = outstanding;
+                }
                 episode.partial_acks += 1;
             }
             self.repair_first();
         } else if a.is_duplicate {
-            let mss = self.mss;
-            self.set_recovery_window(|cwnd| cwnd.saturating_add(mss));
+            // Without a bound, a peer's false duplicates would open any window (RFC 5681 5).
+            if let Some(episode) = &mut self.recovery.episode {
+                let more = self.mss.min(episode.inflatable);
+                episode.inflatable -= more;
+                episode.cwnd = episode.cwnd.saturating_add(more);
+            }
         }
     }
 

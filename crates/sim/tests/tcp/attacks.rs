@@ -128,6 +128,36 @@ fn acknowledgements_of_the_future_open_no_window() {
 }
 
 #[test]
+fn duplicates_that_answer_no_segment_open_no_window() {
+    // RFC 5681 5, Savage et al. (1999), "duplicate ACK spoofing": breaks when each of any number of duplicates, without SACK, lets
+    // one more segment out.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    stream.set_nodelay(true);
+    stream.send(&bytes(44 * MSS)).expect("room");
+    b.run(ms(10));
+    let flight = b.seen();
+    assert_eq!(flight.len(), 10, "an initial window of ten (RFC 6928)");
+    let mut out = 0;
+    for _ in 0..200 {
+        b.say(&hand.segment(ACK));
+        out += b.seen().len();
+    }
+    // Two leave before the recovery (RFC 3042). The window is 0.7 of the flight (CUBIC), three segments, and at most one for each of
+    // the twelve that are outstanding; one more is the repair.
+    assert_eq!(out, 7 + 3 + 12 + 1 - 10, "segments for 200 duplicates");
+    // A partial acknowledgement of a segment counts anew.
+    hand.rcv = flight[0].end();
+    b.say(&hand.segment(ACK));
+    let before = b.seen().len();
+    for _ in 0..5 {
+        b.say(&hand.segment(ACK));
+    }
+    assert_eq!(b.seen().len(), 5, "after {before}");
+    b.abort_and_finish(stream);
+}
+
+#[test]
 fn false_and_repeated_blocks_empty_no_pipe() {
     // FreeBSD D18624: breaks when blocks that repeat, overlap, or lie outside of what was sent count as delivered again, so
     // that a receiver makes its sender send without bound.

@@ -16,8 +16,8 @@
 //!
 //! Cost: by 3 and 4 RACK visits only the records that it marks lost, and one more of each kind. Sacked neighbours
 //! become one record. So an acknowledgement visits as many records as it changes, independent of the number of holes;
-//! each is found by binary search. At most [`RECORDS_MAX`](records::RECORDS_MAX) records are made by SACK blocks and by
-//! small segments.
+//! each is found by binary search. SACK blocks make at most four records for each segment, and together with small segments
+//! at most [`RECORDS_MAX`](records::RECORDS_MAX).
 //!
 //! Memory: a single record lies inline, so that a request allocates nothing; more records are in a box, which is freed
 //! with its last record.
@@ -204,10 +204,15 @@ impl SentMap {
     }
 
     /// Marks `range` as arrived, because of a SACK block; calls `delivered` for each record of it that was not marked
-    /// before.
-    pub(crate) fn sack(&mut self, range: Range<SeqNum>, delivered: impl FnMut(&SentRecord)) {
+    /// before. Blocks of a peer that cuts finer than into segments of `mss` bytes are not marked in full.
+    pub(crate) fn sack(
+        &mut self,
+        range: Range<SeqNum>,
+        mss: u32,
+        delivered: impl FnMut(&SentRecord),
+    ) {
         if let Some(m) = self.many() {
-            m.sack(range, delivered);
+            m.sack(range, mss, delivered);
         }
     }
 

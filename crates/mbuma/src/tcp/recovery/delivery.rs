@@ -73,13 +73,13 @@ impl SendState {
             ..
         } = self;
         let recovery = &*recovery;
-        let una = self.una;
+        let (una, mss) = (self.una, *mss);
         let mut each = |d: &mut Delivery, r: &SentRecord, arrival: &AckArrival| {
             if rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last) {
                 d.sent_flight = r.flight;
             }
             rack.on_delivered(r, arrival, reordering);
-            *mss_passes |= r.len() >= *mss;
+            *mss_passes |= r.len() >= mss;
             if !r.resent || arrival.is_of_last_transmission(r) == Some(true) {
                 d.newest = d.newest.max(Some(r.sent_at));
             }
@@ -103,7 +103,7 @@ impl SendState {
             }
         });
         for range in blocks.above.iter().flatten() {
-            sent.sack(range.clone(), |r| {
+            sent.sack(range.clone(), mss, |r| {
                 each(&mut d, r, &beyond);
                 d.sacked += r.len();
                 if !r.resent {

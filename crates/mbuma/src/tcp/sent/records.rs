@@ -15,6 +15,11 @@ use crate::tcp::rate::SendStamp;
 /// Records of one connection that blocks of a peer may split, or that segments smaller than the maximum may make.
 pub(super) const RECORDS_MAX: usize = 16_384;
 
+/// Records for each segment that blocks may make; a receiver's are at the ends of segments. And some more, so that a short flight
+/// of segments that were cut smaller on the path is marked in full.
+const SPLITS: u32 = 4;
+const SPLITS_FREE: u32 = 64;
+
 /// Any number of records, at least one.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -142,7 +147,12 @@ impl Records {
         }
     }
 
-    pub(super) fn sack(&mut self, range: Range<SeqNum>, mut delivered: impl FnMut(&SentRecord)) {
+    pub(super) fn sack(
+        &mut self,
+        range: Range<SeqNum>,
+        mss: u32,
+        mut delivered: impl FnMut(&SentRecord),
+    ) {
         // Most blocks repeat earlier ones.
         let at = self.find(range.start);
         if self
@@ -152,10 +162,12 @@ impl Records {
         {
             return;
         }
-        let from = self.edge(range.start);
+        let max = (self.total() / mss.max(1)).saturating_mul(SPLITS);
+        let max = RECORDS_MAX.min(max.saturating_add(SPLITS_FREE) as usize);
+        let from = self.edge(range.start, max);
         let mut to = from;
         // If there are too many records, the end can't be split: then the last record is left out.
-        let end = self.edge_end(range.end);
+        let end = self.edge_end(range.end, max);
         while to < end {
             let record = &mut self.list[to];
             if !record.sacked {
@@ -171,22 +183,22 @@ impl Records {
     }
 
     /// The first record of a block. A sacked record is not split.
-    fn edge(&mut self, seq: SeqNum) -> usize {
+    fn edge(&mut self, seq: SeqNum, max: usize) -> usize {
         let at = self.find(seq);
         match self.list.get(at) {
             Some(record) if record.sacked => at,
-            _ => self.split(seq, RECORDS_MAX),
+            _ => self.split(seq, max),
         }
     }
 
     /// The index behind the last record of a block that ends at `seq`.
-    fn edge_end(&mut self, seq: SeqNum) -> usize {
+    fn edge_end(&mut self, seq: SeqNum, max: usize) -> usize {
         let at = self.find(seq);
         match self.list.get(at) {
             Some(record) if record.sacked => at,
             Some(record) if record.start.before(seq) => {
                 let before = self.list.len();
-                let next = self.split(seq, RECORDS_MAX);
+                let next = self.split(seq, max);
                 if self.list.len() > before { next } else { at }
             }
             _ => at,

@@ -15,7 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mbuf::Live;
-use mbuma::SocketError;
+use mbuma::{DropReason, SocketError};
 
 use super::draw::is_scarce;
 use super::{Answer, Running, Scenario};
@@ -65,6 +65,7 @@ pub(super) fn judge(
         scarce: scenario.pools.iter().any(is_scarce),
         uprooted: scenario.crowd.iter().any(|c| !c.moves.is_empty()),
         crowded: scenario.backlog == 1,
+        overflowed: scenario.backlog == 1 && nodes.iter().any(|node| overflowed(net, *node)),
     };
     let mut violations = Vec::new();
     violations.extend(net.overslept().map(String::from));
@@ -121,6 +122,15 @@ struct Excuses {
     /// The gate has one place. A client whose SYNs come at the times of another one's, which is refused for now and so asks
     /// again too, may find it taken each time, and then never learns the decision (seeds 9397 and 77029).
     crowded: bool,
+    /// The listener's queue has one place, and was found full. A client whose acknowledgements come at the times of many others'
+    /// may find it full each time, until the answer to its SYN is not repeated any more (seed 95848).
+    overflowed: bool,
+}
+
+fn overflowed(net: &Net, node: NodeId) -> bool {
+    let stats = net.at(node).stats();
+    let mut dropped = stats.dropped.iter();
+    dropped.any(|(reason, n)| *reason == DropReason::TcpListenOverflow && *n > 0)
 }
 
 /// The resources that a stack should have released.
@@ -184,6 +194,13 @@ impl Running {
         let is_gated = matches!(self.plan.answer, Answer::Gate(_));
         let was_seen = self.server.borrow().started;
         if excuses.crowded && is_gated && !was_seen && client.ending == Some(timed_out) {
+            return Ok(());
+        }
+        let is_over = matches!(
+            client.ending,
+            Some(Ending::Finished | Ending::Failed(SocketError::Reset))
+        );
+        if excuses.overflowed && !is_gated && !was_seen && is_over {
             return Ok(());
         }
         if excuses.uprooted && client.ending == Some(unreachable) {

@@ -214,13 +214,7 @@ impl Giant {
     }
 }
 
-impl fmt::Debug for Giant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Giant")
-            .field("over_all", &self.over_all)
-            .finish_non_exhaustive()
-    }
-}
+crate::impl_debug!(Giant |this| over_all: this.over_all);
 
 /// Giant, taken if the caller needs it; its drop restores the state before.
 #[must_use = "Giant is released when the guard is dropped"]

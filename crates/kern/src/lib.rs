@@ -42,6 +42,7 @@
 //! | | |
 //! | [`fault`] | mistakes that tests plant, to see that checks find them |
 //! | [`figure`] | the name, unit and meaning of a figure |
+//! | [`impl_debug!`] | `Debug` of types that show a part of themselves |
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | `json` | places and times in JSON |
 //! | [`order`] | the one table of lock ranks |
@@ -96,6 +97,7 @@ pub mod sys;
 
 pub mod fault;
 pub mod figure;
+mod impl_debug;
 pub mod invariant;
 mod json;
 pub mod order;

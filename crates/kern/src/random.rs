@@ -11,7 +11,6 @@
 //!
 //! Sources: RFC 6528 section 3 (keyed hash for sequence numbers), RFC 6056 (ports).
 
-use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 use std::io;
 
@@ -109,12 +108,8 @@ impl Random {
     }
 }
 
-/// Hides the state: sequence numbers depend on it.
-impl fmt::Debug for Random {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Random")
-    }
-}
+// Hides the state: sequence numbers depend on it.
+crate::impl_debug!(Random);
 
 /// A hash that only its owner can compute: SipHash-2-4 with a random key.
 ///
@@ -148,12 +143,8 @@ impl KeyedHash {
     }
 }
 
-/// Hides the key.
-impl fmt::Debug for KeyedHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyedHash")
-    }
-}
+// Hides the key.
+crate::impl_debug!(KeyedHash);
 
 /// Seeds a standard `HashMap`, so that its order replays with the seed and strangers cannot choose
 /// keys that collide: SipHash-1-3, which never leaves the process.
@@ -190,12 +181,8 @@ impl SeededState {
     }
 }
 
-/// Hides the key.
-impl fmt::Debug for SeededState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SeededState")
-    }
-}
+// Hides the key.
+crate::impl_debug!(SeededState);
 
 impl BuildHasher for SeededState {
     type Hasher = SeededHasher;
@@ -221,12 +208,8 @@ impl Hasher for SeededHasher {
     }
 }
 
-/// Hides the key.
-impl fmt::Debug for SeededHasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SeededHasher")
-    }
-}
+// Hides the key.
+crate::impl_debug!(SeededHasher);
 
 /// How many of the 2^64 low halves favour some results below `n`: the remainder of 2^64 by `n`.
 fn favoured(n: u64) -> u64 {

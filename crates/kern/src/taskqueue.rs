@@ -31,7 +31,6 @@
 //! Locks: [`order::TASKQUEUE`] over the queue. `tests/models/taskqueue.rs` checks the protocol.
 //! Source: seed 003 (the wakeup state machine of epair).
 
-use core::fmt;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -61,13 +60,7 @@ impl Task {
     }
 }
 
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
+crate::impl_debug!(Task |this| state: this.state);
 
 /// A queue of tasks that its owner's threads run.
 ///
@@ -196,14 +189,7 @@ impl Taskqueue {
     }
 }
 
-impl fmt::Debug for Taskqueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queued = self.queue.lock().len();
-        f.debug_struct("Taskqueue")
-            .field("queued", &queued)
-            .finish_non_exhaustive()
-    }
-}
+crate::impl_debug!(Taskqueue |this| queued: this.queue.lock().len());
 
 /// A task while it runs. Its destructor does the steps after the run, so that a task that panics
 /// is not marked as running for ever: no enqueue would start it again.

@@ -2,8 +2,6 @@
 //!
 //! Invariant: nothing else shows the storage. Locks: none.
 
-use core::fmt;
-
 use crate::chain::Chain;
 use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
@@ -65,8 +63,4 @@ impl Blank {
     }
 }
 
-impl fmt::Debug for Blank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blank").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Blank);

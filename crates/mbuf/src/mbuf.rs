@@ -11,7 +11,6 @@
 //! `data..data + len` lies in the storage; with [`EXT`] `ext` holds a reference, with [`PKTHDR`]
 //! `pkt` is true, with [`PGS`] `pg` and `body` are. A live mbuf keeps its zones (see `pool.rs`).
 
-use core::fmt;
 use core::iter;
 use core::mem::{self, offset_of};
 use core::ptr::NonNull;
@@ -305,11 +304,4 @@ impl Mbuf {
     }
 }
 
-impl fmt::Debug for Mbuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mbuf")
-            .field("len", &self.len())
-            .field("flags", &self.head().flags)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Mbuf |this| len: this.len(), flags: this.head().flags);

@@ -17,7 +17,6 @@
 //! Locks: those of `uma`. Source: seed 004, sections 2 and 5.4.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -388,13 +387,7 @@ impl MbufPool {
     }
 }
 
-impl fmt::Debug for MbufPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MbufPool")
-            .field("live", &self.live())
-            .finish()
-    }
-}
+kern::impl_debug!(MbufPool |this| live: this.live());
 
 fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("sizes are multiples of powers of two")

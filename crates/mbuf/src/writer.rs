@@ -9,7 +9,6 @@
 //!
 //! Invariant: the chains in `reserved` are one empty mbuf each, with room.
 
-use core::fmt;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -135,11 +134,4 @@ unsafe impl BufMut for ChainWriter<'_> {
     }
 }
 
-impl fmt::Debug for ChainWriter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChainWriter")
-            .field("chain", self.chain)
-            .field("room", &self.room())
-            .finish()
-    }
-}
+kern::impl_debug!(ChainWriter<'_> |this| chain: this.chain, room: this.room());

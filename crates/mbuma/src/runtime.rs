@@ -73,7 +73,6 @@
 //! Invariants: no thread outlives its runtime; a runtime holds each added stack until the stack is removed or the
 //! runtime ends. Locks: `roster` (STACK_CONFIG), with nothing called under it.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -321,13 +320,7 @@ impl AsFd for Polled {
     }
 }
 
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime")
-            .field("workers", &self.workers())
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Runtime |this| workers: this.workers());
 
 #[cfg(test)]
 mod test_crew;

@@ -57,7 +57,6 @@
 //! (the question whether a critical section beats a lock for each CPU).
 
 use crate::bucket::{Bucket, Owned};
-use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 #[cfg(feature = "stretched")]
@@ -426,14 +425,7 @@ impl Percpu {
     }
 }
 
-impl fmt::Debug for Percpu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Percpu")
-            .field("backend", &self.backend())
-            .field("cpus", &self.cpus)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Percpu |this| backend: this.backend(), cpus: this.cpus);
 
 impl Drop for Percpu {
     fn drop(&mut self) {

@@ -10,7 +10,6 @@
 //! batch has no more bytes than its charge, unless it has no more than [`FEW`] names.
 //! Locks: none.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -219,8 +218,4 @@ fn is_hidden(entry: &DirEntry) -> bool {
     entry.file_name().to_bytes().starts_with(b".")
 }
 
-impl fmt::Debug for DirectoryNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectoryNames").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(DirectoryNames);

@@ -179,11 +179,7 @@ impl AsFd for NetworkLink {
     }
 }
 
-impl std::fmt::Debug for NetworkLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NetworkLink").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(NetworkLink);
 
 /// A guest's TAP, which counts the frames that come from it.
 #[derive(Debug)]

@@ -99,15 +99,7 @@ impl LockClass {
     }
 }
 
-impl fmt::Debug for LockClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, rank, .. } = self;
-        f.debug_struct("LockClass")
-            .field("name", name)
-            .field("rank", rank)
-            .finish_non_exhaustive()
-    }
-}
+crate::impl_debug!(LockClass |this| name: this.name, rank: this.rank);
 
 /// A class as reports write it: `conn (rank 400)`, or the name alone.
 /// Its name.

@@ -1,6 +1,5 @@
 //! Sources of pages: the trait of all sources, and the counted reference to one.
 
-use core::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -91,8 +90,4 @@ impl Pages {
     }
 }
 
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Pages);

@@ -1,6 +1,5 @@
 //! Pages of the pool's own, written before they are shown: a record is encrypted into them.
 
-use core::fmt;
 use core::slice;
 use std::io;
 
@@ -107,10 +106,4 @@ impl From<OwnedPages> for Pages {
     }
 }
 
-impl fmt::Debug for OwnedPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedPages")
-            .field("count", &self.count)
-            .finish()
-    }
-}
+kern::impl_debug!(OwnedPages |this| count: this.count);

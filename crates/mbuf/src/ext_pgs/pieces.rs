@@ -6,7 +6,6 @@
 //!     Bytes       Bytes    Pages(7, 8)      Pages(12)  Bytes       Bytes
 //! ```
 
-use core::fmt;
 use std::io;
 
 use crate::ext::Ext;
@@ -108,15 +107,7 @@ impl<'a> PageRun<'a> {
     }
 }
 
-impl fmt::Debug for PageRun<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PageRun")
-            .field("page", &self.page)
-            .field("off", &self.off)
-            .field("len", &self.len)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(PageRun<'_> |this| page: this.page, off: this.off, len: this.len);
 
 /// The pieces of a list in order; empty mbufs are passed over.
 #[derive(Debug, Clone)]

@@ -1,7 +1,5 @@
 //! A page list as a record, for code that encrypts or frames it.
 
-use core::fmt;
-
 use super::pieces::{PageRun, Piece, record_piece};
 use crate::mbuf::Mbuf;
 use crate::raw::PGS;
@@ -77,15 +75,11 @@ impl<'a> Record<'a> {
     }
 }
 
-impl fmt::Debug for Record<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record")
-            .field("type", &self.record_type())
-            .field("seqno", &self.seqno())
-            .field("header", &self.header().len())
-            .field("pages", &self.page_count())
-            .field("pages_len", &self.pages_len())
-            .field("trailer", &self.trailer().len())
-            .finish()
-    }
-}
+kern::impl_debug!(Record<'_> |this|
+    record_type: this.record_type(),
+    seqno: this.seqno(),
+    header: this.header().len(),
+    pages: this.page_count(),
+    pages_len: this.pages_len(),
+    trailer: this.trailer().len(),
+);

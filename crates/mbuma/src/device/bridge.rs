@@ -40,7 +40,6 @@
 //! addresses learnt at a port are removed with it. Locks: the list of ports (INTERFACES), the addresses (ARP); never
 //! both. Sources: IEEE 802.1D sections 7.5 to 7.9 and 7.12.6; BSD's if_bridge(4).
 
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -288,11 +287,7 @@ impl Bridge {
     }
 }
 
-impl fmt::Debug for BridgeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bridge").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(BridgeState);
 
 #[cfg(test)]
 mod tests;

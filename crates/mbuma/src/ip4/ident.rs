@@ -47,11 +47,7 @@ impl Idents {
     }
 }
 
-impl std::fmt::Debug for Idents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Idents")
-    }
-}
+kern::impl_debug!(Idents);
 
 #[cfg(test)]
 mod tests;

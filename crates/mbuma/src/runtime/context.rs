@@ -3,7 +3,6 @@
 //! Invariants: one thread at a time uses it. Locks: none of its own.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -406,10 +405,4 @@ fn find(roster: &Roster, number: u64) -> Option<&Polled> {
     at.ok().map(|at| &*roster.queues[at].1)
 }
 
-impl fmt::Debug for WorkerContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerContext")
-            .field("index", &self.index)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(WorkerContext |this| index: this.index);

@@ -63,7 +63,6 @@
 //! Invariants: a pool ends when the program's function for worker 0 returns; then all other workers are joined. Locks:
 //! none of its own.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -336,13 +335,7 @@ impl Drop for LeaveGuard<'_> {
     }
 }
 
-impl fmt::Debug for WorkerPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerPool")
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(WorkerPool |this| config: this.config);
 
 #[cfg(test)]
 mod tests;

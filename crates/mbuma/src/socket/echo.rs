@@ -3,7 +3,6 @@
 //! Locks: none held over a call.
 //! Sources: RFC 792, RFC 1122 section 3.2.2.6.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
@@ -140,13 +139,7 @@ impl EchoSocket {
     }
 }
 
-impl fmt::Debug for EchoSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EchoSocket")
-            .field("iface", &self.0.pcb.iface)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(EchoSocket |this| iface: this.0.pcb.iface);
 
 /// The part of the received ping that an error quotes, and the ping's length with its header.
 fn quote(echo: &Echo, ends: &Ends) -> Option<(Vec<u8>, u16)> {

@@ -3,7 +3,6 @@
 //! Locks: none held over a call.
 //! Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
 
-use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -139,11 +138,4 @@ impl Icmp6Socket {
     }
 }
 
-impl fmt::Debug for Icmp6Socket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Icmp6Socket")
-            .field("iface", &self.0.pcb.iface)
-            .field("kinds", &self.0.pcb.kinds)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Icmp6Socket |this| iface: this.0.pcb.iface, kinds: this.0.pcb.kinds);

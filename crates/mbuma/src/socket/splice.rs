@@ -31,7 +31,6 @@
 //! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,
 //! or UNIX_RCV) at a time. Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -209,11 +208,4 @@ impl Drop for Splice {
     }
 }
 
-impl fmt::Debug for Splice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moved = self.moved();
-        let mut out = f.debug_struct("Splice");
-        out.field("moved", &moved).field("outcome", &self.outcome());
-        out.finish()
-    }
-}
+kern::impl_debug!(Splice |this| moved: this.moved(), outcome: this.outcome());

@@ -1,6 +1,5 @@
 //! Incoming connections: a listener on an address of ours, an interceptor for every address behind an interface.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -110,13 +109,7 @@ impl Drop for TcpListener {
     }
 }
 
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener")
-            .field("addr", &self.addr)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(TcpListener |this| addr: this.addr);
 
 fn close(stack: &Arc<StackState>, queue: &Arc<AcceptQueue>) {
     let giant = stack.enter_giant();
@@ -177,11 +170,7 @@ impl Drop for Interceptor {
     }
 }
 
-impl fmt::Debug for Interceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interceptor").finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Interceptor);
 
 /// How a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -320,14 +309,7 @@ impl Drop for Incoming {
     }
 }
 
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
-            .field("local", &self.local_addr())
-            .field("peer", &self.peer_addr())
-            .finish()
-    }
-}
+kern::impl_debug!(Incoming |this| local: this.local_addr(), peer: this.peer_addr());
 
 impl Stack {
     /// Listens on `addr` (an unspecified address means all of ours; port 0 any free port), with at most `backlog`

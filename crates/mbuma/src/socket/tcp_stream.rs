@@ -4,7 +4,6 @@
 //! [`TcpStream::send_chain`] moves them into the send buffer. Nothing is copied unless the caller
 //! wants slices ([`TcpStream::recv`], [`TcpStream::send`]).
 
-use std::fmt;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,15 +223,9 @@ impl Drop for TcpStream {
     }
 }
 
-impl fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpStream")
-            .field("local", &self.local_addr())
-            .field("peer", &self.peer_addr())
-            .field("state", &self.state())
-            .finish()
-    }
-}
+kern::impl_debug!(TcpStream |this|
+    local: this.local_addr(), peer: this.peer_addr(), state: this.state(),
+);
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,6 @@
 //! Locks: as [`TcpStream`].
 //! Sources: RFC 8446 5 and 6.1; sockets with TCP_TXTLS_ENABLE and TCP_RXTLS_ENABLE of FreeBSD.
 
-use std::fmt;
 use std::net::Shutdown;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -400,14 +399,7 @@ impl Drop for TlsStream {
     }
 }
 
-impl fmt::Debug for TlsStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsStream")
-            .field("tcp", &self.tcp)
-            .field("version", &self.version())
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(TlsStream |this| tcp: this.tcp, version: this.version());
 
 #[cfg(test)]
 mod tests;

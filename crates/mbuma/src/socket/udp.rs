@@ -3,7 +3,6 @@
 //! Locks: none held over a call.
 //! Sources: RFC 768, RFC 1122 section 4.1.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -363,13 +362,7 @@ impl UdpSocket {
     }
 }
 
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UdpSocket")
-            .field("local", &self.local_addr())
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(UdpSocket |this| local: this.local_addr());
 
 fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvError>> {
     match attempt {

@@ -3,7 +3,6 @@
 //! Locks: the list of addresses (IFADDR), then the routes (ROUTE), one after the other. The interface has an address
 //! before a route leads to the address, and keeps it as long as the route exists.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -270,14 +269,7 @@ impl From<GroupRefusal> for AddrError {
     }
 }
 
-impl fmt::Debug for Membership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Membership")
-            .field("iface", &self.ifp.index)
-            .field("group", &self.group)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Membership |this| iface: this.ifp.index, group: this.group);
 
 fn add<A: RouteAddr>(
     routes: &Routes<A>,

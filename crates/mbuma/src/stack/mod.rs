@@ -10,7 +10,6 @@
 //!
 //! Locks: none here.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -75,10 +74,4 @@ impl Stack {
     }
 }
 
-impl fmt::Debug for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack")
-            .field("pool", &self.0.pool)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Stack |this| pool: this.0.pool);

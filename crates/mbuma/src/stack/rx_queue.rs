@@ -8,7 +8,6 @@
 //! Invariant: once the interface is detached, its [`RxQueue`]s return only errors, because its index is never used
 //! again. Locks: none here.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -90,12 +89,7 @@ impl RxQueue {
     }
 }
 
-impl fmt::Debug for RxQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = (&self.ifp.name, self.queue);
-        f.debug_tuple("RxQueue").field(&of).finish()
-    }
-}
+kern::impl_debug!(RxQueue |this| interface: this.ifp.name, queue: this.queue);
 
 fn not_found(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, what)

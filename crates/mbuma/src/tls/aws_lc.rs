@@ -2,8 +2,6 @@
 //!
 //! aws-lc overwrites the memory of a key when it frees it. Tags are compared there, in constant time.
 
-use std::fmt;
-
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use super::{Aead, AeadFailed, NONCE_LEN, TAG_LEN};
@@ -121,14 +119,8 @@ impl Aead for AwsLcAead {
     }
 }
 
-/// The suite; never the key.
-impl fmt::Debug for AwsLcAead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AwsLcAead")
-            .field("suite", &self.suite)
-            .finish_non_exhaustive()
-    }
-}
+// The suite; never the key.
+kern::impl_debug!(AwsLcAead |this| suite: this.suite);
 
 #[cfg(test)]
 mod tests;

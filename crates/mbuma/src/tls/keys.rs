@@ -1,7 +1,5 @@
 //! Keys of a connection: those of each direction, and the source of the next ones.
 
-use std::fmt;
-
 use super::{Aead, NONCE_LEN, TlsError};
 
 /// The version that the handshake agreed on.
@@ -83,14 +81,8 @@ impl Drop for DirectionKeys {
     }
 }
 
-/// Its record number; never the key.
-impl fmt::Debug for DirectionKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectionKeys")
-            .field("seq", &self.seq)
-            .finish_non_exhaustive()
-    }
-}
+// Its record number; never the key.
+kern::impl_debug!(DirectionKeys |this| seq: this.seq);
 
 /// The source of the next keys of a TLS 1.3 connection, and the keeper of session tickets: the handshake library.
 ///
@@ -128,13 +120,4 @@ pub struct TlsKeys {
     pub source: Box<dyn KeySource>,
 }
 
-impl fmt::Debug for TlsKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsKeys")
-            .field("version", &self.version)
-            .field("role", &self.role)
-            .field("tx", &self.tx)
-            .field("rx", &self.rx)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(TlsKeys |this| version: this.version, role: this.role, tx: this.tx, rx: this.rx);

@@ -135,15 +135,9 @@ macro_rules! connected {
             }
         }
 
-        impl fmt::Debug for $Socket {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($Socket))
-                    .field("id", &self.0.pcb().id)
-                    .field("local", &self.local_name())
-                    .field("peer", &self.peer_name())
-                    .finish()
-            }
-        }
+        kern::impl_debug!($Socket |this|
+            id: this.0.pcb().id, local: this.local_name(), peer: this.peer_name(),
+        );
     };
 }
 

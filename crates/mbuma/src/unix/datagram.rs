@@ -4,7 +4,6 @@
 //!
 //! Locks: none.
 
-use std::fmt;
 use std::net::Shutdown;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -244,11 +243,4 @@ impl UnixDatagram {
     }
 }
 
-impl fmt::Debug for UnixDatagram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixDatagram")
-            .field("id", &self.0.pcb().id)
-            .field("local", &self.local_name())
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(UnixDatagram |this| id: this.0.pcb().id, local: this.local_name());

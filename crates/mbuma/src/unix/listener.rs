@@ -9,7 +9,6 @@
 //! Source: sonewconn() and so_comp of 4.4BSD.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -209,14 +208,7 @@ macro_rules! listener {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name))
-                    .field("id", &self.0.pcb().id)
-                    .field("name", self.local_name())
-                    .finish()
-            }
-        }
+        kern::impl_debug!($name |this| id: this.0.pcb().id, name: this.local_name());
     };
 }
 

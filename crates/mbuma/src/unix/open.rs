@@ -3,7 +3,6 @@
 //! Locks: theirs, one after the other.
 //! Source: POSIX.1-2024 socketpair(), bind(), listen(), connect().
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -241,10 +240,4 @@ impl Unix {
     }
 }
 
-impl fmt::Debug for Unix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unix")
-            .field("credentials", &self.credentials)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(Unix |this| credentials: this.credentials);

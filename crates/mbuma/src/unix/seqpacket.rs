@@ -2,7 +2,6 @@
 //!
 //! Locks: none.
 
-use std::fmt;
 use std::net::Shutdown;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -6,7 +6,6 @@
 //!
 //! Locks: none.
 
-use std::fmt;
 use std::net::Shutdown;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;

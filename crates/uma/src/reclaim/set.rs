@@ -24,7 +24,6 @@ use crate::hooks::Hooks;
 use crate::keg::Keg;
 use crate::weak::WeakZone;
 use crate::{Purged, RawZone};
-use core::fmt;
 use core::time::Duration;
 use kern::Time;
 use std::sync::Arc;
@@ -315,15 +314,9 @@ impl Watched {
     }
 }
 
-impl fmt::Debug for ReclaimSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReclaimSet")
-            .field("zones", &self.zones.len())
-            .field("interval", &self.interval)
-            .field("next", &self.next)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(ReclaimSet |this|
+    zones: this.zones.len(), interval: this.interval, next: this.next,
+);
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 //!
 //! Locks: none. Sources: RFC 4862 section 5.4, RFC 4429, RFC 7217, RFC 8981.
 
-use std::fmt;
 use std::time::Duration;
 
 /// The settings of an interface that configures itself as a host of IPv6
@@ -51,17 +50,13 @@ impl Default for TemporaryPolicy {
     }
 }
 
-/// Hides the secret.
-impl fmt::Debug for Autoconf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Autoconf")
-            .field("dad_transmits", &self.dad_transmits)
-            .field("optimistic", &self.optimistic)
-            .field("accept_routers", &self.accept_routers)
-            .field("temporary", &self.temporary)
-            .finish_non_exhaustive()
-    }
-}
+// Hides the secret.
+kern::impl_debug!(Autoconf |this|
+    dad_transmits: this.dad_transmits,
+    optimistic: this.optimistic,
+    accept_routers: this.accept_routers,
+    temporary: this.temporary,
+);
 
 impl Default for Autoconf {
     fn default() -> Self {

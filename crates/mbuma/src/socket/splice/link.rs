@@ -2,7 +2,6 @@
 //!
 //! Locks: SPLICE, over a turn; inside of it one connection's (CONN) at a time.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -305,10 +304,4 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Link");
-        out.field("from", &self.from).field("to", &self.to);
-        out.finish()
-    }
-}
+kern::impl_debug!(Link |this| from: this.from, to: this.to);

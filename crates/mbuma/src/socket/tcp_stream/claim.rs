@@ -4,8 +4,6 @@
 //! Invariant: a claim ends when it is filled, or with the connection. Locks: the connection's. Source: M_NOTREADY and
 //! pr_ready of FreeBSD.
 
-use std::fmt;
-
 use mbuf::Chain;
 
 use super::super::SocketError;
@@ -108,10 +106,4 @@ pub(in crate::socket) fn fail(side: &TcpSide) {
     });
 }
 
-impl fmt::Debug for SendClaim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendClaim")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(SendClaim |this| len: this.len);

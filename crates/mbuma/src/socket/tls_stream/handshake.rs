@@ -9,7 +9,6 @@
 //! Locks: none.
 //! Source: rustls' kernel connections.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -424,10 +423,4 @@ fn keys((seq, secrets): (u64, ConnectionTrafficSecrets)) -> Option<DirectionKeys
     Some(DirectionKeys::new(Box::new(aead), iv, seq))
 }
 
-impl fmt::Debug for TlsHandshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsHandshake")
-            .field("tcp", &self.tcp)
-            .finish_non_exhaustive()
-    }
-}
+kern::impl_debug!(TlsHandshake |this| tcp: this.tcp);

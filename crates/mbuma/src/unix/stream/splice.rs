@@ -6,7 +6,6 @@
 //!
 //! Locks: none but those of the buffers.
 
-use std::fmt;
 use std::sync::Arc;
 
 use mbuf::{Chain, MbufPool};
@@ -111,9 +110,4 @@ impl SpliceSide for UnixSide {
     }
 }
 
-impl fmt::Debug for UnixSide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids = (self.rx.owner, self.tx.owner);
-        f.debug_tuple("UnixSide").field(&ids).finish()
-    }
-}
+kern::impl_debug!(UnixSide |this| rx: this.rx.owner, tx: this.tx.owner);

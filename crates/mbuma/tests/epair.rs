@@ -58,10 +58,7 @@ fn dropped(stack: &Stack, reasons: &[DropReason]) -> u64 {
 /// `received = delivered + forwarded + dropped inward`, once all is quiet.
 fn assert_balanced(stack: &Stack) {
     let stats = stack.stats();
-    let inward = stats.dropped.iter().filter(|(r, _)| !r.is_outward());
-    let dropped: u64 = inward.map(|&(_, n)| n).sum();
-    let ended = stats.delivered + stats.forwarded + dropped;
-    assert_eq!(stats.received, ended, "{stats:?}");
+    assert_eq!(stats.received, stats.ended(), "{stats:?}");
 }
 
 /// A thread that runs a taskqueue until it is dropped.

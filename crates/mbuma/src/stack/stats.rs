@@ -63,8 +63,7 @@ pub struct StackStats {
     pub received: u64,
     /// Packets that reached their socket or protocol.
     pub delivered: u64,
-    /// Forwarded packets: `received = delivered + forwarded + dropped`, where dropped counts only packets on their way
-    /// in.
+    /// Forwarded packets.
     pub forwarded: u64,
     /// Packets dropped, by reason, on the way in or out.
     pub dropped: Vec<(DropReason, u64)>,
@@ -82,4 +81,14 @@ pub struct StackStats {
     pub pool: PoolStats,
     /// The components that run under Giant.
     pub giant: GiantStats,
+}
+
+impl StackStats {
+    /// Received packets that ended: delivered, forwarded, or dropped on their way in. Equal to
+    /// [`received`](Self::received) whenever no packet waits inside of the stack.
+    pub fn ended(&self) -> u64 {
+        let inward = self.dropped.iter().filter(|(r, _)| !r.is_outward());
+        let dropped: u64 = inward.map(|(_, n)| n).sum();
+        self.delivered + self.forwarded + dropped
+    }
 }

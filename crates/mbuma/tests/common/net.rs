@@ -227,17 +227,7 @@ impl Lab {
     /// Holds only when no fragment waits for others.
     fn check_balance(&self) {
         let stats = self.stack.stats();
-        let inward = stats
-            .dropped
-            .iter()
-            .filter(|(reason, _)| !reason.is_outward());
-        let dropped: u64 = inward.map(|&(_, n)| n).sum();
-        assert_eq!(
-            stats.received,
-            stats.delivered + stats.forwarded + dropped,
-            "{:?}",
-            stats.dropped
-        );
+        assert_eq!(stats.received, stats.ended(), "{:?}", stats.dropped);
     }
 }
 

@@ -65,17 +65,7 @@ impl Driven {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
         let stats = self.stack.stats();
-        let inward = stats
-            .dropped
-            .iter()
-            .filter(|(reason, _)| !reason.is_outward());
-        let dropped: u64 = inward.map(|&(_, n)| n).sum();
-        assert_eq!(
-            stats.received,
-            stats.delivered + stats.forwarded + dropped,
-            "{:?}",
-            stats.dropped
-        );
+        assert_eq!(stats.received, stats.ended(), "{:?}", stats.dropped);
         let pool = self.stack.pool().clone();
         drop(self);
         assert_eq!(pool.live(), Live::NONE);

@@ -151,14 +151,9 @@ fn leftovers(net: &Net, node: NodeId) -> Vec<String> {
     if live != Live::NONE {
         found.push(format!("buffers are left: {live:?}"));
     }
-    let inward = stats
-        .dropped
-        .iter()
-        .filter(|(reason, _)| !reason.is_outward());
-    let dropped: u64 = inward.map(|(_, n)| n).sum();
-    if stats.received != stats.delivered + stats.forwarded + dropped {
+    if stats.received != stats.ended() {
         found.push(format!(
-            "{} packets received, but {} delivered, {} forwarded and {dropped} dropped: {:?}",
+            "{} packets received, but {} delivered, {} forwarded and dropped: {:?}",
             stats.received, stats.delivered, stats.forwarded, stats.dropped
         ));
     }

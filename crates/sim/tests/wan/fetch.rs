@@ -1,13 +1,11 @@
 //! A short answer over a long path: its time is that of the handshake, the request and the flights of slow start.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use mbuf::Live;
 use mbuma::{Config, SocketError};
 use sim::{Link, Net, PortConfig};
 
-use super::path::{A, B, RATE_BPS, RTT};
+use super::path::{A, B, RATE_BPS, RTT, connect, end, listen};
 
 const ANSWER: usize = 90 << 10;
 
@@ -26,17 +24,10 @@ fn round_trips(tune: impl Fn(&mut Config)) -> f64 {
         net.plug(node, wire, addr, &PortConfig::plain(1500));
         node
     });
-    let server = SocketAddrV4::new(B, 80);
-    let listener = net.at(nodes[1]).tcp_listen(server, 1).expect("free");
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    // The first connection asks for the Ethernet addresses.
-    let first = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
-    net.run_for(10 * RTT);
-    drop((first, listener.accept()));
-    net.run_for(10 * RTT);
+    let listener = listen(&mut net, nodes);
 
     let began = net.now();
-    let client = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
+    let client = connect(&net, nodes[0]);
     let (mut peer, mut is_asked, mut received) = (None, false, 0);
     while received < ANSWER {
         is_asked = is_asked || client.send(b"GET").is_ok();
@@ -56,10 +47,7 @@ fn round_trips(tune: impl Fn(&mut Config)) -> f64 {
     }
     let time = net.now() - began;
     drop((client, peer, listener));
-    net.run_for(Duration::from_secs(120));
-    for node in nodes {
-        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
-    }
+    end(&mut net, nodes);
     time.as_secs_f64() / RTT.as_secs_f64()
 }
 

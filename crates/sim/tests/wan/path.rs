@@ -10,13 +10,38 @@ use mbuf::Live;
 use mbuma::congestion::CongestionControl;
 use mbuma::{Config, SocketError, TcpListener, TcpStats, TcpStream};
 use sim::app::{App, Context};
-use sim::{Faults, Lateness, Link, Net, PortConfig, WireId};
+use sim::{Faults, Lateness, Link, Net, NodeId, PortConfig, WireId};
 
 pub(crate) const RATE_BPS: u64 = 100_000_000;
 pub(crate) const RTT: Duration = Duration::from_millis(50);
 const BUFFER: usize = 16 << 20;
 pub(crate) const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const SERVER: SocketAddrV4 = SocketAddrV4::new(B, 80);
+
+/// Listens on the second node. The nodes know each other's Ethernet addresses afterwards.
+pub(crate) fn listen(net: &mut Net, nodes: [NodeId; 2]) -> TcpListener {
+    let listener = net.at(nodes[1]).tcp_listen(SERVER, 1).expect("free");
+    let first = connect(net, nodes[0]);
+    net.run_for(10 * RTT);
+    drop((first, listener.accept()));
+    net.run_for(10 * RTT);
+    listener
+}
+
+/// Begins a connection to the second node.
+pub(crate) fn connect(net: &Net, node: NodeId) -> TcpStream {
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    net.at(node).tcp_connect(any, SERVER).expect("a port")
+}
+
+/// All sockets are gone: no buffer may be left.
+pub(crate) fn end(net: &mut Net, nodes: [NodeId; 2]) {
+    net.run_for(Duration::from_secs(120));
+    for node in nodes {
+        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
+    }
+}
 
 /// Sends as much as goes in, until the time is over.
 struct Source {
@@ -164,13 +189,11 @@ pub(crate) fn run(path: &Path, seed: u64, time: Duration, tune: impl Fn(&mut Con
         coalesce: path.coalesce,
         ..PortConfig::plain(1500)
     };
-    let end = net.plug(a, wire, A, &card);
+    let port = net.plug(a, wire, A, &card);
     net.plug(b, wire, B, &PortConfig::plain(1500));
-    net.wire_mut(wire).set_link(end, path.link());
-    let server = SocketAddrV4::new(B, 80);
-    let listener = net.at(b).tcp_listen(server, 1).expect("the port is free");
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    let client = net.at(a).tcp_connect(any, server).expect("a port is free");
+    net.wire_mut(wire).set_link(port, path.link());
+    let listener = net.at(b).tcp_listen(SERVER, 1).expect("free");
+    let client = connect(&net, a);
     let read = Arc::new(AtomicU64::new(0));
     net.add_app(Box::new(Reader {
         listener,
@@ -186,14 +209,11 @@ pub(crate) fn run(path: &Path, seed: u64, time: Duration, tune: impl Fn(&mut Con
     net.run_for(start);
     let before = read.load(Relaxed);
     let timeouts = net.at(a).stats().tcp.timeouts;
-    measure(&mut net, path, (wire, end), time);
+    measure(&mut net, path, (wire, port), time);
     let bytes = read.load(Relaxed) - before;
     let stats = net.at(a).stats().tcp;
     net.heal();
-    net.run_for(Duration::from_secs(60));
-    for node in [a, b] {
-        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
-    }
+    end(&mut net, [a, b]);
     Flow {
         mbps: bytes as f64 * 8.0 / 1e6 / time.as_secs_f64(),
         stats,

@@ -1,13 +1,11 @@
 //! The last segments of a flight are lost: a probe shows that, long before a timeout.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use mbuf::Live;
 use mbuma::SocketError;
 use sim::{Link, Net, PortConfig};
 
-use super::path::{A, B, RTT, loss};
+use super::path::{A, B, RTT, connect, end, listen, loss};
 
 const SEGMENT: usize = 1000;
 
@@ -29,17 +27,10 @@ fn repair(lost: usize) -> Repair {
             config.tcp.send_buffer = 100 * SEGMENT;
         })
     });
-    let end = net.plug(nodes[0], wire, A, &PortConfig::plain(1500));
+    let port = net.plug(nodes[0], wire, A, &PortConfig::plain(1500));
     net.plug(nodes[1], wire, B, &PortConfig::plain(1500));
-    let server = SocketAddrV4::new(B, 80);
-    let listener = net.at(nodes[1]).tcp_listen(server, 1).expect("free");
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    // The first connection asks for the Ethernet addresses.
-    let first = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
-    net.run_for(10 * RTT);
-    drop((first, listener.accept()));
-    net.run_for(10 * RTT);
-    let client = net.at(nodes[0]).tcp_connect(any, server).expect("a port");
+    let listener = listen(&mut net, nodes);
+    let client = connect(&net, nodes[0]);
     client.set_nodelay(true);
     net.run_for(4 * RTT);
     let peer = listener.accept().expect("a connection");
@@ -63,17 +54,15 @@ fn repair(lost: usize) -> Repair {
     let began = net.now();
     for n in 0..10 {
         let faults = loss(if n < 10 - lost { 0.0 } else { 1.0 });
-        net.wire_mut(wire).set_link(
-            end,
-            Link {
-                faults,
-                ..Link::delay(RTT / 2)
-            },
-        );
+        let link = Link {
+            faults,
+            ..Link::delay(RTT / 2)
+        };
+        net.wire_mut(wire).set_link(port, link);
         assert_eq!(client.send(&[1; SEGMENT]), Ok(SEGMENT));
         net.run_for(Duration::from_micros(1));
     }
-    net.wire_mut(wire).set_link(end, Link::delay(RTT / 2));
+    net.wire_mut(wire).set_link(port, Link::delay(RTT / 2));
     let round_trips = |net: &Net| (net.now() - began).as_secs_f64() / RTT.as_secs_f64();
     let (mut last, mut all) = (None, None);
     while all.is_none() {
@@ -89,10 +78,7 @@ fn repair(lost: usize) -> Repair {
     }
     let timeouts = net.at(nodes[0]).stats().tcp.timeouts;
     drop((client, peer, listener));
-    net.run_for(Duration::from_secs(120));
-    for node in nodes {
-        assert_eq!(net.at(node).pool().live(), Live::NONE, "buffers are left");
-    }
+    end(&mut net, nodes);
     Repair {
         last: last.unwrap_or(f64::INFINITY),
         all: all.unwrap_or(f64::INFINITY),

@@ -9,7 +9,10 @@
 //! | [`link_input`] | a frame's payload, at once or from a queue | ip4, ip6, arp |
 //! | [`deliver4`], [`deliver6`] | a datagram to this stack | tcp, udp, icmp, igmp or icmp6 |
 //! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
-//! | [`icmp_error`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
+//! | [`icmp_error`], [`icmp6_error_about`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
+//! | [`param_problem4`], [`param_problem6`] | a packet with a wrong header | the same |
+//! | [`reassembly_timeout`] | a datagram whose fragments did not all come | the same |
+//! | [`redirect6`] | a forwarded packet for which another router is nearer | icmp6 |
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

@@ -107,17 +107,7 @@ impl Device for Pipe {
         if inner.closed && inner.queue.is_empty() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut bytes = 0;
-        for _ in 0..budget.frames {
-            if bytes >= budget.bytes {
-                break;
-            }
-            let Some(packet) = inner.queue.dequeue() else {
-                break;
-            };
-            bytes += packet.len();
-            rx.enqueue(packet);
-        }
+        budget.move_frames(&mut inner.queue, rx);
         Ok(!inner.queue.is_empty())
     }
 

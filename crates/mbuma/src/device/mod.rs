@@ -105,6 +105,23 @@ pub struct Budget {
     pub bytes: usize,
 }
 
+impl Budget {
+    /// Moves frames from one queue to another, until the budget is used up. The last one may exceed the bytes.
+    pub(crate) fn move_frames(&self, from: &mut Mbufq, to: &mut Mbufq) {
+        let mut bytes = 0;
+        for _ in 0..self.frames {
+            if bytes >= self.bytes {
+                break;
+            }
+            let Some(frame) = from.dequeue() else {
+                break;
+            };
+            bytes += frame.len();
+            to.enqueue(frame);
+        }
+    }
+}
+
 /// A device. Its methods are called by many threads at once.
 pub trait Device: Send + Sync + Debug {
     /// Its capabilities; fixed while it is attached.

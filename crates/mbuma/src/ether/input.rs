@@ -1,4 +1,6 @@
-//! Frames that arrived.
+//! A frame that arrived: is it for this station, and which protocol does its payload belong to?
+//!
+//! The link header ends here; the payload goes to [`dispatch`](crate::dispatch).
 //!
 //! Invariants: every frame is counted as received here, once. Locks: none.
 //! Sources: RFC 894, RFC 1122 section 2.3.3.

@@ -57,13 +57,14 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, frames: Mbufq) {
     }
 }
 
-/// Apart from the path of a single frame, which is that of a round trip.
+/// The merging path. It is not inlined, so that the path of a single frame, which a round trip takes, stays short.
 #[inline(never)]
 fn merge(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, frames: Mbufq) {
     let mut merges = Merges::default();
     for frame in frames {
         let len = frame.len();
         if merges.take(ifp, frame, |packet| input::run(batch, ifp, packet)) {
+            // The frame ends here, and its data goes up with the first one, which is counted there.
             batch.stack.received.inc();
             batch.delivered();
             ifp.counters.input.record(len);
@@ -98,7 +99,7 @@ impl Merges {
         let is_same = |merge: &Option<Merge>| merge.as_ref().is_some_and(|m| m.ends == piece.ends);
         if let Some(place) = self.all.iter().position(is_same) {
             if let Some(merge) = &mut self.all[place]
-                && merge.goes_on(&piece)
+                && merge.is_continued_by(&piece)
             {
                 if merge.append(frame, &piece) {
                     self.pass(place, up);
@@ -124,13 +125,13 @@ impl Merges {
         self.all[place] = Some(merge);
     }
 
-    /// Hands one up.
+    /// Hands the merge at `place` up, if there is one.
     fn pass(&mut self, place: usize, up: impl FnMut(Packet)) {
         let merge = self.all[place].take();
         merge.map(Merge::into_packet).into_iter().for_each(up);
     }
 
-    /// Hands all up.
+    /// Hands all merges up.
     #[doc(alias = "tcp_lro_flush_all")]
     fn pass_all(self, up: impl FnMut(Packet)) {
         let all = self.all.into_iter().flatten();
@@ -150,7 +151,7 @@ struct Merge {
     end: SeqNum,
     /// Bytes of data in the first, and so in each but the last.
     segsz: usize,
-    /// The last has it.
+    /// Whether the last has PSH, which ends the merge.
     push: bool,
 }
 
@@ -167,8 +168,8 @@ impl Merge {
         }
     }
 
-    /// Whether the piece continues it, so that nothing is lost if it is appended.
-    fn goes_on(&self, piece: &SegmentFrame) -> bool {
+    /// Whether nothing is lost if the piece is appended: it follows directly, with the same headers.
+    fn is_continued_by(&self, piece: &SegmentFrame) -> bool {
         piece.agreed.as_ref() == Some(&self.agreed)
             && piece.seq == self.end
             && piece.data <= self.segsz

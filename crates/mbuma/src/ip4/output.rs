@@ -43,6 +43,7 @@ pub(crate) fn run(
     }
 }
 
+/// Sends a packet by its route: to this stack itself, to the link, or to the link in fragments.
 fn through(
     batch: &mut Batch<'_>,
     packet: Packet,
@@ -107,6 +108,7 @@ fn fields(batch: &Batch<'_>, to: &Send<Ipv4Addr>, payload_len: u16) -> Ipv4Field
     }
 }
 
+/// The identification, which only fragments need (RFC 6864 4.1).
 fn ident(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> u16 {
     if to.service.df {
         return 0;

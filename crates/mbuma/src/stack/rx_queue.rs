@@ -28,7 +28,7 @@ use crate::state::StackState;
 pub struct RxQueue {
     stack: Arc<StackState>,
     ifp: Arc<Ifnet>,
-    /// It has as many.
+    /// The index in `ifp.queues`, which has this many.
     queue: usize,
 }
 
@@ -120,8 +120,7 @@ impl Stack {
     /// There is no such interface, or it has no such queue.
     pub fn rx_queue(&self, index: IfIndex, queue: usize) -> io::Result<RxQueue> {
         let ifp = self.interface_of(index, queue)?;
-        let stack = Arc::clone(&self.0);
-        Ok(RxQueue { stack, ifp, queue })
+        Ok(RxQueue::new(&self.0, &ifp, queue))
     }
 
     /// The interface, if it has this queue.

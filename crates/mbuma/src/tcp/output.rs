@@ -57,7 +57,7 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
         return false;
     };
     let mut out = outgoing(&batch.stack.tcp.config, pcb, t, plan);
-    // In their place: a copy of the options would wait for them to be stored.
+    // Written in place: to copy options that were just stored would stall until the stores are done.
     set_options(&mut out.header.options, batch, t, plan);
     if !plan.flags.contains(TcpFlags::SYN) {
         urgent::told(t);
@@ -139,7 +139,7 @@ fn map(
     (plan.len > 0).then_some(())
 }
 
-/// The segment without its options.
+/// The fields of the segment, except its options.
 fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> SegmentFields {
     let syn = plan.flags.contains(TcpFlags::SYN);
     let (bits, mark) = match t.conn.ecn.is_on() {
@@ -184,6 +184,7 @@ fn outgoing(config: &TcpConfig, pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Segment
     }
 }
 
+/// Writes the options of the segment to `options`.
 fn set_options(options: &mut TcpOptions, batch: &Batch<'_>, t: &mut Tcb, plan: Plan) {
     if plan.flags.contains(TcpFlags::SYN) {
         *options = options::of_syn(&batch.stack.tcp.config, t, plan.flags, batch.now);
@@ -291,7 +292,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
 }
 
-/// Records the transmission in the sent map: the retransmitted part, and the new part.
+/// Records the transmission in the sent map: the part that was sent before, and the new part.
 fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
     let now = batch.now;
     let in_flight = t.send.sent.in_flight();
@@ -323,7 +324,7 @@ fn record_again(t: &mut Tcb, range: Range<SeqNum>, now: Time, stamp: SendStamp) 
     t.send.sent.resend(range, now, stamp);
 }
 
-/// RFC 5681 4.1.
+/// After an idle time the window shrinks to the initial one, because what it measured is out of date (RFC 5681 4.1).
 fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.send.una == t.send.nxt;

@@ -24,6 +24,7 @@ use crate::faults::{StackFault, planted};
 /// Continue with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;
 
+/// Runs a segment through the steps of its connection's state.
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = visit::begin(pcb);
     let step = match t.conn.state {
@@ -40,6 +41,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
     }
 }
 
+/// The steps of a connection whose ends know each other's sequence numbers (RFC 9293 3.10.7.4).
 fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut Segment) -> Step {
     check_timestamp(batch, t, seg)?;
     check_sequence(batch, t, seg)?;
@@ -52,6 +54,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     note_timestamp(batch, t, seg);
     note_marks(t, seg);
     urgent::check(t, seg);
+    // Data that came beside a crossing SYN follows, also if the segment's own data is refused.
     let step = text::process(batch, t, seg);
     if opens {
         text::take_kept(batch, t, seg)?;
@@ -74,7 +77,7 @@ fn syn_held(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpBadListenSegment))
 }
 
-/// RFC 9293 3.10.7.3.
+/// The answer to our SYN (RFC 9293 3.10.7.3).
 #[cold]
 fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     let acked = seg.has(TcpFlags::ACK);
@@ -146,35 +149,6 @@ fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     note_duplicate(t, seg);
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpOldTimestamp))
-}
-
-/// Records the timestamp of an acceptable segment (RFC 7323 5.3, R2), but not of one without new data: a needless
-/// retransmission may overtake older segments, which would then be dropped.
-fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    let is_old = seg.start != seg.seq && seg.len() == 0;
-    if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on && !is_old) {
-        let last_ack_sent = t.recv.last_ack_sent;
-        t.conn.ts.note(ts, seg.start, last_ack_sent, batch.now);
-    }
-}
-
-/// With AccECN each acceptable packet counts, with all of its data, also if that arrived before (RFC 9768 3.2).
-fn note_marks(t: &mut Tcb, seg: &Segment) {
-    if t.conn.ecn.accurate().is_some() {
-        let packets = seg.packets();
-        if t.conn.ecn.on_packets(seg.mark, packets, seg.payload) {
-            t.due |= Due::ACK;
-        }
-    }
-}
-
-/// Reports duplicate data to a peer with SACK (RFC 2883 4).
-#[cold]
-fn note_duplicate(t: &mut Tcb, seg: &Segment) {
-    let old = t.recv.nxt.since(seg.seq).min(seg.data.len() as u32);
-    if t.conn.sack_on && seg.seq.before(t.recv.nxt) && old > 0 {
-        t.recv.reass.note_duplicate(seg.seq, old);
-    }
 }
 
 /// First step: is any part of it in the window? The rest is cut off. An unacceptable segment is answered by an
@@ -249,6 +223,26 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     }
     seg.data.trim_front(old as usize);
     seg.seq = t.recv.nxt;
+}
+
+/// Reports duplicate data to a peer with SACK (RFC 2883 4).
+#[cold]
+fn note_duplicate(t: &mut Tcb, seg: &Segment) {
+    let old = t.recv.nxt.since(seg.seq).min(seg.data.len() as u32);
+    if t.conn.sack_on && seg.seq.before(t.recv.nxt) && old > 0 {
+        t.recv.reass.note_duplicate(seg.seq, old);
+    }
+}
+
+/// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so the
+/// rate of answers to these is limited: otherwise two ends that disagree would answer each other for ever.
+#[cold]
+fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    if seg.len() == 0 {
+        challenge(batch, t);
+    } else {
+        t.due |= Due::ACK;
+    }
 }
 
 /// Second: a reset must be exactly where we expect the next byte (RFC 5961 3.2).
@@ -327,14 +321,23 @@ fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 
-/// Acknowledges a segment outside of the window. A segment of length zero may be such an acknowledgement itself, so the
-/// rate of answers to these is limited: otherwise two ends that disagree would answer each other for ever.
-#[cold]
-fn ack_unacceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    if seg.len() == 0 {
-        challenge(batch, t);
-    } else {
-        t.due |= Due::ACK;
+/// Records the timestamp of an acceptable segment (RFC 7323 5.3, R2), but not of one without new data: a needless
+/// retransmission may overtake older segments, which would then be dropped.
+fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    let is_old = seg.start != seg.seq && seg.len() == 0;
+    if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on && !is_old) {
+        let last_ack_sent = t.recv.last_ack_sent;
+        t.conn.ts.note(ts, seg.start, last_ack_sent, batch.now);
+    }
+}
+
+/// With AccECN each acceptable packet counts, with all of its data, also if that arrived before (RFC 9768 3.2).
+fn note_marks(t: &mut Tcb, seg: &Segment) {
+    if t.conn.ecn.accurate().is_some() {
+        let packets = seg.packets();
+        if t.conn.ecn.on_packets(seg.mark, packets, seg.payload) {
+            t.due |= Due::ACK;
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 
+/// Takes the data of an acceptable segment, in order or not.
 pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     // Remember where the FIN is while the segment still has its full length.
     if seg.has(TcpFlags::FIN) && t.recv.fin.is_none() && t.conn.state.receives_data() {

@@ -22,7 +22,7 @@ pub(super) struct Switching<'b> {
     from: &'b Arc<Port>,
     now: Time,
     /// The frames that leave at each port.
-    rows: Vec<Mbufq>,
+    queues: Vec<Mbufq>,
 }
 
 /// Where a frame goes.
@@ -47,7 +47,7 @@ impl<'b> Switching<'b> {
             ports,
             from,
             now: bridge.clock.now(),
-            rows: Vec::new(),
+            queues: Vec::new(),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'b> Switching<'b> {
         self.bridge.counters.received.add(frames.len() as u64);
         let good: Vec<_> = frames.filter_map(|frame| self.check(frame)).collect();
         let ways = self.find_ways(&good);
-        self.rows.resize_with(self.ports.len(), Mbufq::new);
+        self.queues.resize_with(self.ports.len(), Mbufq::new);
         for ((frame, _), way) in good.into_iter().zip(ways) {
             self.put(frame, way);
         }
@@ -135,8 +135,8 @@ impl<'b> Switching<'b> {
             }
             Way::Port(at) => {
                 counters.switched.inc();
-                if let Some(row) = self.rows.get_mut(at) {
-                    row.enqueue(frame);
+                if let Some(queue) = self.queues.get_mut(at) {
+                    queue.enqueue(frame);
                 }
             }
         }
@@ -147,15 +147,15 @@ impl<'b> Switching<'b> {
     fn flood(&mut self, mut frame: Packet) {
         let counters = &self.bridge.counters;
         let from = self.from.id;
-        let others = self.ports.iter().zip(&mut self.rows);
+        let others = self.ports.iter().zip(&mut self.queues);
         let mut others = others.filter(|(port, _)| port.id != from).peekable();
-        while let Some((_, row)) = others.next() {
+        while let Some((_, queue)) = others.next() {
             counters.copies.inc();
             if others.peek().is_none() {
-                return row.enqueue(frame);
+                return queue.enqueue(frame);
             }
             match frame.copy_packet() {
-                Ok(copy) => row.enqueue(copy),
+                Ok(copy) => queue.enqueue(copy),
                 Err(_) => counters.no_bufs.inc(),
             }
         }
@@ -164,21 +164,21 @@ impl<'b> Switching<'b> {
     /// Sends each port its frames.
     fn send(&mut self) {
         witness::assert_none("a device's transmit");
-        let rows = std::mem::take(&mut self.rows);
-        for (port, row) in self.ports.iter().zip(rows) {
-            if !row.is_empty() {
-                self.send_to(port, row);
+        let queues = std::mem::take(&mut self.queues);
+        for (port, queue) in self.ports.iter().zip(queues) {
+            if !queue.is_empty() {
+                self.send_to(port, queue);
             }
         }
     }
 
-    fn send_to(&self, port: &Port, row: Mbufq) {
+    fn send_to(&self, port: &Port, queue: Mbufq) {
         let counters = &self.bridge.counters;
         if port.is_gone() {
-            return counters.refused.add(row.len() as u64);
+            return counters.refused.add(queue.len() as u64);
         }
         let mut ready = Mbufq::new();
-        for frame in row {
+        for frame in queue {
             self.finish(port, frame, &mut ready);
         }
         let given = ready.len();

@@ -64,7 +64,7 @@ impl Plug {
 
     /// The packets to be given out next: those that were kept, else all that wait. Returns whether to come back once
     /// they are given: behind kept packets, more may wait for which the receiver was woken already.
-    fn next_row(&self) -> io::Result<(Mbufq, bool)> {
+    fn take_next(&self) -> io::Result<(Mbufq, bool)> {
         if self.keeps.load(Ordering::Relaxed) {
             let mut kept = self.kept.lock();
             self.keeps.store(false, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Plug {
             false => self.inward().take(self.receiver),
         };
         match taken {
-            TakeOutcome::Items(row) => Ok((row, !self.rests)),
+            TakeOutcome::Items(packets) => Ok((packets, !self.rests)),
             TakeOutcome::Nothing => Ok((Mbufq::new(), false)),
             TakeOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
             TakeOutcome::Void => Err(io::ErrorKind::NotConnected.into()),
@@ -116,12 +116,15 @@ impl Device for Plug {
     /// While this returns true, the caller must call again: no waker will be called.
     #[doc(alias = "epair_tx_start_deferred")]
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
-        let (mut row, more) = self.next_row()?;
-        give(&mut row, rx, budget);
-        if row.is_empty() {
+        let (mut next, more) = self.take_next()?;
+        match next.len() <= budget.frames && budget.bytes == usize::MAX {
+            true => rx.append(&mut next),
+            false => budget.move_frames(&mut next, rx),
+        }
+        if next.is_empty() {
             return Ok(more);
         }
-        self.keep(row, rx);
+        self.keep(next, rx);
         Ok(true)
     }
 
@@ -134,26 +137,23 @@ impl Device for Plug {
         if self.out.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let mut row = Mbufq::new();
+        let mut packets = Mbufq::new();
         for mut packet in tx.by_ref() {
             packet.header_mut().turn_round();
-            row.enqueue(packet);
+            packets.enqueue(packet);
         }
-        let result = match self
-            .cable
-            .outward(self.side)
-            .put(&mut row, Handler::Receiver)
-        {
+        let peer = self.cable.outward(self.side);
+        let result = match peer.put(&mut packets, Handler::Receiver) {
             PutOutcome::Queued | PutOutcome::Full | PutOutcome::Owned => Ok(0),
             PutOutcome::Wake(waker) => {
                 waker.into_iter().for_each(Waker::wake);
                 Ok(0)
             }
             // The other end is not attached.
-            PutOutcome::Away => Ok(row.take_all().len()),
+            PutOutcome::Away => Ok(packets.take_all().len()),
             PutOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         };
-        tx.append(&mut row);
+        tx.append(&mut packets);
         result
     }
 }
@@ -161,23 +161,5 @@ impl Device for Plug {
 impl Drop for Plug {
     fn drop(&mut self) {
         self.pull();
-    }
-}
-
-/// Moves packets to `rx`, within `budget`; all of them, if it allows any number of bytes, at once.
-fn give(row: &mut Mbufq, rx: &mut Mbufq, budget: Budget) {
-    if row.len() <= budget.frames && budget.bytes == usize::MAX {
-        return rx.append(row);
-    }
-    let mut bytes = 0;
-    for _ in 0..budget.frames {
-        if bytes >= budget.bytes {
-            break;
-        }
-        let Some(packet) = row.dequeue() else {
-            break;
-        };
-        bytes += packet.len();
-        rx.enqueue(packet);
     }
 }

@@ -22,7 +22,7 @@ use crate::drops::DropReason;
 #[derive(Debug)]
 pub(super) struct FrameIntake {
     pool: MbufPool,
-    row: Scatter,
+    scatter: Scatter,
     /// Storage for the list of buffers, empty between frames.
     slices: Vec<IoSliceMut<'static>>,
     buffers: Vec<GuestBuffer>,
@@ -42,7 +42,7 @@ impl FrameIntake {
     pub(super) fn new(pool: &MbufPool) -> Self {
         Self {
             pool: pool.clone(),
-            row: Scatter::for_len(pool, FRAME_MAX),
+            scatter: Scatter::for_len(pool, FRAME_MAX),
             slices: Vec::new(),
             buffers: Vec::new(),
         }
@@ -103,15 +103,15 @@ impl FrameIntake {
     }
 
     fn frame(&mut self, from: &mut BufferCursor<'_>, len: usize) -> Result<Packet, DropReason> {
-        if self.row.refill().is_err() {
+        if self.scatter.refill().is_err() {
             return self.short_frame(from, len);
         }
         let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
-        self.row.io_slices(len, &mut slices);
+        self.scatter.io_slices(len, &mut slices);
         let copied = slices.iter_mut().try_for_each(|slice| from.read(slice));
         self.slices = recycle(slices);
         copied.map_err(|BadChain| DropReason::BadDescriptors)?;
-        let packet = self.row.take(len).into_packet(&self.pool);
+        let packet = self.scatter.take(len).into_packet(&self.pool);
         packet.map_err(|NoBufs| DropReason::NoBufs)
     }
 

@@ -253,7 +253,7 @@ impl<S: Storage> Packet<S> {
         self.0.bytes()
     }
 
-    /// The same for writing, if no other mbuf shares them.
+    /// The bytes that are contiguous at the front, for writing; `None` if another mbuf shares them.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut [u8]> {
         self.0.bytes_mut()

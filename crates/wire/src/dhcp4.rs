@@ -195,7 +195,7 @@ impl Dhcp4Header {
         }
     }
 
-    /// The same, of a client that has this address.
+    /// This header, of a client that has this address.
     pub fn with_client_addr(self, addr: Ipv4Addr) -> Dhcp4Header {
         Dhcp4Header {
             ciaddr: addr.octets(),
@@ -242,13 +242,13 @@ impl<'a> Dhcp4Options<'a> {
         options.find(|(n, _)| *n == number).map(|(_, value)| value)
     }
 
-    /// The same as an address.
+    /// The value of the first option with this number, as an address.
     pub fn addr(&self, number: u8) -> Option<Ipv4Addr> {
         let octets = self.get(number)?.first_chunk::<4>()?;
         Some(Ipv4Addr::from_octets(*octets))
     }
 
-    /// The same as a number of 16 bits.
+    /// The value of the first option with this number, as a number of 16 bits.
     pub fn u16(&self, number: u8) -> Option<u16> {
         self.get(number)?
             .first_chunk::<2>()

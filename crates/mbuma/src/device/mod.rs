@@ -66,9 +66,9 @@ pub struct Capabilities {
     /// Takes TCP/IPv4 packets larger than the MTU and cuts them by `tso_segsz`; the largest IP packet
     /// it takes, or 0 if it can't. One of more than 65,535 bytes has the length 0 in its header (BIG TCP).
     pub tso4_max: u32,
-    /// The same for TCP/IPv6.
+    /// The largest TCP/IPv6 packet that it takes and cuts by `tso_segsz`, or 0.
     pub tso6_max: u32,
-    /// The same for datagrams of UDP that were merged, over either version.
+    /// The largest packet of merged UDP datagrams, over either version, that it takes and cuts by `tso_segsz`, or 0.
     pub uso_max: u16,
 }
 

@@ -54,7 +54,7 @@ pub struct TapOptions {
     pub csum: bool,
     /// TCP over IPv4 may pass in segments of up to 64 KiB (`TUN_F_TSO4`). Needs `csum`.
     pub tso4: bool,
-    /// The same over IPv6 (`TUN_F_TSO6`).
+    /// TCP over IPv6 may pass in segments of up to 64 KiB (`TUN_F_TSO6`). Needs `csum`.
     pub tso6: bool,
     /// Datagrams of UDP may pass merged, over either version (`TUN_F_USO4` and `TUN_F_USO6`). Needs `csum`.
     pub uso: bool,

@@ -88,10 +88,10 @@ impl TunnelEnd {
         }
     }
 
-    /// The same with a packet in buffers of the stack's pool, which moves.
+    /// Gives the stack a packet in buffers of the stack's pool, without a copy. Otherwise as [`give`](Self::give).
     ///
     /// # Errors
-    /// As there.
+    /// As of `give`.
     pub fn give_packet(&self, packet: Packet) -> io::Result<bool> {
         let mut one = Mbufq::new();
         one.enqueue(packet);

@@ -73,7 +73,7 @@ impl IfConfig {
         }
     }
 
-    /// The same with one more address.
+    /// This configuration with one more address.
     #[must_use]
     pub fn with_addr(mut self, addr: impl Into<IpAddr>, prefix_len: u8) -> Self {
         match addr.into() {

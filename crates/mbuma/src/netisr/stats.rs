@@ -19,7 +19,7 @@ pub struct WorkStats {
     pub protocol: Protocol,
     /// Packets that this CPU brought in and handled at once.
     pub direct: u64,
-    /// The same, under [`Dispatch::Hybrid`](crate::Dispatch::Hybrid).
+    /// Packets that this CPU brought in and handled at once under [`Dispatch::Hybrid`](crate::Dispatch::Hybrid).
     pub hybrid: u64,
     /// Packets that were queued for this CPU.
     pub queued: u64,

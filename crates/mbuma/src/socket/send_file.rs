@@ -56,8 +56,8 @@ impl SealedFile {
         }
     }
 
-    /// The same; `guard` is dropped with the last reference to the pages, those of unacknowledged segments included. So a
-    /// program can count the memory.
+    /// A memfd with a `guard`, which is dropped with the last reference to the pages, those of unacknowledged segments
+    /// included. So a program can count the memory.
     pub fn with_guard(pages: MemfdPages, guard: impl Send + Sync + 'static) -> Self {
         Self {
             len: pages.len() as u64,

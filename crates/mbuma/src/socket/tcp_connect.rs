@@ -33,7 +33,7 @@ impl Stack {
         self.tcp_connect_with(local, peer, None)
     }
 
-    /// The same, with `options` from the SYN on.
+    /// As [`tcp_connect`](Self::tcp_connect), with `options` from the SYN on.
     ///
     /// # Errors
     /// As [`tcp_connect`](Self::tcp_connect).

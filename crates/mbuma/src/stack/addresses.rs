@@ -180,7 +180,7 @@ impl Stack {
         self.join_group_from(index, group, SourceFilter::all())
     }
 
-    /// The same for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The interface takes the
+    /// Joins a group for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The interface takes the
     /// packets that any of its members takes, and reports that to routers and switches: for IPv4 (RFC 9776), and, if it configures
     /// itself, for IPv6 (RFC 9777).
     ///

@@ -20,7 +20,7 @@ impl Stack {
         self.add_to(&self.0.routes, net, kind, may_be_router)
     }
 
-    /// The same for IPv6. A router may have a link-local address.
+    /// As [`Stack::add_route`], for IPv6. A router may have a link-local address.
     ///
     /// # Errors
     /// See [`RouteError`].
@@ -93,7 +93,7 @@ impl Stack {
         self.0.routes.list()
     }
 
-    /// The same for IPv6.
+    /// As [`Stack::delete_route`], for IPv6.
     ///
     /// # Errors
     /// [`RouteError::NotFound`].

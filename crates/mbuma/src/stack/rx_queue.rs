@@ -105,7 +105,7 @@ impl Stack {
         self.poll_queue(index, 0, budget)
     }
 
-    /// The same for one of several queues, each of which may be polled by another thread.
+    /// As [`Stack::poll_interface`], for one of several queues, each of which may be polled by another thread.
     ///
     /// # Errors
     /// As [`Stack::poll_interface`], or there is no such queue.

@@ -107,7 +107,7 @@ pub struct TcpInfo {
     /// Bits by which windows in the peer's segments are shifted (RFC 7323 2.2).
     #[doc(alias = "tcpi_snd_wscale")]
     pub send_scale: u8,
-    /// The same of our segments; during the handshake, what this end offers.
+    /// Bits by which windows in our segments are shifted; during the handshake, what this end offers.
     #[doc(alias = "tcpi_rcv_wscale")]
     pub recv_scale: u8,
     /// Both ends support ECN (RFC 3168); during the handshake, this end wants it.

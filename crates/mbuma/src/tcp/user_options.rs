@@ -94,7 +94,7 @@ pub struct TcpSocketOptions {
     /// A call that does not wait takes the bytes that are there, and readers of TLS wait for a record. Default: 1.
     #[doc(alias = "SO_RCVLOWAT")]
     pub recv_low_water: Option<usize>,
-    /// The same for room in the send buffer; at most, all of the buffer must be free. Default: one byte for a call that waits,
+    /// The low-water mark for writers: so much room must be in the send buffer; at most, all of the buffer must be free. Default: one byte for a call that waits,
     /// and half of the buffer for the waker of a writer that found it full.
     #[doc(alias = "SO_SNDLOWAT")]
     pub send_low_water: Option<usize>,
@@ -103,7 +103,7 @@ pub struct TcpSocketOptions {
     #[doc(alias = "SO_RCVTIMEO")]
     #[doc(alias = "set_read_timeout")]
     pub recv_timeout: Option<Duration>,
-    /// The same for a call that waits for room, or for the connection to be established.
+    /// The timeout of calls that wait for room, or for the connection to be established, and give no timeout of their own.
     #[doc(alias = "SO_SNDTIMEO")]
     #[doc(alias = "set_write_timeout")]
     pub send_timeout: Option<Duration>,

@@ -43,7 +43,7 @@ impl Unix {
         }
     }
 
-    /// The same with other credentials; the embedder knows those of its programs.
+    /// Makes sockets with other credentials; the embedder knows those of its programs.
     #[must_use]
     pub fn acting_as(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;

@@ -50,9 +50,9 @@ pub struct PrefixInfo {
     pub on_link: bool,
     /// Hosts make addresses from it.
     pub autonomous: bool,
-    /// In seconds; all bits set: for ever.
+    /// How long the prefix is valid, in seconds; all bits set: for ever.
     pub valid_s: u32,
-    /// The same, for new connections.
+    /// How long new connections may use its addresses, in seconds; all bits set: for ever.
     pub preferred_s: u32,
     /// The prefix; bits behind it are to be ignored.
     pub prefix: Ipv6Addr,

@@ -31,7 +31,7 @@ impl Tap {
         Self::open_queues(name, cpus)
     }
 
-    /// The same with `queues` queues, or with fewer where the kernel allows no more.
+    /// Opens a TAP device as [`Tap::open`] does, with `queues` queues, or with fewer where the kernel allows no more.
     ///
     /// # Errors
     /// As [`Tap::open`].

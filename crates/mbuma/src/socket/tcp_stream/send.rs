@@ -155,8 +155,8 @@ impl TcpStream {
         room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
-    /// The same, with the size of one packet: a relay that reads in these units sends no small packet after each large
-    /// one.
+    /// The room of the send buffer, with the size of one packet: a relay that reads in these units sends no small packet
+    /// after each large one.
     pub fn send_room(&self) -> SendRoom {
         let t = self.pcb.lock(self.stack.giant());
         let buffered = t.send.buf.claimed();

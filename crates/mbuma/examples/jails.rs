@@ -94,20 +94,7 @@ struct Cable {
 fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Error>> {
     let (mut plug, mut port) = EpairEnd::pair(EpairConfig::default());
     port.join(lan, Input::Direct)?;
-    let config = IfConfig {
-        name: "epair0".into(),
-        mac: None,
-        addrs: vec![IfAddr {
-            addr,
-            prefix_len: 24,
-        }],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
-    };
+    let config = IfConfig::new("epair0").with_addr(addr, 24);
     let index = plug.attach(stack, config, Input::Direct)?;
     Ok(Cable {
         plug,

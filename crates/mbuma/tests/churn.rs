@@ -39,15 +39,8 @@ fn config(net: u8, host: u8) -> IfConfig {
         prefix_len: 24,
     };
     IfConfig {
-        name: format!("epair{net}"),
-        mac: None,
         addrs: vec![addr],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
+        ..IfConfig::new(format!("epair{net}"))
     }
 }
 

@@ -333,15 +333,9 @@ fn a_flow_leaves_by_its_cpus_queue() {
         prefix_len: 24,
     };
     let config = IfConfig {
-        name: "many0".into(),
         mac: Some(OUR_MAC),
         addrs: vec![addr],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
+        ..IfConfig::new("many0")
     };
     let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);
     let iface = lab.stack.attach_queues(devices.collect(), config).unwrap();

@@ -14,9 +14,7 @@ use kern::{Giant, MonotonicClock, Random, Workers};
 use mbuf::{Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{
-    Config, Dispatch, DropReason, IfAddr, IfConfig, Protocol, Stack, StackStats, UdpSocket,
-};
+use mbuma::{Config, Dispatch, DropReason, IfConfig, Protocol, Stack, StackStats, UdpSocket};
 use wire::{EtherHeader, EtherType, IpProto, Ipv4Fields, MacAddr, UdpHeader};
 
 const WORKERS: usize = 2;
@@ -69,20 +67,8 @@ struct Source {
 fn source(stack: &Stack, number: u8) -> Source {
     let (ours, device) = Pipe::pair(Capabilities::plain(1500));
     let addr = Ipv4Addr::new(10, number, 0, 1);
-    let config = IfConfig {
-        name: format!("pipe{number}"),
-        mac: Some(MAC),
-        addrs: vec![IfAddr {
-            addr,
-            prefix_len: 24,
-        }],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
-    };
+    let mut config = IfConfig::new(format!("pipe{number}")).with_addr(addr, 24);
+    config.mac = Some(MAC);
     let index = stack.attach(Arc::new(ours), config).unwrap();
     let socket = stack.udp_bind(SocketAddrV4::new(addr, 7)).unwrap();
     Source {

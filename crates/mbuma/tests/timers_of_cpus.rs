@@ -32,15 +32,8 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         prefix_len: 24,
     };
     let config = IfConfig {
-        name: "pipe0".into(),
-        mac: None,
         addrs: vec![addr],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
+        ..IfConfig::new("pipe0")
     };
     stack.attach(Arc::new(device), config).unwrap();
     World { clock, stack, wire }

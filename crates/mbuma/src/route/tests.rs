@@ -191,20 +191,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
     let clock = Arc::new(kern::VirtualClock::new(kern::Time::from_secs(1)));
     let config = crate::Config::new(clock, kern::Random::from_seed(1));
     let stack = crate::Stack::new(config).unwrap();
-    let config = IfConfig {
-        name: "pipe0".into(),
-        mac: None,
-        addrs: vec![IfAddr {
-            addr: A,
-            prefix_len: 24,
-        }],
-        addrs6: Vec::new(),
-        autoconf: None,
-        accept_any: false,
-        route_localnet: false,
-        verify_source: false,
-        mp_safe: true,
-    };
+    let config = IfConfig::new("pipe0").with_addr(A, 24);
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);
     let index = stack.attach(device, config).unwrap();
     let ifp = Arc::downgrade(&stack.0.interface(index).unwrap());

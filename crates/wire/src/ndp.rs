@@ -42,13 +42,9 @@ pub enum NdpMessage<'a> {
     },
     /// A station advertises its address.
     NeighborAdvert {
-        /// It is a router.
-        router: bool,
-        /// It was asked.
-        solicited: bool,
-        /// The receiver forgets an older address.
-        overrides: bool,
-        /// That address.
+        /// The flags.
+        flags: AdvertFlags,
+        /// The address of the sender that it tells about.
         target: Ipv6Addr,
         /// The options.
         options: NdpOptions<'a>,
@@ -132,9 +128,7 @@ impl<'a> NdpMessage<'a> {
             Self::NEIGHBOR_ADVERT => {
                 let (target, options) = address(body)?;
                 Ok(Self::NeighborAdvert {
-                    router: flags & 0x80 != 0,
-                    solicited: flags & 0x40 != 0,
-                    overrides: flags & 0x20 != 0,
+                    flags: AdvertFlags::from_bits(flags),
                     target,
                     options: NdpOptions::parse(options)?,
                 })

@@ -84,19 +84,10 @@ pub(crate) fn input(
     let taken = match message {
         NdpMessage::NeighborSolicit { target, options } => solicited(batch, from, target, options),
         NdpMessage::NeighborAdvert {
-            router,
-            solicited,
-            overrides,
+            flags,
             target,
             options,
-        } => {
-            let flags = AdvertFlags {
-                router,
-                solicited,
-                overrides,
-            };
-            advertised(batch, from, target, flags, options)
-        }
+        } => advertised(batch, from, target, flags, options),
         NdpMessage::RouterSolicit { options } => {
             router_solicited(batch, from, options);
             return Some(packet);

@@ -45,12 +45,12 @@ fn advert(seen: &Seen6) -> (Ipv6Addr, [bool; 3]) {
     let (header, body) = parse_icmp6(seen);
     match NdpMessage::parse(header.kind(), header.rest(), &body).unwrap() {
         NdpMessage::NeighborAdvert {
-            router,
-            solicited,
-            overrides,
+            flags,
             target: ROUTERS,
             options,
-        } if options.target() == Some(OUR_MAC) => (seen.src, [router, solicited, overrides]),
+        } if options.target() == Some(OUR_MAC) => {
+            (seen.src, [flags.router, flags.solicited, flags.overrides])
+        }
         message => panic!("{message:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::common::net::*;
-use crate::frames6::{PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
+use crate::frames6::{CLAIM, PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
 use mbuma::{Autoconf, DropReason, IfAddr, RouteKind, TemporaryPolicy};
 use wire::{
     ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,
@@ -278,12 +278,7 @@ fn a2_an_address_is_probed_for_before_it_is_used() {
 #[test]
 fn a3_an_address_that_another_station_has_or_probes_for_is_not_taken() {
     // Breaks if two stations have one address after probing.
-    let flags = AdvertFlags {
-        router: false,
-        solicited: false,
-        overrides: true,
-    };
-    let answer = NeighborMessage::advert(US6, PEER_MAC, flags);
+    let answer = NeighborMessage::advert(US6, PEER_MAC, CLAIM);
     let probe = NeighborMessage::solicit(US6, None, Some([9; 6]));
     let unspecified = Ipv6Addr::UNSPECIFIED;
     for claim in [
@@ -316,12 +311,7 @@ fn a3_a_host_whose_address_of_the_link_is_taken_forgets_its_routers() {
     lab.give(&advert(1800, 100, 1000));
     assert_eq!(lab.stack.routes6().len(), before + 2);
     let own = link_local_of(OUR_MAC);
-    let flags = AdvertFlags {
-        router: false,
-        solicited: false,
-        overrides: true,
-    };
-    let answer = NeighborMessage::advert(own, PEER_MAC, flags);
+    let answer = NeighborMessage::advert(own, PEER_MAC, CLAIM);
     lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
     assert_eq!(lab.stack.routes6().len(), before);
     lab.give(&advert(1800, 100, 1000));

@@ -8,8 +8,8 @@ use crate::frames6::*;
 use kern::Random;
 use mbuma::{Config, DropReason, IfAddr};
 use wire::{
-    AdvertFlags, Icmp6Message, IpProto, MacAddr, NdpMessage, NeighborMessage, UdpHeader,
-    link_local_of, pseudo_header_v6, solicited_node,
+    Icmp6Message, IpProto, MacAddr, NdpMessage, NeighborMessage, UdpHeader, link_local_of,
+    pseudo_header_v6, solicited_node,
 };
 
 #[test]
@@ -148,12 +148,7 @@ fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
     assert_eq!(parse6(&lab.frame()).next, IpProto::UDP);
     let probes = [5, 6, 7].map(|second| (second, PEER6, PEER_MAC));
     assert_eq!(within(6), probes[..2]);
-    let flags = AdvertFlags {
-        router: false,
-        solicited: true,
-        overrides: true,
-    };
-    let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    let answer = NeighborMessage::advert(PEER6, PEER_MAC, ANSWER);
     lab.give(&nd_frame(PEER6, US6, &answer));
     assert_eq!(within(10), []);
     // Answers are believed for 45 s at most.
@@ -199,12 +194,7 @@ fn n3_each_interface_believes_answers_for_a_time_of_its_own() {
         let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
         let send = || socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
         send();
-        let flags = AdvertFlags {
-            router: false,
-            solicited: true,
-            overrides: true,
-        };
-        let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+        let answer = NeighborMessage::advert(PEER6, PEER_MAC, ANSWER);
         lab.give(&nd_frame(PEER6, US6, &answer));
         // A packet each second: the first after the time begins a probe, which asks 5 s later.
         let asks = |frame: &Vec<u8>| parse6(frame).next == IpProto::ICMPV6;
@@ -241,12 +231,7 @@ fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
         panic!("{message:?}");
     };
     assert_eq!((target, options.source()), (PEER6, Some(OUR_MAC)));
-    let flags = AdvertFlags {
-        router: false,
-        solicited: true,
-        overrides: true,
-    };
-    let answer = NeighborMessage::advert(PEER6, PEER_MAC, flags);
+    let answer = NeighborMessage::advert(PEER6, PEER_MAC, ANSWER);
     lab.give(&nd_frame(PEER6, US6, &answer));
     let seen = parse6(&lab.frame());
     assert_eq!((seen.to, seen.next), (PEER_MAC, IpProto::UDP));

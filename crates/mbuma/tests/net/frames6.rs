@@ -5,8 +5,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 use crate::common::net::*;
 use mbuma::IfAddr;
 use wire::{
-    EtherHeader, EtherType, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields, Ipv6Header, MacAddr,
-    NdpMessage, NeighborMessage, pseudo_header_v6, solicited_node,
+    AdvertFlags, EtherHeader, EtherType, Icmp6Header, Icmp6Message, IpProto, Ipv6Fields,
+    Ipv6Header, MacAddr, NdpMessage, NeighborMessage, pseudo_header_v6, solicited_node,
 };
 
 pub(crate) const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
@@ -123,20 +123,31 @@ pub(crate) fn introduce6(lab: &Lab) {
     let (header, body) = parse_icmp6(&seen);
     let message = NdpMessage::parse(header.kind(), header.rest(), &body).unwrap();
     let NdpMessage::NeighborAdvert {
-        solicited,
-        overrides,
+        flags,
         target,
         options,
-        ..
     } = message
     else {
         panic!("{message:?}");
     };
-    assert!(solicited && overrides && target == US6);
+    assert!(flags.solicited && flags.overrides && target == US6);
     assert_eq!(options.target(), Some(OUR_MAC));
     assert_eq!((seen.to, seen.src, seen.dst), (PEER_MAC, US6, PEER6));
     assert_eq!(seen.hop_limit, 255);
 }
+
+/// The flags of an answer to a question.
+pub(crate) const ANSWER: AdvertFlags = AdvertFlags {
+    router: false,
+    solicited: true,
+    overrides: true,
+};
+
+/// The flags of an advertisement that no station asked for, which claims its address.
+pub(crate) const CLAIM: AdvertFlags = AdvertFlags {
+    solicited: false,
+    ..ANSWER
+};
 
 pub(crate) fn at6(addr: Ipv6Addr, port: u16) -> SocketAddr {
     SocketAddr::from((addr, port))

@@ -146,3 +146,13 @@ pub struct AdvertFlags {
     /// The receiver forgets an older address.
     pub overrides: bool,
 }
+
+impl AdvertFlags {
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Self {
+            router: bits & 0x80 != 0,
+            solicited: bits & 0x40 != 0,
+            overrides: bits & 0x20 != 0,
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //! | [`link_input`] | a frame's payload, at once or from a queue | ip4, ip6, arp |
 //! | [`deliver4`], [`deliver6`] | a datagram to this stack | tcp, udp, icmp, igmp or icmp6 |
 //! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
-//! | [`icmp_error`], [`icmp6_error_about`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
+//! | [`icmp_error`] | a packet that can't be delivered | icmp or icmp6, which tells its sender |
 //! | [`param_problem4`], [`param_problem6`] | a packet with a wrong header | the same |
 //! | [`reassembly_timeout`] | a datagram whose fragments did not all come | the same |
 //! | [`redirect6`] | a forwarded packet for which another router is nearer | icmp6 |
@@ -23,10 +23,8 @@ use wire::{Icmp6Message, IpProto, TimeExceeded};
 use crate::batch::Batch;
 use crate::config::Protocol;
 use crate::ether::{arp, igmp};
-use crate::icmp::output::Original;
 use crate::icmp::{self, input::Quoted};
 use crate::ifnet::Ifnet;
-use crate::inet::Pair;
 use crate::ip::{Addressed, IcmpError};
 use crate::netisr::Arrival;
 use crate::route::Route;
@@ -140,17 +138,6 @@ pub(crate) fn redirect6(
     route: &Route<Ipv6Addr>,
 ) {
     icmp6::redirect::tell(batch, packet, ends, route);
-}
-
-/// Sends an error to the peer of `pair` about its packet, whose headers were removed already.
-pub(crate) fn icmp6_error_about(
-    batch: &mut Batch<'_>,
-    pair: &Pair<Ipv6Addr>,
-    zone: u32,
-    original: &Original<'_>,
-    error: IcmpError,
-) {
-    icmp6::output::error_about_original(batch, pair, zone, original, error);
 }
 
 /// Reports to the sender of `original` that the other fragments of its datagram did not come in time.

@@ -9,13 +9,13 @@ use std::net::Ipv4Addr;
 
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{
-    IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TimeExceeded, Unreachable,
-    is_martian_source,
+    IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, Ipv6Fields, Ipv6Header, TimeExceeded,
+    Unreachable, is_martian_source,
 };
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::inet::{Ends, Pair};
+use crate::inet::Ends;
 use crate::ip::{self, IcmpError, QUOTE_MAX, Service};
 use crate::ip4;
 use crate::protosw;
@@ -141,6 +141,39 @@ impl Original<'_> {
         };
         len.checked_add(ip).map(|_| len)
     }
+
+    /// The packet's IP header, and the known bytes after it.
+    fn rebuild(&self, pool: &MbufPool) -> Result<Packet, NoBufs> {
+        match &self.ends {
+            Ends::V4(pair) => {
+                let fields = Ipv4Fields {
+                    payload_len: self.len,
+                    ttl: self.ttl,
+                    protocol: self.proto,
+                    src: pair.peer,
+                    dst: pair.local,
+                    ..Ipv4Fields::default()
+                };
+                let mut packet = Packet::from_slice(pool, self.front, Ipv4Header::LEN)?;
+                fields.emit(packet.prepend(Ipv4Header::LEN)?);
+                Ok(packet)
+            }
+            Ends::V6(pair, zone) => {
+                let fields = Ipv6Fields {
+                    payload_len: self.len,
+                    hop_limit: self.ttl,
+                    next: self.proto,
+                    src: pair.peer,
+                    dst: pair.local,
+                    ..Ipv6Fields::default()
+                };
+                let mut packet = Packet::from_slice(pool, self.front, Ipv6Header::LEN)?;
+                fields.emit(packet.prepend(Ipv6Header::LEN)?);
+                packet.header_mut().iface = *zone;
+                Ok(packet)
+            }
+        }
+    }
 }
 
 /// Sends an error about a packet of which only the ends and the protocol's header are known.
@@ -172,35 +205,10 @@ pub(crate) fn error_about_original(
     original: &Original<'_>,
     kind: IcmpError,
 ) {
-    let pair = match &original.ends {
-        Ends::V4(pair) => pair,
-        Ends::V6(pair, zone) => {
-            return protosw::icmp6_error_about(batch, pair, *zone, original, kind);
-        }
-    };
-    match rebuild(&batch.stack.pool, pair, original) {
-        Ok(packet) => error(batch, packet, kind),
+    match original.rebuild(&batch.stack.pool) {
+        Ok(packet) => protosw::icmp_error(batch, packet, kind),
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
     }
-}
-
-/// The packet's header, and the known bytes after it.
-fn rebuild(
-    pool: &MbufPool,
-    pair: &Pair<Ipv4Addr>,
-    original: &Original<'_>,
-) -> Result<Packet, NoBufs> {
-    let fields = Ipv4Fields {
-        payload_len: original.len,
-        ttl: original.ttl,
-        protocol: original.proto,
-        src: pair.peer,
-        dst: pair.local,
-        ..Ipv4Fields::default()
-    };
-    let mut packet = Packet::from_slice(pool, original.front, Ipv4Header::LEN)?;
-    fields.emit(packet.prepend(Ipv4Header::LEN)?);
-    Ok(packet)
 }
 
 /// Sends a message. The result is counted; no caller needs it.

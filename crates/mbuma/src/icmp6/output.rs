@@ -6,16 +6,14 @@
 
 use std::net::Ipv6Addr;
 
-use mbuf::{Chain, MbufPool, NoBufs, Packet};
+use mbuf::{Chain, NoBufs, Packet};
 use wire::{
-    Icmp6Header, Icmp6Message, IpProto, Ipv6ExtHeaders, Ipv6Fields, Ipv6Header, TimeExceeded,
-    Unreachable6, is_martian_source6, needs_zone, pseudo_header_v6,
+    Icmp6Header, Icmp6Message, IpProto, Ipv6ExtHeaders, Ipv6Header, TimeExceeded, Unreachable6,
+    is_martian_source6, needs_zone, pseudo_header_v6,
 };
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::icmp::output::Original;
-use crate::inet::Pair;
 use crate::ip::{IcmpError, Send, Service};
 use crate::ip6::output::{Send6, route_to};
 use crate::route::Route;
@@ -122,42 +120,6 @@ fn is_error(bytes: &[u8], first: IpProto) -> bool {
     }
     let message = bytes.get(chain.upper_at()..).unwrap_or(&[]);
     Icmp6Header::parse(message).map_or(true, |(header, _)| header.message().is_error())
-}
-
-/// Sends an error to the peer of `pair`, about its packet whose headers were removed already.
-pub(crate) fn error_about_original(
-    batch: &mut Batch<'_>,
-    pair: &Pair<Ipv6Addr>,
-    zone: u32,
-    original: &Original<'_>,
-    kind: IcmpError,
-) {
-    match rebuild(&batch.stack.pool, pair, original) {
-        Ok(mut packet) => {
-            packet.header_mut().iface = zone;
-            error(batch, packet, kind);
-        }
-        Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
-    }
-}
-
-/// The packet's header, and the known bytes after it.
-fn rebuild(
-    pool: &MbufPool,
-    pair: &Pair<Ipv6Addr>,
-    original: &Original<'_>,
-) -> Result<Packet, NoBufs> {
-    let fields = Ipv6Fields {
-        payload_len: original.len,
-        hop_limit: original.ttl,
-        next: original.proto,
-        src: pair.peer,
-        dst: pair.local,
-        ..Ipv6Fields::default()
-    };
-    let mut packet = Packet::from_slice(pool, original.front, Ipv6Header::LEN)?;
-    fields.emit(packet.prepend(Ipv6Header::LEN)?);
-    Ok(packet)
 }
 
 /// Sends a message. The result is counted; no caller needs it.

@@ -107,6 +107,7 @@ pub struct Budget {
 
 impl Budget {
     /// Moves frames from one queue to another, until the budget is used up. The last one may exceed the bytes.
+    #[inline]
     pub(crate) fn move_frames(&self, from: &mut Mbufq, to: &mut Mbufq) {
         let mut bytes = 0;
         for _ in 0..self.frames {

@@ -295,7 +295,7 @@ fn a3_an_address_that_another_station_has_or_probes_for_is_not_taken() {
     // Two stations with one Ethernet address.
     let lab = host(given());
     let own = link_local_of(OUR_MAC);
-    let answer = NeighborMessage::advert(own, PEER_MAC, flags);
+    let answer = NeighborMessage::advert(own, PEER_MAC, CLAIM);
     after(&lab, 1000);
     lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
     assert!(after(&lab, 10_000).is_empty());

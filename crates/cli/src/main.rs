@@ -22,6 +22,7 @@ mod http;
 mod idmap;
 mod launch;
 mod lifecycle;
+mod lingering;
 mod listening;
 mod memory_limit;
 mod monitor;

@@ -6,11 +6,13 @@
 //!                           |                                           `-> Greets: the TLS handshake with the server,
 //!                           |                                               if it speaks TLS; then Spliced
 //!                           `-> Shakes: the TLS handshake, if clients speak TLS; then Begins
+//!                                  `-- refused: Lingers until the client closes
 //! ```
 //!
-//! A handshake has [`HANDSHAKE_MAX_TIME`]. Of those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it:
-//! beyond that, a new one ends the oldest. mbuma connects to the server only when the client's handshake is done. Where
-//! both sides speak TLS, the server must agree to the protocol that the client got (ALPN).
+//! A handshake has a [bound](handshake_list) of time, in which a client that was refused by an alert must also close. Of
+//! those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it: beyond that, a new one ends the oldest. mbuma
+//! connects to the server only when the client's handshake is done. Where both sides speak TLS, the server must agree to
+//! the protocol that the client got (ALPN).
 //!
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
 //! it. A client's bytes wait in its receive buffer until the server has answered.
@@ -18,7 +20,7 @@
 //! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -34,17 +36,19 @@ use rustls::ServerConfig;
 
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
+use crate::lingering::{Lingering, drop_received};
 use crate::say;
 use crate::sys::fd;
 use crate::tls::ClientTls;
+use handshake_list::HandshakeList;
+
+mod handshake_list;
 
 /// The listener's number; connections have the others.
 const LISTENER: u64 = 0;
 /// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The time that a handshake may take.
-const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 /// One connection in this many may be in its handshake.
 const HANDSHAKE_SHARE: usize = 4;
 /// The shortest time between two lines about a server that is not trusted.
@@ -69,10 +73,10 @@ pub(super) struct RelayedConnections {
     tls: RelayTls,
     next: u64,
     table: HashMap<u64, Relayed>,
-    /// Those that began a handshake, and when that must be done; in this order. Some have ended it.
-    shaking: VecDeque<(u64, Instant)>,
-    /// The same of handshakes with the server.
-    greeting: VecDeque<(u64, Instant)>,
+    /// Those in a handshake with the client, or lingering after it.
+    shaking: HandshakeList,
+    /// Those in a handshake with the server.
+    greeting: HandshakeList,
     /// The time of the last line about a failure.
     said: Option<Instant>,
     news: (Sender<u64>, Receiver<u64>),
@@ -88,6 +92,8 @@ struct Relayed {
 enum RelayState {
     /// The client's TLS handshake is under way.
     Shakes(Box<TlsHandshake>),
+    /// The client was refused by an alert.
+    Lingers(Box<TlsHandshake>),
     /// The server is asked.
     Begins {
         client: RelayEnd,
@@ -152,8 +158,8 @@ impl RelayedConnections {
             tls,
             next: LISTENER + 1,
             table: HashMap::new(),
-            shaking: VecDeque::new(),
-            greeting: VecDeque::new(),
+            shaking: HandshakeList::new(RelayState::is_with_client),
+            greeting: HandshakeList::new(RelayState::is_with_server),
             said: None,
             news: mpsc::channel(),
         }
@@ -176,7 +182,12 @@ impl RelayedConnections {
                 // This thread has a sender, so the channel is open.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            self.end_late_handshakes();
+            let now = Instant::now();
+            if self.shaking.end_late(now, &mut self.table)
+                | self.greeting.end_late(now, &mut self.table)
+            {
+                self.accept();
+            }
             if stops(monitor).map_err(Error::io("hearing the monitor"))? {
                 return Ok(());
             }
@@ -217,55 +228,13 @@ impl RelayedConnections {
         number: u64,
         config: Arc<ServerConfig>,
     ) -> Option<RelayState> {
-        if self.shaking.len() >= (self.max / HANDSHAKE_SHARE).max(1) {
-            let table = &self.table;
-            self.shaking.retain(|(number, _)| shakes(table, *number));
-        }
-        if self.shaking.len() >= (self.max / HANDSHAKE_SHARE).max(1) {
-            self.end_oldest_handshake();
+        let max = (self.max / HANDSHAKE_SHARE).max(1);
+        if self.shaking.is_full(max, &self.table) {
+            self.shaking.end_oldest(&mut self.table);
         }
         let handshake = TlsHandshake::server(client, config).ok()?;
-        let until = Instant::now() + HANDSHAKE_MAX_TIME;
-        self.shaking.push_back((number, until));
+        self.shaking.begin(number);
         Some(RelayState::Shakes(Box::new(handshake)))
-    }
-
-    fn end_oldest_handshake(&mut self) {
-        if let Some((number, _)) = self.shaking.pop_front()
-            && shakes(&self.table, number)
-            && let Some(one) = self.table.remove(&number)
-            && let RelayState::Shakes(handshake) = one.state
-        {
-            handshake.tcp().abort();
-        }
-    }
-
-    fn end_late_handshakes(&mut self) {
-        let now = Instant::now();
-        while self.shaking.front().is_some_and(|(_, until)| *until <= now) {
-            self.end_oldest_handshake();
-            self.accept();
-        }
-        while self
-            .greeting
-            .front()
-            .is_some_and(|(_, until)| *until <= now)
-        {
-            self.end_oldest_greeting();
-            self.accept();
-        }
-    }
-
-    fn end_oldest_greeting(&mut self) {
-        let Some((number, _)) = self.greeting.pop_front() else {
-            return;
-        };
-        let state = self.table.get(&number).map(|one| &one.state);
-        if let Some(RelayState::Greets { client, server }) = state {
-            abort(client);
-            server.tcp().abort();
-            self.table.remove(&number);
-        }
     }
 
     /// Connects to the server for a client.
@@ -297,7 +266,7 @@ impl RelayedConnections {
             Err(HandshakeError::Tls(_)) => {
                 // It was told why.
                 handshake.tcp().shutdown(Shutdown::Write);
-                None
+                linger(handshake, waker)
             }
             Err(_) => None,
         }
@@ -324,21 +293,17 @@ impl RelayedConnections {
                         None => tls.asks_for_all(),
                     };
                     let handshake = TlsHandshake::client(server, config, tls.name()).ok()?;
-                    self.note_greeting(number);
+                    self.begin_greeting(number);
                     self.greet(client, Box::new(handshake))
                 }
             },
         }
     }
 
-    /// A handshake with the server begins. Those that have ended are forgotten when they are many.
-    fn note_greeting(&mut self, number: u64) {
-        if self.greeting.len() >= 2 * self.max {
-            let table = &self.table;
-            self.greeting.retain(|(number, _)| greets(table, *number));
-        }
-        let until = Instant::now() + HANDSHAKE_MAX_TIME;
-        self.greeting.push_back((number, until));
+    /// A handshake with the server begins. Each connection may be in one, so the list is not full, but cleaned.
+    fn begin_greeting(&mut self, number: u64) {
+        self.greeting.is_full(2 * self.max, &self.table);
+        self.greeting.begin(number);
     }
 
     /// A handshake with the server goes on; once it is done, data moves.
@@ -394,6 +359,7 @@ impl RelayedConnections {
         waker.named.swap(false, Ordering::AcqRel);
         let next = match state {
             RelayState::Shakes(handshake) => self.go_on(handshake, &waker),
+            RelayState::Lingers(handshake) => linger(handshake, &waker),
             RelayState::Begins { client, server } => self.begins(client, server, number),
             RelayState::Greets { client, server } => self.greet(client, server),
             spliced @ RelayState::Spliced(_) => Some(spliced),
@@ -406,16 +372,38 @@ impl RelayedConnections {
     }
 }
 
-/// Whether a connection is in its handshake.
-fn shakes(table: &HashMap<u64, Relayed>, number: u64) -> bool {
-    let state = table.get(&number).map(|one| &one.state);
-    matches!(state, Some(RelayState::Shakes(_)))
+impl RelayState {
+    /// In the handshake with the client, or after one that failed.
+    fn is_with_client(&self) -> bool {
+        matches!(self, RelayState::Shakes(_) | RelayState::Lingers(_))
+    }
+
+    /// In the handshake with the server.
+    fn is_with_server(&self) -> bool {
+        matches!(self, RelayState::Greets { .. })
+    }
+
+    /// Ends a handshake with a reset, at both sides.
+    fn abort(self) {
+        match self {
+            RelayState::Shakes(client) | RelayState::Lingers(client) => client.tcp().abort(),
+            RelayState::Greets { client, server } => {
+                abort(&client);
+                server.tcp().abort();
+            }
+            RelayState::Begins { .. } | RelayState::Spliced(_) => {}
+        }
+    }
 }
 
-/// Whether a connection is in its handshake with the server.
-fn greets(table: &HashMap<u64, Relayed>, number: u64) -> bool {
-    let state = table.get(&number).map(|one| &one.state);
-    matches!(state, Some(RelayState::Greets { .. }))
+/// Waits until a client that was refused closes the connection.
+fn linger(client: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
+    match drop_received(|max| Ok(client.tcp().recv_chain(max)?)).ok()? {
+        Lingering::Ended => return None,
+        Lingering::Waits => {}
+        Lingering::GoesOn => Arc::clone(waker).wake(),
+    }
+    Some(RelayState::Lingers(client))
 }
 
 /// The protocol that a client of TLS got, if one; none of a client without TLS.

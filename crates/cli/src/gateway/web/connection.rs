@@ -41,6 +41,7 @@ use crate::gateway::table::Token;
 use crate::http::conversation::{Conversation, Front};
 use crate::http::plan::{self, Terms};
 use crate::http::status::HttpStatus;
+use crate::lingering::{Lingering, drop_received};
 
 /// The time for which a connection may wait for another request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -57,8 +58,6 @@ const REQUESTS_MAX: usize = 8;
 /// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption. With
 /// more in one turn, fewer turns and wakeups share their cost.
 const SEND_MAX: usize = 4 * SEGMENT_MAX;
-/// Bytes that a turn reads and drops at most.
-const FORGET_MAX: usize = 64 << 10;
 /// Bytes of requests that wait to be read at most: two of the largest segments.
 const RECV_BUFFER: usize = 128 << 10;
 
@@ -381,20 +380,12 @@ impl WebConnection {
 
     /// Reads and drops bytes until the client's end.
     fn forget(&mut self) -> Result<WebNext, TlsError> {
-        let mut forgotten = 0;
-        while forgotten < FORGET_MAX {
-            match self.stream.recv_chain(FORGET_MAX) {
-                Ok(chain) if chain.is_empty() && self.stream.send_queue() == 0 => {
-                    return Ok(WebNext::Close);
-                }
-                // The stack wakes it when the client has taken all.
-                Ok(chain) if chain.is_empty() => return Ok(WebNext::Wait),
-                Ok(chain) => forgotten += chain.len(),
-                Err(e) if e.is_would_block() => return Ok(WebNext::Wait),
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(WebNext::Again)
+        Ok(match drop_received(|max| self.stream.recv_chain(max))? {
+            Lingering::Ended if self.stream.send_queue() == 0 => WebNext::Close,
+            // The stack wakes it when the client has taken all.
+            Lingering::Ended | Lingering::Waits => WebNext::Wait,
+            Lingering::GoesOn => WebNext::Again,
+        })
     }
 
     /// The timer came.

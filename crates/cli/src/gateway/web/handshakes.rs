@@ -24,13 +24,12 @@ use rustls::ServerConfig;
 use super::due_table::{DueTable, EndKey, HasDue};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
+use crate::lingering::{Lingering, drop_received};
 
 /// The time that a handshake may take.
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 /// The time to wait for the end of a client that was refused.
 const LINGER_MAX: Duration = Duration::from_secs(5);
-/// Bytes that a turn reads and drops at most.
-const FORGET_MAX: usize = 64 << 10;
 /// The time to wait for buffers if there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
@@ -198,15 +197,11 @@ impl Handshake {
 
     /// Reads and drops bytes until the client's end.
     fn forget(&mut self) -> HandshakeNext {
-        let mut forgotten = 0;
-        while forgotten < FORGET_MAX {
-            match self.tls.tcp().recv_chain(FORGET_MAX) {
-                Ok(chain) if chain.is_empty() => return HandshakeNext::Close,
-                Ok(chain) => forgotten += chain.len(),
-                Err(SocketError::WouldBlock) => return HandshakeNext::Wait,
-                Err(_) => return HandshakeNext::Reset,
-            }
+        match drop_received(|max| Ok(self.tls.tcp().recv_chain(max)?)) {
+            Ok(Lingering::Ended) => HandshakeNext::Close,
+            Ok(Lingering::Waits) => HandshakeNext::Wait,
+            Ok(Lingering::GoesOn) => HandshakeNext::Again,
+            Err(_) => HandshakeNext::Reset,
         }
-        HandshakeNext::Again
     }
 }

@@ -92,12 +92,8 @@ fn here(
         _ => queues.disposition(batch.cpu.index, mine, home),
     };
     match disposition {
-        Disposition::Now => mine.count(protocol, 0),
-        Disposition::Owned => mine.count(protocol, 1),
-        Disposition::Own(cpu) => {
-            mine.own(protocol, cpu);
-            mine.count(protocol, 1);
-        }
+        Disposition::Now | Disposition::Owned => {}
+        Disposition::Own(cpu) => mine.own(protocol, cpu),
         Disposition::Queue(cpu) => {
             packet.header_mut().arrival = arrival as u8;
             let packets = mine.packets(protocol, cpu);
@@ -109,6 +105,7 @@ fn here(
             return None;
         }
     }
+    netisr.count(batch.cpu.index, protocol, disposition != Disposition::Now);
     Some(packet)
 }
 

@@ -12,13 +12,10 @@ use kern::work_queue::{Handler, Items, Left, PutOutcome};
 
 use super::queues::ProtocolQueues;
 use crate::config::Protocol;
-use crate::config::netisr::PROTOCOLS;
 
 /// One entry for each protocol and CPU whose packets this batch queues or handles: mostly none, seldom two.
 pub(crate) struct BatchQueues<Q> {
     entries: Vec<BatchQueue<Q>>,
-    /// Packets that were handled at once, by protocol: without and with ownership of the workstream.
-    pub(crate) at_once: [[u64; 2]; PROTOCOLS],
 }
 
 /// A batch's packets of one protocol for one CPU.
@@ -46,7 +43,6 @@ impl<Q> Default for BatchQueues<Q> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
-            at_once: [[0; 2]; PROTOCOLS],
         }
     }
 }
@@ -98,12 +94,6 @@ impl<Q: Items> BatchQueues<Q> {
     /// The batch owns a workstream from now on.
     pub(crate) fn own(&mut self, protocol: Protocol, cpu: usize) {
         self.entry(protocol, cpu).owned = true;
-    }
-
-    /// A packet was handled at once.
-    #[inline]
-    pub(crate) fn count(&mut self, protocol: Protocol, owned: usize) {
-        self.at_once[protocol as usize][owned] += 1;
     }
 
     /// Hands over collected packets, and releases owned workstreams. If packets to this stack itself wait in an owned

@@ -144,12 +144,10 @@ impl Netisr {
         self.all.iter().any(|queues| queues.is_scheduled(cpu))
     }
 
-    /// Counts the packets that a batch of this CPU handled at once.
-    pub(crate) fn count(&self, cpu: usize, counts: &[[u64; 2]; PROTOCOLS]) {
-        for (counters, counts) in self.at_once[cpu].iter().zip(counts) {
-            let some = counters.iter().zip(counts).filter(|&(_, &n)| n > 0);
-            some.for_each(|(counter, &n)| counter.add(n));
-        }
+    /// Counts a packet that a CPU handles at once; `owned`: its batch owns the workstream.
+    #[inline]
+    pub(crate) fn count(&self, cpu: usize, protocol: Protocol, owned: bool) {
+        self.at_once[cpu][protocol as usize][usize::from(owned)].inc();
     }
 
     /// Whether work waits for any CPU.

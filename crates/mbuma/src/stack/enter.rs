@@ -68,8 +68,6 @@ fn finish(batch: &mut Batch<'_>) {
             break;
         }
     }
-    let counts = &batch.netisr.at_once;
-    batch.stack.netisr.count(batch.cpu.index, counts);
 }
 
 /// Lets one interface transmit; false if none has frames.

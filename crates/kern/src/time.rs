@@ -53,6 +53,16 @@ impl Time {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
+    /// The earliest of these, if there is any. [`Time::MAX`] counts as none.
+    #[inline]
+    #[must_use]
+    pub fn earliest(times: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        // Compares numbers, without a branch for each time that is not there.
+        let never = |at: Option<Self>| at.unwrap_or(Self::MAX);
+        let first = times.into_iter().map(never).fold(Self::MAX, Self::min);
+        (first != Self::MAX).then_some(first)
+    }
+
     /// Nanoseconds since the epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {

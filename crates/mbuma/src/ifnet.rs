@@ -259,21 +259,21 @@ impl Ifnet {
 
     /// When a timer of its neighbours or its devices is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let device = self.device_deadline();
-        let neighbours = self.neighbours.deadline().into_iter();
-        let host = self.host6.as_ref().and_then(Host6::deadline);
-        let groups = self.igmp.iter().chain(&self.mld);
-        let groups = groups.filter_map(GroupReports::deadline);
-        let adverts = self.delayed_adverts.deadline();
-        let both = neighbours.chain(self.neighbours6.deadline()).chain(host);
-        both.chain(groups).chain(adverts).chain(device).min()
+        Time::earliest([
+            self.device_deadline(),
+            self.neighbours.deadline(),
+            self.neighbours6.deadline(),
+            self.host6.as_ref().and_then(Host6::deadline),
+            self.igmp.as_ref().and_then(GroupReports::deadline),
+            self.mld.as_ref().and_then(GroupReports::deadline),
+            self.delayed_adverts.deadline(),
+        ])
     }
 
     /// When one of its devices is due; never, once the interface is gone.
     pub(crate) fn device_deadline(&self) -> Option<Time> {
-        let devices = self.queues.iter().map(|queue| &queue.device);
-        let all = devices.filter_map(|device| device.next_deadline());
-        all.min().filter(|_| !self.is_gone())
+        let all = (self.queues.iter()).map(|queue| queue.device.next_deadline());
+        Time::earliest(all).filter(|_| !self.is_gone())
     }
 
     /// The device failed for good, or the interface was detached. Relaxed: a late reader only sends one frame too many.

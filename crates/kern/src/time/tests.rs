@@ -26,3 +26,13 @@ fn time_units_agree() {
     assert_eq!(time.as_nanos(), 7_000_000);
     assert_eq!(format!("{time:?}"), "0.007000000s");
 }
+
+#[test]
+fn the_earliest_of_some_times_is_the_least_that_is_there() {
+    // Breaks if a time that is not there counts, or none is found among some.
+    let at = |secs| Some(Time::from_secs(secs));
+    assert_eq!(Time::earliest([None, at(3), None, at(2)]), at(2));
+    assert_eq!(Time::earliest([at(0), None]), at(0));
+    assert_eq!(Time::earliest([None, Some(Time::MAX)]), None);
+    assert_eq!(Time::earliest([]), None);
+}

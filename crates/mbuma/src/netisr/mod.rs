@@ -152,6 +152,7 @@ impl Netisr {
 
     /// Whether work waits for any CPU.
     pub(crate) fn waits_anywhere(&self) -> bool {
-        (0..self.cpus()).any(|cpu| self.waits(cpu))
+        let is_busy = self.all.iter().any(|queues| !queues.is_quiet());
+        is_busy && (0..self.cpus()).any(|cpu| self.waits(cpu))
     }
 }

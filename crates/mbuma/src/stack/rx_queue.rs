@@ -47,7 +47,7 @@ fn poll(stack: &StackState, ifp: &Arc<Ifnet>, queue: usize, budget: Budget) -> i
     if ifp.is_detached() {
         return Err(not_found("no such interface any more"));
     }
-    let device = &ifp.queues[queue].device;
+    let device = &*ifp.queues[queue].device;
     let mut frames = Mbufq::new();
     let before = device.next_deadline();
     let more = stack.outward(ifp, || device.receive(&mut frames, budget));

@@ -94,7 +94,7 @@ impl Stack {
             return Some(self.0.clock.now());
         }
         let cpus = 0..self.0.tcp.wheels.cpus();
-        cpus.filter_map(|cpu| self.next_deadline_of(cpu)).min()
+        Time::earliest(cpus.map(|cpu| self.next_deadline_of(cpu)))
     }
 
     /// The time at which [`Stack::poll_timers`] must be called next for CPU `cpu`.
@@ -108,13 +108,12 @@ impl Stack {
             return tcp;
         }
         let interfaces = self.0.interfaces.read();
-        let interfaces = interfaces.iter().filter_map(|i| i.deadline());
-        let splices = self.0.tcp.idle_splices.deadline();
-        interfaces
-            .chain(tcp)
-            .chain(splices)
-            .chain(self.0.ip4.deadline())
-            .chain(self.0.ip6.deadline())
-            .min()
+        Time::earliest([
+            Time::earliest(interfaces.iter().map(|ifp| ifp.deadline())),
+            tcp,
+            self.0.tcp.idle_splices.deadline(),
+            self.0.ip4.deadline(),
+            self.0.ip6.deadline(),
+        ])
     }
 }

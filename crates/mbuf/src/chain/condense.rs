@@ -14,7 +14,6 @@
 
 use super::Chain;
 use crate::error::NoBufs;
-use crate::list;
 use crate::mbuf::Mbuf;
 use crate::mbuf::PINNED_PER_BYTE_MAX;
 use crate::pool::{ClusterSize, MbufPool};
@@ -82,11 +81,11 @@ impl Chain {
                 Mbuf::with_cluster(pool, 0, ClusterSize::fitting(left), 0)?
             };
             let n = left.min(fresh.room());
-            list::gather(&mut fresh, m, at, n);
+            fresh.push_of(m, at, n);
             more.append(Self::from_list(fresh));
         }
         if let Some(tail) = self.tail_mut() {
-            list::gather(tail, m, 0, here);
+            tail.push_of(m, 0, here);
         }
         self.len += here;
         self.append(more);

@@ -141,18 +141,33 @@ impl Mbuf {
     ///
     /// # Panics
     /// If there is not that much room.
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.room_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.grow(bytes.len());
+        self.head_mut().len += bytes.len() as u32;
     }
 
-    /// Shows `n` bytes of the room before the first, and returns them.
+    /// Writes a copy of bytes `off..off + len` of `from` behind the last. A secret's copy is a secret.
     ///
     /// # Panics
-    /// If there is less.
+    /// If `from` has no such bytes, or there is not that much room.
+    pub(crate) fn push_of(&mut self, from: &Self, off: usize, len: usize) {
+        self.push(&from.bytes()[off..][..len]);
+        if from.is_secret() {
+            // The storage may be written, so it is not lent, and this mbuf must wipe it.
+            self.zeroize();
+        }
+        self.zones().stats.bytes_copied.add(len as u64);
+    }
+
+    /// Shows `n` bytes of the room before the first, and returns them; the packet then has `pkt_len` bytes.
+    ///
+    /// # Panics
+    /// If there is less room, or no packet header.
     #[inline]
-    pub(crate) fn grow_front(&mut self, n: usize) -> &mut [u8] {
+    pub(crate) fn grow_front(&mut self, n: usize, pkt_len: u32) -> &mut [u8] {
         assert!(n <= self.front_room());
+        self.set_pkt_len(pkt_len);
         let head = self.head_mut();
         head.data = head.data.wrapping_sub(n);
         head.len += n as u32;

@@ -50,7 +50,7 @@ impl Packet {
         match chain.near(off) {
             Some((from, at)) if !from.is(EXT) && len <= from.len() - at => {
                 let mut m = Mbuf::alloc(pool.zones(), PKTHDR, MHLEN - len)?;
-                list::gather(&mut m, from, at, len);
+                m.push_of(from, at, len);
                 m.set_pkt_len(len as u32);
                 Ok(Some(Self::of(m)))
             }

@@ -54,8 +54,7 @@ impl<S: Storage> Packet<S> {
         if self.0.front_room() < n {
             self.prepend_mbuf(n)?;
         }
-        self.0.set_pkt_len(len);
-        Ok(self.0.grow_front(n))
+        Ok(self.0.grow_front(n, len))
     }
 
     /// Puts an empty mbuf with at least `n` bytes of leading space before the first.

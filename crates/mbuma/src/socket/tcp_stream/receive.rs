@@ -94,7 +94,9 @@ impl TcpStream {
             urgent::was_read(t);
             Ok(n)
         })?;
-        moved.copy_to(0, buf.get_mut(..moved.len()).unwrap_or_default());
+        if !moved.is_empty() {
+            moved.copy_to(0, buf.get_mut(..moved.len()).unwrap_or_default());
+        }
         Ok(n)
     }
 

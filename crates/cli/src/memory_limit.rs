@@ -15,7 +15,7 @@ const CLUSTERS_SHARE: usize = 4;
 /// Bytes of clusters at least, however little memory there is.
 const CLUSTERS_LEAST: usize = 8 << 20;
 
-/// The limits of the storage of a stack.
+/// The limits of the storage of a stack. Reads files, so it must be called before the process gives them up.
 pub(crate) fn pool() -> PoolConfig {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_cgroup = least(Path::new("/sys/fs/cgroup"), &cgroups);

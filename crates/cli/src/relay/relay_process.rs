@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kern::{MonotonicClock, Random};
+use mbuf::PoolConfig;
 use mbuma::device::tap::TapOptions;
 use mbuma::runtime::{Runtime, RuntimeConfig};
 use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
@@ -71,6 +72,8 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
         ..Uses::default()
     };
     let tls = tls(args)?;
+    // From here on no file can be read.
+    let pool = memory_limit::pool();
     sandbox::enter(&net, &uses)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
@@ -79,7 +82,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
         ..RuntimeConfig::default()
     };
     let runtime = Runtime::with_config(runtime).map_err(Error::io("starting the workers"))?;
-    let stack = stack(&runtime)?;
+    let stack = stack(&runtime, pool)?;
     for (number, made) in made.into_iter().enumerate() {
         attach(&runtime, &stack, number, made)?;
     }
@@ -121,10 +124,10 @@ fn tls(args: &RelayArgs) -> Result<RelayTls, Error> {
     Ok(tls)
 }
 
-fn stack(runtime: &Runtime) -> Result<Stack, Error> {
+fn stack(runtime: &Runtime, pool: PoolConfig) -> Result<Stack, Error> {
     let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
     config.cpus = runtime.cpus();
-    config.pool = memory_limit::pool();
+    config.pool = pool;
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (BUFFER, BUFFER);
     (config.tcp.send_buffer, config.tcp.send_buffer_max) = (BUFFER, BUFFER);
     Stack::new(config).map_err(|e| failed("making the network stack", e))

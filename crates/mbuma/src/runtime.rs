@@ -65,13 +65,12 @@
 //! | another thread sees whether the loop goes round | [`Heartbeat`] |
 //!
 //! # Adding and removing
-//! The stacks are in a roster, a list that never changes. A thread that adds or removes a stack makes a new roster with
-//! a new number; each worker takes the newest roster at the start of its next round and publishes its number. So a
-//! round takes a lock only to fetch a newer roster, and [`Runtime::remove`] can wait until no worker drives the removed
-//! stack.
+//! Workers drive the stacks of a list that never changes. A thread that adds or removes a stack makes a new list with a
+//! new number; each worker takes the newest list at the start of its next round and publishes its number. So a round
+//! takes a lock only to fetch a newer list, and [`Runtime::remove`] can wait until no worker drives the removed stack.
 //!
 //! Invariants: no thread outlives its runtime; a runtime holds each added stack until the stack is removed or the
-//! runtime ends. Locks: `roster` (STACK_CONFIG), with nothing called under it.
+//! runtime ends. Locks: `stack_list` (STACK_CONFIG), with nothing called under it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -84,7 +83,7 @@ use kern::{Cpus, Taskqueue};
 use crate::device::Device;
 use crate::device::tap::{Tap, TapOptions};
 use crate::{IfConfig, IfIndex, Stack};
-use crew::{Crew, Polled};
+use worker_set::{Polled, WorkerSet};
 
 pub use context::WorkerContext;
 pub use event_loop::{LocalTasks, RoundError, run_round};
@@ -101,7 +100,6 @@ pub use worker_pool::{ThreadError, WorkerPool, WorkerPoolConfig};
 mod accept_steering;
 mod balance;
 mod context;
-mod crew;
 mod event_loop;
 mod heartbeat;
 mod inbox;
@@ -115,6 +113,7 @@ mod stack_builder;
 mod votes;
 mod worker;
 mod worker_pool;
+mod worker_set;
 
 /// N threads that drive stacks. Dropping the runtime ends and joins them.
 pub struct Runtime {
@@ -201,7 +200,7 @@ impl Runtime {
     /// The queue of tasks that worker `worker % workers` runs, for example for an
     /// [`Input::Task`](crate::device::epair::Input::Task). Tasks that are queued when the runtime ends do not run.
     pub fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
-        self.crew().taskqueue(worker % self.workers())
+        self.worker_set().taskqueue(worker % self.workers())
     }
 
     /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Further calls have no effect.
@@ -209,13 +208,13 @@ impl Runtime {
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
     pub fn add(&self, stack: &Stack) {
-        self.crew().add(stack);
+        self.worker_set().add(stack);
     }
 
     /// Stops driving `stack` and its device queues. When this returns, no worker drives the stack. If a worker's own
     /// task calls this, that holds only for its own worker.
     pub fn remove(&self, stack: &Stack) {
-        self.crew().remove(stack);
+        self.worker_set().remove(stack);
     }
 
     /// Attaches a TAP with one queue for each descriptor and takes in its frames: worker `n % workers` has queue n. The
@@ -273,14 +272,14 @@ impl Runtime {
     }
 
     fn watch(&self, stack: &Stack, index: IfIndex, queue: usize, fd: OwnedFd) -> io::Result<()> {
-        self.crew().add(stack);
+        self.worker_set().add(stack);
         let queue = stack.rx_queue(index, queue)?;
-        self.crew().watch(Polled { queue, fd })
+        self.worker_set().watch(Polled { queue, fd })
     }
 
     /// Stops driving an interface's queues and drops their descriptors, as [`Runtime::remove`] does for a stack.
     pub fn remove_interface(&self, stack: &Stack, index: IfIndex) {
-        self.crew().remove_interface(stack, index);
+        self.worker_set().remove_interface(stack, index);
     }
 
     /// Ends the workers and waits until they have ended. The stacks are not driven any more.
@@ -291,12 +290,12 @@ impl Runtime {
         self.end();
     }
 
-    fn crew(&self) -> &Arc<Crew> {
-        self.pool.crew()
+    fn worker_set(&self) -> &Arc<WorkerSet> {
+        self.pool.worker_set()
     }
 
     fn end(&mut self) {
-        self.crew().advance(Phase::End);
+        self.worker_set().advance(Phase::End);
         let me = std::thread::current().id();
         let others = self.threads.drain(..).filter(|t| t.thread().id() != me);
         let ended: Vec<_> = others.map(JoinHandle::join).collect();
@@ -323,6 +322,6 @@ impl AsFd for Polled {
 kern::impl_debug!(Runtime |this| workers: this.workers());
 
 #[cfg(test)]
-mod test_crew;
+mod test_worker_set;
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,6 @@
 
 pub mod app;
 mod card;
-mod crew;
 mod event;
 mod family;
 mod frame;
@@ -55,6 +54,7 @@ mod ready;
 pub mod scenario;
 pub mod script;
 mod trace;
+mod virtual_cpu_set;
 mod wire;
 
 pub use crate::wire::Wire;

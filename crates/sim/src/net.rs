@@ -19,13 +19,13 @@ use mbuma::device::Budget;
 use mbuma::{IfIndex, Stack};
 
 use crate::app::{App, Context};
-use crate::crew::Crew;
 use crate::event::{AppId, NodeId, Queue, What};
 use crate::frame::Frame;
 use crate::peer::Peer;
 use crate::port::Port;
-use crate::ready::{Bell, Ready};
+use crate::ready::{AppWaker, Ready};
 use crate::trace::Trace;
+use crate::virtual_cpu_set::VirtualCpuSet;
 use crate::wire::Wire;
 
 mod build;
@@ -57,7 +57,7 @@ enum End {
 struct Node {
     stack: Stack,
     /// Its virtual CPUs, if it has several.
-    crew: Option<Crew>,
+    cpu_set: Option<VirtualCpuSet>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ struct Running {
     app: Option<Box<dyn App>>,
     /// The stack that it uses; `None`: any.
     node: Option<usize>,
-    bell: Arc<Bell>,
+    waker: Arc<AppWaker>,
     /// The time of its next call, if it requested one.
     alarm: Option<Time>,
 }
@@ -134,12 +134,12 @@ impl Net {
 
     fn add_app_of(&mut self, node: Option<usize>, app: Box<dyn App>) -> AppId {
         let id = self.apps.len();
-        let bell = self.ready.bell(id);
-        bell.ring();
+        let waker = self.ready.waker_of(id);
+        waker.make_ready();
         self.apps.push(Running {
             app: Some(app),
             node,
-            bell,
+            waker,
             alarm: None,
         });
         AppId(id)
@@ -207,7 +207,7 @@ impl Net {
 
     /// The time of the next event.
     fn next_at(&self) -> Option<Time> {
-        let plain = self.nodes.iter().filter(|n| n.crew.is_none());
+        let plain = self.nodes.iter().filter(|n| n.cpu_set.is_none());
         let timers = plain.filter_map(|n| n.stack.next_deadline());
         let others = self.queue.next_at().into_iter().chain(self.next_turn_at());
         timers.chain(others).min()
@@ -218,7 +218,7 @@ impl Net {
         while let Some(what) = self.queue.pop_due(now) {
             self.happen(what);
         }
-        for node in self.nodes.iter().filter(|n| n.crew.is_none()) {
+        for node in self.nodes.iter().filter(|n| n.cpu_set.is_none()) {
             if node.stack.next_deadline().is_some_and(|at| at <= now) {
                 node.stack.poll();
             }
@@ -231,7 +231,7 @@ impl Net {
             What::Interrupt { port } => self.interrupt(port),
             What::Wake { app } => {
                 self.apps[app].alarm = None;
-                self.apps[app].bell.ring();
+                self.apps[app].waker.make_ready();
             }
         }
     }
@@ -262,7 +262,7 @@ impl Net {
             frames: 64,
             bytes: 1 << 20,
         };
-        if self.nodes[self.slots[port].node].crew.is_some() {
+        if self.nodes[self.slots[port].node].cpu_set.is_some() {
             return self.interrupt_cpu(port);
         }
         let slot = &mut self.slots[port];
@@ -318,7 +318,7 @@ impl Net {
         let Some(app) = &mut running.app else { return };
         let mut context = Context {
             now,
-            waker: running.bell.waker(),
+            waker: running.waker.waker(),
             started: Vec::new(),
             done: false,
         };

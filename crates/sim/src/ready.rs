@@ -10,34 +10,34 @@ use std::task::{Wake, Waker};
 
 /// The list of apps that were woken, in the order of their wakeups.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ready(Arc<Mutex<VecDeque<Arc<Bell>>>>);
+pub(crate) struct Ready(Arc<Mutex<VecDeque<Arc<AppWaker>>>>);
 
 /// The waker of one app.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct AppWaker {
     app: usize,
-    rung: AtomicBool,
+    is_ready: AtomicBool,
     ready: Ready,
 }
 
 impl Ready {
-    pub(crate) fn bell(&self, app: usize) -> Arc<Bell> {
-        Arc::new(Bell {
+    pub(crate) fn waker_of(&self, app: usize) -> Arc<AppWaker> {
+        Arc::new(AppWaker {
             app,
-            rung: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
             ready: self.clone(),
         })
     }
 
     /// The next app that wants to run. It may be woken again from now on.
     pub(crate) fn pop(&self) -> Option<usize> {
-        let bell = self
+        let waker = self
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop_front()?;
-        bell.rung.store(false, Ordering::Release);
-        Some(bell.app)
+        waker.is_ready.store(false, Ordering::Release);
+        Some(waker.app)
     }
 }
 
@@ -45,33 +45,33 @@ impl Ready {
     /// The programs that want to run; the first was woken first.
     pub(crate) fn waiting(&self) -> Vec<usize> {
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.iter().map(|bell| bell.app).collect()
+        list.iter().map(|waker| waker.app).collect()
     }
 
     /// Removes the app at this place, before its turn.
     pub(crate) fn take(&self, place: usize) -> Option<usize> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bell = list.remove(place)?;
-        bell.rung.store(false, Ordering::Release);
-        Some(bell.app)
+        let waker = list.remove(place)?;
+        waker.is_ready.store(false, Ordering::Release);
+        Some(waker.app)
     }
 }
 
-impl Bell {
+impl AppWaker {
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 
-    pub(crate) fn ring(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+    pub(crate) fn make_ready(self: &Arc<Self>) {
+        if !self.is_ready.swap(true, Ordering::AcqRel) {
             let mut list = self.ready.0.lock().unwrap_or_else(PoisonError::into_inner);
             list.push_back(Arc::clone(self));
         }
     }
 }
 
-impl Wake for Bell {
+impl Wake for AppWaker {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.make_ready();
     }
 }

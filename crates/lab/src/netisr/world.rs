@@ -46,7 +46,7 @@ const UDP_QUEUE: usize = 4096;
 pub(crate) struct World {
     pub(crate) client: Stack,
     pub(crate) server: Stack,
-    crew: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     ends: Option<[EpairEnd; 2]>,
 }
@@ -86,7 +86,7 @@ impl World {
             thread::spawn(move || work(&stacks, &workers, cpu, on, &stop))
         };
         Self {
-            crew: (0..kern::Cpus::count(&*workers)).map(start).collect(),
+            threads: (0..kern::Cpus::count(&*workers)).map(start).collect(),
             client,
             server,
             stop,
@@ -109,7 +109,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        for worker in self.crew.drain(..) {
+        for worker in self.threads.drain(..) {
             worker.thread().unpark();
             // A panic in it has been printed, and the figures are missing.
             let _ = worker.join();

@@ -7,13 +7,13 @@ use std::task::{Wake, Waker};
 
 use kern::Clock;
 
-use super::crew::Crew;
 use super::ready::TaskWaker;
+use super::worker_set::WorkerSet;
 
 /// Steers to the calling worker, which took the packet in, or to another worker with much less load; to worker 0 if the
 /// caller is no worker.
 pub(super) struct AcceptSteering {
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     clock: Arc<dyn Clock>,
     /// The task of each worker that accepts.
     tasks: Vec<Arc<TaskWaker>>,
@@ -22,12 +22,16 @@ pub(super) struct AcceptSteering {
 impl AcceptSteering {
     /// Steers to the workers of `tasks`.
     pub(super) fn waker(
-        crew: &Arc<Crew>,
+        worker_set: &Arc<WorkerSet>,
         clock: &Arc<dyn Clock>,
         tasks: Vec<Arc<TaskWaker>>,
     ) -> Waker {
-        let (crew, clock) = (Arc::clone(crew), Arc::clone(clock));
-        Waker::from(Arc::new(Self { crew, clock, tasks }))
+        let (worker_set, clock) = (Arc::clone(worker_set), Arc::clone(clock));
+        Waker::from(Arc::new(Self {
+            worker_set,
+            clock,
+            tasks,
+        }))
     }
 }
 
@@ -37,9 +41,9 @@ impl Wake for AcceptSteering {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let caller = self.crew.current();
+        let caller = self.worker_set.current();
         let own = if caller.is_own { caller.index } else { 0 };
-        let index = self.crew.worker_for(own, self.clock.now());
+        let index = self.worker_set.worker_for(own, self.clock.now());
         TaskWaker::wake(&self.tasks[index]);
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use kern::Time;
 
-use super::crew::Crew;
+use super::worker_set::WorkerSet;
 
 /// The length of a period.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -138,11 +138,11 @@ impl Balance {
     }
 
     /// A round of worker `own` begins.
-    pub(super) fn round(&mut self, crew: &Crew, own: usize, now: Time, sleeps: bool) {
+    pub(super) fn round(&mut self, worker_set: &WorkerSet, own: usize, now: Time, sleeps: bool) {
         self.rounds += 1;
         self.sleeps += u32::from(sleeps);
         let length = now - self.since;
-        if crew.len() < 2 || length < PERIOD {
+        if worker_set.len() < 2 || length < PERIOD {
             return;
         }
         // A period with a long sleep does not show the worker's capacity.
@@ -150,9 +150,9 @@ impl Balance {
             true => self.sum,
             false => BusySum::default(),
         };
-        crew.publish(own, now, sum);
+        worker_set.publish(own, now, sum);
         let is_full = self.sleeps <= self.rounds / 2;
-        let gift = is_full.then(|| crew.surplus(own, sum, now)).flatten();
+        let gift = is_full.then(|| worker_set.surplus(own, sum, now)).flatten();
         *self = Balance {
             period: self.period + 1,
             gift,

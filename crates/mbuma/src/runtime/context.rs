@@ -11,7 +11,6 @@ use kern::{AdaptiveSpin, Callout, CalloutId, Clock, Taskqueue, Time};
 use uma::LoopReclaimer;
 
 use super::balance::Balance;
-use super::crew::{Crew, Polled, Roster};
 use super::heartbeat::Heartbeat;
 use super::poller::{PollEvents, Poller, Readiness};
 use super::ready::{ReadyList, TaskWaker};
@@ -19,6 +18,7 @@ use super::reclaim::Reclaim;
 use super::sleeper::{PRESSURE, QUEUES, Sleeper, WOKEN};
 use super::votes::{Phase, Quiescence};
 use super::worker_pool::WorkerPoolConfig;
+use super::worker_set::{Polled, StackList, WorkerSet};
 use crate::Stack;
 
 /// Tasks of a [`Taskqueue`] at most that run before other work.
@@ -26,7 +26,7 @@ const TASKS_MAX: usize = 64;
 
 /// One worker's part of a pool.
 pub struct WorkerContext {
-    pub(super) crew: Arc<Crew>,
+    pub(super) worker_set: Arc<WorkerSet>,
     pub(super) index: usize,
     sleeper: Arc<Sleeper>,
     ready: ReadyList,
@@ -38,8 +38,8 @@ pub struct WorkerContext {
     /// The queue of tasks such as a device's input; none if the pool has no such tasks.
     tasks: Option<Arc<Taskqueue>>,
     tasks_left: bool,
-    roster: Arc<Roster>,
-    /// When the timers of each stack of the roster are due.
+    stack_list: Arc<StackList>,
+    /// When the timers of each stack of the list are due.
     deadlines: Vec<Option<Time>>,
     /// Numbers of the device queues that have more to give.
     readable: Vec<u64>,
@@ -63,20 +63,20 @@ pub struct WorkerContext {
 
 impl WorkerContext {
     pub(super) fn new(
-        crew: &Arc<Crew>,
+        worker_set: &Arc<WorkerSet>,
         index: usize,
         config: WorkerPoolConfig,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let now = clock.now();
-        let sleeper = crew.sleeper(index);
+        let sleeper = worker_set.sleeper(index);
         let reclaims = config.reclaims() && index == 0;
         Self {
-            tasks: config.has_tasks().then(|| crew.taskqueue(index)),
+            tasks: config.has_tasks().then(|| worker_set.taskqueue(index)),
             reclaim: reclaims.then(|| Reclaim::new(&sleeper)),
             sleeper,
-            ready: crew.ready(index).clone(),
-            crew: Arc::clone(crew),
+            ready: worker_set.ready(index).clone(),
+            worker_set: Arc::clone(worker_set),
             index,
             config,
             clock: Arc::clone(clock),
@@ -84,7 +84,7 @@ impl WorkerContext {
             spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
             events: PollEvents::new(),
             tasks_left: false,
-            roster: Arc::default(),
+            stack_list: Arc::default(),
             deadlines: Vec::new(),
             readable: Vec::new(),
             stacks_left: false,
@@ -151,17 +151,17 @@ impl WorkerContext {
 
     /// The phase of the service.
     pub fn phase(&self) -> Phase {
-        self.crew.phase()
+        self.worker_set.phase()
     }
 
     /// Whether a worker has left before it was told to.
     pub fn has_lost_one(&self) -> bool {
-        self.crew.has_lost_one()
+        self.worker_set.has_lost_one()
     }
 
     /// Advances the service to `phase`, never back, and wakes all workers.
     pub fn advance(&self, phase: Phase) {
-        self.crew.advance(phase);
+        self.worker_set.advance(phase);
     }
 
     /// From now on each round retracts the worker's vote before it takes anything in.
@@ -176,7 +176,7 @@ impl WorkerContext {
 
     /// Votes. True if the service can end; then worker 0 is woken, unless it is the caller.
     pub fn vote(&self, vote: Quiescence) -> bool {
-        self.crew.vote(self.index, vote)
+        self.worker_set.vote(self.index, vote)
     }
 
     fn has_more(&self) -> bool {
@@ -184,13 +184,13 @@ impl WorkerContext {
         queues || !self.turns.is_empty()
     }
 
-    /// Takes the newest roster, if there is a newer one.
-    pub(super) fn take_roster(&mut self) {
-        if self.crew.is_newer_than(&self.roster) {
-            let old = std::mem::take(&mut self.roster);
-            self.roster = self.crew.newest(self.index, old);
+    /// Takes the newest stack list, if there is a newer one.
+    pub(super) fn take_stack_list(&mut self) {
+        if self.worker_set.is_newer_than(&self.stack_list) {
+            let old = std::mem::take(&mut self.stack_list);
+            self.stack_list = self.worker_set.newest(self.index, old);
             if let Some(reclaim) = &mut self.reclaim {
-                reclaim.watch(&self.roster, self.clock.now());
+                reclaim.watch(&self.stack_list, self.clock.now());
             }
         }
     }
@@ -217,7 +217,7 @@ impl WorkerContext {
             self.sleeper.awake();
         }
         if self.votes {
-            self.crew.retract_vote(self.index);
+            self.worker_set.retract_vote(self.index);
         }
         waited
     }
@@ -226,7 +226,7 @@ impl WorkerContext {
     /// queued packets for its own CPU since the last round, for which no waker is called.
     fn may_sleep(&mut self) -> bool {
         let tasks = self.tasks.as_ref().is_none_or(|tasks| tasks.is_empty());
-        let mut stacks = self.roster.stacks.iter();
+        let mut stacks = self.stack_list.stacks.iter();
         let packets = stacks.any(|stack| stack.netisr_waits(self.index));
         tasks && !packets && self.ready.shrink_if_empty(&mut self.turns)
     }
@@ -241,7 +241,7 @@ impl WorkerContext {
         } = self;
         let spins = self.config.has_turns() && timeout != Some(Duration::ZERO);
         if spins
-            && !self.crew.is_busy(self.clock.now())
+            && !self.worker_set.is_busy(self.clock.now())
             && sleeper.spin(events, &self.spin, timeout)
         {
             return Ok(());
@@ -252,7 +252,7 @@ impl WorkerContext {
     /// More work is left. Descriptors that became ready meanwhile must not wait until it is done; if the worker has no
     /// descriptors, this costs no system call.
     fn look_around(&mut self) -> io::Result<()> {
-        if self.config.has_turns() || !self.roster.queues.is_empty() {
+        if self.config.has_turns() || !self.stack_list.queues.is_empty() {
             return self
                 .sleeper
                 .poller()
@@ -263,7 +263,7 @@ impl WorkerContext {
     }
 
     fn note_deadlines(&mut self) {
-        let deadlines = self.roster.stacks.iter();
+        let deadlines = self.stack_list.stacks.iter();
         let deadlines = deadlines.map(|stack| stack.next_deadline_of(self.index));
         self.deadlines.clear();
         self.deadlines.extend(deadlines);
@@ -279,7 +279,7 @@ impl WorkerContext {
     }
 
     fn stack_deadlines(&self) -> impl Iterator<Item = (&Stack, Time)> {
-        let all = self.roster.stacks.iter().zip(&self.deadlines);
+        let all = self.stack_list.stacks.iter().zip(&self.deadlines);
         all.filter_map(|(stack, at)| Some((stack, (*at)?)))
     }
 
@@ -313,21 +313,21 @@ impl WorkerContext {
     /// A queue's device or interface is gone: the worker has dropped the queue.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let Self {
-            crew,
-            roster,
+            worker_set,
+            stack_list,
             config,
             ..
         } = self;
         let mut failed = Ok(());
         self.readable.retain(|number| {
-            let Some(polled) = find(roster, *number) else {
+            let Some(polled) = find(stack_list, *number) else {
                 return false;
             };
             polled
                 .queue
                 .poll(config.receive_budget())
                 .unwrap_or_else(|e| {
-                    crew.lose_queue(*number);
+                    worker_set.lose_queue(*number);
                     failed = Err(e);
                     false
                 })
@@ -340,7 +340,7 @@ impl WorkerContext {
         for (stack, at) in self.stack_deadlines() {
             if at <= stack.now() {
                 stack.poll_timers(self.index);
-                self.crew.note_use();
+                self.worker_set.note_use();
             }
         }
         let mut due = std::mem::take(&mut self.due);
@@ -380,29 +380,29 @@ impl WorkerContext {
             self.tasks_left = tasks.run(TASKS_MAX).more;
         }
         let (index, budget) = (self.index, self.config.receive_budget());
-        let stacks = self.roster.stacks.iter();
+        let stacks = self.stack_list.stacks.iter();
         // Each of them.
         let left = stacks.map(|stack| stack.run_netisr(index, budget));
         self.stacks_left = left.fold(false, |any, left| any | left);
         if !self.events.is_empty() {
-            self.crew.note_use();
+            self.worker_set.note_use();
         }
         if self.reclaim.is_none() && !self.config.has_turns() {
             return None;
         }
         let now = self.clock.now();
         if moved != self.moved {
-            self.crew.record_load(index, now, moved - self.moved);
+            self.worker_set.record_load(index, now, moved - self.moved);
             self.moved = moved;
         }
-        self.balance.round(&self.crew, index, now, self.slept);
-        self.reclaim.as_mut()?.round(&self.crew, now)
+        self.balance.round(&self.worker_set, index, now, self.slept);
+        self.reclaim.as_mut()?.round(&self.worker_set, now)
     }
 }
 
-fn find(roster: &Roster, number: u64) -> Option<&Polled> {
-    let at = roster.queues.binary_search_by_key(&number, |(n, _)| *n);
-    at.ok().map(|at| &*roster.queues[at].1)
+fn find(stack_list: &StackList, number: u64) -> Option<&Polled> {
+    let at = stack_list.queues.binary_search_by_key(&number, |(n, _)| *n);
+    at.ok().map(|at| &*stack_list.queues[at].1)
 }
 
 kern::impl_debug!(WorkerContext |this| index: this.index);

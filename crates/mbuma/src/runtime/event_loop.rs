@@ -59,7 +59,7 @@ pub enum RoundError {
 /// See [`RoundError`]. The next round continues where this one ended.
 pub fn run_round(local: &mut impl LocalTasks, at_most: Option<Duration>) -> Result<(), RoundError> {
     let context = local.context();
-    context.take_roster();
+    context.take_stack_list();
     context.wait(at_most).map_err(RoundError::Wait)?;
     for index in 0..context.events.len() {
         if let Some((key, readiness)) = local.context().event(index) {

@@ -16,8 +16,8 @@ use kern::Time;
 
 use super::balance::{BusyLoad, BusySum, RecentMoves};
 use super::context::WorkerContext;
-use super::crew::Crew;
 use super::load_average::LoadAverage;
+use super::worker_set::WorkerSet;
 
 /// The load average from which on a worker counts as busy: more than about 90 MB a second, for which other tasks should
 /// not wait.
@@ -60,7 +60,7 @@ impl WorkerContext {
     /// and then moves the task there by an [`Inbox`](super::Inbox).
     pub fn rebalance_target(&self, task: &TaskLoad, now: Time) -> Option<usize> {
         let bytes = task.average.at(now);
-        let better = || self.crew.rebalance_target(self.index, now, bytes);
+        let better = || self.worker_set.rebalance_target(self.index, now, bytes);
         task.surplus_to.or_else(better)
     }
 
@@ -68,14 +68,17 @@ impl WorkerContext {
     /// follow it for the same reason.
     pub fn hand_over(&self, task: &mut TaskLoad, to: usize, now: Time) {
         let bytes = task.average.at(now);
-        self.crew.load(self.index).average.hand_over(now, bytes);
-        self.crew.load(to).average.record(now, bytes);
+        self.worker_set
+            .load(self.index)
+            .average
+            .hand_over(now, bytes);
+        self.worker_set.load(to).average.record(now, bytes);
         task.recent = RecentMoves::default();
         task.surplus_to = None;
     }
 }
 
-impl Crew {
+impl WorkerSet {
     /// Worker `index` has transferred `bytes` more.
     pub(super) fn record_load(&self, index: usize, now: Time, bytes: u64) {
         self.load(index).average.record(now, bytes);

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use kern::Time;
 use uma::{LoopReclaimer, Pace};
 
-use super::crew::{Crew, Roster};
 use super::poller::{Interest, Readiness};
 use super::sleeper::{PRESSURE, Sleeper};
+use super::worker_set::{StackList, WorkerSet};
 
 /// The reclaimer of worker 0.
 pub(super) struct Reclaim {
@@ -40,9 +40,9 @@ impl Reclaim {
         &self.zones
     }
 
-    /// Reclaims the pools of the roster's stacks too.
-    pub(super) fn watch(&mut self, roster: &Roster, now: Time) {
-        let pools = roster.stacks.iter().map(|stack| stack.pool());
+    /// Reclaims the pools of the list's stacks too.
+    pub(super) fn watch(&mut self, stack_list: &StackList, now: Time) {
+        let pools = stack_list.stacks.iter().map(|stack| stack.pool());
         pools.for_each(|pool| pool.watch_with(self.zones.set_mut()));
         self.zones.resume(now);
     }
@@ -62,8 +62,8 @@ impl Reclaim {
 
     /// Called at the end of each round of worker 0. After a tick it returns whether that was the last one until the
     /// pools are used.
-    pub(super) fn round(&mut self, crew: &Crew, now: Time) -> Option<bool> {
-        if crew.is_used() {
+    pub(super) fn round(&mut self, worker_set: &WorkerSet, now: Time) -> Option<bool> {
+        if worker_set.is_used() {
             self.zones.resume(now);
         }
         if self.zones.deadline()? > now {
@@ -71,7 +71,7 @@ impl Reclaim {
         }
         let is_last = self.zones.tick(now);
         if is_last {
-            crew.expect_use();
+            worker_set.expect_use();
         }
         Some(is_last)
     }

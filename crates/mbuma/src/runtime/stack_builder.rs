@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use super::crew::Crew;
+use super::worker_set::WorkerSet;
 use crate::error::Error;
 use crate::stack::driver::Driver;
 use crate::{Config, Stack};
@@ -41,8 +41,8 @@ impl StackBuilder<'_> {
     pub fn build(mut self) -> Result<Stack, Error> {
         self.config.cpus = self.runtime.cpus();
         let stack = Stack::new(self.config)?;
-        let crew: Arc<Crew> = Arc::clone(self.runtime.crew());
-        let driver: Arc<dyn Driver> = crew;
+        let worker_set: Arc<WorkerSet> = Arc::clone(self.runtime.worker_set());
+        let driver: Arc<dyn Driver> = worker_set;
         stack.set_driver(Arc::downgrade(&driver));
         self.runtime.add(&stack);
         Ok(stack)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use kern::{LockClass, Mutex, order};
 
-use super::crew::Crew;
+use super::worker_set::WorkerSet;
 
 static VOTES: LockClass = LockClass::new("runtime votes", order::STACK_CONFIG);
 
@@ -61,7 +61,7 @@ impl Votes {
     }
 }
 
-impl Crew {
+impl WorkerSet {
     /// How far the service is.
     pub(super) fn phase(&self) -> Phase {
         match self.votes.phase.load(Ordering::Acquire) {

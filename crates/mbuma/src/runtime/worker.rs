@@ -25,8 +25,8 @@ pub(super) fn start(pool: &WorkerPool, index: usize, pinned: bool) -> io::Result
             // The CPU was allowed a moment ago. If it no longer is, the worker runs unbound.
             let _ = sched_setaffinity(None, &cpu);
         }
-        let _bound = pool.crew().bind(index);
-        let _leaves = LeaveGuard(pool.crew(), index);
+        let _bound = pool.worker_set().bind(index);
+        let _leaves = LeaveGuard(pool.worker_set(), index);
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let mut worker = StackWorker(pool.context(index, &clock));
         while worker.0.phase() != Phase::End {

@@ -73,9 +73,9 @@ use kern::{Clock, Workers};
 
 use super::accept_steering::AcceptSteering;
 use super::context::WorkerContext;
-use super::crew::{Crew, Polled};
 use super::ready::{ReadyList, TaskWaker};
 use super::votes::Phase;
+use super::worker_set::{Polled, WorkerSet};
 use crate::device::Budget;
 use crate::{IfIndex, Stack};
 
@@ -181,7 +181,7 @@ impl WorkerPoolConfig {
 /// The workers of a program. Clones are the same pool.
 #[derive(Clone)]
 pub struct WorkerPool {
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     config: WorkerPoolConfig,
 }
 
@@ -191,23 +191,23 @@ impl WorkerPool {
     /// # Errors
     /// No descriptor or memory is left for their epoll sets.
     pub fn new(config: WorkerPoolConfig) -> io::Result<Self> {
-        let crew = Arc::new(Crew::new(&config)?);
-        Ok(Self { crew, config })
+        let worker_set = Arc::new(WorkerSet::new(&config)?);
+        Ok(Self { worker_set, config })
     }
 
-    pub(super) fn crew(&self) -> &Arc<Crew> {
-        &self.crew
+    pub(super) fn worker_set(&self) -> &Arc<WorkerSet> {
+        &self.worker_set
     }
 
     /// The number of workers, at least 1.
     #[expect(clippy::len_without_is_empty)] // it never is
     pub fn len(&self) -> usize {
-        self.crew.len()
+        self.worker_set.len()
     }
 
     /// The [`Config::cpus`](crate::Config::cpus) of stacks that this pool drives.
     pub fn cpus(&self) -> Arc<Workers> {
-        self.crew.workers()
+        self.worker_set.workers()
     }
 
     /// The context of worker `index`, which must be made only once.
@@ -215,7 +215,7 @@ impl WorkerPool {
     /// # Panics
     /// If there is no such worker.
     pub fn context(&self, index: usize, clock: &Arc<dyn Clock>) -> WorkerContext {
-        WorkerContext::new(&self.crew, index, self.config, clock)
+        WorkerContext::new(&self.worker_set, index, self.config, clock)
     }
 
     /// The ready list of worker `index`.
@@ -223,7 +223,7 @@ impl WorkerPool {
     /// # Panics
     /// If there is no such worker.
     pub fn ready(&self, index: usize) -> &ReadyList {
-        self.crew.ready(index)
+        self.worker_set.ready(index)
     }
 
     /// Drives `stack` from now on: the timers of its CPUs, and their queued packets.
@@ -231,7 +231,7 @@ impl WorkerPool {
     /// # Panics
     /// If the stack has other CPUs than [`WorkerPool::cpus`].
     pub fn drive(&self, stack: &Stack) {
-        self.crew.add(stack);
+        self.worker_set.add(stack);
     }
 
     /// Takes in the frames of queue `queue` of an interface whenever `fd`, its device's, is readable: on worker
@@ -247,13 +247,13 @@ impl WorkerPool {
         fd: OwnedFd,
     ) -> io::Result<()> {
         let queue = stack.rx_queue(index, queue)?;
-        self.crew.watch(Polled { queue, fd })
+        self.worker_set.watch(Polled { queue, fd })
     }
 
     /// A waker for a listener or an interceptor. It gives a turn to the task of the calling worker, or to the task of
     /// another worker with much less load. `tasks`: one for each worker.
     pub fn accept_waker(&self, tasks: Vec<Arc<TaskWaker>>, clock: &Arc<dyn Clock>) -> Waker {
-        AcceptSteering::waker(&self.crew, clock, tasks)
+        AcceptSteering::waker(&self.worker_set, clock, tasks)
     }
 
     /// Runs the workers: worker 0 as `first` on this thread, the others by `run` on threads of their own. The phase is
@@ -273,19 +273,19 @@ impl WorkerPool {
         let run = &run;
         thread::scope(|scope| {
             // Also on failure or panic, because the scope waits for its threads.
-            let dismiss = Dismiss(&self.crew);
+            let dismiss = Dismiss(&self.worker_set);
             let follow = |(mut local, index): (L, usize)| {
                 let thread = thread::Builder::new().name(format!("mbuma-{index}"));
                 thread.spawn_scoped(scope, move || {
-                    let _bound = self.crew.bind(index);
-                    let _leaves = LeaveGuard(&self.crew, index);
+                    let _bound = self.worker_set.bind(index);
+                    let _leaves = LeaveGuard(&self.worker_set, index);
                     run(&mut local).map(|()| local)
                 })
             };
             let threads = others.into_iter().zip(1..).map(follow);
             let threads = threads.collect::<io::Result<Vec<_>>>();
             let threads = threads.map_err(ThreadError)?;
-            let _bound = self.crew.bind(0);
+            let _bound = self.worker_set.bind(0);
             let led = first();
             drop(dismiss);
             let others: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
@@ -295,7 +295,7 @@ impl WorkerPool {
 
     /// Releases the stacks and their devices.
     pub fn release(&self) {
-        self.crew.release();
+        self.worker_set.release();
     }
 }
 
@@ -318,7 +318,7 @@ fn joined<L, E>(thread: ScopedJoinHandle<'_, Result<L, E>>) -> Result<L, E> {
 }
 
 /// Ends the service when dropped.
-struct Dismiss<'a>(&'a Crew);
+struct Dismiss<'a>(&'a WorkerSet);
 
 impl Drop for Dismiss<'_> {
     fn drop(&mut self) {
@@ -327,7 +327,7 @@ impl Drop for Dismiss<'_> {
 }
 
 /// Reports that a worker has ended, also if a task panics, so that no thread waits for it.
-pub(super) struct LeaveGuard<'a>(pub(super) &'a Crew, pub(super) usize);
+pub(super) struct LeaveGuard<'a>(pub(super) &'a WorkerSet, pub(super) usize);
 
 impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {

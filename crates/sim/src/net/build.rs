@@ -9,11 +9,11 @@ use mbuma::device::impair::LinkConfig;
 use mbuma::{Config, IfConfig, IfIndex, Stack};
 
 use super::{End, Net, Node, Slot, Turns};
-use crate::crew::Crew;
 use crate::event::{NodeId, PeerId, WireId};
 use crate::frame::Frame;
 use crate::peer::{Peer, Segment, quote};
 use crate::port::{Port, PortConfig};
+use crate::virtual_cpu_set::VirtualCpuSet;
 use crate::wire::Wire;
 
 impl Net {
@@ -33,7 +33,10 @@ impl Net {
         config.giant = Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         tune(&mut config);
         let stack = Stack::new(config).expect("address space for buffers");
-        self.nodes.push(Node { stack, crew: None });
+        self.nodes.push(Node {
+            stack,
+            cpu_set: None,
+        });
         NodeId(self.nodes.len() - 1)
     }
 
@@ -51,7 +54,7 @@ impl Net {
             tune(config);
         });
         let n = &mut self.nodes[node.0];
-        n.crew = Some(Crew::new(&n.stack, virtuals, cpus));
+        n.cpu_set = Some(VirtualCpuSet::new(&n.stack, virtuals, cpus));
         node
     }
 
@@ -225,8 +228,8 @@ impl Net {
 
     /// Draws the CPU of a stack that serves an interface, and whether by a task. Without CPUs no number is drawn.
     pub(super) fn draw_server(&mut self, node: usize) -> (usize, bool) {
-        match (&mut self.turns, &self.nodes[node].crew) {
-            (Some(turns), Some(crew)) => turns.server(crew.members.len()),
+        match (&mut self.turns, &self.nodes[node].cpu_set) {
+            (Some(turns), Some(cpu_set)) => turns.server(cpu_set.members.len()),
             _ => (0, false),
         }
     }

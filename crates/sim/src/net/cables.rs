@@ -38,12 +38,12 @@ impl Net {
         self.on_some_cpu(node, |net| {
             let stack = net.nodes[node.0].stack.clone();
             let (cpu, by_task) = net.draw_server(node.0);
-            let crew = &mut net.nodes[node.0].crew;
-            let mut member = crew.as_mut().map(|crew| &mut crew.members[cpu]);
+            let cpu_set = &mut net.nodes[node.0].cpu_set;
+            let mut member = cpu_set.as_mut().map(|cpu_set| &mut cpu_set.members[cpu]);
             let input = match &mut member {
                 None => Input::Direct,
                 Some(member) if by_task => Input::Task(Arc::clone(&member.tasks)),
-                Some(member) => Input::Polled(member.doorbell()),
+                Some(member) => Input::Polled(member.interface_waker()),
             };
             let place = &mut net.cables[cable.0][side];
             let index = place
@@ -52,7 +52,7 @@ impl Net {
                 .expect("the MTU is large enough");
             place.place = Some((node.0, index));
             if let (Some(member), false) = (member, by_task) {
-                member.name_doorbell(index);
+                member.name_interface_waker(index);
             }
             index
         })

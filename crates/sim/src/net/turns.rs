@@ -12,8 +12,8 @@ use kern::{Random, Time};
 use mbuma::device::Budget;
 
 use super::{Net, TURNS_MAX};
-use crate::crew::{Crew, Work};
 use crate::event::NodeId;
+use crate::virtual_cpu_set::{VirtualCpuSet, Work};
 
 /// The number of turns within one instant that counts as an endless loop.
 const INSTANT_MAX: u32 = 10 * TURNS_MAX;
@@ -105,8 +105,10 @@ impl Net {
     fn choose(&mut self) -> Option<Turn> {
         let (now, mut found, mut all) = (self.now(), Vec::new(), Vec::new());
         for (node, n) in self.nodes.iter_mut().enumerate() {
-            let Some(crew) = &mut n.crew else { continue };
-            crew.look(&n.stack, now, &mut found);
+            let Some(cpu_set) = &mut n.cpu_set else {
+                continue;
+            };
+            cpu_set.look(&n.stack, now, &mut found);
             let turn = |(cpu, work)| Turn::Cpu { node, cpu, work };
             all.extend(found.drain(..).map(turn));
         }
@@ -120,8 +122,8 @@ impl Net {
     }
 
     fn has_free_cpu(&self, node: Option<usize>, now: Time) -> bool {
-        let free = |crew: &Crew| !crew.free(now).is_empty();
-        node.and_then(|n| self.nodes[n].crew.as_ref())
+        let free = |cpu_set: &VirtualCpuSet| !cpu_set.free(now).is_empty();
+        node.and_then(|n| self.nodes[n].cpu_set.as_ref())
             .is_none_or(free)
     }
 
@@ -149,9 +151,9 @@ impl Net {
 
     /// From here on it is that CPU's turn, and it checks for work before it sleeps again.
     fn enter(&mut self, node: usize, cpu: usize) {
-        if let Some(crew) = &mut self.nodes[node].crew {
-            crew.cpus.switch_to(cpu);
-            crew.members[cpu].stay_awake();
+        if let Some(cpu_set) = &mut self.nodes[node].cpu_set {
+            cpu_set.cpus.switch_to(cpu);
+            cpu_set.members[cpu].stay_awake();
         }
     }
 
@@ -160,12 +162,12 @@ impl Net {
         let now = self.now();
         let nodes = node.map_or(0..self.nodes.len(), |n| n..n + 1);
         for node in nodes {
-            let Some(crew) = &self.nodes[node].crew else {
+            let Some(cpu_set) = &self.nodes[node].cpu_set else {
                 continue;
             };
-            let mut free = crew.free(now);
+            let mut free = cpu_set.free(now);
             if free.is_empty() {
-                free = (0..crew.members.len()).collect();
+                free = (0..cpu_set.members.len()).collect();
             }
             if let Some(turns) = &mut self.turns {
                 let cpu = turns.pick(&free);
@@ -177,8 +179,10 @@ impl Net {
     fn do_work(&mut self, node: usize, cpu: usize, work: Work, budget: Budget) {
         let Self { nodes, slots, .. } = self;
         let n = &mut nodes[node];
-        let Some(crew) = &mut n.crew else { return };
-        let member = &mut crew.members[cpu];
+        let Some(cpu_set) = &mut n.cpu_set else {
+            return;
+        };
+        let member = &mut cpu_set.members[cpu];
         match work {
             Work::Interrupt(port) => {
                 let more = n.stack.poll_interface(slots[port].ifindex, budget);
@@ -205,13 +209,13 @@ impl Net {
         let Some(turns) = &mut self.turns else { return };
         let slot = &mut self.slots[port];
         slot.interrupt_planned = false;
-        let Some(crew) = &mut self.nodes[slot.node].crew else {
+        let Some(cpu_set) = &mut self.nodes[slot.node].cpu_set else {
             return;
         };
         if turns.random.chance(0.05) {
-            slot.cpu = turns.random.below(crew.members.len() as u64) as usize;
+            slot.cpu = turns.random.below(cpu_set.members.len() as u64) as usize;
         }
-        crew.members[slot.cpu].interrupt(port);
+        cpu_set.members[slot.cpu].interrupt(port);
     }
 
     fn hold_a_cpu(&mut self) {
@@ -222,9 +226,9 @@ impl Net {
         }
         let node = turns.random.below(self.nodes.len() as u64) as usize;
         let by = Duration::from_micros(turns.pick(&[10, 100, 1_000, 10_000]));
-        if let Some(crew) = &mut self.nodes[node].crew {
-            let cpu = turns.random.below(crew.members.len() as u64) as usize;
-            crew.members[cpu].held_until = now + by;
+        if let Some(cpu_set) = &mut self.nodes[node].cpu_set {
+            let cpu = turns.random.below(cpu_set.members.len() as u64) as usize;
+            cpu_set.members[cpu].held_until = now + by;
         }
     }
 
@@ -235,7 +239,7 @@ impl Net {
         }
         let mut nodes = self.nodes.iter().enumerate();
         turns.overslept = nodes.find_map(|(node, n)| {
-            let what = n.crew.as_ref()?.overslept(&n.stack)?;
+            let what = n.cpu_set.as_ref()?.overslept(&n.stack)?;
             Some(format!("node {node}: {what}"))
         });
     }
@@ -243,9 +247,9 @@ impl Net {
     /// When a CPU, or a program that waits for one, can go on.
     pub(super) fn next_turn_at(&self) -> Option<Time> {
         self.turns.as_ref()?;
-        let crews = || self.nodes.iter().filter_map(|n| n.crew.as_ref());
-        let cpus = crews().filter_map(Crew::next_at).min();
-        let held = || crews().flat_map(|c| &c.members).map(|m| m.held_until);
+        let cpu_sets = || self.nodes.iter().filter_map(|n| n.cpu_set.as_ref());
+        let cpus = cpu_sets().filter_map(VirtualCpuSet::next_at).min();
+        let held = || cpu_sets().flat_map(|c| &c.members).map(|m| m.held_until);
         let waits = !self.ready.waiting().is_empty();
         let freed = waits.then(|| held().filter(|at| *at > self.now()).min());
         cpus.into_iter().chain(freed.flatten()).min()

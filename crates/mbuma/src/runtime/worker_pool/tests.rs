@@ -58,7 +58,7 @@ fn descriptors_timers_and_wakers_name_their_task() {
     // Breaks when a task's event is lost, comes twice, or is taken for another's.
     let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
     let context = pool.context(0, &clock());
-    let _bound = pool.crew().bind(0);
+    let _bound = pool.worker_set().bind(0);
     let (reader, mut writer) = io::pipe().expect("descriptors");
     let watched = context.poller().add(&reader, 1_u64, Interest::Read);
     watched.expect("it can be watched");
@@ -89,7 +89,7 @@ fn a_worker_does_not_sleep_over_packets_that_it_queued_for_itself() {
     // Breaks when a worker asks each stack once whether packets wait, and another stack, or the program between two
     // rounds, queues packets after that. No waker is called for a CPU's own packets.
     let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
-    let _bound = pool.crew().bind(0);
+    let _bound = pool.worker_set().bind(0);
     let context = pool.context(0, &clock());
     let (reader, _writer) = io::pipe().expect("descriptors");
     let seen = Vec::new();

@@ -4,7 +4,7 @@
 //! its next timer at the latest. A waker of the stack, an interrupt of a device, a task or the timer wakes it. It stays
 //! awake after any work, because packets that it queued for itself wake no CPU.
 //!
-//! Invariants: a CPU that sleeps has no pending work, or a wakeup was lost: see [`Crew::overslept`].
+//! Invariants: a CPU that sleeps has no pending work, or a wakeup was lost: see [`VirtualCpuSet::overslept`].
 //! Locks: none; the flags are atomics because wakers may be called from anywhere.
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use mbuma::{IfIndex, Stack};
 
 /// A flag that a waker sets. Relaxed throughout: one thread plays all CPUs.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm(AtomicBool);
+pub(crate) struct WakeFlag(AtomicBool);
 
-impl Alarm {
-    pub(crate) fn ring(&self) {
+impl WakeFlag {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -32,23 +32,23 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.set();
     }
 }
 
 /// The waker for packets that wait at an interface that its CPU must poll.
 #[derive(Debug)]
-struct Doorbell {
-    rung: Alarm,
-    cpu: Arc<Alarm>,
+struct InterfaceWaker {
+    packets_wait: WakeFlag,
+    cpu: Arc<WakeFlag>,
 }
 
-impl Wake for Doorbell {
+impl Wake for InterfaceWaker {
     fn wake(self: Arc<Self>) {
-        self.rung.ring();
-        self.cpu.ring();
+        self.packets_wait.set();
+        self.cpu.set();
     }
 }
 
@@ -68,9 +68,9 @@ pub(crate) enum Work {
 }
 
 /// One CPU.
-pub(crate) struct Member {
+pub(crate) struct VirtualCpu {
     /// Set: it is awake.
-    awake: Arc<Alarm>,
+    awake: Arc<WakeFlag>,
     /// The time at which it wakes without a waker, if it sleeps.
     sleeps_until: Option<Time>,
     /// Until then the CPU does not run, even with work to do.
@@ -80,21 +80,21 @@ pub(crate) struct Member {
     /// Ports that wait for it.
     interrupts: Vec<usize>,
     /// Interfaces that it polls.
-    doorbells: Vec<(Arc<Doorbell>, Option<IfIndex>)>,
+    interface_wakers: Vec<(Arc<InterfaceWaker>, Option<IfIndex>)>,
 }
 
-impl Member {
+impl VirtualCpu {
     fn new(stack: &Stack, cpu: usize) -> Self {
-        let awake = Arc::new(Alarm::default());
+        let awake = Arc::new(WakeFlag::default());
         stack.set_cpu_waker(cpu, Some(Waker::from(Arc::clone(&awake))));
         let rings = Arc::clone(&awake);
         Self {
             awake,
             sleeps_until: None,
             held_until: Time::ZERO,
-            tasks: Arc::new(Taskqueue::new(move || rings.ring())),
+            tasks: Arc::new(Taskqueue::new(move || rings.set())),
             interrupts: Vec::new(),
-            doorbells: Vec::new(),
+            interface_wakers: Vec::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Member {
         if !self.interrupts.contains(&port) {
             self.interrupts.push(port);
         }
-        self.awake.ring();
+        self.awake.set();
     }
 
     /// The CPU has handled that port.
@@ -112,18 +112,18 @@ impl Member {
     }
 
     /// The waker for packets at an interface, whose index comes later.
-    pub(crate) fn doorbell(&mut self) -> Waker {
-        let bell = Arc::new(Doorbell {
-            rung: Alarm::default(),
+    pub(crate) fn interface_waker(&mut self) -> Waker {
+        let waker = Arc::new(InterfaceWaker {
+            packets_wait: WakeFlag::default(),
             cpu: Arc::clone(&self.awake),
         });
-        self.doorbells.push((Arc::clone(&bell), None));
-        Waker::from(bell)
+        self.interface_wakers.push((Arc::clone(&waker), None));
+        Waker::from(waker)
     }
 
     /// Assigns the waker that was made last to this interface.
-    pub(crate) fn name_doorbell(&mut self, index: IfIndex) {
-        if let Some((_, last)) = self.doorbells.last_mut() {
+    pub(crate) fn name_interface_waker(&mut self, index: IfIndex) {
+        if let Some((_, last)) = self.interface_wakers.last_mut() {
             *last = Some(index);
         }
     }
@@ -133,22 +133,28 @@ impl Member {
         match more {
             Ok(true) => {}
             Ok(false) => {
-                let mine = self.doorbells.iter().filter(|(_, i)| *i == Some(index));
-                mine.for_each(|(bell, _)| bell.rung.clear());
+                let mine = self
+                    .interface_wakers
+                    .iter()
+                    .filter(|(_, i)| *i == Some(index));
+                mine.for_each(|(waker, _)| waker.packets_wait.clear());
             }
-            Err(_) => self.doorbells.retain(|(_, i)| *i != Some(index)),
+            Err(_) => self.interface_wakers.retain(|(_, i)| *i != Some(index)),
         }
     }
 
     /// The CPU has done work: it checks for more before it sleeps.
     pub(crate) fn stay_awake(&self) {
-        self.awake.ring();
+        self.awake.set();
     }
 
     fn work(&self, stack: &Stack, cpu: usize, now: Time, out: &mut Vec<Work>) {
         out.extend(self.interrupts.iter().copied().map(Work::Interrupt));
-        let rung = self.doorbells.iter().filter(|(bell, _)| bell.rung.is_set());
-        out.extend(rung.filter_map(|(_, index)| index.map(Work::Poll)));
+        let waiting = self
+            .interface_wakers
+            .iter()
+            .filter(|(waker, _)| waker.packets_wait.is_set());
+        out.extend(waiting.filter_map(|(_, index)| index.map(Work::Poll)));
         let mut add = |some: bool, work| out.extend(some.then_some(work));
         add(stack.netisr_waits(cpu), Work::Packets);
         add(!self.tasks.is_empty(), Work::Task);
@@ -158,14 +164,14 @@ impl Member {
 }
 
 /// All CPUs of a stack.
-pub(crate) struct Crew {
+pub(crate) struct VirtualCpuSet {
     pub(crate) cpus: Arc<VirtualCpus>,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<VirtualCpu>,
 }
 
-impl Crew {
+impl VirtualCpuSet {
     pub(crate) fn new(stack: &Stack, cpus: Arc<VirtualCpus>, count: usize) -> Self {
-        let members = (0..count).map(|cpu| Member::new(stack, cpu)).collect();
+        let members = (0..count).map(|cpu| VirtualCpu::new(stack, cpu)).collect();
         Self { cpus, members }
     }
 
@@ -174,7 +180,7 @@ impl Crew {
         let mut works = Vec::new();
         for (cpu, member) in self.members.iter_mut().enumerate() {
             if member.sleeps_until.is_some_and(|at| at <= now) {
-                member.awake.ring();
+                member.awake.set();
             }
             if member.held_until > now || !member.awake.is_set() {
                 continue;
@@ -197,7 +203,7 @@ impl Crew {
 
     /// The time of the next event here: a sleeper wakes, or a held CPU may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
-        let next = |m: &Member| match m.awake.is_set() {
+        let next = |m: &VirtualCpu| match m.awake.is_set() {
             true => Some(m.held_until),
             false => m.sleeps_until.map(|at| at.max(m.held_until)),
         };

@@ -1,7 +1,7 @@
-//! The state that the workers of a pool share: the workers, and the roster of stacks to drive.
+//! The state that the workers of a pool share: the workers, and the list of stacks to drive.
 //!
-//! Invariants: a roster does not change once workers can see it; the number of a device queue is never used again, so
-//! that a late event finds no queue rather than another one. Locks: `roster` (STACK_CONFIG); under it handles are
+//! Invariants: a stack list does not change once workers can see it; the number of a device queue is never used again, so
+//! that a late event finds no queue rather than another one. Locks: `stack_list` (STACK_CONFIG); under it handles are
 //! cloned and dropped, and nothing else is called.
 
 use std::io;
@@ -21,16 +21,16 @@ use super::worker_pool::WorkerPoolConfig;
 use crate::stack::driver::Driver;
 use crate::{IfIndex, RxQueue, Stack};
 
-static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
+static STACK_LIST: LockClass = LockClass::new("runtime stack list", order::STACK_CONFIG);
 
 /// All workers of a pool.
-pub(super) struct Crew {
+pub(super) struct WorkerSet {
     cpus: Arc<Workers>,
-    members: Vec<Member>,
-    roster: Mutex<CrewState>,
-    /// A worker has taken a newer roster, or has left.
+    members: Vec<WorkerHandle>,
+    stack_list: Mutex<StackListState>,
+    /// A worker has taken a newer stack list, or has left.
     seen: Condvar,
-    /// The number of the newest roster. Release when it is made, under the lock; Acquire by a thread that reads it.
+    /// The number of the newest stack list. Release when it is made, under the lock; Acquire by a thread that reads it.
     newest: AtomicU64,
     pub(super) votes: Votes,
     /// A worker has used the stacks since worker 0, which reclaims, last found them unused. Relaxed: a use that is
@@ -39,10 +39,10 @@ pub(super) struct Crew {
 }
 
 /// A worker as others see it.
-struct Member {
+struct WorkerHandle {
     sleeper: Arc<Sleeper>,
     ready: ReadyList,
-    /// Wakes it without a task, to check the phase, the roster, and the packets and timers of its CPU.
+    /// Wakes it without a task, to check the phase, the stack list, and the packets and timers of its CPU.
     wakeup: Arc<TaskWaker>,
     tasks: Arc<Taskqueue>,
     /// It has ended. Release and Acquire: the join of its thread returns its error.
@@ -50,15 +50,15 @@ struct Member {
     load: WorkerLoad,
 }
 
-struct CrewState {
-    roster: Arc<Roster>,
-    /// The roster that each worker has; the largest number if the worker has ended.
+struct StackListState {
+    stack_list: Arc<StackList>,
+    /// The stack list that each worker has; the largest number if the worker has ended.
     has: Vec<u64>,
 }
 
 /// The stacks and queues to drive.
 #[derive(Clone, Default)]
-pub(super) struct Roster {
+pub(super) struct StackList {
     pub(super) number: u64,
     pub(super) stacks: Vec<Stack>,
     /// Device queues, each with its number, in ascending order.
@@ -72,7 +72,7 @@ pub(super) struct Polled {
     pub(super) fd: OwnedFd,
 }
 
-impl Driver for Crew {
+impl Driver for WorkerSet {
     fn watch(&self, stack: &Stack, queue: RxQueue, fd: OwnedFd) -> io::Result<()> {
         self.add(stack);
         self.watch(Polled { queue, fd })
@@ -83,19 +83,19 @@ impl Driver for Crew {
     }
 }
 
-impl Crew {
+impl WorkerSet {
     pub(super) fn new(config: &WorkerPoolConfig) -> io::Result<Self> {
         let count = config.workers();
         let cpus = Arc::new(Workers::new(count));
-        let members = (0..count).map(|index| Member::new(&cpus, index, config.is_shared()));
-        let state = CrewState {
-            roster: Arc::default(),
+        let members = (0..count).map(|index| WorkerHandle::new(&cpus, index, config.is_shared()));
+        let state = StackListState {
+            stack_list: Arc::default(),
             has: vec![0; count],
         };
         Ok(Self {
             members: members.collect::<io::Result<_>>()?,
             cpus,
-            roster: Mutex::new(&ROSTER, state),
+            stack_list: Mutex::new(&STACK_LIST, state),
             seen: Condvar::new(),
             newest: AtomicU64::new(0),
             votes: Votes::new(count),
@@ -170,10 +170,10 @@ impl Crew {
             std::ptr::eq(theirs, ours),
             "the stack's CPUs are not this runtime's workers"
         );
-        let known = self.change(|roster| {
-            let known = roster.stacks.iter().any(|s| is_same(s, stack));
+        let known = self.change(|stack_list| {
+            let known = stack_list.stacks.iter().any(|s| is_same(s, stack));
             if !known {
-                roster.stacks.push(stack.clone());
+                stack_list.stacks.push(stack.clone());
             }
             known
         });
@@ -187,17 +187,17 @@ impl Crew {
     }
 
     pub(super) fn remove(&self, stack: &Stack) {
-        let gone = self.change(|roster| {
-            roster.stacks.retain(|s| !is_same(s, stack));
-            take_queues(roster, |queue| queue.is_of(stack))
+        let gone = self.change(|stack_list| {
+            stack_list.stacks.retain(|s| !is_same(s, stack));
+            take_queues(stack_list, |queue| queue.is_of(stack))
         });
         (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
         self.let_go(gone);
     }
 
     pub(super) fn remove_interface(&self, stack: &Stack, index: IfIndex) {
-        let gone = self.change(|roster| {
-            take_queues(roster, |queue| {
+        let gone = self.change(|stack_list| {
+            take_queues(stack_list, |queue| {
                 queue.is_interface(index) && queue.is_of(stack)
             })
         });
@@ -206,9 +206,9 @@ impl Crew {
 
     /// A worker reports that a queue's device or interface is gone.
     pub(super) fn lose_queue(&self, number: u64) {
-        let gone = self.change(|roster| {
-            let at = roster.queues.iter().position(|(n, _)| *n == number);
-            at.map(|at| roster.queues.remove(at))
+        let gone = self.change(|stack_list| {
+            let at = stack_list.queues.iter().position(|(n, _)| *n == number);
+            at.map(|at| stack_list.queues.remove(at))
         });
         self.forget(gone.as_slice());
     }
@@ -227,13 +227,13 @@ impl Crew {
         }
     }
 
-    /// Adds a queue to the roster, then to its worker's sleeper.
+    /// Adds a queue to the stack list, then to its worker's sleeper.
     pub(super) fn watch(&self, polled: Polled) -> io::Result<()> {
         let polled = Arc::new(polled);
-        let number = self.change(|roster| {
-            roster.last_queue += 1;
-            let number = roster.last_queue;
-            roster.queues.push((number, Arc::clone(&polled)));
+        let number = self.change(|stack_list| {
+            stack_list.last_queue += 1;
+            let number = stack_list.last_queue;
+            stack_list.queues.push((number, Arc::clone(&polled)));
             number
         });
         let sleeper = &self.members[self.worker_of(&polled)].sleeper;
@@ -250,33 +250,33 @@ impl Crew {
         polled.queue.number() % self.len()
     }
 
-    /// Makes a new roster out of the newest, and wakes all workers.
-    fn change<R>(&self, f: impl FnOnce(&mut Roster) -> R) -> R {
-        let mut state = self.roster.lock();
-        let mut roster = Roster::clone(&state.roster);
-        roster.number += 1;
-        let number = roster.number;
-        let result = f(&mut roster);
-        let old = std::mem::replace(&mut state.roster, Arc::new(roster));
+    /// Makes a new stack list out of the newest, and wakes all workers.
+    fn change<R>(&self, f: impl FnOnce(&mut StackList) -> R) -> R {
+        let mut state = self.stack_list.lock();
+        let mut stack_list = StackList::clone(&state.stack_list);
+        stack_list.number += 1;
+        let number = stack_list.number;
+        let result = f(&mut stack_list);
+        let old = std::mem::replace(&mut state.stack_list, Arc::new(stack_list));
         self.newest.store(number, Ordering::Release);
         drop(state);
-        // The old roster may hold the last handle of a stack.
+        // The old stack list may hold the last handle of a stack.
         drop(old);
         self.wake_all();
         result
     }
 
-    /// Whether there is a newer roster than the one that a worker has.
-    pub(super) fn is_newer_than(&self, roster: &Roster) -> bool {
-        self.newest.load(Ordering::Acquire) != roster.number
+    /// Whether there is a newer stack list than the one that a worker has.
+    pub(super) fn is_newer_than(&self, stack_list: &StackList) -> bool {
+        self.newest.load(Ordering::Acquire) != stack_list.number
     }
 
-    /// Worker `index` takes the newest roster in the place of `old`.
-    pub(super) fn newest(&self, index: usize, old: Arc<Roster>) -> Arc<Roster> {
-        // Dropped before the worker publishes that it has a newer roster.
+    /// Worker `index` takes the newest stack list in the place of `old`.
+    pub(super) fn newest(&self, index: usize, old: Arc<StackList>) -> Arc<StackList> {
+        // Dropped before the worker publishes that it has a newer stack list.
         drop(old);
-        let mut state = self.roster.lock();
-        let newest = Arc::clone(&state.roster);
+        let mut state = self.stack_list.lock();
+        let newest = Arc::clone(&state.stack_list);
         state.has[index] = newest.number;
         drop(state);
         self.seen.notify_all();
@@ -285,7 +285,7 @@ impl Crew {
 
     /// Worker `index` has ended, and drives nothing any more.
     pub(super) fn lose(&self, index: usize) {
-        self.roster.lock().has[index] = u64::MAX;
+        self.stack_list.lock().has[index] = u64::MAX;
         self.seen.notify_all();
         self.members[index].lost.store(true, Ordering::Release);
         self.wake(0);
@@ -300,13 +300,13 @@ impl Crew {
         (0..self.len()).any(|index| self.has_lost(index))
     }
 
-    /// Waits until all workers have the newest roster, unless the caller is one.
+    /// Waits until all workers have the newest stack list, unless the caller is one.
     fn wait_until_seen(&self) {
         if self.cpus.current().is_own {
             return;
         }
         let newest = self.newest.load(Ordering::Acquire);
-        let mut state = self.roster.lock();
+        let mut state = self.stack_list.lock();
         while state.has.iter().any(|has| *has < newest) {
             state = self.seen.wait(state, None);
         }
@@ -314,7 +314,7 @@ impl Crew {
 
     /// Removes the stacks' wakers: the workers have ended.
     pub(super) fn release(&self) {
-        let stacks = std::mem::take(&mut self.roster.lock().roster);
+        let stacks = std::mem::take(&mut self.stack_list.lock().stack_list);
         for stack in &stacks.stacks {
             (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
         }
@@ -322,7 +322,7 @@ impl Crew {
     }
 }
 
-impl Member {
+impl WorkerHandle {
     fn new(cpus: &Arc<Workers>, index: usize, is_shared: bool) -> io::Result<Self> {
         let sleeper = Sleeper::new(cpus, index, is_shared)?;
         let ready = ReadyList::new(&sleeper);
@@ -343,9 +343,12 @@ fn is_same(a: &Stack, b: &Stack) -> bool {
 }
 
 /// Removes the queues that `which` selects.
-fn take_queues(roster: &mut Roster, which: impl Fn(&RxQueue) -> bool) -> Vec<(u64, Arc<Polled>)> {
-    let all = std::mem::take(&mut roster.queues).into_iter();
+fn take_queues(
+    stack_list: &mut StackList,
+    which: impl Fn(&RxQueue) -> bool,
+) -> Vec<(u64, Arc<Polled>)> {
+    let all = std::mem::take(&mut stack_list.queues).into_iter();
     let (gone, left) = all.partition(|(_, polled)| which(&polled.queue));
-    roster.queues = left;
+    stack_list.queues = left;
     gone
 }

@@ -113,6 +113,7 @@ impl World {
             options: SegmentOptions::default(),
             mark: 0,
             segsz: 0,
+            payload: 0,
             data: Chain::new(),
         };
         stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));

@@ -34,6 +34,9 @@ const LIBRARIES: [&str; 5] = [
     "mbuma",
 ];
 
+/// The directory of optimised builds that only steps use.
+const QUICK: &str = "quick";
+
 /// Every step, in the order of `ci`: steps that fail fastest come first.
 pub(crate) fn all() -> Vec<Step> {
     let new = |name, in_ci, beside, run| Step {
@@ -63,7 +66,7 @@ pub(crate) fn all() -> Vec<Step> {
         in_lane(Lane::One, "shuttle", shuttle),
         in_lane(Lane::Other, "loom", loom),
         in_lane(Lane::Other, "witness-cost", || {
-            witness_cost::run(&target_dir().join("witness-cost"))
+            witness_cost::run(&target_dir().join(QUICK), &as_text(&optimized(QUICK)))
         }),
         in_lane(Lane::Other, "storm", storm),
         in_lane(Lane::Other, "readme", readme),
@@ -222,19 +225,32 @@ fn schemes() -> bool {
     under("shuttle", &["-p mbuma-lab --lib -- epair::schedules"])
 }
 
-/// Models by a checker, in a directory of its own, because the flag rebuilds everything.
+/// Models by a checker, in a directory of its own, because the flag rebuilds everything. One model at a time: the
+/// checkers map a stack for each thread of each order, and unmapping one in a process with two busy threads interrupts
+/// the other CPU. Two models at a time take longer than one after the other.
 fn under(checker: &str, tests: &[&str]) -> bool {
-    let dir = target_dir().join(checker);
-    let vars = [
-        ("RUSTFLAGS", &*format!("--cfg {checker}")),
-        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-        // Random orders need an optimised build, but not the slowest one.
-        ("CARGO_PROFILE_RELEASE_LTO", "off"),
-        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-    ];
-    tests
-        .iter()
-        .all(|test| cargo(&format!("test -q --release {test}"), &vars))
+    let flags = format!("--cfg {checker}");
+    let vars = [&optimized(checker)[..], &[("RUSTFLAGS", flags)]].concat();
+    tests.iter().all(|test| {
+        let separator = if test.contains(" -- ") { "" } else { " --" };
+        let command = format!("test -q --release {test}{separator} --test-threads 1");
+        cargo(&command, &as_text(&vars))
+    })
+}
+
+/// The variables of an optimised build in this directory that takes little time: code that is fast enough to test, but
+/// not the code that users get.
+fn optimized(directory: &str) -> [(&'static str, String); 3] {
+    let directory = target_dir().join(directory);
+    [
+        ("CARGO_TARGET_DIR", directory.to_string_lossy().into_owned()),
+        ("CARGO_PROFILE_RELEASE_LTO", "off".into()),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16".into()),
+    ]
+}
+
+fn as_text<'a>(vars: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
+    vars.iter().map(|(name, value)| (*name, &**value)).collect()
 }
 
 /// The allocator again: with its caches under locks, as on systems without sections; and with the expensive checks.
@@ -252,19 +268,15 @@ fn uma() -> bool {
 fn storm() -> bool {
     cargo(
         "test -q -p mbuma-uma --release --features stretched --test storm",
-        &[],
+        &as_text(&optimized(QUICK)),
     )
 }
 
 /// Invariants where they cost: in release builds they are checked with the feature, and without it their conditions are
 /// not evaluated. The tests know in which of the two builds they run.
 fn invariants() -> bool {
-    let dir = target_dir().join("invariants");
-    let vars = [
-        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-        ("CARGO_PROFILE_RELEASE_LTO", "off"),
-        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-    ];
+    let vars = optimized(QUICK);
+    let vars = as_text(&vars);
     ["", " --features invariants"].iter().all(|feature| {
         let test = |name| format!("test -q --release --lib -p {name}{feature} --");
         cargo(&format!("{} invariant", test("mbuma-kern")), &vars)

@@ -12,9 +12,11 @@ use std::process::Command;
 /// As they stand in a mangled name, of either scheme: the length, then the name.
 const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
 
-/// Whether the instructions are as they must be; prints the functions that were compared.
-pub(crate) fn run(dir: &Path) -> bool {
-    let Some([with, without]) = functions(dir, "release", &[]) else {
+/// Whether the instructions are as they must be, in an optimised build in this directory, with these variables of cargo;
+/// prints the functions that were compared.
+pub(crate) fn run(dir: &Path, vars: &[(&str, &str)]) -> bool {
+    let functions = |build, features| functions(dir, vars, build, features);
+    let Some([with, without]) = functions("release", &[]) else {
         return false;
     };
     println!("release: {} and {} instructions", with.len(), without.len());
@@ -26,7 +28,7 @@ pub(crate) fn run(dir: &Path) -> bool {
         );
         return false;
     }
-    let Some([with, without]) = functions(dir, "witness", &["--features", "witness"]) else {
+    let Some([with, without]) = functions("witness", &["--features", "witness"]) else {
         return false;
     };
     println!("witness: {} and {} instructions", with.len(), without.len());
@@ -38,7 +40,12 @@ pub(crate) fn run(dir: &Path) -> bool {
 }
 
 /// The instructions of both functions, in a build with these arguments.
-fn functions(dir: &Path, build: &str, features: &[&str]) -> Option<[Vec<String>; 2]> {
+fn functions(
+    dir: &Path,
+    vars: &[(&str, &str)],
+    build: &str,
+    features: &[&str],
+) -> Option<[Vec<String>; 2]> {
     // A file for each build: cargo runs the compiler again only if the sources have changed.
     let assembly = dir.join(format!("witness_cost-{build}.s"));
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -46,11 +53,10 @@ fn functions(dir: &Path, build: &str, features: &[&str]) -> Option<[Vec<String>;
         .args(["rustc", "-q", "--release", "-p", "mbuma-kern"])
         .args(["--example", "witness_cost"])
         .args(features)
-        .arg("--")
+        // The assembly of several units would be in several files.
+        .args(["--", "-Ccodegen-units=1"])
         .arg(format!("--emit=asm={}", assembly.display()))
-        .env("CARGO_TARGET_DIR", dir)
-        // The linker's changes to a whole program are not part of the comparison.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .envs(vars.iter().copied())
         .status();
     if !status.is_ok_and(|status| status.success()) {
         println!("the example does not build");

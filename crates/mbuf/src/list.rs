@@ -86,15 +86,20 @@ pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
 }
 
 /// Copies `n` bytes from byte `off` of the list `from` on to behind those of `to`, which has the
-/// room. A secret's copy is a secret.
-pub(crate) fn gather(to: &mut Mbuf, from: &Mbuf, off: usize, n: usize) {
-    copy_out(from, off, &mut to.room_mut()[..n]);
-    to.grow(n);
-    if in_range(from, off, n).any(Mbuf::is_secret) {
-        // The storage of `to` may be written, so it is not lent, and this list must wipe it.
-        to.zeroize();
+/// room ([`Mbuf::push_of`]). The list has them.
+pub(crate) fn gather(to: &mut Mbuf, from: &Mbuf, off: usize, mut n: usize) {
+    let (mut m, mut at) = seek(from, off);
+    while n > 0 {
+        let here = n.min(m.len() - at);
+        if here > 0 {
+            to.push_of(m, at, here);
+        }
+        n -= here;
+        at = 0;
+        let Some(next) = m.next() else { break };
+        m = next;
     }
-    to.zones().stats.bytes_copied.add(n as u64);
+    debug_assert_eq!(n, 0);
 }
 
 /// Moves the first `n` bytes of the mbufs behind `m` to behind its own, where there is room.

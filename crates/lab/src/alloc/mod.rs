@@ -36,6 +36,7 @@ pub use child::child;
 pub use designs::global::TUNABLES;
 pub use options::Options;
 
+use crate::harness::choice::listed;
 use crate::harness::compare;
 use crate::harness::progress::Progress;
 use crate::{Error, Record};
@@ -87,15 +88,11 @@ fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) ->
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let about = |case: Case| format!("{} ({})", case.about(), case.unit());
-    compare::list(
-        out,
-        Case::ALL.map(|case| (case.name(), about(case))),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 004", entry.about))),
-    )
+    compare::list(out, &Case::ALL, CATALOG)
 }
+
+listed!(Case: |case| case.name(), format!("{} ({})", case.about(), case.unit()));
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 004", entry.about));
 
 #[cfg(test)]
 mod tests;

@@ -92,9 +92,7 @@ impl Options {
     /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         let cases = &Case::ALL;
-        let chosen = self
-            .common
-            .choose(cases, |case| case.name(), CATALOG, |entry| entry.name)?;
+        let chosen = self.common.choose(cases, CATALOG)?;
         for &size in &self.sizes {
             if !(SIZE_MIN..=SIZE_MAX).contains(&size) || !size.is_power_of_two() {
                 return Err(Error::Bad(format!(

@@ -31,6 +31,7 @@ pub use options::Options;
 pub use programs::child;
 
 use crate::Error;
+use crate::harness::choice::listed;
 use crate::harness::compare;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -157,12 +158,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        Case::ALL.map(|case| (case.name(), case.about())),
-        Design::ALL.map(|design| (design.name(), design.about())),
-    )
+    compare::list(out, &Case::ALL, &Design::ALL)
 }
+
+listed!(Case: |case| case.name(), case.about());
+listed!(Design: |design| design.name(), design.about());
 
 fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     match case {

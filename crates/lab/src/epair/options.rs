@@ -44,7 +44,6 @@ impl Options {
             return Err(Error::Bad("it takes at least one wakeup".to_owned()));
         }
         let (cases, designs) = (&Case::ALL, &Design::ALL);
-        self.common
-            .choose(cases, |case| case.name(), designs, |design| design.name())
+        self.common.choose(cases, designs)
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod report;
 pub use options::Options;
 
 use crate::error::written;
+use crate::harness::choice::listed;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
 use crate::harness::{compare, plot, sys, table, warmup};
@@ -62,13 +63,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let about = |case: Case| format!("{} ({})", case.about(), case.unit());
-    compare::list(
-        out,
-        Case::ALL.map(|case| (case.name(), about(case))),
-        CATALOG.iter().map(|entry| (entry.name, entry.about)),
-    )
+    compare::list(out, &Case::ALL, CATALOG)
 }
+
+listed!(Case: |case| case.name(), format!("{} ({})", case.about(), case.unit()));
+listed!(Entry: |entry| entry.name, entry.about);
 
 /// The results of one design.
 struct Outcome {

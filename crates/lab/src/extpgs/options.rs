@@ -64,8 +64,8 @@ impl Options {
             return Err(Error::Bad("it takes at least one round".to_owned()));
         }
         Ok(Choice {
-            cases: chosen("case", &self.cases, &Case::ALL, |case| case.name())?,
-            entries: chosen("design", &self.designs, CATALOG, |entry| entry.name)?,
+            cases: chosen("case", &self.cases, &Case::ALL)?,
+            entries: chosen("design", &self.designs, CATALOG)?,
         })
     }
 }

@@ -25,6 +25,7 @@ mod world;
 pub use options::Options;
 
 use crate::Error;
+use crate::harness::choice::listed;
 use crate::harness::compare;
 use std::io::Write;
 
@@ -155,12 +156,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        Case::ALL.map(|case| (case.name(), case.about())),
-        Design::ALL.map(|design| (design.name(), design.about())),
-    )
+    compare::list(out, &Case::ALL, &Design::ALL)
 }
+
+listed!(Case: |case| case.name(), case.about());
+listed!(Design: |design| design.name(), design.about());
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -33,7 +33,6 @@ impl Options {
             return Err(Error::Bad("a client asks at least once".to_owned()));
         }
         let (cases, designs) = (&Case::ALL, &Design::ALL);
-        self.common
-            .choose(cases, |case| case.name(), designs, |design| design.name())
+        self.common.choose(cases, designs)
     }
 }

@@ -1,7 +1,35 @@
-//! The choices of an experiment: the origin of a design, the reason why one does not take part, look-up by name.
+//! The choices of an experiment: names and lists of cases and designs, the origin of a design, the reason why one does not take
+//! part.
 
 use crate::Error;
 use std::fmt;
+
+/// A case or a design.
+pub(crate) trait Listed: Copy {
+    /// The name that a program types, in all output.
+    fn name(&self) -> &'static str;
+
+    /// Its line in `--list`.
+    fn about(&self) -> String;
+}
+
+/// The name and the line of a type's values.
+macro_rules! listed {
+    ($of:ty: |$it:ident| $name:expr, $about:expr) => {
+        impl $crate::harness::choice::Listed for $of {
+            fn name(&self) -> &'static str {
+                let $it = *self;
+                $name
+            }
+
+            fn about(&self) -> String {
+                let $it = *self;
+                $about.into()
+            }
+        }
+    };
+}
+pub(crate) use listed;
 
 /// Whose design it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,23 +71,22 @@ impl fmt::Display for Absent {
 ///
 /// # Errors
 /// [`Error::Unknown`] for an unknown name.
-pub(crate) fn chosen<T: Copy>(
+pub(crate) fn chosen<T: Listed>(
     what: &'static str,
     names: &[String],
     all: &[T],
-    name_of: impl Fn(&T) -> &'static str,
 ) -> Result<Vec<T>, Error> {
     if let Some(name) = names
         .iter()
-        .find(|name| !all.iter().any(|one| name_of(one) == *name))
+        .find(|name| !all.iter().any(|one| one.name() == *name))
     {
-        let known = all.iter().map(&name_of).collect();
+        let known = all.iter().map(T::name).collect();
         return Err(Error::Unknown {
             what,
             name: name.clone(),
             known,
         });
     }
-    let wanted = |one: &&T| names.is_empty() || names.iter().any(|name| name == name_of(one));
+    let wanted = |one: &&T| names.is_empty() || names.iter().any(|name| name == one.name());
     Ok(all.iter().filter(wanted).copied().collect())
 }

@@ -1,12 +1,11 @@
 //! A comparison: its options, the choice that they make, and a run of each case.
 
-use super::choice::chosen;
+use super::choice::{Listed, chosen};
 use super::effort::Effort;
 use super::plot;
 use super::progress::Progress;
 use crate::error::written;
 use crate::{Error, Record};
-use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -57,16 +56,14 @@ impl Comparison {
     ///
     /// # Errors
     /// [`Error`]: an unknown name, or a number that will not do.
-    pub(crate) fn choose<C: Copy, D: Copy>(
+    pub(crate) fn choose<C: Listed, D: Listed>(
         &self,
         cases: &[C],
-        name_of_case: impl Fn(&C) -> &'static str,
         designs: &[D],
-        name_of_design: impl Fn(&D) -> &'static str,
     ) -> Result<Choice<C, D>, Error> {
         Ok(Choice {
-            cases: chosen("case", &self.cases, cases, name_of_case)?,
-            designs: chosen("design", &self.designs, designs, name_of_design)?,
+            cases: chosen("case", &self.cases, cases)?,
+            designs: chosen("design", &self.designs, designs)?,
             effort: Effort::new(self.reps, self.seconds_per_case)?,
         })
     }
@@ -112,19 +109,18 @@ pub(crate) fn lines_of(records: &[Record]) -> String {
 }
 
 /// Writes the list of choices: names, and a line about each.
-pub(crate) fn list<C: Display, D: Display>(
+pub(crate) fn list(
     out: &mut dyn Write,
-    cases: impl IntoIterator<Item = (&'static str, C)>,
-    designs: impl IntoIterator<Item = (&'static str, D)>,
+    cases: &[impl Listed],
+    designs: &[impl Listed],
 ) -> Result<(), Error> {
     let text = format!("cases:\n{}\ndesigns:\n{}", lines(cases), lines(designs));
     written(out.write_all(text.as_bytes()))
 }
 
-fn lines<D: Display>(things: impl IntoIterator<Item = (&'static str, D)>) -> String {
-    let things: Vec<_> = things.into_iter().collect();
-    let wide = things.iter().map(|(name, _)| name.len()).max();
+fn lines<T: Listed>(things: &[T]) -> String {
+    let wide = things.iter().map(|one| one.name().len()).max();
     let wide = wide.unwrap_or(0) + 1;
-    let line = |(name, about): &(_, D)| format!("  {name:<wide$} {about}\n");
+    let line = |one: &T| format!("  {:<wide$} {}\n", one.name(), one.about());
     things.iter().map(line).collect()
 }

@@ -21,6 +21,7 @@ mod world;
 
 pub use options::Options;
 
+use crate::harness::choice::listed;
 use crate::harness::progress::Progress;
 use crate::harness::record::{of_group, of_readings};
 use crate::harness::rounds::{Reading, by_mode};
@@ -201,12 +202,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.map(|case| (case.name, case.about)),
-        Design::ALL.map(|design| (design.name(), design.about())),
-    )
+    compare::list(out, &CASES, &Design::ALL)
 }
+
+listed!(Case: |case| case.name, case.about);
+listed!(Design: |design| design.name(), design.about());
 
 /// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Vec<Record> {

@@ -36,7 +36,6 @@ impl Options {
             return Err(Error::Bad("a stack has 1 to 64 workers".to_owned()));
         }
         let designs = &Design::ALL;
-        self.common
-            .choose(&CASES, |case| case.name, designs, |design| design.name())
+        self.common.choose(&CASES, designs)
     }
 }

@@ -23,6 +23,7 @@ mod designs;
 pub(crate) mod report;
 mod subject;
 
+use crate::harness::choice::listed;
 use crate::harness::progress::Progress;
 use crate::harness::{compare, table};
 use crate::{Comparison, Error, Record};
@@ -46,7 +47,7 @@ pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
 type Choice = compare::Choice<Case, Entry>;
 
 fn choose(options: &Comparison) -> Result<Choice, Error> {
-    options.choose(&Case::ALL, |case| case.name(), CATALOG, |entry| entry.name)
+    options.choose(&Case::ALL, CATALOG)
 }
 
 fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
@@ -78,14 +79,11 @@ fn show(case: Case, records: &[Record]) -> String {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        Case::ALL.map(|case| (case.name(), case.about())),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 000", entry.about))),
-    )
+    compare::list(out, &Case::ALL, CATALOG)
 }
+
+listed!(Case: |case| case.name(), case.about());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 000", entry.about));
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ mod server;
 
 pub use options::Options;
 
-use crate::harness::choice::{Absent, chosen};
+use crate::harness::choice::{Absent, chosen, listed};
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
@@ -75,7 +75,7 @@ pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) ->
         None if job == host::GUEST => guest::be(out),
         Some((design, mtu)) => {
             let names = [design.to_owned()];
-            let design = chosen("design", &names, CATALOG, |entry| entry.name)?;
+            let design = chosen("design", &names, CATALOG)?;
             let mtu = mtu
                 .parse()
                 .map_err(|_| Error::Bad(format!("`{mtu}` is no MTU")))?;
@@ -111,7 +111,6 @@ fn measure(
     let contest = Contest {
         case: case.name,
         designs: &choice.designs,
-        name: |entry| entry.name,
         reps: choice.effort.reps,
     };
     let begin = |entry: &Entry| {
@@ -181,14 +180,11 @@ impl Running {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
-    )
+    compare::list(out, CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 002", entry.about));
 
 #[cfg(test)]
 mod tests;

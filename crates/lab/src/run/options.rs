@@ -47,8 +47,7 @@ impl Options {
                 "the MTU is {MTU_MIN} to {MTU_MAX}, as all of the tools take it"
             )));
         }
-        self.common
-            .choose(CASES, |case| case.name, CATALOG, |entry| entry.name)
+        self.common.choose(CASES, CATALOG)
     }
 }
 

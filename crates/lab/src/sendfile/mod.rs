@@ -18,7 +18,7 @@ pub(crate) mod report;
 mod sender;
 mod source;
 
-use crate::harness::choice::Kind;
+use crate::harness::choice::{Kind, listed};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_readings;
@@ -67,7 +67,7 @@ impl fmt::Display for Case {
 /// # Errors
 /// [`Error`]: an unknown name, or the file cannot be made, or `out` or the pictures cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = options.choose(&CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let choice = options.choose(&CASES, CATALOG)?;
     let source = Source::new().map_err(|source| Error::Io {
         doing: "making a file in memory".to_owned(),
         source,
@@ -87,14 +87,11 @@ pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 001", entry.about))),
-    )
+    compare::list(out, &CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 001", entry.about));
 
 /// The CPU time of each round of a design, in milliseconds for 10^9 bytes.
 struct Outcome {

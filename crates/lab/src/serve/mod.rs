@@ -21,7 +21,7 @@ mod quota;
 pub(crate) mod report;
 mod slow;
 
-use crate::harness::choice::{Absent, Kind};
+use crate::harness::choice::{Absent, Kind, listed};
 use crate::harness::contest::{Contest as Rounds, Readings};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
@@ -59,7 +59,7 @@ const WARM_UP: f64 = 0.25;
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let common = &options.common;
-    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let choice = common.choose(CASES, CATALOG)?;
     let files = files::made(&choice.cases).map_err(|source| Error::Io {
         doing: "making the files".to_owned(),
         source,
@@ -123,7 +123,6 @@ fn measure(
     let contest = Rounds {
         case: case.name,
         designs,
-        name: |entry| entry.name,
         reps: effort.reps,
     };
     let begin = |entry: &Entry| {
@@ -245,14 +244,11 @@ fn show(case: &Case, records: &[Record]) -> String {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 001", entry.about))),
-    )
+    compare::list(out, CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 001", entry.about));
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ pub(crate) mod report;
 mod smoltcp;
 
 use crate::error::written;
-use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::choice::{Absent, Kind, chosen, listed};
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
@@ -53,7 +53,7 @@ pub struct Options {
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let common = &options.common;
-    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let choice = common.choose(CASES, CATALOG)?;
     common.each(&choice.cases, out, |case, progress| {
         let (designs, effort) = (&choice.designs, &choice.effort);
         let records = measure(case, designs, effort, &options.child, progress);
@@ -78,9 +78,9 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
         .ok()
         .and_then(|s| Duration::try_from_secs_f64(s).ok());
     let time = time.ok_or_else(bad)?;
-    let cases = chosen("case", std::slice::from_ref(case), CASES, |case| case.name)?;
+    let cases = chosen("case", std::slice::from_ref(case), CASES)?;
     let cpus = Effort::new(1, 1.0)?.two_cpus();
-    for entry in chosen("design", design, CATALOG, |entry| entry.name)? {
+    for entry in chosen("design", design, CATALOG)? {
         for case in &cases {
             let figures = entry
                 .alone(case, cpus, time)
@@ -104,7 +104,6 @@ fn measure(
     let contest = Contest {
         case: case.name,
         designs,
-        name: |entry| entry.name,
         reps: effort.reps,
     };
     let begin = |entry: &Entry| {
@@ -153,14 +152,11 @@ fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> V
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 000", entry.about))),
-    )
+    compare::list(out, CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 000", entry.about));
 
 #[cfg(test)]
 mod tests;

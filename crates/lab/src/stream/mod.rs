@@ -23,7 +23,7 @@ mod sums;
 pub use options::Options;
 
 use crate::error::written;
-use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::choice::{Absent, Kind, chosen, listed};
 use crate::harness::compare::Choice;
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
@@ -43,7 +43,7 @@ use std::time::Duration;
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let (common, outside) = (&options.common, options.outside());
-    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let choice = common.choose(CASES, CATALOG)?;
     common.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, &outside, progress);
         let text = compare::shown(common.json, &records, || {
@@ -66,7 +66,7 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
     };
     let alike = [if job.sums { designs::ALIKE } else { "mbuma" }.to_owned()];
     let names = if design.is_empty() { &alike } else { design };
-    for entry in chosen("design", names, CATALOG, |entry| entry.name)? {
+    for entry in chosen("design", names, CATALOG)? {
         let figures = designs::alone(&entry, job, time)
             .map_err(|absent| Error::Bad(format!("{}: {absent}", entry.name)))?;
         written(writeln!(out, "{}", figures.to_json()))?;
@@ -84,7 +84,6 @@ fn measure(
     let contest = Contest {
         case: case.name,
         designs: &choice.designs,
-        name: |entry| entry.name,
         reps: choice.effort.reps,
     };
     let begin = |entry: &Entry| {
@@ -145,14 +144,11 @@ fn empty(case: &Case, entry: &Entry) -> Record {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
-    )
+    compare::list(out, CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 002", entry.about));
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ pub(crate) mod report;
 mod socket;
 
 use crate::error::written;
-use crate::harness::choice::{Kind, chosen};
+use crate::harness::choice::{Kind, chosen, listed};
 use crate::harness::contest::Contest;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
@@ -69,7 +69,7 @@ pub(crate) const CATALOG: &[Entry] = &[
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = options.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    let choice = options.choose(CASES, CATALOG)?;
     options.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, progress);
         let text = compare::shown(options.json, &records, || {
@@ -96,7 +96,7 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
     let ours = ["mbuma".to_owned()];
     let names = if design.is_empty() { &ours } else { design };
     let effort = Effort::new(1, 1.0)?;
-    for entry in chosen("design", names, CATALOG, |entry| entry.name)? {
+    for entry in chosen("design", names, CATALOG)? {
         let line = line(work, (entry.run)(work, place, &effort, time));
         written(writeln!(out, "{line}"))?;
     }
@@ -149,7 +149,6 @@ fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record>
     let contest = Contest {
         case: case.name,
         designs: &choice.designs,
-        name: |entry| entry.name,
         reps: effort.reps,
     };
     let begin = |entry: &Entry| Ok(warmup::length_for(effort.reading, |time| read(entry, time)));
@@ -187,14 +186,11 @@ fn empty(case: &Case, entry: &Entry) -> Record {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        CASES.iter().map(|case| (case.name, case)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
-    )
+    compare::list(out, CASES, CATALOG)
 }
+
+listed!(Case: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 002", entry.about));
 
 #[cfg(test)]
 mod tests;

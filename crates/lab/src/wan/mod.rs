@@ -18,7 +18,7 @@ mod simulated;
 
 use std::io::Write;
 
-use crate::harness::choice::{Absent, Kind};
+use crate::harness::choice::{Absent, Kind, listed};
 use crate::harness::compare::Choice;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
@@ -33,7 +33,7 @@ use path::{PATHS, Path};
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = options.choose(PATHS, |path| path.name, CATALOG, |entry| entry.name)?;
+    let choice = options.choose(PATHS, CATALOG)?;
     options.each(&choice.cases, out, |path, progress| {
         let records = measure(path, &choice, progress);
         let text = compare::shown(options.json, &records, || show(path, &records));
@@ -113,14 +113,11 @@ fn show(path: &Path, records: &[Record]) -> String {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(
-        out,
-        PATHS.iter().map(|path| (path.name, path)),
-        CATALOG
-            .iter()
-            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
-    )
+    compare::list(out, PATHS, CATALOG)
 }
+
+listed!(Path: |case| case.name, case.to_string());
+listed!(Entry: |entry| entry.name, entry.kind.says("seed 002", entry.about));
 
 #[cfg(test)]
 mod tests;

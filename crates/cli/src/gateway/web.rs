@@ -200,13 +200,8 @@ impl Web {
         };
         let begin = || self.site.storage.cache.round(shared.now());
         let round = *self.round.get_or_insert_with(begin);
-        match connection.turn(shared, &self.site, round, gauges) {
-            Ok(WebNext::Wait) => {}
-            Ok(WebNext::Again) => connection.wake(),
-            Ok(WebNext::Close) => drop(self.remove(shared, token)),
-            Err(e) => self.end(shared, token, e),
-        }
-        self.connections.note(token);
+        let next = connection.turn(shared, &self.site, round, gauges);
+        self.after(shared, token, next);
         self.collect_log(token);
     }
 
@@ -223,11 +218,21 @@ impl Web {
         let Some(connection) = self.connections.find(token) else {
             return;
         };
-        match connection.timer(shared) {
+        let next = connection.timer(shared);
+        self.after(shared, token, next);
+    }
+
+    /// A connection's turn or timer has returned `next`. If the client broke TLS, the alert is sent.
+    fn after(&mut self, shared: &mut Shared, token: Token, next: Result<WebNext, TlsError>) {
+        match next {
             Ok(WebNext::Wait) => {}
-            Ok(WebNext::Again) => connection.wake(),
-            Ok(WebNext::Close) => drop(self.remove(shared, token)),
-            Err(e) => self.end(shared, token, e),
+            Ok(WebNext::Again) => self
+                .connections
+                .find(token)
+                .into_iter()
+                .for_each(|it| it.wake()),
+            Err(TlsError::Socket(_)) => self.abort(shared, token),
+            Ok(WebNext::Close) | Err(_) => drop(self.remove(shared, token)),
         }
         self.connections.note(token);
     }
@@ -276,14 +281,6 @@ impl Web {
         let connection = self.connections.remove(token)?;
         connection.cancel_timer(shared);
         Some(connection)
-    }
-
-    /// Ends a connection that failed. If the client broke TLS, the alert is sent.
-    fn end(&mut self, shared: &mut Shared, token: Token, e: TlsError) {
-        match e {
-            TlsError::Socket(_) => self.abort(shared, token),
-            _ => drop(self.remove(shared, token)),
-        }
     }
 
     fn abort(&mut self, shared: &mut Shared, token: Token) {

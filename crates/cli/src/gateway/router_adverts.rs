@@ -152,9 +152,15 @@ impl RouterAdverts {
         let body = written.and_then(|len| out.get(..len));
         // Without a buffer it is lost, as on a wire.
         if let Some(Ok(body)) = body.map(|body| Chain::from_slice(self.stack.pool(), body)) {
-            let message = (NdpMessage::ROUTER_ADVERT, 0, advert.rest());
-            let ends = (self.terms.router, to);
-            self.socket.send(ends, HOP_LIMIT, message, body);
+            self.socket.send(Icmp6Datagram {
+                src: self.terms.router,
+                dst: to,
+                hop_limit: HOP_LIMIT,
+                kind: NdpMessage::ROUTER_ADVERT,
+                code: 0,
+                rest: advert.rest(),
+                body,
+            });
         }
     }
 }

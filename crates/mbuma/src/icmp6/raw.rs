@@ -23,15 +23,15 @@ static TABLE: LockClass = LockClass::new("icmp6 sockets", order::IFADDR);
 /// Messages that wait for a program at most.
 const QUEUE_MAX: usize = 64;
 
-/// A message that arrived. Its checksum is right, and a message of neighbour discovery has passed the checks of RFC
-/// 4861 sections 6.1 and 8.1.
+/// A message of an [`Icmp6Socket`](crate::socket::Icmp6Socket). Of one that arrived the checksum is right, and a message
+/// of neighbour discovery has passed the checks of RFC 4861 sections 6.1 and 8.1.
 #[derive(Debug)]
 pub struct Icmp6Datagram {
     /// The sender.
     pub src: Ipv6Addr,
-    /// The address, or group, that it was sent to.
+    /// The address, or group, that it is sent to.
     pub dst: Ipv6Addr,
-    /// Its remaining hops.
+    /// Its remaining hops. Neighbour discovery requires 255 (RFC 4861 section 4).
     pub hop_limit: u8,
     /// Its type.
     pub kind: u8,

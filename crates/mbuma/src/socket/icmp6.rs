@@ -3,11 +3,9 @@
 //! Locks: none held over a call.
 //! Sources: RFC 3542 section 3 (the sockets of other systems), RFC 4443.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::task::Waker;
 
-use mbuf::Chain;
 use wire::{Icmp6Message, IpProto, NdpMessage};
 
 use super::udp::{BindError, RecvError};
@@ -104,29 +102,50 @@ impl Icmp6Socket {
         oldest.map(Icmp6Datagram::from).ok_or(RecvError::WouldBlock)
     }
 
-    /// Sends a message by the socket's interface, from its address `src`. Link-local addresses are those of the
-    /// interface's link. Neighbour discovery requires a `hop_limit` of 255 (RFC 4861 section 4). The stack computes the
-    /// checksum. `body` has the bytes after the four bytes `rest`; allocate it from [`Stack::pool`]. The stack's
-    /// counters have the result.
-    pub fn send(
-        &self,
-        (src, dst): (Ipv6Addr, Ipv6Addr),
-        hop_limit: u8,
-        (kind, code, rest): (u8, u8, [u8; 4]),
-        body: Chain,
-    ) {
+    /// Sends a message by the socket's interface, from its address [`src`](Icmp6Datagram::src). Link-local addresses are
+    /// those of the interface's link. The stack computes the checksum; its counters have the result. Allocate the
+    /// message's body from [`Stack::pool`].
+    ///
+    /// ```
+    /// # use mbuma::buf::Chain;
+    /// # use mbuma::socket::Icmp6Datagram;
+    /// # use mbuma::{Config, IfIndex, Stack};
+    /// # use std::net::Ipv6Addr;
+    /// # let stack = Stack::new(Config::from_system())?;
+    /// const ROUTER_ADVERT: u8 = 134;
+    /// let socket = stack.icmp6_bind(IfIndex::LOOPBACK, &[])?;
+    /// socket.send(Icmp6Datagram {
+    ///     src: Ipv6Addr::LOCALHOST,
+    ///     dst: Ipv6Addr::LOCALHOST,
+    ///     hop_limit: 255,
+    ///     kind: ROUTER_ADVERT,
+    ///     code: 0,
+    ///     rest: [64, 0, 7, 8],
+    ///     body: Chain::from_slice(stack.pool(), &[0; 8])?,
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn send(&self, message: Icmp6Datagram) {
         let service = Service {
-            ttl: hop_limit,
+            ttl: message.hop_limit,
             ..Service::of(IpProto::ICMPV6)
         };
         let to = Send6 {
-            send: Send { src, dst, service },
+            send: Send {
+                src: message.src,
+                dst: message.dst,
+                service,
+            },
             zone: self.0.pcb.iface.0,
             flow_label: 0,
         };
-        let message = Icmp6Message::Other { kind, code, rest };
+        let header = Icmp6Message::Other {
+            kind: message.kind,
+            code: message.code,
+            rest: message.rest,
+        };
         let stack = &self.0.stack.0;
-        stack.enter(|batch| icmp6::output::send(batch, message, body, &to));
+        stack.enter(|batch| icmp6::output::send(batch, header, message.body, &to));
     }
 
     /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It stays

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::common::net::*;
 use crate::frames6::{US6, icmp6_frame, introduce6, nd_frame, parse_icmp6, parse6};
 use mbuma::device::{Capabilities, tunnel};
-use mbuma::socket::BindError;
+use mbuma::socket::{BindError, Icmp6Datagram};
 use mbuma::{AddrError, DropReason, Error, IfAddr, IfIndex, RouteKind, Runtime};
 use wire::{
     ALL_ROUTERS, ArpPacket, EtherHeader, EtherType, Icmp6Message, IpProto, Ipv6Fields, MacAddr,
@@ -222,6 +222,18 @@ fn a_group_that_was_joined_is_heard_until_its_last_member_leaves() {
     lab.done();
 }
 
+fn advert(lab: &Lab, src: Ipv6Addr, dst: Ipv6Addr, rest: [u8; 4]) -> Icmp6Datagram {
+    Icmp6Datagram {
+        src,
+        dst,
+        hop_limit: 255,
+        kind: 134,
+        code: 0,
+        rest,
+        body: lab.chain(&[0; 8]),
+    }
+}
+
 #[test]
 fn a_program_hears_router_solicitations_and_advertises() {
     // Breaks if a program that advertises a router gets no solicitation, gets one from beyond the link, or sends an
@@ -252,12 +264,7 @@ fn a_program_hears_router_solicitations_and_advertises() {
     assert_eq!((heard.kind, heard.code, heard.body.len()), (133, 0, 8));
     let own = link_local_of(OUR_MAC);
     let rest = [64, 0, 7, 8];
-    socket.send(
-        (own, wire::ALL_NODES),
-        255,
-        (134, 0, rest),
-        lab.chain(&[0; 8]),
-    );
+    socket.send(advert(&lab, own, wire::ALL_NODES, rest));
     let seen = parse6(&lab.frame());
     let (header, body) = parse_icmp6(&seen);
     assert_eq!(
@@ -292,14 +299,7 @@ fn r9_a_router_remembers_the_host_that_asked() {
     let member = lab.stack.join_group(lab.iface, ALL_ROUTERS).unwrap();
     lab.give(&nd_frame(host, ALL_ROUTERS, &solicit));
     let socket = lab.stack.icmp6_bind(lab.iface, &[133]).unwrap();
-    let send = || {
-        socket.send(
-            (own, host),
-            255,
-            (134, 0, [64, 0, 7, 8]),
-            lab.chain(&[0; 8]),
-        );
-    };
+    let send = || socket.send(advert(&lab, own, host, [64, 0, 7, 8]));
     let kind = || parse_icmp6(&parse6(&lab.frame())).0.kind();
     send();
     assert_eq!(kind(), 135);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kern::{Random, Time};
 use mbuf::Chain;
-use mbuma::socket::Icmp6Socket;
+use mbuma::socket::{Icmp6Datagram, Icmp6Socket};
 use mbuma::{IfIndex, Membership, Stack};
 use wire::{
     ALL_NODES, ALL_ROUTERS, MacAddr, NdpMessage, NdpOption, PrefixInfo, RouterAdvert, link_local_of,
@@ -68,8 +68,14 @@ impl Router {
         let mut out = [0; 256];
         let len = advert.emit(&options, &mut out).expect("it has room");
         let body = Chain::from_slice(self.stack.pool(), &out[..len]).expect("buffers");
-        let message = (NdpMessage::ROUTER_ADVERT, 0, advert.rest());
-        self.socket
-            .send((link_local_of(MAC), ALL_NODES), 255, message, body);
+        self.socket.send(Icmp6Datagram {
+            src: link_local_of(MAC),
+            dst: ALL_NODES,
+            hop_limit: 255,
+            kind: NdpMessage::ROUTER_ADVERT,
+            code: 0,
+            rest: advert.rest(),
+            body,
+        });
     }
 }

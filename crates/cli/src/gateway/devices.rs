@@ -40,7 +40,7 @@ impl GuestDevices {
         clock: &Arc<dyn Clock>,
         pool: &MbufPool,
     ) -> io::Result<GuestDevices> {
-        let options = TapOptions::of(mtu, offloads);
+        let options = TapOptions { mtu, offloads };
         match link {
             GuestLink::Taps(taps) => {
                 let taps = taps.into_iter();

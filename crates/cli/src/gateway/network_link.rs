@@ -23,7 +23,7 @@ use kern::{Clock, LockClass, Mutex, Random, order};
 use mbuf::{MbufPool, Mbufq};
 use mbuma::device::bridge::{Bridge, BridgeConfig, PortId};
 use mbuma::device::memory::Pipe;
-use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::tap::{Offloads, Tap, TapOptions};
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
@@ -96,10 +96,13 @@ impl NetworkLink {
         let JoinedGuest { spec, tap } = guest;
         let (id, offloads) = (spec.id, spec.offloads);
         let options = TapOptions {
-            // The bridge refuses the device.
-            big_tcp: false,
-            jumbo_option: false,
-            ..TapOptions::of(self.mtu, offloads)
+            mtu: self.mtu,
+            // The bridge refuses a device with BIG TCP.
+            offloads: Offloads {
+                big_tcp: false,
+                jumbo_option: false,
+                ..offloads
+            },
         };
         let tap = Arc::new(CountedTap {
             tap: Tap::from_fd(tap, options, &self.pool),

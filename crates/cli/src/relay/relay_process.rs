@@ -142,7 +142,10 @@ fn attach(
 ) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
     let GuestEnd { v4, .. } = guest.ends;
-    let options = TapOptions::of(guest.mtu, guest.offloads);
+    let options = TapOptions {
+        mtu: guest.mtu,
+        offloads: guest.offloads,
+    };
     // Two namespaces may use one name for their interfaces; a stack may not.
     let config = IfConfig::new(format!("{}/{number}", guest.ends.ifname));
     let config = match v4 {

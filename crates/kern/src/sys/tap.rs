@@ -57,6 +57,12 @@ impl Offloads {
         jumbo_option: false,
     };
 
+    /// Bare frames.
+    pub const NONE: Self = Self {
+        vnet_hdr: false,
+        ..Self::from_bits(0)
+    };
+
     /// The names of the bits of TUNSETOFFLOAD.
     const fn from_bits(bits: libc::c_uint) -> Self {
         Self {

@@ -23,7 +23,7 @@ use crate::harness::tap;
 use kern::{Task, Taskqueue};
 use mbuf::{MbufPool, Mbufq, PoolConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Plug};
-use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::tap::{Offloads, Tap, TapOptions};
 use mbuma::device::{Budget, Device};
 use std::ffi::OsStr;
 use std::fs;
@@ -39,13 +39,7 @@ const SERVER: &str = "192.0.2.1";
 const PORT: &str = "8080";
 const TAP: TapOptions = TapOptions {
     mtu: 1500,
-    vnet_hdr: false,
-    csum: false,
-    tso4: false,
-    tso6: false,
-    uso: false,
-    big_tcp: false,
-    jumbo_option: false,
+    offloads: Offloads::NONE,
 };
 
 /// Starts the process, and counts the lines of its output.

@@ -1,6 +1,6 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! A program opens the descriptor and attaches this device. The vnet header ([`TapOptions::vnet_hdr`]) is before each frame;
+//! A program opens the descriptor and attaches this device. The vnet header ([`Offloads::vnet_hdr`]) is before each frame;
 //! `readv` and `writev` move one frame a call.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions; with
-//! [`TapOptions::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in one
+//! [`Offloads::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in one
 //! piece, pieces of 64 KiB take its place.
 //! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be an
 //! acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
@@ -27,11 +27,11 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::sys::tap::Offloads;
 use kern::{LockClass, Mutex, order};
 use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
 use wire::EtherHeader;
 
+pub use kern::sys::tap::Offloads;
 pub use open::OpenTap;
 
 use super::jumbo_front::JumboFront;
@@ -46,42 +46,14 @@ static RX: LockClass = LockClass::new("tap receive buffers", order::IFQUEUE);
 /// How a TAP descriptor is set up (linux/if_tun.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapOptions {
-    /// Largest IP packet in one frame.
+    /// Largest IP packet in one frame, in bytes.
     pub mtu: u16,
-    /// Each frame has a `virtio_net_hdr` of 10 bytes before it (`IFF_VNET_HDR`).
-    pub vnet_hdr: bool,
-    /// Checksums may be left to the other side (`TUN_F_CSUM`). Needs `vnet_hdr`.
-    pub csum: bool,
-    /// TCP over IPv4 may pass in segments of up to 64 KiB (`TUN_F_TSO4`). Needs `csum`.
-    pub tso4: bool,
-    /// TCP over IPv6 may pass in segments of up to 64 KiB (`TUN_F_TSO6`). Needs `csum`.
-    pub tso6: bool,
-    /// Datagrams of UDP may pass merged, over either version (`TUN_F_USO4` and `TUN_F_USO6`). Needs `csum`.
-    pub uso: bool,
-    /// TCP may leave in packets of more than 64 KiB (BIG TCP, Linux 6.3), over IPv4 if there is `tso4` and over IPv6 if there is
-    /// `tso6`.
-    pub big_tcp: bool,
-    /// Such packets of IPv6 have the jumbo payload option (Linux before 7.0).
-    pub jumbo_option: bool,
+    /// The offloads that the kernel has agreed to. All of them need the header that [`Offloads::vnet_hdr`] is about.
+    pub offloads: Offloads,
 }
 
-impl TapOptions {
-    /// For a device with these offloads, as the kernel has agreed to them.
-    pub fn of(mtu: u16, agreed: Offloads) -> Self {
-        Self {
-            mtu,
-            vnet_hdr: agreed.vnet_hdr,
-            csum: agreed.csum,
-            tso4: agreed.tso4,
-            tso6: agreed.tso6,
-            uso: agreed.uso,
-            big_tcp: agreed.big_tcp,
-            jumbo_option: agreed.jumbo_option,
-        }
-    }
-}
-
-/// A TAP device (linux/if_tun.h, linux/virtio_net.h).
+/// One queue of a TAP device (linux/if_tun.h, linux/virtio_net.h): of one that [`Tap::open`] opens, or of a descriptor that the
+/// program got elsewhere.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -143,7 +115,7 @@ impl Tap {
         }
         let mut header = [0; VnetHeader::LEN];
         let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut rx.slices);
-        if self.options.vnet_hdr {
+        if self.options.offloads.vnet_hdr {
             slices.push(IoSliceMut::new(&mut header));
         }
         rx.scatter.io_slices(FRAME_MAX, &mut slices);
@@ -193,7 +165,7 @@ impl Tap {
             return self.drops.no_bufs();
         };
         let describe = |packet| VnetHeader::from_bytes(header).describe(packet);
-        if self.options.vnet_hdr && describe(&mut packet).is_err() {
+        if self.options.offloads.vnet_hdr && describe(&mut packet).is_err() {
             return self.drops.bad_vnet();
         }
         Frame::Whole(packet)
@@ -202,7 +174,11 @@ impl Tap {
     /// Writes one frame, gathering its pieces.
     fn write_frame(&self, packet: &mut Packet) -> io::Result<()> {
         let mut header = VnetHeader::of(packet);
-        let jumbo = self.options.jumbo_option.then(|| JumboFront::of(packet));
+        let jumbo = self
+            .options
+            .offloads
+            .jumbo_option
+            .then(|| JumboFront::of(packet));
         let jumbo = jumbo.flatten();
         if jumbo.is_some() {
             header.csum_start += JumboFront::ADDED;
@@ -211,7 +187,7 @@ impl Tap {
         let header = header.to_bytes();
         let mut slices = [IoSlice::new(&[]); IOV_MAX];
         let mut count = 0;
-        let vnet = self.options.vnet_hdr.then_some(&header[..]);
+        let vnet = self.options.offloads.vnet_hdr.then_some(&header[..]);
         let mut pieces = vnet.into_iter().chain(JumboFront::pieces(&jumbo, packet));
         for (slot, piece) in slices.iter_mut().zip(&mut pieces) {
             *slot = IoSlice::new(piece);
@@ -244,14 +220,14 @@ impl Tap {
     /// Writes a frame of very many pieces: neighbours are joined first, which the pool counts as bytes copied.
     #[cold]
     fn write_long(&self, packet: &mut Packet) -> io::Result<()> {
-        let most = IOV_MAX - 1 - usize::from(self.options.vnet_hdr);
+        let most = IOV_MAX - 1 - usize::from(self.options.offloads.vnet_hdr);
         let joined = packet.collapse(&self.pool, most);
         joined.map_err(|_| io::ErrorKind::OutOfMemory)?;
         self.write_frame(packet)
     }
 
     fn vnet_len(&self) -> usize {
-        if self.options.vnet_hdr {
+        if self.options.offloads.vnet_hdr {
             VnetHeader::LEN
         } else {
             0
@@ -273,28 +249,19 @@ impl RxDrops {
 
 impl Device for Tap {
     fn capabilities(&self) -> Capabilities {
-        let TapOptions {
-            mtu,
-            vnet_hdr,
-            csum,
-            tso4,
-            tso6,
-            uso,
-            big_tcp,
-            jumbo_option: _,
-        } = self.options;
-        let tx_checksum = vnet_hdr && csum;
+        let offloads = self.options.offloads;
+        let tx_checksum = offloads.vnet_hdr && offloads.csum;
         let max = |taken| if tx_checksum && taken { u16::MAX } else { 0 };
         let tso_max = |taken| match max(taken) {
-            u16::MAX if big_tcp => BIG_TCP_MAX,
+            u16::MAX if offloads.big_tcp => BIG_TCP_MAX,
             max => max.into(),
         };
         Capabilities {
-            mtu,
+            mtu: self.options.mtu,
             tx_checksum,
-            tso4_max: tso_max(tso4),
-            tso6_max: tso_max(tso6),
-            uso_max: max(uso),
+            tso4_max: tso_max(offloads.tso4),
+            tso6_max: tso_max(offloads.tso6),
+            uso_max: max(offloads.uso),
         }
     }
 

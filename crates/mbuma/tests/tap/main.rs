@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mbuf::{Chain, Live, Mbufq};
-use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::tap::{Offloads, Tap, TapOptions};
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
 use namespace::{US, US6, in_namespace, make_taps, skipped};
@@ -89,33 +89,19 @@ fn drive(stack: &Stack, index: IfIndex, stop: &AtomicBool) {
 
 const OFFLOADS: TapOptions = TapOptions {
     mtu: 1500,
-    vnet_hdr: true,
-    csum: true,
-    tso4: true,
-    tso6: true,
-    uso: true,
-    big_tcp: false,
-    jumbo_option: false,
+    offloads: Offloads::ALL,
 };
 const PLAIN: TapOptions = TapOptions {
     mtu: 1500,
-    vnet_hdr: false,
-    csum: false,
-    tso4: false,
-    tso6: false,
-    uso: false,
-    big_tcp: false,
-    jumbo_option: false,
+    offloads: Offloads::NONE,
 };
 const CSUM: TapOptions = TapOptions {
     mtu: 1500,
-    vnet_hdr: true,
-    csum: true,
-    tso4: false,
-    tso6: false,
-    uso: false,
-    big_tcp: false,
-    jumbo_option: false,
+    offloads: Offloads {
+        vnet_hdr: true,
+        csum: true,
+        ..Offloads::NONE
+    },
 };
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -292,8 +278,11 @@ fn tcp_in_packets_of_more_than_64_kib() {
 
 fn in_large_packets(us: IpAddr) {
     let options = TapOptions {
-        big_tcp: true,
-        jumbo_option: kern::sys::tap::wants_jumbo_option(),
+        offloads: Offloads {
+            big_tcp: true,
+            jumbo_option: kern::sys::tap::wants_jumbo_option(),
+            ..Offloads::ALL
+        },
         ..OFFLOADS
     };
     let mut noting = None;

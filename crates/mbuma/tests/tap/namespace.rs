@@ -94,23 +94,23 @@ fn open(options: TapOptions, one_of_many: bool) -> OwnedFd {
     request[..4].copy_from_slice(b"tap0");
     let flags = libc::IFF_TAP
         | libc::IFF_NO_PI
-        | flag(options.vnet_hdr, libc::IFF_VNET_HDR)
+        | flag(options.offloads.vnet_hdr, libc::IFF_VNET_HDR)
         | flag(one_of_many, libc::IFF_MULTI_QUEUE);
     request[16..18].copy_from_slice(&(flags as u16).to_ne_bytes());
     // SAFETY: TUNSETIFF reads and writes one ifreq, which is 40 bytes long on 64-bit Linux.
     let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, request.as_mut_ptr()) };
     assert_eq!(made, 0, "{}", io::Error::last_os_error());
     let mut offloads = 0;
-    if options.csum {
+    if options.offloads.csum {
         offloads |= libc::TUN_F_CSUM;
     }
-    if options.tso4 {
+    if options.offloads.tso4 {
         offloads |= libc::TUN_F_TSO4;
     }
-    if options.tso6 {
+    if options.offloads.tso6 {
         offloads |= libc::TUN_F_TSO6;
     }
-    if options.uso {
+    if options.offloads.uso {
         offloads |= libc::TUN_F_USO4 | libc::TUN_F_USO6;
     }
     // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.

@@ -59,6 +59,9 @@ fn open(name: &str, queues: usize) -> io::Result<OpenTap> {
     Ok(OpenTap {
         name: name.to_owned(),
         queues,
-        options: TapOptions::of(mtu, agreed),
+        options: TapOptions {
+            mtu,
+            offloads: agreed,
+        },
     })
 }

@@ -9,13 +9,7 @@ use wire::{
 
 const OPTIONS: TapOptions = TapOptions {
     mtu: 1500,
-    vnet_hdr: true,
-    csum: true,
-    tso4: true,
-    tso6: true,
-    uso: true,
-    big_tcp: false,
-    jumbo_option: false,
+    offloads: Offloads::ALL,
 };
 const ALL: Budget = Budget {
     frames: 1000,
@@ -24,6 +18,13 @@ const ALL: Budget = Budget {
 
 fn pool() -> MbufPool {
     MbufPool::new(PoolConfig::default()).unwrap()
+}
+
+/// All offloads but for a change.
+fn changed(change: impl FnOnce(&mut Offloads)) -> TapOptions {
+    let mut options = OPTIONS;
+    change(&mut options.offloads);
+    options
 }
 
 fn tap(pool: &MbufPool, options: TapOptions) -> (Tap, UnixDatagram) {
@@ -70,13 +71,7 @@ fn reads_every_length() {
 fn writes_headers_and_pieces() {
     let pool = pool();
     for vnet_hdr in [true, false] {
-        let (tap, kernel) = tap(
-            &pool,
-            TapOptions {
-                vnet_hdr,
-                ..OPTIONS
-            },
-        );
+        let (tap, kernel) = tap(&pool, changed(|o| o.vnet_hdr = vnet_hdr));
         // One piece, some, exactly as many as fit the list, one more.
         let most = IOV_MAX - usize::from(vnet_hdr);
         for pieces in [1, 5, most - 1, most, most + 1, 200] {
@@ -179,13 +174,7 @@ fn short_frames_need_no_cluster() {
     })
     .unwrap();
     for vnet_hdr in [true, false] {
-        let (tap, kernel) = tap(
-            &pool,
-            TapOptions {
-                vnet_hdr,
-                ..OPTIONS
-            },
-        );
+        let (tap, kernel) = tap(&pool, changed(|o| o.vnet_hdr = vnet_hdr));
         let all = || Packet::with_cluster(&pool, ClusterSize::K16, 0).ok();
         let held: Vec<_> = std::iter::from_fn(all).collect();
         // The checksums were verified.
@@ -272,15 +261,9 @@ fn only_offloads_of_the_descriptor_are_offered() {
     let pool = pool();
     let caps = |options| tap(&pool, options).0.capabilities();
     assert_eq!(caps(OPTIONS), Capabilities::whole(1500));
-    let no_csum = TapOptions {
-        csum: false,
-        ..OPTIONS
-    };
+    let no_csum = changed(|o| o.csum = false);
     assert_eq!(caps(no_csum), Capabilities::plain(1500));
-    let big_tcp = TapOptions {
-        big_tcp: true,
-        ..OPTIONS
-    };
+    let big_tcp = changed(|o| o.big_tcp = true);
     let big = Capabilities {
         tso4_max: BIG_TCP_MAX,
         tso6_max: BIG_TCP_MAX,
@@ -288,17 +271,13 @@ fn only_offloads_of_the_descriptor_are_offered() {
     };
     assert_eq!(caps(big_tcp), big);
     assert_eq!(
-        caps(TapOptions {
-            vnet_hdr: false,
-            ..OPTIONS
-        }),
+        caps(changed(|o| o.vnet_hdr = false)),
         Capabilities::plain(1500)
     );
-    let no_tso = TapOptions {
-        tso4: false,
-        tso6: false,
-        ..OPTIONS
-    };
+    let no_tso = changed(|o| {
+        o.tso4 = false;
+        o.tso6 = false;
+    });
     assert_eq!(
         caps(no_tso),
         Capabilities {
@@ -356,11 +335,10 @@ fn a_packet_of_ip6_of_more_than_64_kib_says_its_length() {
     let data: Vec<u8> = (0..150_000).map(|i| (i % 251) as u8).collect();
     let option: Vec<u8> = [&[6, 0, 0xc2, 4], &150_028_u32.to_be_bytes()[..]].concat();
     for (is_ip6, jumbo_option) in [(false, true), (true, false), (true, true)] {
-        let options = TapOptions {
-            big_tcp: true,
-            jumbo_option,
-            ..OPTIONS
-        };
+        let options = changed(|o| {
+            o.big_tcp = true;
+            o.jumbo_option = jumbo_option;
+        });
         let (ours, kernel) = UnixDatagram::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&ours, 256 << 10).unwrap();
         let tap = Tap::from_fd(ours.into(), options, &pool);
@@ -402,11 +380,10 @@ fn refused_in_pieces(is_ip6: bool) {
     kernel.set_nonblocking(true).unwrap();
     // The kernel doubles the size; a datagram of 200,000 bytes is still larger.
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 64 << 10).unwrap();
-    let options = TapOptions {
-        big_tcp: true,
-        jumbo_option: true,
-        ..OPTIONS
-    };
+    let options = changed(|o| {
+        o.big_tcp = true;
+        o.jumbo_option = true;
+    });
     let tap = Tap::from_fd(ours.into(), options, &pool);
     let data: Vec<u8> = (0..200_000).map(|i| (i % 251) as u8).collect();
     let headers = large_headers(is_ip6);

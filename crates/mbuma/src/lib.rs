@@ -54,7 +54,6 @@
 //! # In virtual time
 //! Two stacks, joined by a pipe in memory, in virtual time:
 //! ```
-//! use std::net::{Ipv4Addr, SocketAddrV4};
 //! use std::sync::Arc;
 //! use mbuma::device::{Budget, Capabilities, memory::Pipe};
 //! use mbuma::{Config, IfConfig, Random, Stack, Time, VirtualClock};
@@ -64,15 +63,14 @@
 //! let mut ends = Vec::new();
 //! for (n, device) in [(1, a_end), (2, b_end)] {
 //!     let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(n)))?;
-//!     let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n as u8), 24);
-//!     let index = stack.attach(Arc::new(device), config).unwrap();
+//!     let config = IfConfig::new("pipe0").with_addr([192, 0, 2, n as u8], 24);
+//!     let index = stack.attach(Arc::new(device), config)?;
 //!     ends.push((stack, index));
 //! }
-//! let (server, client) = (&ends[1].0, &ends[0].0);
+//! let (client, server) = (&ends[0].0, &ends[1].0);
 //!
-//! let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
-//! let listener = server.tcp_listen(there, 8)?;
-//! let stream = client.tcp_connect(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), there)?;
+//! let listener = server.listen("192.0.2.2:80")?;
+//! let stream = client.tcp_connect(([0, 0, 0, 0], 0), ([192, 0, 2, 2], 80))?; // from any address and port
 //! stream.send(b"hello")?;
 //! let budget = Budget { frames: 64, bytes: 1 << 20 };
 //! for _ in 0..10 {
@@ -81,7 +79,7 @@
 //!         stack.poll();
 //!     }
 //! }
-//! let accepted = listener.accept().expect("the handshake is done");
+//! let accepted = listener.accept()?;
 //! let mut buf = [0; 16];
 //! assert_eq!(accepted.recv(&mut buf)?, 5);
 //! assert_eq!(&buf[..5], b"hello");

@@ -115,7 +115,7 @@ mod worker;
 mod worker_pool;
 mod worker_set;
 
-/// N threads that drive stacks. Dropping the runtime ends and joins them.
+/// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them.
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,

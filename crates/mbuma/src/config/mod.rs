@@ -18,6 +18,17 @@ pub use netisr::{Dispatch, NetisrConfig, Protocol};
 pub use unix::UnixConfig;
 
 /// Everything that a [`Stack`](crate::Stack) gets from outside.
+///
+/// ```
+/// use mbuma::{Config, Stack, TcpConfig};
+///
+/// let stack = Stack::new(Config {
+///     forwarding: true,
+///     tcp: TcpConfig { recv_buffer: 256 << 10, ..TcpConfig::default() },
+///     ..Config::from_system()
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Config {
     /// Time. The stack never looks at a clock of its own.

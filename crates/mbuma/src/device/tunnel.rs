@@ -5,8 +5,30 @@
 //!   stack <--receive--- [TunnelDevice] <==queue== TunnelEnd::give <--- the program's tunnel
 //! ```
 //!
-//! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. What a program
-//! gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a runtime takes them in; a program that drives the stack itself polls the interface.
+//! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. A packet that a
+//! program gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a
+//! [`Runtime`](crate::Runtime) takes them in; a program that drives the stack itself polls the interface, as here.
+//! ```
+//! use std::sync::Arc;
+//! use mbuma::device::{Budget, tunnel};
+//! use mbuma::{Config, IfConfig, Stack};
+//!
+//! let stack = Stack::new(Config::from_system())?;
+//! let (device, end) = tunnel::pair(stack.pool(), 1420)?;
+//! let index = stack.attach(Arc::new(device), IfConfig::new("tun0").with_addr([192, 0, 2, 1], 24))?;
+//! let socket = stack.udp_bind("192.0.2.1:5000")?;
+//! socket.send_to(b"hello", "192.0.2.2:9")?;
+//! let mut packet = end.take()?.expect("the stack sent one").to_vec();
+//!
+//! // The other side of this tunnel sends each packet back: it exchanges the addresses and the ports.
+//! packet[12..20].rotate_left(4);
+//! packet[20..24].rotate_left(2);
+//! end.give(&packet)?;
+//! stack.poll_interface(index, Budget { frames: 64, bytes: 1 << 20 })?;
+//! let (len, from) = socket.recv_from_blocking(&mut [0; 1500], None)?;
+//! assert_eq!((len, from.to_string().as_str()), (5, "192.0.2.2:9"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! Invariants: each direction holds at most 4096 packets; more are refused. Locks: the queues' (IFQUEUE), none held
 //! over a waker or a system call.

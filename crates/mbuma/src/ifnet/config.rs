@@ -53,10 +53,9 @@ impl IfConfig {
     /// An interface called `name`, with an MP-safe device, without addresses.
     ///
     /// ```
-    /// use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     /// use mbuma::IfConfig;
     ///
-    /// let config = IfConfig::new("tap0").with_addr(Ipv4Addr::new(192, 0, 2, 1), 24);
+    /// let config = IfConfig::new("tap0").with_addr([192, 0, 2, 1], 24);
     /// assert!(config.mp_safe && config.mac.is_none() && !config.accept_any);
     /// ```
     pub fn new(name: impl Into<String>) -> Self {

@@ -1,7 +1,5 @@
 //! IP packets that arrived: checked, found to be for us, reassembled, delivered.
 //!
-//! [`protosw`] calls this file, which calls `protosw` with datagrams for this stack.
-//!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
 //! wait for the other fragments, [`deliver`].
 //!
@@ -11,9 +9,10 @@
 //!
 //! An option that is cut off makes the packet invalid (RFC 1122 3.2.1.8), and its sender gets an error (RFC 1122
 //! 3.2.2.5). Otherwise options are ignored: a source route that ends here is harmless, and one that goes on would need
-//! forwarding. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
+//! forwarding.
 //!
-//! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
+//! Invariants: each packet ends delivered, forwarded, dropped or in reassembly. Locks: none.
+//! Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -23,6 +23,24 @@ use crate::tcp::{State, TcpSocketOptions};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
+///
+/// ```
+/// use std::time::Duration;
+/// use mbuma::{Config, SocketError, Stack, TcpSocketOptions};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let listener = stack.listen("127.0.0.1:0")?; // port 0: a free one
+/// listener.set_options(&TcpSocketOptions {
+///     user_timeout: Some(Duration::from_secs(60)), // of each connection that begins from now on
+///     ..TcpSocketOptions::default()
+/// });
+/// assert_eq!(listener.accept().unwrap_err(), SocketError::WouldBlock);
+/// let client = stack.connect_blocking(listener.local_addr(), None)?;
+/// let accepted = listener.accept()?;
+/// assert_eq!(accepted.peer_addr(), client.local_addr());
+/// assert_eq!(accepted.options().user_timeout, Some(Duration::from_secs(60)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TcpListener {
     stack: Arc<StackState>,
     addr: SocketAddr,

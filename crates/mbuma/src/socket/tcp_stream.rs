@@ -38,7 +38,26 @@ pub(super) use rules::{
 pub(super) use send::send_all;
 pub use send_room::SendRoom;
 
-/// A connection. Dropping it closes it: data in the send buffer is still delivered.
+/// A TCP connection. Dropping it closes it: data in the send buffer is still delivered.
+///
+/// [`send`](Self::send) and [`recv`](Self::recv) never wait; `.._blocking` wait, `poll_..` and `.._async` are for tasks.
+/// `Read` and `Write` are for std's functions, and wait.
+///
+/// ```
+/// use mbuma::{Config, SocketError, Stack};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let listener = stack.listen("127.0.0.1:80")?;
+/// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+/// let server = listener.accept()?;
+/// let mut buf = [0; 16];
+/// assert_eq!(server.recv(&mut buf), Err(SocketError::WouldBlock));
+/// assert_eq!(client.send(b"hello")?, 5); // bytes taken: fewer if the send buffer is full
+/// assert_eq!(server.recv_blocking(&mut buf, None)?, 5);
+/// drop(client);
+/// assert_eq!(server.recv_blocking(&mut buf, None)?, 0); // the end: the peer's FIN
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TcpStream {
     stack: Arc<StackState>,
     pcb: Arc<Inpcb>,

@@ -38,7 +38,21 @@ pub use interface::{InterfaceBuilder, IntoInterface};
 pub use rx_queue::RxQueue;
 pub use stats::StackStats;
 
-/// A network stack: clone the handle freely, use it from any thread.
+/// A network stack. Clones are handles on the same stack, for use from any thread.
+///
+/// ```
+/// use mbuma::{Config, Stack};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let listener = stack.listen("127.0.0.1:80")?; // of the stack's own loopback interface
+/// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+/// assert_eq!(listener.accept()?.peer_addr(), client.local_addr());
+///
+/// // Without a runtime, the program runs the timers: again at the time that this returns.
+/// let next = stack.poll();
+/// assert!(next.is_none_or(|at| at > stack.now()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Stack(pub(crate) Arc<StackState>);
 

@@ -12,6 +12,16 @@ use crate::stack::Stack;
 impl Stack {
     /// Adds a route. The most specific route wins; among routes to the same network, that of an interface's address.
     ///
+    /// ```
+    /// use mbuma::{Config, RouteKind, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let net = "198.51.100.0/24".parse()?;
+    /// stack.add_route(net, RouteKind::Reject)?;
+    /// assert!(stack.routes().iter().any(|route| route.net == net && route.kind == RouteKind::Reject));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`RouteError`].
     #[doc(alias = "RTM_ADD")]

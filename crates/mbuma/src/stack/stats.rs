@@ -27,6 +27,17 @@ impl Stack {
     }
 
     /// The counts so far.
+    ///
+    /// ```
+    /// # let stack = mbuma::Stack::new(mbuma::Config::from_system())?;
+    /// stack.udp_bind("127.0.0.1:0")?.send_to(b"nobody listens there", "127.0.0.1:9")?;
+    /// let stats = stack.stats();
+    /// assert_eq!(stats.received, stats.ended());
+    /// for (reason, packets) in &stats.dropped {
+    ///     println!("{packets} packets dropped: {reason}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> StackStats {
         let _giant = self.0.enter_giant();
         let interfaces = self.0.interfaces.read().clone();

@@ -21,33 +21,33 @@ mod witness_cost;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask <COMMAND>
+cargo xtask COMMAND
 
-  ci       everything below, in order, with the time each took
-  fmt      formatting
-  clippy   lints, warnings denied
-  tidy checks beyond lints: layer order, places of unsafe, texts
-  doc      documentation builds without a warning
-  package  the crates are packages that a registry takes
-  test     all tests; those that this machine can't run are counted as skipped
-  features libraries without the features that all other steps turn on: tokio, TLS, extras of the allocator
-  giant    tests of the stack with Giant over every stack
-  uma      the allocator with locked caches, and with its costly checks
-  storm    its sections interrupted on purpose, and unannounced as a control
-  shuttle  larger hand-off protocols, in random orders; ci runs the three below beside it
-  loom     hand-off protocols, every interleaving
+  ci           everything below, in order, with the time each took
+  fmt          formatting
+  clippy       lints, warnings denied
+  tidy         checks beyond lints: layer order, places of unsafe, texts
+  doc          documentation builds without a warning
+  package      the crates are packages that a registry takes
+  test         all tests; those that this machine can't run are counted as skipped
+  features     libraries without the features that all other steps turn on: tokio, TLS, extras of the allocator
+  giant        tests of the stack with Giant over every stack
+  uma          the allocator with locked caches, and with its costly checks
+  storm        its sections interrupted on purpose, and unannounced as a control
+  shuttle      larger hand-off protocols, in random orders; ci runs the three below beside it
+  loom         hand-off protocols, every interleaving
   witness-cost WITNESS takes no instruction in release builds
-  readme   the commands that the README promises, as it promises them
+  readme       the commands that the README promises, as it promises them
 
 Not part of ci:
 
-  schemes        the hand-offs of seed 003, which shuttle must find wrong
-  invariants     that invariants are checked in release builds with the feature, and not evaluated without
+  schemes      the hand-offs of seed 003, which shuttle must find wrong
+  invariants   that invariants are checked in release builds with the feature, and not evaluated without
   compare COMMIT [hashes|instructions]
-                 this tree beside a commit: trace hashes of 500 seeds, instructions of four fixed loads
+               this tree beside a commit: trace hashes of 500 seeds, instructions of four fixed loads
   counts [COMMIT]
-                 product lines, circles, words, repeated names, packages, unsafe; beside a commit's
-  asan           buffers, allocator, and stacks made and destroyed, under AddressSanitizer
+               product lines, circles, words, repeated names, packages, unsafe; beside a commit's
+  asan         buffers, allocator, and stacks made and destroyed, under AddressSanitizer
 ";
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
-//! Ethernet: frames in, frames out, and which station has which address ([`arp`]).
+//! Ethernet: frames in and out, segments merged before IP ([`lro`]), the stations' addresses ([`arp`], [`nd`]) and groups
+//! ([`igmp`], [`mld`]).
 //!
-//! Sources: RFC 894 (IP over Ethernet), RFC 826 (ARP), RFC 1122 section 2.
+//! Sources: RFC 894 and RFC 2464 (IP over Ethernet), RFC 1122 section 2.
 
 pub(crate) mod anycast;
 pub(crate) mod arp;

@@ -18,6 +18,15 @@ use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
 use crate::neighbour::Hop;
 
+/// The neighbour's address on an Ethernet, if the sender keeps it.
+#[inline]
+pub(crate) fn kept4(batch: &Batch<'_>, ifp: &Ifnet, hop: &Option<Hop>) -> Option<MacAddr> {
+    match ifp.medium {
+        Medium::Ethernet => ifp.neighbours.kept(batch.now, hop),
+        Medium::Ip => None,
+    }
+}
+
 /// Sends an IPv4 packet to `next_hop` on this link, now or once its Ethernet address is known. The sender keeps that
 /// address in `hop`.
 #[doc(alias = "ether_output")]
@@ -74,20 +83,42 @@ pub(crate) fn run6(
 pub(crate) fn frame(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
-    mut packet: Packet,
+    packet: Packet,
     dst: MacAddr,
     ethertype: EtherType,
 ) {
     if ifp.medium == Medium::Ip {
         return queue(batch, ifp, packet);
     }
-    match packet.prepend(EtherHeader::LEN) {
-        Ok(room) => EtherHeader::new(dst, ifp.mac, ethertype).emit(room),
-        Err(_) => return batch.drop(packet, DropReason::TxNoBufs),
+    // A refused packet was counted, and its sender does not ask.
+    let _ = frame_with(batch, ifp, packet, dst, ethertype, 0, |_| ());
+}
+
+/// The same on an Ethernet; behind its header come `len` bytes more that `emit` writes, so that both headers need one piece
+/// of room.
+///
+/// # Errors
+/// The packet was dropped, and counted, because there are no buffers.
+#[inline]
+pub(crate) fn frame_with(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    mut packet: Packet,
+    dst: MacAddr,
+    ethertype: EtherType,
+    len: usize,
+    emit: impl FnOnce(&mut [u8]),
+) -> Result<(), DropReason> {
+    let Ok(room) = packet.prepend(EtherHeader::LEN + len) else {
+        return batch.refuse(packet, DropReason::TxNoBufs);
     };
+    let (link, behind) = room.split_at_mut(EtherHeader::LEN);
+    EtherHeader::new(dst, ifp.mac, ethertype).emit(link);
+    emit(behind);
     // 14 fits.
     packet.header_mut().l2_len = EtherHeader::LEN as u8;
     queue(batch, ifp, packet);
+    Ok(())
 }
 
 /// Queues a frame that has its link header.

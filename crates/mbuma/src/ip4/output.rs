@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{Ipv4Fields, Ipv4Header, is_martian_destination};
+use wire::{EtherType, Ipv4Fields, Ipv4Header, is_martian_destination};
 
 use super::{fragment, loopback};
 use crate::batch::Batch;
@@ -141,6 +141,15 @@ pub(super) fn to_link(
     next_hop: Ipv4Addr,
     hop: &mut Option<Hop>,
 ) -> Result<(), DropReason> {
+    // The fast path: one piece of room for both headers.
+    if let Some(mac) = ether::output::kept4(batch, ifp, hop) {
+        let len = fields.header_len();
+        // At most 60.
+        packet.header_mut().l3_len = len as u8;
+        return ether::output::frame_with(batch, ifp, packet, mac, EtherType::IPV4, len, |room| {
+            fields.emit(room);
+        });
+    }
     if prepend_header(&mut packet, fields).is_err() {
         return batch.refuse(packet, DropReason::TxNoBufs);
     }

@@ -23,7 +23,7 @@ use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::error::SocketError;
 use crate::sockbuf::{SealError, Sealer};
-use plan::{Plan, PlanKind, next};
+use plan::{Plan, PlanKind, is_all_sent, next};
 
 mod plan;
 
@@ -41,6 +41,11 @@ pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     while let Some(plan) = next(t, &pace) {
         pace.sent(plan.len);
         if !send(batch, pcb, t, plan) {
+            break;
+        }
+        // Mostly there is no second segment: this one announced the window too.
+        if is_all_sent(t) {
+            kern::invariant!(next(t, &pace).is_none(), "{t:?}");
             break;
         }
     }

@@ -57,15 +57,22 @@ pub(super) enum PlanKind {
 /// acknowledged everything, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
-        && t.send.nxt == t.ready_seq()
-        && !t.due.intersects(Due::SEGMENT)
-        && !t.send.fin_queued
-        && t.send.sent.lost() == 0
-        && t.recv.policy.dup_acks_owed == 0
+        && is_all_sent(t)
         && t.timers.are_armed()
         && !t.conn.is_watched(t.due)
         && !window_grew(t);
     !quiet
+}
+
+/// Whether nothing waits to be sent, but perhaps a window that grew: all that is ready was sent and is not lost, no FIN
+/// follows, and no acknowledgement or probe is due.
+#[inline]
+pub(super) fn is_all_sent(t: &Tcb) -> bool {
+    t.send.nxt == t.ready_seq()
+        && !t.due.intersects(Due::SEGMENT)
+        && !t.send.fin_queued
+        && t.send.sent.lost() == 0
+        && t.recv.policy.dup_acks_owed == 0
 }
 
 pub(super) fn next(t: &Tcb, pace: &Pacing) -> Option<Plan> {

@@ -71,7 +71,7 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 
 /// The peer is alive. Only a segment with an acceptable sequence number and acknowledgement shows that: otherwise an
 /// attacker that guesses the addresses could keep a dead connection for ever.
-fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
+pub(super) fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
     t.conn.heard_at = batch.now;
     if std::mem::take(&mut t.conn.probes_unanswered) > 0 && t.timers.is_set(TcpTimer::Keepalive) {
         t.timers.set(
@@ -139,7 +139,7 @@ pub(crate) fn syn_acked(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 }
 
 /// New data is acknowledged, or the segment reports a loss.
-fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
+pub(super) fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
     let new = seg.ack.after(t.send.una);
     // SYN and FIN are no data and do not enlarge the window.
     let data_acked = seg.ack.min(t.write_seq());
@@ -312,7 +312,7 @@ fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {
 /// Only a segment that is not older than the last one that moved the window may move it. A peer's acknowledgements
 /// never go back, so the higher one is newer; among equal ones the sequence number decides. It must be that of the
 /// segment as sent: otherwise a late duplicate would pass for new once its old data is cut off.
-fn window(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
+pub(super) fn window(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let newer =
         seg.ack.after(t.send.wl2) || (seg.ack == t.send.wl2 && seg.start.at_or_after(t.send.wl1));
     if !newer {

@@ -21,6 +21,8 @@ use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
 
+mod predicted;
+
 /// Continue with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;
 
@@ -32,6 +34,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
         // The owner has not decided yet; the peer repeats its SYN, or gives up.
         State::SynHeld => syn_held(batch, &mut t, seg),
         State::SynSent => syn_sent(batch, &mut t, seg),
+        _ if predicted::is(batch, &t, seg) => predicted::take(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
     };
     visit::end_quiet(batch, pcb, t);

@@ -48,22 +48,37 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     if t.conn.orphan {
         return refuse(batch, t, seg);
     }
-    let largest = &mut t.recv.policy.largest;
-    *largest = (*largest).max(seg.piece_len(data.len()));
     if seg.seq == t.recv.nxt {
-        let len = data.len() as u32;
-        let filled_gap = !t.recv.reass.is_empty();
         // The duplicate in front of it, if it has one, is noted already.
         if t.conn.sack_on && seg.start == seg.seq {
-            t.recv.reass.note_overlap(seg.seq, len);
+            t.recv.reass.note_overlap(seg.seq, data.len() as u32);
         }
-        in_order(batch, t, data);
-        take_queued(batch, t);
-        tune_buffer(batch, t, seg);
-        acknowledge_soon(batch, t, len, filled_gap);
+        take_next(batch, t, seg, data);
         return Continue(());
     }
+    note_size(t, seg, data.len());
     out_of_order(batch, t, seg, data)
+}
+
+/// Takes the data of a segment that begins at RCV.NXT, and queued data that it makes in order.
+#[inline]
+pub(super) fn take_next(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) {
+    let len = data.len() as u32;
+    note_size(t, seg, data.len());
+    in_order(batch, t, data);
+    let filled_gap = !t.recv.reass.is_empty();
+    if filled_gap {
+        take_queued(batch, t);
+    }
+    tune_buffer(batch, t, seg);
+    acknowledge_soon(batch, t, len, filled_gap);
+}
+
+/// Notes how large the peer's segments are.
+#[inline]
+fn note_size(t: &mut Tcb, seg: &Segment, len: usize) {
+    let largest = &mut t.recv.policy.largest;
+    *largest = (*largest).max(seg.piece_len(len));
 }
 
 /// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13), as from a host that does not know the

@@ -354,7 +354,10 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb,
     kern::invariant!(mistaken || is_timed(t), "nothing ends the wait of {t:?}");
     kern::invariant!(t.send.is_window_bounded(config), "{t:?}");
     let (wheels, astray) = (&batch.stack.tcp.wheels, planted(StackFault::StrayTimer));
-    let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();
+    let cpu = match astray {
+        true => (batch.cpu.index + 1) % wheels.cpus(),
+        false => batch.cpu.index,
+    };
     if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
         batch.kick(cpu);
     }

@@ -12,11 +12,11 @@
 //! 2. A record is not both lost and sacked. `sacked` and `lost` are the sums of their lengths.
 //! 3. Records that were sent once are in the order of their transmissions. Those in flight begin at `fresh` or later.
 //! 4. Each record in flight that was sent again has an entry in `resent`, which is in the order of these transmissions.
-//! 5. No record that is lost begins before `first_lost`.
+//! 5. `lost_runs` has the ranges of the lost records, neighbours joined.
 //!
 //! Cost: by 3 and 4 RACK visits only the records that it marks lost, and one more of each kind. Sacked neighbours
 //! become one record. So an acknowledgement visits as many records as it changes, independent of the number of holes;
-//! each is found by binary search. SACK blocks make at most four records for each segment, and together with small segments
+//! each is found by binary search. By 5 a repair does not walk over what else is lost. SACK blocks make at most four records for each segment, and together with small segments
 //! at most [`RECORDS_MAX`](records::RECORDS_MAX).
 //!
 //! Memory: a single record lies inline, so that a request allocates nothing; more records are in a box, which is freed
@@ -24,6 +24,7 @@
 //!
 //! Sources: RFC 2018, RFC 6675 2, RFC 8985 5.2.
 
+mod lost_runs;
 mod records;
 
 use std::ops::Range;

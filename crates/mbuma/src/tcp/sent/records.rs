@@ -9,6 +9,7 @@ use kern::Time;
 use wire::SeqNum;
 
 use super::SentRecord;
+use super::lost_runs::LostRuns;
 use crate::tcp::rack::Rack;
 use crate::tcp::rate::SendStamp;
 
@@ -29,7 +30,7 @@ pub(crate) struct Records {
     pub(super) sacked: u32,
     pub(super) lost: u32,
     pub(super) fresh: SeqNum,
-    pub(super) first_lost: SeqNum,
+    pub(super) lost_runs: LostRuns,
     pub(super) rack: Rack,
     /// Records looked at, for the test of the cost.
     #[cfg(test)]
@@ -44,7 +45,7 @@ impl Records {
             sacked: 0,
             lost: 0,
             fresh: start,
-            first_lost: start,
+            lost_runs: LostRuns::default(),
             rack: Rack::new(start),
             #[cfg(test)]
             visited: 0,
@@ -101,6 +102,11 @@ impl Records {
     }
 
     pub(super) fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
+        if self.lost > 0
+            && let Some(first) = self.list.front()
+        {
+            self.lost_runs.remove(&(first.start..una));
+        }
         while let Some(first) = self.list.front_mut()
             && first.start.before(una)
         {
@@ -116,9 +122,8 @@ impl Records {
                 self.list.pop_front();
             }
         }
-        // Both may be old, and must stay within half of the circle of the numbers with which they are compared.
+        // It may be old, and must stay within half of the circle of the numbers with which it is compared.
         self.fresh = self.fresh.max(una);
-        self.first_lost = self.first_lost.max(una);
         while let Some((range, _)) = self.resent.front()
             && range.end.at_or_before(una)
         {
@@ -172,8 +177,11 @@ impl Records {
             let record = &mut self.list[to];
             if !record.sacked {
                 self.sacked += record.len();
-                self.lost -= if record.lost { record.len() } else { 0 };
-                (record.sacked, record.lost) = (true, false);
+                if std::mem::take(&mut record.lost) {
+                    self.lost -= record.len();
+                    self.lost_runs.remove(&(record.start..record.end));
+                }
+                record.sacked = true;
                 delivered(record);
             }
             to += 1;
@@ -228,14 +236,7 @@ impl Records {
     }
 
     pub(super) fn next_lost(&self) -> Option<Range<SeqNum>> {
-        if self.lost == 0 {
-            return None;
-        }
-        let from = self.find(self.first_lost);
-        let first = (self.list.range(from..)).position(|r| r.lost)? + from;
-        let run = self.list.range(first..).take_while(|r| r.lost);
-        let end = run.last()?.end;
-        Some(self.list[first].start..end)
+        self.lost_runs.first()
     }
 
     /// Whether the record with `seq` in it is lost.
@@ -254,8 +255,6 @@ impl Records {
     pub(super) fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
         let from = self.split(range.start, usize::MAX);
         let to = self.split(range.end, usize::MAX);
-        let first = self.find(self.first_lost);
-        let is_first = first >= from || self.list.range(first..from).all(|r| !r.lost);
         let flight = self.total() - self.sacked - self.lost + range.end.since(range.start);
         for at in from..to.min(self.list.len()) {
             let record = &mut self.list[at];
@@ -267,11 +266,10 @@ impl Records {
                 (record.resent, record.sent_at, record.stamp) = (true, now, stamp);
                 record.flight = flight;
             }
+            self.visit();
         }
         self.join_resent(from, to, now);
-        if is_first {
-            self.first_lost = self.first_lost.max(range.end);
-        }
+        self.lost_runs.remove(&range);
         self.resent.push_back((range, now));
     }
 
@@ -294,11 +292,8 @@ impl Records {
         }
         record.lost = true;
         self.lost += record.len();
-        let start = record.start;
-        if self.lost == record.len() || start.before(self.first_lost) {
-            self.first_lost = start;
-        }
-        self.list[at].len()
+        self.lost_runs.add(record.start..record.end);
+        record.len()
     }
 
     /// After [`detect_lost`](Self::detect_lost): the oldest record in flight of those sent once.
@@ -401,7 +396,10 @@ impl Records {
         }
         match sacked {
             true => self.sacked = 0,
-            false => self.lost = 0,
+            false => {
+                self.lost = 0;
+                self.lost_runs.clear();
+            }
         }
         self.fresh = self.list.front().map_or(self.fresh, |r| r.start);
         let again = self.list.iter().filter(|r| r.resent && r.in_flight());
@@ -435,7 +433,6 @@ impl Records {
             })
         };
         let mut again = self.list.iter().filter(|r| r.in_flight() && r.resent);
-        let mut lost = self.list.iter().filter(|r| r.lost);
         contiguous
             && joined
             && ordered
@@ -449,6 +446,6 @@ impl Records {
             && once.clone().all(|r| r.start.at_or_after(self.fresh))
             && again.all(queued)
             && self.resent.iter().is_sorted_by_key(|(_, at)| *at)
-            && lost.all(|r| r.start.at_or_after(self.first_lost))
+            && self.lost_runs.are_of(self.list.iter())
     }
 }

@@ -303,6 +303,31 @@ fn ten_thousand_holes_cost_what_ten_cost() {
 }
 
 #[test]
+fn each_repair_of_a_lost_window_visits_what_it_repairs() {
+    // Breaks when a repair walks over all that is lost behind it: 8 million records for this window.
+    const RECORDS: u32 = 4000;
+    let mut map = SentMap::default();
+    for n in 0..RECORDS {
+        let start = SeqNum(n * 1448);
+        let sent_at = Time::from_micros(n.into());
+        map.push(SentRecord::new(start..start + 1448, sent_at, stamp()));
+    }
+    map.mark_all_lost();
+    let mut repairs = 0;
+    while let Some(range) = map.next_lost() {
+        assert_eq!(range, SeqNum(repairs * 1448)..SeqNum(RECORDS * 1448));
+        let now = Time::from_secs(1) + std::time::Duration::from_micros(repairs.into());
+        map.resend(range.start..range.start + 1448, now, stamp());
+        repairs += 1;
+    }
+    let SentMap::Many(m) = &map else {
+        unreachable!("there are many")
+    };
+    assert_eq!(repairs, RECORDS);
+    assert!(m.visited <= RECORDS as usize, "{}", m.visited);
+}
+
+#[test]
 fn blocks_make_a_bounded_number_of_records() {
     // Breaks when a peer makes the map grow by one byte blocks (CVE-2019-11479): each connection would have its 800 kB.
     let mut map = SentMap::default();

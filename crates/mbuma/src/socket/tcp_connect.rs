@@ -10,7 +10,6 @@ use crate::inet::Ends;
 use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
-use crate::tcp::options::offer_none;
 use crate::tcp::pcb::{Inpcb, Predecessor, Tcb};
 use crate::tcp::time_wait;
 use crate::tcp::visit;
@@ -109,10 +108,7 @@ fn open(
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
         tcb.conn.ts = tcp.timestamps(&ends);
         if let Some(asked) = options {
-            tcb.conn.begin_with(&tcp.config, asked);
-            if asked.no_options {
-                offer_none(&mut tcb);
-            }
+            tcb.begin_with(&tcp.config, asked);
         }
         if tcp.failed_offers.includes(ends.peer().ip(), now) {
             tcb.conn.ecn.withhold();

@@ -44,7 +44,7 @@ use super::pcb::{MSS_DEFAULT, State};
 use super::segment::{self, Payload, Segment, SegmentFields};
 use super::timer::TcpTimer;
 use super::user_options::TcpSocketOptions;
-use super::{listen, output, steps};
+use super::{listen, output, recv_state, steps};
 use crate::batch::Batch;
 use crate::config::EcnMode;
 use crate::drops::DropReason;
@@ -131,7 +131,7 @@ impl Cookies {
         until > 0 && slot_of(now) <= until
     }
 
-    fn make(&self, ends: &Ends, irs: SeqNum, syn: SynOptions, now: Time) -> SeqNum {
+    fn make(&self, ends: &Ends, irs: SeqNum, syn: SynOptions, own_scale: u8, now: Time) -> SeqNum {
         let slot = slot_of(now);
         // Relaxed: as above. Only a new slot is written, so that a flood does not write to a shared line.
         if self.sent_until.load(Ordering::Relaxed) != slot + 1 {
@@ -143,15 +143,22 @@ impl Cookies {
             .window_scale
             .map_or(0, |shift| u32::from(shift.min(14)) + 1);
         let plain = index << 5 | scale << 1 | u32::from(syn.sack_permitted);
-        SeqNum((self.seal(ends, irs, slot, plain) as u32) << PLAIN_BITS | plain)
+        SeqNum((self.seal(ends, irs, (slot, own_scale), plain) as u32) << PLAIN_BITS | plain)
     }
 
     /// The options that the SYN offered, if this is a valid cookie.
-    fn open(&self, ends: &Ends, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
+    fn open(
+        &self,
+        ends: &Ends,
+        irs: SeqNum,
+        cookie: SeqNum,
+        own_scale: u8,
+        now: Time,
+    ) -> Option<Opened> {
         let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
         let this = slot_of(now);
         let slots = [Some(this), this.checked_sub(1)].into_iter().flatten();
-        let mut seals = slots.map(|slot| self.seal(ends, irs, slot, plain));
+        let mut seals = slots.map(|slot| self.seal(ends, irs, (slot, own_scale), plain));
         let id = seals.find(|id| (*id as u32) << PLAIN_BITS | plain == cookie.0)?;
         let scale = (plain >> 1) & 15;
         let syn = SynOptions {
@@ -162,8 +169,9 @@ impl Cookies {
         Some(Opened { syn, id })
     }
 
-    /// The keyed hash of everything that a cookie encodes.
-    fn seal(&self, ends: &Ends, irs: SeqNum, slot: u64, plain: u32) -> u64 {
+    /// The keyed hash of everything that a cookie encodes, and of the window scale that the SYN-ACK had: if the listener's program
+    /// has set another receive buffer since, the two ends would read windows differently.
+    fn seal(&self, ends: &Ends, irs: SeqNum, (slot, scale): (u64, u8), plain: u32) -> u64 {
         let mut all = [0; ENDS_MAX + 16];
         let len = ends.with_bytes(|bytes| {
             all[..bytes.len()].copy_from_slice(bytes);
@@ -171,7 +179,7 @@ impl Cookies {
         });
         let rest = &mut all[len..len + 16];
         rest[..4].copy_from_slice(&irs.0.to_be_bytes());
-        rest[4..12].copy_from_slice(&slot.to_be_bytes());
+        rest[4..12].copy_from_slice(&(slot << 4 | u64::from(scale)).to_be_bytes());
         rest[12..].copy_from_slice(&plain.to_be_bytes());
         self.secret.hash(&all[..len + 16])
     }
@@ -195,9 +203,9 @@ pub(super) fn answer(
     asked: Option<TcpSocketOptions>,
 ) -> Verdict {
     let tcp = &batch.stack.tcp;
-    let iss = tcp
-        .cookies
-        .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
+    let scale = recv_state::scale(&tcp.config, asked.as_ref());
+    let (cookies, syn) = (&tcp.cookies, seg.options.syn);
+    let iss = cookies.make(&seg.ends, seg.seq, syn, scale, batch.now);
     let mut t = listen::half_open(batch, seg, ip, (State::SynReceived, iss), asked);
     // Of ECN only AccECN, whose client tells by its acknowledgement that it was agreed on (RFC 9768 5.1).
     if t.conn.ecn.accurate().is_none() {
@@ -240,7 +248,9 @@ pub(super) fn redeem(
 ) -> Verdict {
     let tcp = &batch.stack.tcp;
     let (irs, iss) = (seg.seq - 1, seg.ack - 1);
-    let opened = match tcp.cookies.open(&seg.ends, irs, iss, batch.now) {
+    let asked = queue.inherited();
+    let scale = recv_state::scale(&tcp.config, asked.as_ref());
+    let opened = match tcp.cookies.open(&seg.ends, irs, iss, scale, batch.now) {
         Some(opened) if !seg.has(TcpFlags::SYN) => opened,
         _ => return Verdict::Drop(DropReason::TcpNoCookie),
     };
@@ -259,7 +269,7 @@ pub(super) fn redeem(
         &the_syn(seg, irs, opened.syn),
         ip,
         (State::SynReceived, iss),
-        queue.inherited(),
+        asked,
     );
     // As after the answer.
     output::syn_window(&mut t);

@@ -142,10 +142,7 @@ pub(super) fn half_open(
     let mut mss = network::tcp_mss(ip.ifp, &syn.ends);
     if let Some(asked) = asked {
         mss = asked.segment_len(mss);
-        t.conn.begin_with(&tcp.config, &asked);
-        if asked.no_options {
-            options::offer_none(&mut t);
-        }
+        t.begin_with(&tcp.config, &asked);
     }
     take_syn(&mut t, syn, mss, &tcp.config, batch.now);
     path_mtu::begin(batch, &mut t, &syn.ends);

@@ -29,6 +29,7 @@ use std::time::Duration;
 use kern::Time;
 
 use super::pcb::Tcb;
+use super::recv_state::FixedBuffers;
 use super::recv_tuner::FAR;
 use super::timer::TcpTimer;
 use crate::config::TcpConfig;
@@ -140,7 +141,8 @@ fn of_path(t: &Tcb) -> Option<u64> {
 pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
     let s = &t.send;
     let wanted = (2 * s.cwnd() as usize).min(config.send_buffer_max);
-    if is_far(t) && !t.recv.fixed && wanted > s.buf.hiwat() {
+    let is_fixed = t.recv.fixed.contains(FixedBuffers::SEND);
+    if is_far(t) && !is_fixed && wanted > s.buf.hiwat() {
         t.send.buf.set_hiwat(wanted);
     }
 }

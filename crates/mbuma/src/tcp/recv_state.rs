@@ -2,14 +2,25 @@
 //!
 //! Source: RFC 9293 section 3.3.1.
 
+use bitflags::bitflags;
 use kern::Time;
 use wire::SeqNum;
 
 use super::ack_policy::AckPolicy;
 use super::reass::Reassembly;
 use super::recv_tuner::RecvTuner;
+use super::user_options::TcpSocketOptions;
 use crate::config::TcpConfig;
 use crate::sockbuf::StreamBuf;
+
+bitflags! {
+    /// Buffers that do not grow.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct FixedBuffers: u8 {
+        const SEND = 1;
+        const RECEIVE = 1 << 1;
+    }
+}
 
 /// The receive sequence space.
 #[derive(Debug)]
@@ -32,8 +43,8 @@ pub(crate) struct RecvState {
     pub(crate) policy: AckPolicy,
     /// The measurement of the user's reads, once a far peer has sent data.
     pub(crate) tuner: Option<Box<RecvTuner>>,
-    /// The user has set the size of the buffers, this one and the send buffer.
-    pub(crate) fixed: bool,
+    /// The buffers of which the user has set the size.
+    pub(crate) fixed: FixedBuffers,
     /// The user will read no more: incoming data is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]
     pub(crate) read_closed: bool,
@@ -41,25 +52,43 @@ pub(crate) struct RecvState {
 
 impl RecvState {
     pub(super) fn new(config: &TcpConfig, mss: u32, now: Time) -> Self {
-        Self {
+        let mut new = Self {
             irs: SeqNum(0),
             nxt: SeqNum(0),
             adv: SeqNum(0),
-            wscale: match config.window_scaling {
-                true => window_scale(config.recv_buffer.max(config.recv_buffer_max)),
-                false => 0,
-            },
+            wscale: scale(config, None),
             wscale_on: config.window_scaling,
             mss,
             last_ack_sent: SeqNum(0),
             fin: None,
-            buf: StreamBuf::new(config.recv_buffer),
+            buf: StreamBuf::new(0),
             reass: Reassembly::default(),
             policy: AckPolicy::new(now),
             tuner: None,
-            fixed: false,
+            fixed: FixedBuffers::empty(),
             read_closed: false,
-        }
+        };
+        new.set_size(config.recv_buffer);
+        new
+    }
+
+    /// Sets the size of the buffer. If windows are scaled, it is at least four units of the window's field: with less, the receiver's
+    /// avoidance of small windows (RFC 9293 3.8.6.2.2) would hold back what rounding leaves, for ever.
+    pub(crate) fn set_size(&mut self, bytes: usize) {
+        let least = match self.wscale {
+            0 => 0,
+            shift => 4 << shift,
+        };
+        self.buf.set_hiwat(bytes.max(least));
+    }
+}
+
+/// The window scale to offer: the largest window is the buffer that the program asks for, or the one to which a buffer may grow.
+pub(super) fn scale(config: &TcpConfig, asked: Option<&TcpSocketOptions>) -> u8 {
+    let asked = asked.and_then(|asked| asked.recv_buffer);
+    match config.window_scaling {
+        true => window_scale(asked.unwrap_or(config.recv_buffer.max(config.recv_buffer_max))),
+        false => 0,
     }
 }
 

@@ -137,8 +137,8 @@ impl ConnState {
         self.options.as_ref().is_some_and(|o| o.asked.no_options)
     }
 
-    /// Sets the initial options of the program or the listener.
-    pub(crate) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
+    /// Sets the options of the program or the listener before the handshake: see [`Tcb::begin_with`].
+    pub(super) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
         let active = self.state == State::SynSent;
         self.ecn = Ecn::new(asked.ecn.unwrap_or(config.ecn), active);
         self.options = Some(Box::new(UserOptions::new(*asked)));

@@ -14,6 +14,7 @@ use super::input::Verdict;
 use super::pcb::{MSS_DEFAULT, State, Tcb};
 use super::rack::nanos_since;
 use super::reass::Inserted;
+use super::recv_state::FixedBuffers;
 use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
 use super::steps::Step;
@@ -175,7 +176,8 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
 fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let config = &batch.stack.tcp.config;
     let far = (t.send.rtt.smoothed_ns()).filter(|rtt| *rtt >= recv_tuner::FAR.as_nanos() as u64);
-    let grows = !t.recv.fixed && t.recv.buf.hiwat() < config.recv_buffer_max;
+    let is_fixed = t.recv.fixed.contains(FixedBuffers::RECEIVE);
+    let grows = !is_fixed && t.recv.buf.hiwat() < config.recv_buffer_max;
     let Some(rtt) = far.filter(|_| grows) else {
         return;
     };

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use kern::Time;
 
+use super::options::offer_none;
 use super::record_ends::RecordEnds;
+use super::recv_state::{self, FixedBuffers};
 use super::state::State;
 use super::tcb::Tcb;
 use crate::config::{EcnMode, TcpConfig};
@@ -89,6 +91,17 @@ pub struct TcpSocketOptions {
     /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
     #[doc(alias = "TCP_LINGER2")]
     pub fin_wait_2_timeout: Option<Duration>,
+    /// Bytes of the send buffer, at most a GiB, in the place of the stack's [`send_buffer`](crate::TcpConfig::send_buffer). Such a
+    /// buffer does not grow.
+    #[doc(alias = "SO_SNDBUF")]
+    #[doc(alias = "set_send_buffer_size")]
+    pub send_buffer: Option<usize>,
+    /// Bytes of the receive buffer, at most a GiB, in the place of the stack's [`recv_buffer`](crate::TcpConfig::recv_buffer). Such a
+    /// buffer does not grow, and no announced window is larger. Set before the handshake, it bounds the first window too, and
+    /// chooses the scale of windows (RFC 7323 2.2): a much larger one that is set later is not announced in full.
+    #[doc(alias = "SO_RCVBUF")]
+    #[doc(alias = "set_recv_buffer_size")]
+    pub recv_buffer: Option<usize>,
     /// The low-water mark for readers (waiting calls, polling tasks and wakers): so many bytes must be there, or as
     /// many as the call asks for, if these are fewer. The end, an error and a half full receive buffer are also enough.
     /// A call that does not wait takes the bytes that are there, and readers of TLS wait for a record. Default: 1.
@@ -203,6 +216,29 @@ impl UserOptions {
 }
 
 impl Tcb {
+    /// Sets the options of the program or the listener before the handshake.
+    pub(crate) fn begin_with(&mut self, config: &TcpConfig, asked: &TcpSocketOptions) {
+        self.conn.begin_with(config, asked);
+        self.recv.wscale = recv_state::scale(config, Some(asked));
+        self.set_buffers(asked.send_buffer, asked.recv_buffer);
+        if asked.no_options {
+            offer_none(self);
+        }
+    }
+
+    /// Sets the sizes of buffers, which do not grow from now on.
+    pub(crate) fn set_buffers(&mut self, send: Option<usize>, receive: Option<usize>) {
+        if let Some(bytes) = send {
+            self.send.buf.set_hiwat(bytes);
+            self.recv.fixed |= FixedBuffers::SEND;
+        }
+        if let Some(bytes) = receive {
+            self.recv.set_size(bytes);
+            self.recv.tuner = None;
+            self.recv.fixed |= FixedBuffers::RECEIVE;
+        }
+    }
+
     /// Whether a reader goes on waiting for `wanted` bytes though there may be some: its program asks for more at once.
     pub(crate) fn is_too_little(&self, wanted: usize) -> bool {
         let low_water = (self.conn.options.as_ref()).and_then(|o| o.asked.recv_low_water);

@@ -177,7 +177,7 @@ mod tests {
         );
         assert_eq!(notes, Vec::<String>::new());
         let sizes = (tcp.recv_buffer, tcp.recv_buffer_max);
-        assert_eq!(sizes, (2048, (15 << 20) + 1));
+        assert_eq!(sizes, (1024, (15 << 20) + 1));
         assert_eq!(arithmetic("$((9223372036854775807*2))"), None);
     }
 

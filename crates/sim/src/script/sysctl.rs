@@ -211,7 +211,11 @@ fn sizes(value: &str) -> Option<(usize, usize)> {
 fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
     let secs = || value.parse().ok().map(Duration::from_secs);
     match name {
-        "rmem" => (tcp.recv_buffer, tcp.recv_buffer_max) = sizes(value)?,
+        // Half of a buffer is for Linux's own records (tcp(7), `tcp_adv_win_scale`), but the window scale is that of all of it.
+        "rmem" => {
+            let (size, max) = sizes(value)?;
+            (tcp.recv_buffer, tcp.recv_buffer_max) = (size / 2, max);
+        }
         "wmem" => (tcp.send_buffer, tcp.send_buffer_max) = sizes(value)?,
         "syn_retries" => tcp.syn_retransmits_max = value.parse().ok()?,
         "synack_retries" => tcp.syn_ack_retransmits_max = value.parse().ok()?,
@@ -273,7 +277,7 @@ mod tests {
         let effect = set(name, "4096 10000 30000", &mut tunables);
         assert_eq!(effect, Effect::Applied);
         let sizes = (tunables.tcp.recv_buffer, tunables.tcp.recv_buffer_max);
-        assert_eq!(sizes, (10_000, 30_000));
+        assert_eq!(sizes, (5_000, 30_000));
         let short = set("net.ipv4.tcp_wmem", "4096 10000", &mut tunables);
         assert_eq!(short, Effect::Unknown);
     }

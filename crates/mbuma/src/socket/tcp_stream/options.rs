@@ -51,15 +51,12 @@ impl TcpStream {
 
     /// Sets the size of each buffer in bytes, at most a GiB. Their content stays, and the stack still accepts data
     /// within the announced window; after that it announces no more until there is room. The sizes are fixed from now
-    /// on.
+    /// on. The receive buffer has at least four units of the window's field (RFC 7323 2.2). To set sizes before the handshake, use
+    /// the options of the attempt or the listener: see [`TcpSocketOptions::recv_buffer`].
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
-        self.with(|t| {
-            t.send.buf.set_hiwat(send);
-            t.recv.buf.set_hiwat(receive);
-            (t.recv.tuner, t.recv.fixed) = (None, true);
-        });
+        self.with(|t| t.set_buffers(Some(send), Some(receive)));
     }
 
     /// The options of this connection.
@@ -67,15 +64,23 @@ impl TcpStream {
         self.pcb.lock(self.stack.giant()).conn.asked()
     }
 
-    /// Sets the options of this connection.
+    /// Sets the options of this connection. Buffers of which the options have no size keep theirs.
     #[doc(alias = "setsockopt")]
     pub fn set_options(&self, options: &TcpSocketOptions) {
         let now = self.stack.clock.now();
         self.with(|t| {
             let waits = t.waits();
             let kept = t.conn.options.get_or_insert_default();
-            kept.asked = *options;
+            let before = std::mem::replace(&mut kept.asked, *options);
             kept.note_waiting(waits, now);
+            t.set_buffers(
+                options
+                    .send_buffer
+                    .filter(|_| options.send_buffer != before.send_buffer),
+                options
+                    .recv_buffer
+                    .filter(|_| options.recv_buffer != before.recv_buffer),
+            );
             if let Some(max) = options.segment_max {
                 let most = max.max(SEGMENT_MIN) - each_segment_len(t);
                 if let Some(path) = &mut t.send.path {

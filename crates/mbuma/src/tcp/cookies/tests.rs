@@ -7,6 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::inet::Pair;
 
+/// Our own window scale.
+const SCALE: u8 = 7;
+
 fn ends(port: u16) -> Ends {
     Ends::V4(Pair {
         local: Ipv4Addr::new(192, 0, 2, 1),
@@ -41,10 +44,10 @@ proptest! {
         later in 0..SLOT,
     ) {
         let (cookies, irs) = (cookies(), SeqNum(irs));
-        let cookie = cookies.make(&ends(port), irs, offer, Time::from_secs(at));
+        let cookie = cookies.make(&ends(port), irs, offer, SCALE, Time::from_secs(at));
         let then = Time::from_secs(at + later);
         prop_assert!(cookies.are_out(then));
-        let found = cookies.open(&ends(port), irs, cookie, then).expect("it is ours").syn;
+        let found = cookies.open(&ends(port), irs, cookie, SCALE, then).expect("it is ours").syn;
         prop_assert_eq!(found.window_scale, offer.window_scale);
         prop_assert_eq!(found.sack_permitted, offer.sack_permitted);
         let (told, meant) = (found.mss.expect("always"), offer.mss.unwrap_or(536));
@@ -62,9 +65,11 @@ proptest! {
         bit in 0..32_u32,
     ) {
         let (cookies, irs, now) = (cookies(), SeqNum(irs), Time::from_secs(1000));
-        let cookie = cookies.make(&ends(port), irs, offer, now);
-        let open = |port, irs, cookie| cookies.open(&ends(port), irs, cookie, now).is_some();
+        let cookie = cookies.make(&ends(port), irs, offer, SCALE, now);
+        let open_with = |scale, port, irs, cookie| cookies.open(&ends(port), irs, cookie, scale, now).is_some();
+        let open = |port, irs, cookie| open_with(SCALE, port, irs, cookie);
         prop_assert!(open(port, irs, cookie));
+        prop_assert!(!open_with(SCALE - 1, port, irs, cookie), "it was sent with another scale");
         prop_assert!(!open(port + 1, irs, cookie));
         prop_assert!(!open(port, irs + 1, cookie));
         prop_assert!(!open(port, irs, SeqNum(cookie.0 ^ 1 << bit)));
@@ -77,7 +82,7 @@ fn a_cookie_grows_old() {
     let (cookies, offer) = (cookies(), SynOptions::default());
     let at = Time::from_secs(10 * SLOT);
     assert!(!cookies.are_out(at));
-    let cookie = cookies.make(&ends(1), SeqNum(7), offer, at);
+    let cookie = cookies.make(&ends(1), SeqNum(7), offer, SCALE, at);
     for (later, good) in [
         (0, true),
         (SLOT, true),
@@ -86,7 +91,7 @@ fn a_cookie_grows_old() {
         (3 * SLOT, false),
     ] {
         let then = Time::from_secs(10 * SLOT + later);
-        let opened = cookies.open(&ends(1), SeqNum(7), cookie, then);
+        let opened = cookies.open(&ends(1), SeqNum(7), cookie, SCALE, then);
         assert_eq!(opened.is_some(), good, "{later} s");
         assert_eq!(cookies.are_out(then), good, "{later} s");
     }
@@ -99,9 +104,9 @@ fn a_cookie_is_good_once() {
     let cookies = cookies();
     let opened = |port, at| {
         let now = Time::from_secs(at);
-        let cookie = cookies.make(&ends(port), SeqNum(7), SynOptions::default(), now);
+        let cookie = cookies.make(&ends(port), SeqNum(7), SynOptions::default(), SCALE, now);
         cookies
-            .open(&ends(port), SeqNum(7), cookie, now)
+            .open(&ends(port), SeqNum(7), cookie, SCALE, now)
             .expect("ours")
     };
     let late = 2 * SLOT - 1;
@@ -136,6 +141,10 @@ fn few_guesses_are_right() {
     // Breaks if a cookie can be made by guessing less than 2^23 times.
     let (cookies, now) = (cookies(), Time::from_secs(1000));
     let guesses = (0..1_000_000_u32).map(|n| SeqNum(n.wrapping_mul(0x9E37_79B9)));
-    let right = guesses.filter(|&guess| cookies.open(&ends(1), SeqNum(7), guess, now).is_some());
+    let right = guesses.filter(|&guess| {
+        cookies
+            .open(&ends(1), SeqNum(7), guess, SCALE, now)
+            .is_some()
+    });
     assert!(right.count() <= 2);
 }

@@ -71,8 +71,8 @@ pub(in crate::script) struct Descriptor {
     pub(super) bound: Option<SocketAddrV4>,
     /// Values of options, as they were set; those that a connection inherits are applied when there is one.
     pub(super) options: BTreeMap<String, i64>,
-    /// Bytes of the connection's send and receive buffer.
-    pub(super) buffers: (usize, usize),
+    /// Bytes of the connection's send and receive buffer, if they were set.
+    pub(super) buffers: (Option<usize>, Option<usize>),
     /// TCP_KEEPIDLE, if it was not set.
     pub(super) keepalive_idle: Duration,
     /// TCP_CONGESTION, if it was set.
@@ -96,7 +96,7 @@ impl Descriptor {
             nonblocking: false,
             bound: None,
             options: BTreeMap::new(),
-            buffers: (0, 0),
+            buffers: (None, None),
             keepalive_idle: Duration::ZERO,
             congestion: None,
             linger: None,
@@ -117,8 +117,8 @@ impl Descriptor {
         };
         let size = |n: i64| usize::try_from(n).unwrap_or(0);
         match name {
-            "SO_SNDBUF" => self.buffers.0 = size(reported),
-            _ => self.buffers.1 = size(given),
+            "SO_SNDBUF" => self.buffers.0 = Some(size(reported)),
+            _ => self.buffers.1 = Some(size(given)),
         }
         reported
     }

@@ -136,8 +136,6 @@ pub(super) struct Sockets {
     tolerance: Micros,
     /// The tunables: the options that a program did not set.
     pub(super) tunables: Tunables,
-    /// The largest segment of the stack's own link.
-    mss: usize,
     table: BTreeMap<i64, Descriptor>,
     /// The descriptor of the last connection that was made or accepted.
     current: Option<i64>,
@@ -161,7 +159,6 @@ impl Sockets {
             connect_port: settings.connect_port,
             tolerance: settings.tolerance,
             tunables,
-            mss: settings.mss(),
             table: BTreeMap::new(),
             current: None,
             subject: None,

@@ -3,6 +3,7 @@
 use mbuma::State;
 
 use super::{Attempt, CallOutcome, CallResult, Object, Problem, Sockets, args, errno};
+use crate::script::dialect::Dialect;
 use crate::script::info;
 use crate::script::syntax::Expr;
 use crate::script::sysctl::Tunables;
@@ -41,7 +42,9 @@ const WITHOUT_EFFECT: [(&str, &str); 9] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 17] = [
+pub(super) const OF_CONNECTION: [&str; 19] = [
+    "SO_SNDBUF",
+    "SO_RCVBUF",
     "TCP_LINGER2",
     "TCP_USER_TIMEOUT",
     "TCP_KEEPINIT",
@@ -95,8 +98,6 @@ impl Sockets {
         let harmless = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
         let known = [
             "TCP_NODELAY",
-            "SO_SNDBUF",
-            "SO_RCVBUF",
             "SO_KEEPALIVE",
             "TCP_KEEPIDLE",
             "TCP_INQ",
@@ -175,7 +176,11 @@ impl Sockets {
         let tcp = &self.tunables.tcp;
         Some(match name {
             "SO_SNDBUF" => tcp.send_buffer as i64,
-            "SO_RCVBUF" => tcp.recv_buffer as i64,
+            "SO_RCVBUF" => match self.dialect {
+                // With the half for its own records.
+                Dialect::Linux => 2 * tcp.recv_buffer as i64,
+                Dialect::Bsd => tcp.recv_buffer as i64,
+            },
             "TCP_KEEPIDLE" => tcp.keepalive_idle.as_secs() as i64,
             "TCP_KEEPINTVL" => tcp.keepalive_interval.as_secs() as i64,
             "TCP_KEEPCNT" => i64::from(tcp.keepalive_probes),

@@ -42,8 +42,6 @@ impl Sockets {
         let mut descriptor = Descriptor::new(object);
         descriptor.nonblocking = kinds.contains(&"SOCK_NONBLOCK");
         let tcp = &self.tunables.tcp;
-        let recv_buffer = self.tunables.rounded(tcp.recv_buffer, self.mss);
-        descriptor.buffers = (tcp.send_buffer, recv_buffer);
         descriptor.keepalive_idle = tcp.keepalive_idle;
         if let Some(timeout) = self.tunables.connect_timeout {
             let secs = timeout.as_secs().cast_signed();
@@ -242,6 +240,8 @@ impl Descriptor {
             keepalive_probes: small("TCP_KEEPCNT"),
             pacing_max: positive("SO_MAX_PACING_RATE"),
             fin_wait_2_timeout: positive("TCP_LINGER2").map(Duration::from_secs),
+            send_buffer: self.buffers.0,
+            recv_buffer: self.buffers.1,
             recv_low_water: positive("SO_RCVLOWAT").map(|n| n as usize),
             send_low_water: positive("SO_SNDLOWAT").map(|n| n as usize),
             // A call of a script blocks as long as the script says.
@@ -259,7 +259,6 @@ impl Descriptor {
         };
         match name {
             "TCP_NODELAY" => stream.set_nodelay(value != 0),
-            "SO_SNDBUF" | "SO_RCVBUF" => stream.set_buffers(self.buffers.0, self.buffers.1),
             // The calls that read, and connect, look at these.
             "TCP_INQ" | "IP_LOCAL_PORT_RANGE" | "SO_TIMESTAMPING" => {}
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" => {

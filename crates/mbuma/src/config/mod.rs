@@ -194,6 +194,10 @@ pub struct TcpConfig {
     /// How long an orphan, whose program has closed it, may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
+    /// Orphans whose data or FIN is not acknowledged at most; beyond that, and while buffers are short, the oldest is reset. An
+    /// orphan of which the peer takes less than half in nine minutes is given up in any case (RFC 6429). Default 32,768.
+    #[doc(alias = "net.ipv4.tcp_max_orphans")]
+    pub orphans_max: usize,
     /// Half-open connections of a listener, beside those of its backlog. Beyond them a SYN is answered with a cookie;
     /// without cookies, and for an interceptor, the oldest make room. With 0 each SYN is answered with a cookie. Default
     /// 1024.
@@ -327,6 +331,7 @@ impl Default for TcpConfig {
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 8,
             fin_wait_2_timeout: Duration::from_secs(60),
+            orphans_max: 1 << 15,
             half_open_max: 1024,
             syn_cookies: true,
             connections_max: 1 << 18,

@@ -287,7 +287,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
             ack: t.recv.nxt,
             ts: None,
         };
-        t.conn.orphan = true;
+        t.conn.become_orphan();
         t.close(Some(SocketError::Refused));
         visit::end_later(batch, pcb, t);
         if !held {

@@ -14,6 +14,7 @@ use super::SocketError;
 use super::attempt::blocking;
 use super::splice::{self, TcpSide};
 use crate::state::StackState;
+use crate::tcp::orphans;
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::reset::EndReset;
 use crate::tcp::visit;
@@ -210,7 +211,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
         State::Closed | State::SynSent | State::TimeWait
     );
     let reset = EndReset::of(&t, batch.now);
-    t.conn.orphan = true;
+    t.conn.become_orphan();
     t.close(Some(SocketError::Closed));
     visit::end_later(batch, pcb, t);
     if tell {
@@ -231,10 +232,13 @@ impl Drop for TcpStream {
                 drop(t);
                 abort(batch, &self.pcb);
             } else {
-                t.conn.orphan = true;
+                t.conn.become_orphan();
                 drop(t.recv.buf.flush());
                 close_send(&mut t, Some(deadline));
+                let tcp = &batch.stack.tcp;
+                tcp.orphans.add(batch, &self.pcb, &mut t);
                 visit::end_later(batch, &self.pcb, t);
+                orphans::make_room(batch);
             }
             wakers
         });

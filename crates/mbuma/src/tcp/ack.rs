@@ -74,10 +74,7 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 pub(super) fn note_activity(batch: &Batch<'_>, t: &mut Tcb) {
     t.conn.heard_at = batch.now;
     if std::mem::take(&mut t.conn.probes_unanswered) > 0 && t.timers.is_set(TcpTimer::Keepalive) {
-        t.timers.set(
-            TcpTimer::Keepalive,
-            t.conn.keepalive().map(|idle| batch.now + idle),
-        );
+        timers::restart_keepalive(batch, t);
     }
 }
 
@@ -123,10 +120,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
         t.send.handshake_repeated();
     }
     batch.stack.tcp.counters.established.inc();
-    t.timers.set(
-        TcpTimer::Keepalive,
-        t.conn.keepalive().map(|idle| batch.now + idle),
-    );
+    timers::restart_keepalive(batch, t);
     if let (Some(delay), true) = (t.conn.accept_delay(), t.conn.accept.is_some()) {
         t.timers.set(TcpTimer::Accept, batch.now + delay);
     }
@@ -357,6 +351,7 @@ fn closing(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
     match t.conn.state {
         State::FinWait1 => {
             t.conn.state = State::FinWait2;
+            batch.stack.tcp.orphans.forget(t);
             // An orphan waits for the peer's FIN only for a bounded time.
             let timeout = t.conn.asked().orphan_timeout(config);
             t.timers

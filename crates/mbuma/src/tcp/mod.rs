@@ -5,7 +5,7 @@
 //!   input   parse, find the connection           output   what to send next, one rule a step
 //!     listen    SYN for a listener                 segment   headers before shared clusters
 //!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen; wheels: when
-//!       ack       what was acknowledged          time_wait
+//!       ack       what was acknowledged          time_wait, orphans   without a program
 //!       text      data, in order or not
 //!     path_mtu  ICMP errors about our segments
 //!                both
@@ -58,6 +58,7 @@ mod min_rtt;
 #[path = "../models/tcp.rs"]
 mod models;
 pub(crate) mod options;
+pub(crate) mod orphans;
 pub(crate) mod output;
 pub(crate) mod pace;
 mod path_mtu;
@@ -105,6 +106,7 @@ pub(crate) struct TcpState {
     pub(crate) counters: Counters,
     pub(crate) histograms: histograms::EndHistograms,
     time_wait: time_wait::TimeWait,
+    pub(crate) orphans: orphans::Orphans,
     pub(crate) wheels: Wheels,
     pub(crate) idle_splices: spliced::IdleSplices,
     isn_secret: KeyedHash,
@@ -125,6 +127,7 @@ impl TcpState {
             counters: Counters::default(),
             histograms: histograms::EndHistograms::default(),
             time_wait: time_wait::TimeWait::new(),
+            orphans: orphans::Orphans::new(),
             wheels: Wheels::new(config.cpus.count(), config.clock.now()),
             idle_splices: spliced::IdleSplices::new(),
             isn_secret: KeyedHash::new(random),
@@ -286,4 +289,5 @@ counters! {
     cookies_sent: Count, "SYNs answered with a cookie: half-open connections were at their bound (RFC 4987 3.6).";
     cookies_taken: Count, "Connections made when such a cookie came back.";
     syns_evicted: Count, "Half-open connections evicted for newer ones: many mean a flood of SYNs (RFC 4987).";
+    orphans_reset: Count, "Connections without a program that were reset for newer ones, or for buffers (RFC 6429).";
 }

@@ -50,8 +50,9 @@ pub(crate) struct Tcb {
 pub(crate) struct ConnState {
     pub(crate) state: State,
     pub(crate) heard_at: Time,
-    /// Idle time before the first keepalive in ms, if the user asked for keepalives.
-    keepalive_ms: Option<NonZeroU32>,
+    /// Idle time before the first keepalive in ms, if the user asked for keepalives; an orphan has none, and its number among the
+    /// [orphans](super::orphans) here, if it is one of those with something to acknowledge.
+    keepalive_or_number: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: ChallengeAcks,
@@ -59,7 +60,7 @@ pub(crate) struct ConnState {
     /// Both ends support SACK. During the handshake: we offer it.
     pub(crate) sack_on: bool,
     pub(crate) ecn: Ecn,
-    /// The user has dropped its handle.
+    /// The user has dropped its handle: see [`ConnState::become_orphan`].
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
     /// An ICMP error that may be transient, since the peer last acknowledged something.
@@ -91,7 +92,7 @@ impl ConnState {
         Self {
             state,
             heard_at: now,
-            keepalive_ms: None,
+            keepalive_or_number: None,
             probes_unanswered: 0,
             challenge_acks: ChallengeAcks::new(now),
             ts: TimestampClock::new(config.timestamps),
@@ -167,14 +168,34 @@ impl ConnState {
 
     /// Idle time before the first keepalive, if the user asked for keepalives.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
-        let ms = self.keepalive_ms?;
+        let ms = self.keepalive_or_number.filter(|_| !self.orphan)?;
         Some(Duration::from_millis(u64::from(ms.get())))
     }
 
     /// In whole milliseconds, at least one.
     pub(crate) fn set_keepalive(&mut self, idle: Option<Duration>) {
         let ms = |idle: Duration| u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
-        self.keepalive_ms = idle.map(|idle| NonZeroU32::new(ms(idle)).unwrap_or(NonZeroU32::MIN));
+        self.keepalive_or_number =
+            idle.map(|idle| NonZeroU32::new(ms(idle)).unwrap_or(NonZeroU32::MIN));
+    }
+
+    /// The user drops its handle.
+    pub(crate) fn become_orphan(&mut self) {
+        (self.orphan, self.keepalive_or_number) = (true, None);
+    }
+
+    /// The number of an orphan.
+    pub(super) fn orphan_number(&self) -> Option<NonZeroU32> {
+        self.keepalive_or_number.filter(|_| self.orphan)
+    }
+
+    /// Sets that, and returns the former one.
+    pub(super) fn set_orphan_number(&mut self, number: Option<NonZeroU32>) -> Option<NonZeroU32> {
+        let former = self.orphan_number();
+        if self.orphan {
+            self.keepalive_or_number = number;
+        }
+        former
     }
 }
 

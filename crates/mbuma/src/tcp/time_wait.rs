@@ -136,7 +136,7 @@ fn resume(t: &mut Tcb, old: &Predecessor) {
     t.due -= Due::ACK;
     t.conn.state = State::TimeWait;
     t.due |= Due::TIME_WAIT;
-    t.conn.orphan = true;
+    t.conn.become_orphan();
     t.notify();
 }
 

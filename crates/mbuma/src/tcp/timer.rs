@@ -35,6 +35,8 @@ pub(crate) enum TcpTimer {
     /// A listener's program gets the connection although its client was silent. It shares a field with
     /// [`Keepalive`](Self::Keepalive), which a program sets only when it has the connection.
     Accept,
+    /// Half of an orphan's data must be acknowledged by then. It shares that field too: an orphan has no keepalives.
+    Orphan,
 }
 
 impl TcpTimer {
@@ -45,7 +47,7 @@ impl TcpTimer {
     const fn field(self) -> usize {
         match self {
             Self::Pace => Self::Wait as usize,
-            Self::Accept => Self::Keepalive as usize,
+            Self::Accept | Self::Orphan => Self::Keepalive as usize,
             other => other as usize,
         }
     }
@@ -63,11 +65,6 @@ pub(crate) struct Timers {
     /// How often the time between probes of a closed window was doubled.
     #[doc(alias = "t_rxtshift")]
     pub(super) persist_shift: u8,
-    /// When the first of these probes was sent, in seconds modulo 2^16. An orphan whose window has been closed for a multiple
-    /// of 18 hours is kept for some minutes more.
-    pub(super) persist_from_s: u16,
-    /// The number of bits of the amount that waited then, if no program held the connection. [`u8::MAX`]: one did.
-    pub(super) persist_bits: u8,
 }
 
 impl Default for Timers {
@@ -77,8 +74,6 @@ impl Default for Timers {
             armed: None,
             last_entry: 0,
             persist_shift: 0,
-            persist_from_s: 0,
-            persist_bits: u8::MAX,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
 use super::wheels::WheelEntry;
-use super::{ack, path_mtu, reset, time_wait, visit};
+use super::{ack, orphans, path_mtu, reset, time_wait, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
@@ -34,6 +34,7 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &WheelEntry) {
     tail_probe(batch, &mut t);
     accept_at_last(batch, pcb, &mut t);
     let hopeless = overdue(batch, &t)
+        || orphans::is_too_slow(batch, &mut t)
         || retransmit(batch, pcb, &mut t)
         || persist(batch, &mut t)
         || keepalive(batch, &mut t);
@@ -212,22 +213,13 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     false
 }
 
-/// Probes a closed window at growing intervals, as long as the peer answers. True if the connection must be given up:
-/// the peer does not answer; or no program holds the connection, and the peer has not taken half of the waiting data in
-/// [nine minutes](ORPHAN_PERSIST_MAX_S). Otherwise a peer that opens many connections, and reads nothing or some bytes at
-/// times, would hold the memory of all of them (RFC 6429 3).
+/// Probes a closed window at growing intervals, as long as the peer answers ([`orphans`] have another bound). True if the
+/// connection must be given up: the peer does not answer.
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    let now_s = (batch.now.as_nanos() / 1_000_000_000) as u16;
-    if t.timers.persist_shift == 0 {
-        begin_wait(t, now_s);
-    }
-    if t.conn.orphan && now_s.wrapping_sub(t.timers.persist_from_s) >= ORPHAN_PERSIST_MAX_S {
-        return true;
-    }
     let max = if t.conn.orphan {
         tcp.config.retransmits_max.min(8)
     } else {
@@ -245,24 +237,8 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// The window has closed. An orphan gets new minutes only if half of its data was taken since the last ones began, so
-/// their number is bounded by the logarithm of the data.
-fn begin_wait(t: &mut Tcb, now_s: u16) {
-    let bits = (usize::BITS - t.send.buf.claimed().leading_zeros()) as u8;
-    if !t.conn.orphan {
-        t.timers.persist_from_s = now_s;
-        t.timers.persist_bits = u8::MAX;
-    } else if bits < t.timers.persist_bits {
-        t.timers.persist_from_s = now_s;
-        t.timers.persist_bits = bits;
-    }
-}
-
 /// Doublings after which any timeout has reached its upper bound.
 const PERSIST_SHIFT_MAX: u8 = 16;
-/// The time after which an orphan's closed window ends it: that of 4.4BSD for data that is not acknowledged, which is twelve
-/// retransmissions (TCP/IP Illustrated 1, 21.2). RFC 6429 sets no time.
-const ORPHAN_PERSIST_MAX_S: u16 = 540;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;
@@ -290,9 +266,18 @@ fn accept_at_last(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     }
 }
 
+/// The idle time before the first keepalive begins anew.
+pub(crate) fn restart_keepalive(batch: &Batch<'_>, t: &mut Tcb) {
+    if !t.conn.orphan {
+        let idle = t.conn.keepalive();
+        t.timers
+            .set(TcpTimer::Keepalive, idle.map(|idle| batch.now + idle));
+    }
+}
+
 /// Sends keepalives (RFC 1122 4.2.3.6). True if as many are unanswered as the configuration allows.
 fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
-    if !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
+    if t.conn.orphan || !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
         return false;
     }
     let (Some(idle), true) = (t.conn.keepalive(), t.conn.state.is_synchronized()) else {

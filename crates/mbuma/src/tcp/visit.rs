@@ -102,6 +102,7 @@ fn end_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>, due: D
     };
     // No record is sealed or opened any more, so the keys are dropped before TIME-WAIT; without the lock, because their
     // drop may be an embedder's code.
+    batch.stack.tcp.orphans.forget(&mut t);
     let is_unused = t.conn.orphan;
     let layers = t.conn.attached.take_if(|_| is_unused);
     drop(t);

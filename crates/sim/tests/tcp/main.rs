@@ -16,6 +16,7 @@ mod loss;
 mod odd_receivers;
 mod open;
 mod options;
+mod orphans;
 mod pacing;
 mod path_mtu;
 mod pinned;

@@ -15,7 +15,7 @@
 //! | not paced | why |
 //! |---|---|
 //! | round trips below [`FAR`] | a burst has left before a timer could expire; on devices of this host pacing would only cost time |
-//! | the first flight | its size is bounded (RFC 6928), and pacing would make short transfers longer |
+//! | windows of slow start up to [`BURST_MAX`] | the first flight leaves at once (RFC 6928), and acknowledgements release the next ones at twice the rate of the path, so its queue holds half a window at most; pacing would make a short answer half a round trip longer |
 //! | acknowledgements, probes, retransmissions after a timeout | the peer or the recovery waits for them |
 //!
 //! The queues of this host's devices need no bound here: a batch hands its packets to the device before it ends, and
@@ -124,6 +124,9 @@ fn of_path(t: &Tcb) -> Option<u64> {
     }
     if let Some(rate) = s.cc.rate(&s.window) {
         return Some(rate);
+    }
+    if s.window.in_slow_start() && s.window.cwnd <= BURST_MAX {
+        return None;
     }
     let srtt = s.rtt.smoothed_ns().filter(|ns| *ns > 0)?;
     let gain = match s.window.cwnd < s.window.ssthresh / 2 {

@@ -115,7 +115,8 @@
 //!
 //! # Groups
 //! A socket joins a group on an interface. The interface by which a datagram leaves for a group, or for a link-local address,
-//! is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number).
+//! is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number); for groups without one it is set by
+//! [`UdpSocket::set_multicast_interface`](crate::UdpSocket::set_multicast_interface).
 //! ```
 //! use std::net::{Ipv6Addr, SocketAddrV6};
 //!

@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::Ends;
-use crate::ip::{Send, Service};
+use crate::ip::{Send, Service, ToGroup};
 use crate::ip4;
 use crate::ip6::{self, output::Send6};
 use crate::route::RouteCache;
@@ -45,6 +45,33 @@ pub(crate) fn output(
     }
 }
 
+/// The same for a packet to a group.
+///
+/// # Errors
+/// As [`output`].
+pub(crate) fn to_group(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    ends: &Ends,
+    service: Service,
+    group: &ToGroup,
+) -> Result<(), DropReason> {
+    match ends {
+        Ends::V4(pair) => {
+            let to = Send {
+                src: pair.local,
+                dst: pair.peer,
+                service,
+            };
+            ip4::output::to_group(batch, packet, &to, group)
+        }
+        Ends::V6(pair, zone) => {
+            let to = Send6::of_flow(batch.stack, pair, *zone, service);
+            ip6::output::to_group(batch, packet, &to, group)
+        }
+    }
+}
+
 /// The interface that leads to an address, and the source for packets to it.
 pub(crate) struct Egress {
     pub(crate) ifp: Arc<Ifnet>,
@@ -67,9 +94,21 @@ pub(crate) fn egress(stack: &StackState, dst: SocketAddr) -> Option<Egress> {
     }
 }
 
-/// The address to send a datagram from to `dst`, which may be a group, if a route leads there.
-pub(crate) fn source_to(stack: &StackState, dst: SocketAddr) -> Option<IpAddr> {
+/// The address to send a datagram from to `dst`, which may be a group, if a route leads there; `link`: the interface that the
+/// sender chose for groups.
+pub(crate) fn source_to(
+    stack: &StackState,
+    dst: SocketAddr,
+    link: Option<IfIndex>,
+) -> Option<IpAddr> {
     match dst.ip() {
+        IpAddr::V4(dst) if dst.is_multicast() && link.is_some() => {
+            Some(stack.interface(link?)?.source_for(dst).into())
+        }
+        IpAddr::V6(dst) if dst.is_multicast() => {
+            let route = ip6::output::route_to(stack, dst, link.map_or(0, IfIndex::number))?;
+            Some(route.src.into())
+        }
         IpAddr::V4(dst) if dst.is_broadcast() || dst.is_multicast() => {
             let route = stack.routes.lookup_group(Ipv4Addr::UNSPECIFIED, dst);
             route.map(|route| route.src.into())

@@ -10,7 +10,7 @@ use mbuf::Packet;
 use wire::{Checksum, IpProto, needs_zone, pseudo_header_v4, pseudo_header_v6};
 
 use crate::drops::DropReason;
-use crate::ifnet::Ifnet;
+use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::{Ends, Pair};
 
 pub(crate) mod datagram;
@@ -154,6 +154,16 @@ impl Service {
             df: false,
         }
     }
+}
+
+/// How a packet is to be sent to a group, beside its [`Service`], whose TTL then means what it says: 0 keeps the packet in this
+/// stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToGroup {
+    /// The interface to send by, if the sender chose one.
+    pub(crate) link: Option<IfIndex>,
+    /// The members in this stack get the packet too (RFC 1112 section 6.1).
+    pub(crate) loops: bool,
 }
 
 /// How a packet is to be sent.

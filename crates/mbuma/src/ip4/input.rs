@@ -182,14 +182,18 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> A
     Admission::Ours(DestScope::Foreign)
 }
 
-/// The scope of a broadcast or group address, if this stack is among its stations: in the group of all, or, by a program, in
-/// another one. UDP drops the datagrams of senders that no program wants.
+/// The scope of a broadcast or group address, if this stack is among its stations. UDP drops the datagrams of senders that no
+/// program wants.
 fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     if ifp.is_broadcast(dst) {
         return Some(DestScope::Broadcast);
     }
-    let is_member = || dst == ALL_SYSTEMS || ifp.groups.has(dst.into());
-    (dst.is_multicast() && is_member()).then_some(DestScope::Group)
+    (dst.is_multicast() && is_member(ifp, dst)).then_some(DestScope::Group)
+}
+
+/// Whether the interface is in a group: in that of all stations, or, by a program, in another one.
+pub(super) fn is_member(ifp: &Ifnet, group: Ipv4Addr) -> bool {
+    group == ALL_SYSTEMS || ifp.groups.has(group.into())
 }
 
 /// Whether the source address is valid (RFC 1122 3.2.1.3): no group, no broadcast, and none of our own addresses unless the

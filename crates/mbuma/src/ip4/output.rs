@@ -1,8 +1,9 @@
 //! IP packets that leave.
 //!
-//! Invariants: every packet that comes here is queued somewhere, or dropped and counted.
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that must not
+//! leave this stack.
 //! Locks: none held here; the caller may hold a connection's.
-//! Sources: RFC 791, RFC 1122 sections 3.2.1 and 3.3.1, RFC 6864.
+//! Sources: RFC 791, RFC 1122 sections 3.2.1 and 3.3.1, RFC 6864, RFC 1112 section 6.1 (groups).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use mbuf::Packet;
 use wire::{EtherType, Ipv4Fields, Ipv4Header, is_martian_destination};
 
+use super::input::is_member;
 use super::{fragment, loopback};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
-use crate::ifnet::Ifnet;
-use crate::ip::{Send, is_oversize};
+use crate::ifnet::{IfIndex, Ifnet};
+use crate::ip::{Send, ToGroup, is_oversize};
 use crate::neighbour::Hop;
 use crate::route::{Route, RouteCache};
 
@@ -41,6 +43,67 @@ pub(crate) fn run(
         Some(route) => through(batch, packet, to, route),
         None => batch.refuse(packet, DropReason::IpNoRoute),
     }
+}
+
+/// Sends a packet to a group: by one link, and to the members in this stack.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn to_group(
+    batch: &mut Batch<'_>,
+    mut packet: Packet,
+    to: &Send<Ipv4Addr>,
+    group: &ToGroup,
+) -> Result<(), DropReason> {
+    let Some(mut route) = group_route(batch, to, group.link) else {
+        return batch.refuse(packet, DropReason::IpNoRoute);
+    };
+    if group.loops && is_member(&route.ifp, to.dst) {
+        copy_to_members(batch, &mut packet, to, &route);
+    }
+    match to.service.ttl == 0 || route.ifp.is_loopback() {
+        true => Ok(()),
+        false => through(batch, packet, to, &mut route),
+    }
+}
+
+/// The route to a group by `link`, or, if the sender chose none, by the link of its address or of the default route.
+fn group_route(
+    batch: &Batch<'_>,
+    to: &Send<Ipv4Addr>,
+    link: Option<IfIndex>,
+) -> Option<Route<Ipv4Addr>> {
+    let stack = batch.stack;
+    let route = match link {
+        None => stack.routes.lookup_group(to.src, to.dst)?,
+        Some(index) => Route {
+            ifp: stack.interface(index)?,
+            next_hop: to.dst,
+            src: to.src,
+            local: false,
+            hop: None,
+        },
+    };
+    (route.ifp.is_loopback() || !to.src.is_loopback()).then_some(route)
+}
+
+/// The members in this stack get a copy of a packet, which shares its clusters.
+#[doc(alias = "ip_mloopback")]
+fn copy_to_members(
+    batch: &mut Batch<'_>,
+    packet: &mut Packet,
+    to: &Send<Ipv4Addr>,
+    route: &Route<Ipv4Addr>,
+) {
+    let Ok(copy) = packet.copy_packet() else {
+        return batch.stack.drops.count(DropReason::TxNoBufs);
+    };
+    let fields = Ipv4Fields {
+        ttl: to.service.ttl,
+        // The socket checked it against `payload_max`.
+        ..fields(batch, to, copy.len() as u16)
+    };
+    let _counted: Result<(), DropReason> = to_ourselves(batch, route, copy, &fields);
 }
 
 /// Sends a packet by its route: to this stack itself, to the link, or to the link in fragments.

@@ -216,7 +216,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
 /// The groups that a station is in: its [own](is_own_group), and those that programs joined, for any sender: a router's query
 /// for listeners of one group is sent to that group, and the router is none of the group's senders (RFC 9777 section 5.1.15).
 /// UDP drops the datagrams that no program wants.
-fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
+pub(super) fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     is_own_group(batch, ifp, group) || ifp.groups.has(group.into())
 }
 

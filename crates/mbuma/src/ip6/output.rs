@@ -1,7 +1,7 @@
 //! IPv6 packets that leave.
 //!
-//! Invariants: every packet that comes here is queued somewhere, or dropped and counted. A packet to or from a link-local
-//! address, or to a group of a link, stays on the link that its zone names.
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that must not
+//! leave this stack. A packet to or from a link-local address, or to a group of a link, stays on the link that its zone names.
 //! Locks: none held here; the caller may hold a connection's.
 //! Sources: RFC 8200, RFC 4007 section 6 (zones), RFC 4861 section 5.2.
 
@@ -12,13 +12,14 @@ use mbuf::{NoBufs, Packet};
 use wire::{IpProto, Ipv6Fields, Ipv6Header, is_link_local6, is_martian_destination6, needs_zone};
 
 use super::fragment;
+use super::input::is_member;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::host6::Host6;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::{Ends, Pair};
-use crate::ip::{Send, Service, is_oversize};
+use crate::ip::{Send, Service, ToGroup, is_oversize};
 use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
@@ -83,6 +84,56 @@ pub(crate) fn run(
     }
 }
 
+/// Sends a packet to a group: by one link, and to the members in this stack.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn to_group(
+    batch: &mut Batch<'_>,
+    mut packet: Packet,
+    to: &Send6,
+    group: &ToGroup,
+) -> Result<(), DropReason> {
+    let route = group_route(batch.stack, to, group.link);
+    let may = |route: &Route<Ipv6Addr>| route.ifp.is_loopback() || may_leave(to, &route.ifp);
+    let Some(mut route) = route.filter(may) else {
+        return batch.refuse(packet, DropReason::IpNoRoute);
+    };
+    if group.loops && is_member(batch, &route.ifp, to.send.dst) {
+        copy_to_members(batch, &mut packet, to, &route.ifp);
+    }
+    match to.send.service.ttl == 0 || route.ifp.is_loopback() {
+        true => Ok(()),
+        false => through(batch, packet, to, &mut route),
+    }
+}
+
+/// The route to a group by `link`, or, if the sender chose none, by the link of its address or of the default route.
+fn group_route(stack: &StackState, to: &Send6, link: Option<IfIndex>) -> Option<Route<Ipv6Addr>> {
+    let Send { src, dst, .. } = to.send;
+    let of_source = || {
+        let route = stack.routes6.lookup_group(src, dst)?;
+        Some(route.ifp.index)
+    };
+    let link = link.or_else(|| (!needs_zone(dst)).then(of_source)?);
+    route_to(stack, dst, link.map_or(to.zone, IfIndex::number))
+}
+
+/// The members in this stack get a copy of a packet, which shares its clusters.
+#[doc(alias = "ip6_mloopback")]
+fn copy_to_members(batch: &mut Batch<'_>, packet: &mut Packet, to: &Send6, ifp: &Arc<Ifnet>) {
+    let copy = packet.copy_packet().and_then(|mut copy| {
+        prepend_header(&mut copy, to, to.send.service.proto)?;
+        Ok(copy)
+    });
+    match copy {
+        Ok(copy) => {
+            let _counted: Result<(), DropReason> = to_ourselves(batch, ifp, copy);
+        }
+        Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
+    }
+}
+
 /// The route to an address, with the best of our addresses as source. A link-local address is on the link of `zone`.
 #[doc(alias = "in6_selectroute")]
 pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
@@ -98,14 +149,14 @@ pub(crate) fn route_to(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<R
 }
 
 /// The route to an address on the link of `zone`. Without a zone, a group is reached through the interface of the
-/// default route.
+/// default route. Only groups are on the link of lo0.
 fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Addr>> {
     let ifp = match zone {
         0 if needs_zone(dst) => return None,
         0 => stack.routes6.lookup_group(Ipv6Addr::UNSPECIFIED, dst)?.ifp,
         zone => stack.routes6.link(IfIndex(zone))?,
     };
-    if ifp.is_loopback() || !ifp.has_ip6() {
+    if (ifp.is_loopback() && !dst.is_multicast()) || !ifp.has_ip6() {
         return None;
     }
     Some(Route {
@@ -119,13 +170,17 @@ fn on_link(stack: &StackState, dst: Ipv6Addr, zone: u32) -> Option<Route<Ipv6Add
 
 /// The route for a packet. Independent of the table, invalid addresses never appear on a link.
 fn find_route(stack: &StackState, to: &Send6) -> Option<Route<Ipv6Addr>> {
+    let route = route_to(stack, to.send.dst, to.zone)?;
+    (route.local || may_leave(to, &route.ifp)).then_some(route)
+}
+
+/// Whether a packet between these addresses may appear on the link of an interface.
+fn may_leave(to: &Send6, ifp: &Ifnet) -> bool {
     let (src, dst) = (to.send.src, to.send.dst);
-    let route = route_to(stack, dst, to.zone)?;
-    let on_wire = !route.local;
     let bad_ends = src.is_loopback() || is_martian_destination6(dst);
     // A link-local source is valid on its own link only.
-    let is_foreign_link_local = is_link_local6(src) && !route.ifp.owns6(src);
-    (!(on_wire && (bad_ends || route.ifp.is_loopback() || is_foreign_link_local))).then_some(route)
+    let is_foreign_link_local = is_link_local6(src) && !ifp.owns6(src);
+    !(bad_ends || ifp.is_loopback() || is_foreign_link_local)
 }
 
 fn through(

@@ -27,6 +27,7 @@ use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 mod error;
 mod groups;
+mod multicast;
 mod payload;
 
 pub use self::error::{BindError, RecvError, SendError};
@@ -271,11 +272,8 @@ impl UdpSocket {
         if payload.len() > udp::output::payload_max(&ends) {
             return Err(SendError::TooBig);
         }
-        let sent = self
-            .0
-            .stack
-            .0
-            .enter(|batch| udp::output::run(batch, &self.0.pcb, payload, &ends));
+        let (stack, pcb, link) = (&self.0.stack.0, &self.0.pcb, self.link_to(dst));
+        let sent = stack.enter(|batch| udp::output::run(batch, pcb, payload, &ends, link));
         sent.map_err(SendError::from)
     }
 
@@ -303,7 +301,7 @@ impl UdpSocket {
 
     fn source_to(&self, dst: SocketAddr) -> Result<IpAddr, SendError> {
         let _giant = self.0.stack.0.enter_giant();
-        network::source_to(&self.0.stack.0, dst).ok_or(SendError::NoRoute)
+        network::source_to(&self.0.stack.0, dst, self.link_to(dst)).ok_or(SendError::NoRoute)
     }
 
     fn may_send_from(&self, src: SocketAddr, dst: SocketAddr) -> bool {

@@ -3,6 +3,7 @@
 //! ```text
 //!   input    header, checksum, which socket?  ->  its queue  ->  UdpSocket::recv
 //!   output   header, checksum left to a device  <-  UdpSocket::send
+//!     multicast  to groups: how far, by which interface
 //! ```
 //!
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
@@ -19,6 +20,7 @@ use crate::ip::IcmpError;
 use crate::sockbuf::{Ancillary, QueuedRecord};
 
 pub(crate) mod input;
+pub(crate) mod multicast;
 pub(crate) mod output;
 pub(crate) mod pcb;
 

@@ -3,7 +3,8 @@
 //! Invariants: the payload is not copied; the checksum field holds the pseudo-header's sum, and
 //! [`Csum::UDP`] says that the rest is to be added by a device or by
 //! [`offload`](crate::device::offload).
-//! Locks: the socket's route (UDP). Sources: RFC 768, RFC 1122 section 4.1.3.4 (checksums are always sent).
+//! Locks: the socket's route (UDP).
+//! Sources: RFC 768, RFC 1122 section 4.1.3.4 (checksums are always sent), RFC 1112 section 6.
 
 use std::net::IpAddr;
 
@@ -13,9 +14,12 @@ use wire::{Checksum, IpProto, Ipv4Header, UdpHeader};
 use super::pcb::UdpPcb;
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::ifnet::IfIndex;
 use crate::inet::Ends;
-use crate::ip::{self, Service};
+use crate::ip::{self, Service, ToGroup};
 use crate::network;
+
+const SERVICE: Service = Service::of(IpProto::UDP);
 
 /// Bytes that fit one datagram: IPv4's length counts its own header.
 pub(crate) const fn payload_max(ends: &Ends) -> usize {
@@ -26,7 +30,7 @@ pub(crate) const fn payload_max(ends: &Ends) -> usize {
     }
 }
 
-/// Sends one datagram of `pcb`'s.
+/// Sends one datagram of `pcb`'s; to a group, by the interface `link`, if the program named one.
 ///
 /// # Errors
 /// It was dropped, and counted, for this reason.
@@ -36,6 +40,7 @@ pub(crate) fn run(
     pcb: &UdpPcb,
     payload: Chain,
     ends: &Ends,
+    link: Option<IfIndex>,
 ) -> Result<(), DropReason> {
     let Ok(packet) = build(batch, pcb, payload, ends) else {
         batch.stack.drops.count(DropReason::TxNoBufs);
@@ -45,7 +50,25 @@ pub(crate) fn run(
         let sent = &batch.stack.ip6.sent_long;
         sent.note(pair.peer, IpProto::UDP, pair.ports(), packet.len());
     }
-    route(batch, pcb, packet, ends)
+    match ends.peer().ip().is_multicast() {
+        true => to_group(batch, pcb, packet, ends, link),
+        false => route(batch, pcb, packet, ends),
+    }
+}
+
+fn to_group(
+    batch: &mut Batch<'_>,
+    pcb: &UdpPcb,
+    packet: Packet,
+    ends: &Ends,
+    link: Option<IfIndex>,
+) -> Result<(), DropReason> {
+    let service = Service {
+        ttl: pcb.multicast.ttl(),
+        ..SERVICE
+    };
+    let loops = pcb.multicast.loops();
+    network::to_group(batch, packet, ends, service, &ToGroup { link, loops })
 }
 
 /// Sends a datagram by the kept route, if it has the same destination as the last one. If another thread is sending on
@@ -56,7 +79,6 @@ fn route(
     packet: Packet,
     ends: &Ends,
 ) -> Result<(), DropReason> {
-    const SERVICE: Service = Service::of(IpProto::UDP);
     let to = ends.peer().ip();
     let Some(mut kept) = pcb.route.try_lock().filter(|_| !is_for_many(to)) else {
         return network::output(batch, packet, ends, SERVICE, None);

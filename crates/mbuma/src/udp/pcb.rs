@@ -16,6 +16,7 @@ use std::sync::Arc;
 use kern::prim::{Mutex, RmLock};
 use kern::{LockClass, Random, SeededState, order};
 
+use super::multicast::MulticastOptions;
 use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
 use crate::ifnet::groups::SocketId;
@@ -40,6 +41,7 @@ pub(crate) struct UdpPcb {
     pub(crate) any: Option<IfIndex>,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
+    pub(crate) multicast: MulticastOptions,
     /// The route of the last datagram, for the next one to the same address.
     pub(super) route: Mutex<(IpAddr, RouteCache)>,
 }
@@ -53,6 +55,7 @@ impl UdpPcb {
             any,
             queue,
             errors,
+            multicast: MulticastOptions::new(),
             route: Mutex::new(&KEPT_ROUTE, route),
         }
     }

@@ -52,6 +52,7 @@ mod ip6;
 mod lengths;
 mod loopback;
 mod mld;
+mod multicast;
 mod neighbours6;
 mod points;
 mod points6;

@@ -9,6 +9,7 @@
 //! | the filter of a group changes, from none or to none too | at once, and repeated within a second, as often as the router's robustness variable says |
 //! | a router queries all groups, one, or one's sources | once, at a random time within the router's limit |
 //! | a router of an older version was heard | in the form of that version, without sources, until that router has been silent for long |
+//! | the form changes | answers and repetitions that are under way are given up |
 //!
 //! A change to or from a list of excluded sources is reported with the whole list (TO_IN, TO_EX), another one with the
 //! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged with
@@ -19,7 +20,7 @@
 //! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
 //! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs` tries the
 //! orders of threads that join and leave.
-//! Sources: RFC 9777 sections 6 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for IGMP: RFC 9776
+//! Sources: RFC 9777 sections 6, 8.2.1 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for IGMP: RFC 9776
 //! sections 5, 7.2 and 8 (as RFC 3376), RFC 2236 sections 3 and 4; RFC 4604 (source-specific multicast).
 
 use std::net::IpAddr;
@@ -112,6 +113,9 @@ struct ReportState {
     /// No query is answered before.
     answer_after: Time,
     robustness: u8,
+    /// The version in which the interface reports.
+    #[doc(alias = "Host Compatibility Mode")]
+    version: GroupVersion,
     /// Until when a router counts as present that can say no more than each of the older versions, the oldest first.
     older_until: [(GroupVersion, Time); 2],
 }
@@ -145,6 +149,7 @@ impl GroupReports {
             answer: None,
             answer_after: Time::ZERO,
             robustness: ROBUSTNESS,
+            version: GroupVersion::Sources,
             older_until: [GroupVersion::Reports, GroupVersion::Leaves].map(|v| (v, Time::ZERO)),
         };
         Self {
@@ -160,7 +165,7 @@ impl GroupReports {
         // The thread that comes last then has all changes in its list.
         let _list = self.list.lock();
         let wanted = early.unwrap_or_else(wanted);
-        self.change(|state| {
+        self.change(now, |state| {
             let robustness = state.robustness;
             let mut changed = false;
             for known in &mut state.groups {
@@ -184,7 +189,7 @@ impl GroupReports {
     /// The interface has a link-local address from now on. Earlier reports had the unspecified source address, so all
     /// groups are reported again (RFC 3590 section 4).
     pub(crate) fn begin_anew(&self, now: Time) {
-        self.change(|state| {
+        self.change(now, |state| {
             for known in &mut state.groups {
                 known.mode_reports = state.robustness;
             }
@@ -203,14 +208,14 @@ impl GroupReports {
         if planted(StackFault::UnansweredQuery) {
             return;
         }
-        self.change(|state| state.queried(now, query, sources, random));
+        self.change(now, |state| state.queried(now, query, sources, random));
     }
 
     /// Another listener has sent a report of an older version: one report of the group is enough (RFC 2710 section 4, RFC
     /// 2236 section 3).
     pub(crate) fn heard(&self, now: Time, group: IpAddr) {
-        self.change(|state| {
-            if state.version(now) != GroupVersion::Sources
+        self.change(now, |state| {
+            if state.version != GroupVersion::Sources
                 && let Some(known) = state.groups.iter_mut().find(|known| known.group == group)
             {
                 known.answer = None;
@@ -223,8 +228,8 @@ impl GroupReports {
         if self.deadline().is_none_or(|at| at > now) {
             return Vec::new();
         }
-        self.change(|state| {
-            let reports = match state.version(now) {
+        self.change(now, |state| {
+            let reports = match state.version {
                 GroupVersion::Sources => in_messages(state.due(now)),
                 older => state.due_in(older, now),
             };
@@ -239,8 +244,9 @@ impl GroupReports {
         self.due.get()
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut ReportState) -> R) -> R {
+    fn change<R>(&self, now: Time, f: impl FnOnce(&mut ReportState) -> R) -> R {
         let mut state = self.state.lock();
+        state.set_version(now);
         let result = f(&mut state);
         self.due.set(state.deadline());
         result
@@ -248,12 +254,22 @@ impl GroupReports {
 }
 
 impl ReportState {
-    /// The version in which to report: that of the oldest router that counts as present.
-    fn version(&self, now: Time) -> GroupVersion {
+    /// Sets the version in which to report: that of the oldest router that counts as present. With another version, answers are
+    /// no longer due, nor are repetitions; but a change that no report had yet is reported.
+    fn set_version(&mut self, now: Time) {
         let mut present = self.older_until.iter().filter(|(_, until)| now < *until);
-        present
-            .next()
-            .map_or(GroupVersion::Sources, |(version, _)| *version)
+        let oldest = present.next();
+        let version = oldest.map_or(GroupVersion::Sources, |(version, _)| *version);
+        if version == self.version {
+            return;
+        }
+        self.version = version;
+        self.answer = None;
+        self.groups.iter_mut().for_each(|known| known.answer = None);
+        if self.changes.take_if(|at| *at > now).is_some() {
+            self.groups.retain(|known| !known.filter.is_none());
+            self.groups.iter_mut().for_each(ReportedGroup::give_up);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -267,17 +283,15 @@ impl ReportState {
         if query.robustness != 0 {
             self.robustness = query.robustness;
         }
-        if query.version < self.version(now) {
-            self.forget_answers();
-        }
         let mut older = self.older_until.iter_mut();
         if let Some((_, until)) = older.find(|(version, _)| *version == query.version) {
             *until = now + OLDER_PRESENT;
         }
+        self.set_version(now);
         let within = u64::from(query.max_delay_ms);
         let earliest = self.answer_after;
         let mut at = || (now + Duration::from_millis(random.below(within + 1))).max(earliest);
-        let is_one_message = self.version(now) == GroupVersion::Sources;
+        let is_one_message = self.version == GroupVersion::Sources;
         match query.group {
             None if is_one_message => sooner(&mut self.answer, at()),
             None => {
@@ -295,12 +309,6 @@ impl ReportState {
                 }
             }
         }
-    }
-
-    /// A router of another version takes over: earlier queries are not answered.
-    fn forget_answers(&mut self) {
-        self.answer = None;
-        self.groups.iter_mut().for_each(|known| known.answer = None);
     }
 
     /// The records that are due: changes, then answers.
@@ -401,6 +409,12 @@ impl ReportedGroup {
     /// Whether a change is left to be reported.
     fn has_changed(&self) -> bool {
         self.mode_reports > 0 || !self.source_reports.is_empty()
+    }
+
+    /// No more reports of the changes are sent.
+    fn give_up(&mut self) {
+        self.mode_reports = 0;
+        self.source_reports.clear();
     }
 
     /// One more report of the changes is sent.

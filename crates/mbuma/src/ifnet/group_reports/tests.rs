@@ -191,6 +191,48 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
 }
 
 #[test]
+fn m3_another_version_ends_what_is_under_way() {
+    // RFC 9777 section 8.2.1, RFC 9776 section 7.2.1: breaks if answers or repetitions that were under way come in the form of
+    // another version, or if a change that no report had yet is lost.
+    let random = &mut Random::from_seed(7);
+    let reports = |mld: &GroupReports| -> Vec<_> {
+        let all = said(mld).into_iter();
+        all.map(|(_, report)| report).collect()
+    };
+    let first = |mld: &GroupReports, random: &mut Random| mld.run_timers(NOW, random).len();
+    // A router of version 1 comes while a report of version 2 waits for its repetition, and an answer for its time.
+    let about_group_9 = query(Some(group(9)), true);
+    let mld = settled(&[1]);
+    set(&mld, &[1, 2]);
+    assert_eq!(first(&mld, random), 1);
+    mld.queried(NOW, &query(None, false), &[], random);
+    mld.queried(NOW, &about_group_9, &[], random);
+    assert_eq!((reports(&mld), mld.deadline()), (vec![], None));
+    // The end of a listener is no longer known then.
+    set(&mld, &[1]);
+    assert_eq!(reports(&mld), [GroupReport::Done(group(2))]);
+    // The change that it overtakes is reported in its form.
+    let mld = settled(&[1]);
+    set(&mld, &[1, 2]);
+    mld.queried(NOW, &about_group_9, &[], random);
+    let listening = |n| GroupReport::Listening(group(n), GroupVersion::Leaves);
+    assert_eq!(reports(&mld), [listening(2), listening(2)]);
+    // A router of version 1 is gone while its answers wait.
+    let mld = settled(&[1]);
+    mld.queried(NOW, &query(None, true), &[], random);
+    let gone = NOW + OLDER_PRESENT;
+    assert_eq!(mld.run_timers(gone, random), []);
+    assert_eq!(mld.deadline(), None);
+    // A change that comes with the end of the old version is reported in the new one.
+    let mld = settled(&[1]);
+    mld.queried(NOW, &about_group_9, &[], random);
+    let both = || [1, 2].map(|n| (group(n), SourceFilter::all())).to_vec();
+    mld.set_groups(gone, both);
+    let joined = || records(GroupRecordType::ToExclude, &[2]);
+    assert_eq!(reports(&mld), [joined(), joined()]);
+}
+
+#[test]
 fn a_report_of_many_groups_is_cut_to_fit() {
     // Breaks if a report is larger than the smallest MTU, or leaves groups out.
     let mld = GroupReports::new();

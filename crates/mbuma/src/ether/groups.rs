@@ -11,12 +11,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kern::Random;
-use wire::{GroupQuery, GroupRecordHead};
+use wire::{GroupQuery, GroupRecordHead, GroupVersion};
 
 use super::{igmp, mld};
 use crate::batch::Batch;
 use crate::ifnet::Ifnet;
 use crate::ifnet::group_reports::{GroupRecord, GroupReports};
+use crate::ifnet::groups::is_source_specific;
 use crate::ifnet::source_filter::SOURCES_MAX;
 use crate::state::SHARED_TIMERS_CPU;
 
@@ -53,13 +54,16 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// A router asks; `body` has the bytes of the query from its group on.
+/// A router asks; `body` has the bytes of the query from its group on. Returns whether it may ask so: one that can't name the
+/// senders of a group of source-specific multicast has another idea of these groups than its hosts, which should be seen
+/// (RFC 4604 section 2).
+#[must_use]
 pub(super) fn heard_query(
     batch: &mut Batch<'_>,
     reports: &GroupReports,
     query: &GroupQuery,
     body: &[u8],
-) {
+) -> bool {
     // An answer about all sources is right for any query, and more than these are not remembered.
     let sources: Vec<_> = match usize::from(query.source_count) {
         0..=SOURCES_MAX => query.sources(body).collect(),
@@ -68,6 +72,8 @@ pub(super) fn heard_query(
     let mut random = batch.stack.random(Random::fork);
     reports.queried(batch.now, query, &sources, &mut random);
     batch.kick(SHARED_TIMERS_CPU);
+    let is_older = query.version != GroupVersion::Sources;
+    !(is_older && query.group.is_some_and(is_source_specific))
 }
 
 /// The records as they are in a report.

@@ -70,7 +70,7 @@ pub(crate) fn input(batch: &mut Batch<'_>, packet: Packet, from: &Addressed<'_, 
     }
 }
 
-/// Handles a message; `None`: it is damaged, or none that a station of the link may send.
+/// Handles a message; `None`: it is damaged, or none that a station of the link should send.
 fn take(batch: &mut Batch<'_>, packet: &Packet, from: &Addressed<'_, Ipv4Addr>) -> Option<()> {
     let at = from.ip.header_len;
     let len = packet.len().checked_sub(at + IgmpHeader::LEN)?;
@@ -92,8 +92,8 @@ fn take(batch: &mut Batch<'_>, packet: &Packet, from: &Addressed<'_, Ipv4Addr>) 
             if !may || !is_asked || query.len() > len {
                 return None;
             }
-            if let Some(reports) = reports {
-                heard_query(batch, reports, &query, body);
+            if !reports.is_none_or(|reports| heard_query(batch, reports, &query, body)) {
+                return None;
             }
         }
         igmp_type::REPORT_V1 | igmp_type::REPORT_V2 => {

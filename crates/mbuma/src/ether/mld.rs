@@ -125,13 +125,21 @@ pub(crate) fn input(
         batch.drop(packet, DropReason::BadMld);
         return None;
     };
-    match (header.kind(), query.group) {
-        (mld_type::REPORT_V1, Some(group)) => mld.heard(batch.now, group),
+    let is_proper = match (header.kind(), query.group) {
+        (mld_type::REPORT_V1, Some(group)) => {
+            mld.heard(batch.now, group);
+            true
+        }
         (mld_type::QUERY, _) => heard_query(batch, mld, &query, body),
-        _ => {}
+        _ => true,
+    };
+    match is_proper {
+        true => {
+            drop(packet);
+            batch.delivered();
+        }
+        false => batch.drop(packet, DropReason::BadMld),
     }
-    drop(packet);
-    batch.delivered();
     None
 }
 

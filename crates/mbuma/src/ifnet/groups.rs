@@ -68,7 +68,7 @@ pub(crate) fn is_joinable(group: IpAddr) -> bool {
 }
 
 /// Whether the group is one of source-specific multicast (RFC 4607).
-pub(super) fn is_source_specific(group: IpAddr) -> bool {
+pub(crate) fn is_source_specific(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => is_source_specific4(group),
         IpAddr::V6(group) => is_source_specific6(group),

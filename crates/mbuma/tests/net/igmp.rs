@@ -254,6 +254,10 @@ fn a_router_of_igmp_version_1_or_2_is_spoken_to_in_its_version() {
     said(&lab);
     ask(&lab, ALL_SYSTEMS, &message(igmp_type::QUERY, 10, &[0; 4]));
     assert_eq!(said(&lab), [(igmp_type::REPORT_V2, GROUP, vec![])]);
+    // A group that is for named senders only (RFC 4604 section 2).
+    let about = message(igmp_type::QUERY, 10, &[232, 0, 0, 1]);
+    ask(&lab, ALL_SYSTEMS, &about);
+    assert_eq!(lab.dropped(DropReason::BadIgmp), 1);
     ask(&lab, ALL_SYSTEMS, &message(igmp_type::QUERY, 10, &[0; 4]));
     ask(
         &lab,

@@ -184,6 +184,28 @@ fn m2_questions_are_answered() {
 }
 
 #[test]
+fn m4_a_question_without_senders_about_a_group_that_needs_them_is_counted() {
+    // RFC 4604 section 2: breaks if an administrator can't see that a router takes such groups for others, or if the host does
+    // not notice its version.
+    let lab = host();
+    said(&lab, 5000);
+    let named = Ipv6Addr::new(0xff35, 0, 0, 0, 0, 0, 0, 1);
+    for (group, is_v1, count) in [(GROUP, true, 0), (named, false, 0), (named, true, 1)] {
+        lab.give(&frame(router(), 1, &ALERT, &query(Some(group), is_v1)));
+        assert_eq!(lab.dropped(DropReason::BadMld), count);
+    }
+    lab.done();
+    let lab = host();
+    said(&lab, 5000);
+    lab.give(&frame(router(), 1, &ALERT, &query(Some(named), true)));
+    let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
+    let kinds: Vec<_> = said(&lab, 2000).iter().map(|report| report.2).collect();
+    assert_eq!(kinds, [131, 131]);
+    drop(member);
+    lab.done();
+}
+
+#[test]
 fn m4_a_question_that_no_router_of_the_link_asked_is_dropped() {
     // Breaks if a station far away, one without an address of the link, or a message that no router looks at makes hosts
     // answer.

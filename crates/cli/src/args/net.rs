@@ -93,6 +93,10 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) dhcp: vm::DhcpOpts,
 
+    /// DHCP is not answered.
+    #[arg(skip)]
+    pub(crate) no_dhcp: bool,
+
     /// The Ethernet address of the guest's interface; the kernel's choice if none is given.
     #[arg(skip)]
     pub(crate) mac: Option<[u8; 6]>,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | to the background once ready, unless `--foreground` | the same |
 //! | address, netmask, gateway: the host's own unless given | the same; neighbours are reached through the gateway |
-//! | the gateway's address means the host's 127.0.0.1, unless `--no-map-gw` | the same |
+//! | the gateway's address means the host's 127.0.0.1, unless `--no-map-gw` | the same; `--map-host-loopback` chooses another address in its place, for both versions of IP |
 //! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all`, and words with `~`, are errors |
 //! | without `--config-net`: DHCP | an error |
 //! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway where the host's is not of the link |
@@ -98,9 +98,13 @@ pub(crate) struct PastaArgs {
     #[arg(long)]
     no_map_gw: bool,
 
+    /// Let this address, in the gateway's place, reach the host's 127.0.0.1 or ::1, once for each version of IP
+    #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
+    map_host_loopback: Vec<MappedAddr>,
+
     /// Let this address reach the host at its own address, once for each version of IP
     #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
-    map_guest_addr: Vec<MappedGuestAddr>,
+    map_guest_addr: Vec<MappedAddr>,
 
     /// TCP ports of the host that lead into the guest: none, auto, or as in 127.0.0.1/8080-8081:80-81,443
     ///
@@ -125,6 +129,22 @@ pub(crate) struct PastaArgs {
     /// The same for UDP
     #[arg(short = 'U', long, value_name = "SPEC", default_value = "auto")]
     udp_ns: Vec<String>,
+
+    /// Do not answer DHCP
+    #[arg(long)]
+    no_dhcp: bool,
+
+    /// Do not answer DHCPv6, which is always so
+    #[arg(long)]
+    no_dhcpv6: bool,
+
+    /// Send no router advertisements, which is always so
+    #[arg(long)]
+    no_ra: bool,
+
+    /// No neighbour discovery, and so IPv4 only
+    #[arg(long, conflicts_with = "ipv6_only")]
+    no_ndp: bool,
 
     /// Connections to the host's loopback reach servers on the guest's, which they do in any case
     #[arg(long)]
@@ -163,9 +183,9 @@ pub(crate) struct PastaArgs {
     version: bool,
 }
 
-/// The value of `--map-guest-addr`.
+/// An address that means one of the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MappedGuestAddr {
+enum MappedAddr {
     Addr(IpAddr),
     None,
 }
@@ -258,16 +278,17 @@ impl PastaArgs {
             },
         };
         Ok(NetOpts {
-            host_loopback: !self.no_map_gw,
+            host_loopback: !self.no_map_gw && self.map_host_loopback.is_empty(),
             mtu: Some(self.mtu),
             cidr,
             outbound: OutboundOpts::of(self.outbound.clone()),
             families: FamilyOpts::of(!self.ipv6_only, v6),
             no_dns: self.dns_forward.is_empty(),
+            no_dhcp: self.no_dhcp,
             mac: self.ns_mac_addr,
             tap: TapUse::Configure,
             pcap: self.pcap.clone(),
-            maps: self.mappings(host, host6)?,
+            maps: self.mappings(host, host6),
             ..NetOpts::default()
         })
     }
@@ -276,7 +297,7 @@ impl PastaArgs {
     fn v6(&self, host: Option<&DefaultRoute6>) -> Result<Option<Addressing6>, String> {
         let guest = self.address.iter().find_map(as_v6);
         let guest = guest.or(host.map(|host| host.addr));
-        let Some(guest) = guest.filter(|_| !self.ipv4_only) else {
+        let Some(guest) = guest.filter(|_| !self.ipv4_only && !self.no_ndp) else {
             return match self.ipv6_only {
                 true => Err("--ipv6-only: the host has no default route of IPv6".to_owned()),
                 false => Ok(None),
@@ -292,24 +313,23 @@ impl PastaArgs {
         Ok(Some(Addressing6::shared(guest, gateway, dns)))
     }
 
+    /// The addresses that mean the host: its loopback before its own address, which it has only with a network.
     fn mappings(
         &self,
         host: Option<&DefaultRoute>,
         host6: Option<&DefaultRoute6>,
-    ) -> Result<Vec<(IpAddr, IpAddr)>, String> {
-        let mut all = Vec::new();
-        for mapped in &self.map_guest_addr {
-            let MappedGuestAddr::Addr(from) = *mapped else {
-                continue;
-            };
-            let to = match from {
-                IpAddr::V4(_) => host.map(|host| IpAddr::from(host.addr)),
-                IpAddr::V6(_) => host6.map(|host| IpAddr::from(host.addr)),
-            };
-            let to = to.ok_or("--map-guest-addr: the host has no default route")?;
-            all.push((from, to));
-        }
-        Ok(all)
+    ) -> Vec<(IpAddr, IpAddr)> {
+        let loopback = |from: IpAddr| match from {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let own = |from| match from {
+            IpAddr::V4(_) => Some(host?.addr.into()),
+            IpAddr::V6(_) => Some(host6?.addr.into()),
+        };
+        let loopbacks = named(&self.map_host_loopback).map(|from| (from, loopback(from)));
+        let owns = named(&self.map_guest_addr).filter_map(|from| Some((from, own(from)?)));
+        loopbacks.chain(owns).collect()
     }
 
     /// The ports that are published at the start, and those at the loopback or that mbuma finds itself.
@@ -359,13 +379,21 @@ fn prefix_len(text: &str) -> Result<u8, String> {
         .ok_or_else(|| format!("`{text}` is no mask"))
 }
 
+/// The addresses among these.
+fn named(all: &[MappedAddr]) -> impl Iterator<Item = IpAddr> {
+    all.iter().filter_map(|mapped| match mapped {
+        MappedAddr::Addr(addr) => Some(*addr),
+        MappedAddr::None => None,
+    })
+}
+
 /// An address, or `none`.
-fn mapped(text: &str) -> Result<MappedGuestAddr, String> {
+fn mapped(text: &str) -> Result<MappedAddr, String> {
     match text {
-        "none" => Ok(MappedGuestAddr::None),
+        "none" => Ok(MappedAddr::None),
         addr => addr
             .parse()
-            .map(MappedGuestAddr::Addr)
+            .map(MappedAddr::Addr)
             .map_err(|_| format!("`{addr}` is no address")),
     }
 }

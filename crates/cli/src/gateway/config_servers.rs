@@ -40,7 +40,7 @@ impl ConfigServers {
         let is_gateway = opts.serve.alone.is_none();
         let v4 = fixed.guest.v4.filter(|v4| is_gateway && !v4.routed);
         let v6 = fixed.guest.v6.filter(|v6| is_gateway && !v6.routed);
-        let dhcp4 = v4.filter(|_| !opts.network).map(|v4| {
+        let dhcp4 = v4.filter(|_| !opts.network && !opts.no_dhcp).map(|v4| {
             let server = Dhcp4Server::new(shared, lease_terms(&v4, fixed.mtu, opts));
             server.map_err(|e| Error::stack("binding the port of DHCP", e))
         });

@@ -174,7 +174,10 @@ impl Policy {
                 };
             }
             AddressUse::Names => return Err(Denial::PortClosed),
-            AddressUse::Gateway => self.loopback(ip).ok_or(Denial::PortClosed)?,
+            AddressUse::Gateway => {
+                let host = self.mapped(ip).or_else(|| self.loopback(ip));
+                host.ok_or(Denial::PortClosed)?
+            }
             AddressUse::Nobody | AddressUse::Elsewhere => self.decide_host(ip)?,
         };
         Ok(Destination::Host((host, port).into()))
@@ -186,8 +189,8 @@ impl Policy {
         if self.closed {
             return Err(Denial::NoHost);
         }
-        if let Some((_, to)) = self.mappings.iter().find(|(from, _)| *from == asked) {
-            return Ok(*to);
+        if let Some(to) = self.mapped(asked) {
+            return Ok(to);
         }
         if self.allowed.contains(&asked) {
             return Ok(asked);
@@ -243,6 +246,12 @@ impl Policy {
                 .is_some_and(|v4| wire::is_same_subnet(ip, v4.gateway, v4.prefix_len)),
             IpAddr::V6(ip) => self.v6.is_some_and(|v6| v6.contains(ip)),
         }
+    }
+
+    /// The host's address that `asked` stands for, by the first mapping that has it.
+    fn mapped(&self, asked: IpAddr) -> Option<IpAddr> {
+        let mut mappings = self.mappings.iter();
+        mappings.find(|(from, _)| *from == asked).map(|(_, to)| *to)
     }
 
     /// The host's loopback, of the family of `asked`.

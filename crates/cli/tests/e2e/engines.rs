@@ -256,10 +256,13 @@ fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
     far.wait_for("Serving");
     let near = start(&server.replace("8000", "8000 --bind 198.51.100.1"));
     near.wait_for("Serving");
+    let hosts_own = start(&server.replace("8000", "8001 --bind 127.0.0.1"));
+    hosts_own.wait_for("Serving");
     let (port, pid_file) = (closed_port(), scratch.text("pid"));
     let line = format!(
         "{pasta} --config-net -t 127.0.0.1/{port}-{port}:80-80 -u none -T none -U none --dns-forward 169.254.1.1 \
-         --no-map-gw --quiet --map-guest-addr 169.254.1.2 --pid {pid_file} --netns /run/netns/blue"
+         --no-map-gw --quiet --map-guest-addr 169.254.1.2 --map-host-loopback 169.254.1.3 --pid {pid_file} \
+         --netns /run/netns/blue"
     );
     assert_eq!(start(&line).finish().good(), "");
     let addrs = in_blue("ip -4 -o addr show dev near0; ip route");
@@ -267,8 +270,8 @@ fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
         addrs.contains("198.51.100.1/") && addrs.contains("default via 198.51.100.2"),
         "{addrs}"
     );
-    for host in ["198.51.100.2", "169.254.1.2"] {
-        let out = in_blue(&format!("curl -sS http://{host}:8000/ | grep -c blue"));
+    for host in ["198.51.100.2:8000", "169.254.1.2:8000", "169.254.1.3:8001"] {
+        let out = in_blue(&format!("curl -sS http://{host}/ | grep -c blue"));
         assert_eq!(out, "1\n", "{host}");
     }
     let published = start(&format!(

@@ -76,6 +76,40 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
 }
 
 #[test]
+fn newer_lines_of_podman_mean_what_they_mean_to_pasta() {
+    // Breaks when a container of podman's later versions, or of the examples in its manual, gets no network, other addresses for
+    // the host, or more of the host than it asks for.
+    let network = |line: &str| {
+        let args = args(&format!(
+            "--config-net {line} --netns /run/user/1001/netns/netns-1"
+        ));
+        args.network(Some(&host()), Some(&host6())).expect("usable")
+    };
+    let addr = |text: &str| -> IpAddr { text.parse().expect("an address") };
+    let net = network(
+        "--dns-forward 169.254.1.1 -t none -u none -T none -U none --no-map-gw --quiet --map-guest-addr 169.254.1.2 \
+         --map-host-loopback 169.254.1.2",
+    );
+    let loopback = (addr("169.254.1.2"), addr("127.0.0.1"));
+    assert_eq!(net.maps, [loopback, (loopback.0, host().addr.into())]);
+    assert!(!net.host_loopback && !net.no_dhcp);
+    // In the gateway's place, unless it is none.
+    let net = network("--map-host-loopback fd00::9 --map-guest-addr none");
+    assert_eq!(net.maps, [(addr("fd00::9"), addr("::1"))]);
+    assert!(!net.host_loopback && network("-q").host_loopback);
+    let net = network("--map-host-loopback none");
+    assert!(!net.host_loopback && net.maps.is_empty());
+    let net = network(
+        "-I tap0 -a 10.0.2.100 -n 24 -g 10.0.2.2 --dns-forward 10.0.2.3 -m 1500 --no-ndp --no-dhcpv6 --no-dhcp --no-ra",
+    );
+    assert_eq!((net.cidr, net.no_dhcp), (Addressing::DEFAULT, true));
+    assert!(net.v6().is_none());
+    // Without a network the host has no address of its own to be reached at.
+    let args = args("--config-net --map-guest-addr 169.254.1.2 --netns /run/netns/1");
+    assert_eq!(args.network(None, None).expect("usable").maps, []);
+}
+
+#[test]
 fn a_command_is_sent_to_run() {
     // Breaks when a user who types `pasta COMMAND` does not learn which verb makes a namespace.
     let error = Args::try_parse_from(["mbuma", "pasta", "ls"]).expect_err("not a process");

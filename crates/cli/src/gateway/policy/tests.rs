@@ -40,6 +40,30 @@ fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
 }
 
 #[test]
+fn an_address_that_stands_for_the_host_leads_there_by_its_first_meaning() {
+    // Breaks when a guest reaches another address of the host, a closed gateway opens by itself, or a mapped one stays closed.
+    let addr = |text: &str| -> IpAddr { text.parse().expect("an address") };
+    let meanings = [
+        (addr("169.254.1.2"), addr("127.0.0.1")),
+        (addr("169.254.1.2"), addr("192.0.2.7")),
+        (addr("10.0.2.2"), addr("127.0.0.1")),
+    ];
+    let mapped = policy(false).with_mappings(&meanings);
+    let there = Destination::Host("127.0.0.1:80".parse().expect("an address"));
+    for from in ["169.254.1.2:80", "10.0.2.2:80"] {
+        assert_eq!(mapped.decide(asked(from)), Ok(there));
+    }
+    assert_eq!(
+        mapped.decide(asked("[fd00::2]:80")),
+        Err(Denial::PortClosed)
+    );
+    assert_eq!(
+        mapped.decide(asked("169.254.1.3:80")),
+        Err(Denial::Prohibited)
+    );
+}
+
+#[test]
 fn addresses_of_no_host_are_prohibited() {
     // Breaks when a guest reaches a cloud's metadata service, or makes the host send broadcasts.
     for ip in [

@@ -18,7 +18,7 @@
 //! | [`sleep_flag`] | whether a worker sleeps, so that a producer wakes it only then |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`work_queue`] | a queue that wakes its receiver only when it must, with one owner at a time |
-//! | `work_state` | the state machine of both |
+//! | [`work_state`] | the state machine of both |
 //! | | |
 //! | [`prim`] | atomics and a mutex that the schedule checker can replace |
 //! | `model` | in the checker's builds: a scenario in many orders, counted |
@@ -60,7 +60,7 @@ pub mod guarded;
 pub mod sleep_flag;
 pub mod taskqueue;
 pub mod work_queue;
-mod work_state;
+pub mod work_state;
 
 #[cfg(any(loom, shuttle))]
 pub mod model;

@@ -1,6 +1,7 @@
 //! The states of work that one thread hands to another, and their transitions: one function for every such hand-over.
 //!
-//! [`WorkQueue`](crate::WorkQueue) applies it under its mutex, a [`Task`](crate::Task) by compare-exchange. The *receiver* is
+//! [`WorkQueue`](crate::WorkQueue) applies it under its mutex, a [`Task`](crate::Task) and an interface's queue by
+//! compare-exchange. The *receiver* is
 //! the thread or CPU that must be woken for the work; the *owner* is the one thread that handles it now.
 //!
 //! | state | put | put by a handler | acquire | begin | next | end |
@@ -31,7 +32,7 @@ use crate::prim::{AtomicU8, Ordering};
 /// Where the work and its owner are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum WorkState {
+pub enum WorkState {
     /// No work waits, and no thread handles any. Operations: put; acquire. Caveats: none.
     Idle,
     /// Work waits, and the receiver was woken. Operations: put; begin. Caveats: no second wakeup.
@@ -50,7 +51,7 @@ pub(crate) enum WorkState {
 
 /// A change of the work, or of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkEvent {
+pub enum WorkEvent {
     /// Work is added, for the receiver to handle.
     Put,
     /// Work is added by a thread that handles it itself, if no other thread does.
@@ -76,7 +77,7 @@ pub(crate) enum WorkEvent {
 /// The step that the caller must take.
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkAction {
+pub enum WorkAction {
     /// None.
     Nothing,
     /// Wake the receiver.
@@ -127,14 +128,18 @@ impl WorkState {
 }
 
 /// A state that threads share.
-pub(crate) struct AtomicWorkState(AtomicU8);
+pub struct AtomicWorkState(AtomicU8);
 
 impl AtomicWorkState {
-    pub(crate) fn new(state: WorkState) -> Self {
+    /// Shared from now on.
+    #[must_use]
+    pub fn new(state: WorkState) -> Self {
         Self(AtomicU8::new(state as u8))
     }
 
-    pub(crate) fn load(&self, order: Ordering) -> WorkState {
+    /// The state now.
+    #[must_use]
+    pub fn load(&self, order: Ordering) -> WorkState {
         WorkState::from_u8(self.0.load(order))
     }
 
@@ -148,7 +153,7 @@ impl AtomicWorkState {
     /// the caller's earlier writes: the step of a thread that puts work releases them, and the owner's next step acquires
     /// them, because both are in the chain of modifications of one atomic. With a plain load in its place an owner could run
     /// without seeing the work, and would not be told again.
-    pub(crate) fn step(&self, event: WorkEvent) -> (WorkState, WorkAction) {
+    pub fn step(&self, event: WorkEvent) -> (WorkState, WorkAction) {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
             let before = WorkState::from_u8(now);

@@ -32,6 +32,13 @@ pub(crate) trait Deferred: Send + Sync {
     fn run(self: Arc<Self>, batch: &mut Batch<'_>);
 }
 
+/// Frames for a queue of an interface, of which the batch is the transmitter.
+pub(crate) struct Transmit {
+    pub(crate) ifp: Arc<Ifnet>,
+    pub(crate) queue: usize,
+    pub(crate) frames: Mbufq,
+}
+
 /// The work of one entry into the stack.
 pub(crate) struct Batch<'s> {
     pub(crate) stack: &'s StackState,
@@ -40,7 +47,7 @@ pub(crate) struct Batch<'s> {
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
     pub(crate) deferred: OneOrMany<Arc<dyn Deferred>>,
-    pub(crate) transmits: OneOrMany<(Arc<Ifnet>, usize)>,
+    pub(crate) transmits: OneOrMany<Transmit>,
     pub(crate) wakes: OneOrMany<Wakes>,
     /// CPUs that this batch gave work to, and that are not the caller.
     pub(crate) kicks: Vec<usize>,
@@ -88,9 +95,19 @@ impl<'s> Batch<'s> {
         self.deferred.push(work);
     }
 
-    /// A queue of the interface has frames and this batch is the one to send them.
-    pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>, queue: usize) {
-        self.transmits.push((Arc::clone(ifp), queue));
+    /// This batch is the transmitter of a queue of the interface, and has these frames for it.
+    pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>, queue: usize, frames: Mbufq) {
+        self.transmits.push(Transmit {
+            ifp: Arc::clone(ifp),
+            queue,
+            frames,
+        });
+    }
+
+    /// The frames of this batch for a queue of which it became the transmitter last.
+    pub(crate) fn transmit_of(&mut self, ifp: &Arc<Ifnet>, queue: usize) -> Option<&mut Mbufq> {
+        let last = self.transmits.last_mut()?;
+        (Arc::ptr_eq(&last.ifp, ifp) && last.queue == queue).then_some(&mut last.frames)
     }
 
     /// Calls wakers at the end of the batch.

@@ -8,14 +8,18 @@
 #[derive(Debug)]
 pub(crate) struct OneOrMany<T> {
     last: Option<T>,
-    others: Vec<T>,
+    #[expect(
+        clippy::box_collection,
+        reason = "one word, so that an empty list is quickly made and dropped"
+    )]
+    others: Option<Box<Vec<T>>>,
 }
 
 impl<T> OneOrMany<T> {
     pub(crate) const fn new() -> Self {
         Self {
             last: None,
-            others: Vec::new(),
+            others: None,
         }
     }
 
@@ -27,16 +31,22 @@ impl<T> OneOrMany<T> {
     #[inline]
     pub(crate) fn push(&mut self, one: T) {
         if let Some(before) = self.last.replace(one) {
-            self.others.push(before);
+            self.others.get_or_insert_default().push(before);
         }
     }
 
-    /// Takes the one that was put last.
+    /// The one that was put last.
     #[inline]
+    pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
+        self.last.as_mut()
+    }
+
+    /// Takes the one that was put last.
+    #[inline(always)] // mostly there is one, or none
     pub(crate) fn pop(&mut self) -> Option<T> {
         let last = self.last.take()?;
-        if !self.others.is_empty() {
-            self.last = self.others.pop();
+        if let Some(others) = &mut self.others {
+            self.last = others.pop();
         }
         Some(last)
     }

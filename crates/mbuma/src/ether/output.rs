@@ -8,7 +8,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use mbuf::Packet;
+use mbuf::{Mbufq, Packet};
 use wire::{EtherHeader, EtherType, MacAddr};
 
 use super::{arp, nd};
@@ -123,9 +123,19 @@ pub(crate) fn frame_with(
 
 /// Queues a frame that has its link header.
 fn queue(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) {
-    match ifp.enqueue(batch.cpu.index, packet) {
+    let number = ifp.queue_of(batch.cpu.index, &packet);
+    let queue = &ifp.queues[number];
+    let enqueued = match batch.transmit_of(ifp, number) {
+        Some(own) => queue.enqueue_own(own, packet),
+        None => queue.enqueue(packet),
+    };
+    match enqueued {
         Enqueued::Queued => {}
-        Enqueued::Transmit(queue) => batch.transmit_later(ifp, queue),
+        Enqueued::Transmit(packet) => {
+            let mut frames = Mbufq::new();
+            frames.enqueue(packet);
+            batch.transmit_later(ifp, number, frames);
+        }
         Enqueued::Full(packet) => batch.drop(packet, DropReason::TxQueueFull),
     }
 }

@@ -1,7 +1,7 @@
 //! Frames from an interface's queue to its device.
 //!
 //! One thread a queue transmits ([`Queue::begin`](crate::ifnet::Queue::begin), [`Enqueued`](crate::ifnet::Enqueued)): it
-//! takes all frames that wait, until none do.
+//! sends all frames that wait, until none do.
 //!
 //! Locks: none held over a call of the device, but Giant, where the device needs that.
 
@@ -9,23 +9,31 @@ use std::sync::Arc;
 
 use mbuf::Mbufq;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Transmit};
 use crate::device::{Device, offload};
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
 use crate::ifnet::{FrameCounts, Ifnet, is_earlier};
 use crate::state::SHARED_TIMERS_CPU;
 
-/// Transmits until a queue is empty. Only the queue's transmitter calls this.
+/// Sends the batch's frames, and those that other threads queue meanwhile, until none wait.
 #[doc(alias = "if_start")]
-pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
+pub(crate) fn run(batch: &mut Batch<'_>, transmit: Transmit) {
+    let Transmit {
+        ifp,
+        queue: number,
+        mut frames,
+    } = transmit;
     let queue = &ifp.queues[number];
-    let mut is_due = queue.is_due(batch.now);
-    while let Some(mut frames) = queue.next(is_due) {
-        is_due = false;
-        send(batch, ifp, &*queue.device, &mut frames);
+    queue.take(&mut frames);
+    loop {
+        send(batch, &ifp, &*queue.device, &mut frames);
         if planted(StackFault::OneLook) {
             return queue.planted_stop();
+        }
+        match queue.next() {
+            Some(more) => frames = more,
+            None => return,
         }
     }
 }
@@ -35,7 +43,7 @@ pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for (number, queue) in ifp.queues.iter().enumerate() {
         // A thread that transmits at the moment sends them too.
         if queue.is_due(batch.now) && queue.begin() {
-            batch.transmit_later(ifp, number);
+            batch.transmit_later(ifp, number, Mbufq::new());
         }
     }
 }

@@ -61,22 +61,23 @@ fn finish(batch: &mut Batch<'_>) {
         if dispatch::settle(batch) {
             // Other threads may add such packets for ever, and frames and wakeups must not wait for the last one.
             if round.is_multiple_of(ROUNDS_MAX) {
-                while transmit(batch) {}
-                wake(batch);
+                flush(batch);
             }
-        } else if !transmit(batch) {
+        } else if let Some(frames) = batch.transmits.pop() {
+            transmit::run(batch, frames);
+        } else {
             break;
         }
     }
 }
 
-/// Lets one interface transmit; false if none has frames.
-fn transmit(batch: &mut Batch<'_>) -> bool {
-    let Some((ifp, queue)) = batch.transmits.pop() else {
-        return false;
-    };
-    transmit::run(batch, &ifp, queue);
-    true
+/// Does the transmits and wakeups of a batch that goes on.
+#[cold]
+fn flush(batch: &mut Batch<'_>) {
+    while let Some(frames) = batch.transmits.pop() {
+        transmit::run(batch, frames);
+    }
+    wake(batch);
 }
 
 /// Wakes CPUs and calls the collected wakers, without Giant.

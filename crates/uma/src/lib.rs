@@ -51,9 +51,9 @@
 //! # Promises
 //!
 //! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items are live, and with
-//!   [`AllocError::NoMemory`] only when no CPU, no depot, no slab has a free item and the system has no memory. Each
-//!   free wakes a waiting thread. Where `init` refuses, it fails with [`AllocError::Hook`] only when the zone has no
-//!   free item that has been through it.
+//!   [`AllocError::NoMemory`] only when no CPU, no depot, no slab has a free item and the system has no memory. Where
+//!   `init` refuses, it fails with [`AllocError::Hook`] only when the zone has no free item that has been through it.
+//! - Where threads wait for items (feature `extras`), each free wakes one.
 //! - An item that went through [`Hooks::init`] keeps its state through any number of frees,
 //!   until [`Hooks::fini`]. Hooks run with no lock of this crate held, and may fail.
 //! - A thread that dies, sleeps or is starved keeps no items: caches belong to CPUs, and other
@@ -103,7 +103,8 @@
 //! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants` |
 #![cfg_attr(
     feature = "extras",
-    doc = "| (`extras`, to the end) a call when items are free | [`RawZone::call_when_available`] |",
+    doc = "| (`extras`, to the end) an allocation that sleeps until an item is free | [`RawZone::alloc_wait`] |",
+    doc = "| a call when items are free | [`RawZone::call_when_available`] |",
     doc = "| a cache for one pinned worker | [`RawZone::local`] |",
     doc = "| caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |",
     doc = "| a page after each item that can't be written | [`ZoneBuilder::guard_pages`] |"

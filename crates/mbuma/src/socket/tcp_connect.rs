@@ -16,9 +16,21 @@ use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 
 impl Stack {
-    /// Begins a connection from `local` to `peer`; the waker is called when it is established, and [`TcpStream::state`]
-    /// shows that. Port 0 selects a free port; an unspecified address selects that of the route's interface. On an
-    /// `accept_any` interface the address may be another host's.
+    /// Begins a connection from `local` to `peer`, and waits for nothing: the waker is called when it is established, and
+    /// [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the route's
+    /// interface. On an `accept_any` interface the address may be another host's.
+    /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait, and also take text.
+    ///
+    /// ```
+    /// use mbuma::{Config, Stack, State};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let _listener = stack.listen("127.0.0.1:80")?;
+    /// let stream = stack.tcp_connect(([0, 0, 0, 0], 4000), ([127, 0, 0, 1], 80))?;
+    /// assert_eq!(stream.local_addr(), "127.0.0.1:4000".parse()?);
+    /// assert_eq!(stream.state(), State::Established); // at once, since the listener is in the same stack
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// No route, no free port, or the address pair is in use. (A pair that has been in TIME-WAIT for a second is not, if the

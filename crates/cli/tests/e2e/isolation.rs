@@ -60,20 +60,22 @@ fn hold_nothing(pid: u32) {
 }
 
 /// The processes beside it, which parse nothing, keep little: they end what runs as another user, and bind ports.
-fn others_keep_little(pid: u32) {
-    let list = format!("/proc/{pid}/task/{pid}/children");
+fn others_keep_little(monitor: u32) {
+    let list = format!("/proc/{monitor}/task/{monitor}/children");
     let children = fs::read_to_string(list).expect("mbuma runs");
     let others = children
         .split_whitespace()
         .map(|pid| crate::common::number(pid) as u32);
-    for pid in others.chain([pid]) {
-        let status = || fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    for pid in others.chain([monitor]) {
         // CAP_KILL, and for the monitor CAP_NET_BIND_SERVICE and CAP_DAC_READ_SEARCH.
         const LITTLE: u64 = 1 << 5 | 1 << 10 | 1 << 2;
         // The process that reads packets may begin before the others have given up their rights, which takes several
         // calls.
         wait_until("fewer rights", || {
-            let status = status();
+            // A process that only prepares the others may have ended since, and keeps nothing.
+            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+                return pid != monitor;
+            };
             let effective = u64::from_str_radix(&row(&status, "CapEff"), 16).expect("a set");
             row(&status, "NoNewPrivs") == "1" && effective & !LITTLE == 0
         });

@@ -236,9 +236,11 @@ impl Drop for TcpStream {
                 drop(t.recv.buf.flush());
                 close_send(&mut t, Some(deadline));
                 let tcp = &batch.stack.tcp;
-                tcp.orphans.add(batch, &self.pcb, &mut t);
+                let number = tcp.orphans.add(batch, &self.pcb, &mut t);
                 visit::end_later(batch, &self.pcb, t);
-                orphans::make_room(batch);
+                if let Some(number) = number {
+                    orphans::make_room(batch, number);
+                }
             }
             wakers
         });

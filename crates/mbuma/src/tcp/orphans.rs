@@ -5,7 +5,7 @@
 //! |---|---|
 //! | time | half of the data must be acknowledged in each [nine minutes](HALVES_WITHIN), whether the peer's window is closed or not |
 //! | number | beyond [`TcpConfig::orphans_max`] the oldest is reset |
-//! | memory | while less than a quarter of the pool's clusters is free, each new one has the oldest reset, down to [a few](FEW) |
+//! | memory | while less than a quarter of the pool's clusters is free, new ones have as many of the oldest reset, down to [a few](FEW) |
 //!
 //! An honest peer takes the rest in round trips, so the oldest orphan is most likely one of a peer that does not. If the newest were
 //! reset, as on Linux, such peers could have all others' answers cut off.
@@ -36,7 +36,8 @@ static ORPHANS: LockClass = LockClass::new("tcp orphans", order::TASKQUEUE);
 /// is twelve retransmissions (TCP/IP Illustrated 1, 21.2). RFC 6429 sets no time.
 const HALVES_WITHIN: Duration = Duration::from_secs(540);
 
-/// So many orphans stay though buffers are short. Fewer do not make them so, and the pool need not be asked.
+/// So many orphans stay though buffers are short: fewer do not make them so. The pool, whose answer takes locks, is asked once for as
+/// many new ones.
 const FEW: usize = 16;
 
 /// The orphans of a stack.
@@ -85,11 +86,16 @@ impl Orphans {
         Self(Mutex::new(&ORPHANS, OrphanList::default()))
     }
 
-    /// The connection has become an orphan, unless it is over.
-    pub(crate) fn add(&self, batch: &Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    /// The connection has become an orphan, which gets a number unless it is over.
+    pub(crate) fn add(
+        &self,
+        batch: &Batch<'_>,
+        pcb: &Arc<Inpcb>,
+        t: &mut Tcb,
+    ) -> Option<NonZeroU32> {
         let is_over = matches!(t.conn.state, State::Closed | State::TimeWait);
         if is_over || t.fin_acked() {
-            return;
+            return None;
         }
         let orphan = Orphan {
             pcb: Arc::clone(pcb),
@@ -98,6 +104,7 @@ impl Orphans {
         let number = self.0.lock().add(orphan);
         t.conn.set_orphan_number(Some(number));
         t.timers.set(TcpTimer::Orphan, batch.now + HALVES_WITHIN);
+        Some(number)
     }
 
     /// The connection needs no bound any more: it has ended, or only the peer's FIN is missing.
@@ -110,13 +117,18 @@ impl Orphans {
         }
     }
 
-    /// Takes the oldest from the list, if there are too many.
-    fn take_one_too_many(&self, pool: &MbufPool, max: usize) -> Option<Arc<Inpcb>> {
+    /// How many are too many, after one with this number.
+    fn excess(&self, number: NonZeroU32, pool: &MbufPool, max: usize) -> usize {
         let len = self.0.lock().by_number.len();
-        let oldest = match len > max || (len > FEW && are_short(pool.headroom())) {
-            true => self.0.lock().take_oldest(),
-            false => None,
-        };
+        let asks = (number.get() as usize).is_multiple_of(FEW) && len > FEW;
+        match asks && are_short(pool.headroom()) {
+            true => FEW.min(len - FEW),
+            false => len.saturating_sub(max),
+        }
+    }
+
+    fn take_oldest(&self) -> Option<Arc<Inpcb>> {
+        let oldest = self.0.lock().take_oldest();
         oldest.map(|orphan| orphan.pcb)
     }
 
@@ -132,11 +144,14 @@ fn are_short(Headroom { left, max }: Headroom) -> bool {
     left < max / 4
 }
 
-/// Resets the oldest orphans, if there are too many; no connection is locked. Two at most, so that each new one costs little.
-pub(crate) fn make_room(batch: &mut Batch<'_>) {
-    for _ in 0..2 {
-        let (tcp, pool) = (&batch.stack.tcp, &batch.stack.pool);
-        let Some(pcb) = tcp.orphans.take_one_too_many(pool, tcp.config.orphans_max) else {
+/// Resets the oldest orphans, if there are too many, after one with this number was added; no connection is locked.
+pub(crate) fn make_room(batch: &mut Batch<'_>, number: NonZeroU32) {
+    let tcp = &batch.stack.tcp;
+    let excess = tcp
+        .orphans
+        .excess(number, &batch.stack.pool, tcp.config.orphans_max);
+    for _ in 0..excess {
+        let Some(pcb) = tcp.orphans.take_oldest() else {
             return;
         };
         let mut t = visit::begin(&pcb);

@@ -267,7 +267,6 @@ impl ReportState {
         self.answer = None;
         self.groups.iter_mut().for_each(|known| known.answer = None);
         if self.changes.take_if(|at| *at > now).is_some() {
-            self.groups.retain(|known| !known.filter.is_none());
             self.groups.iter_mut().for_each(ReportedGroup::give_up);
         }
     }

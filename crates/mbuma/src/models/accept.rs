@@ -13,7 +13,7 @@
 //! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
 //! | [`Mistake::TwoLooks`] | a connection is queued because an earlier check found room |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::accept`
+//! `cargo xtask shuttle` runs it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

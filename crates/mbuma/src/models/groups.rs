@@ -12,7 +12,7 @@
 //!
 //! Only the locks of the listener and of the joined groups are the checker's; no thread is stopped inside of another lock.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::`
+//! `cargo xtask shuttle` runs it.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@
 //! checker's. The lists of interfaces and routes are under real locks, inside of which no thread is stopped:
 //! a thread that takes a real lock of the stack and goes on to an interface with it makes this test hang.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::ifnet`
+//! `cargo xtask shuttle` runs it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

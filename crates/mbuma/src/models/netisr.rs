@@ -14,7 +14,7 @@
 //! | [`Mistake::SleepsAfterALook`] | a worker sleeps because nothing waited before it released its queue |
 //! | [`Mistake::LostKick`] | an owner that releases a queue leaves packets and does not kick the CPU |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::netisr`
+//! `cargo xtask shuttle` runs it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

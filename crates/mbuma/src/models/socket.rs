@@ -18,7 +18,7 @@
 //! | [`Mistake::HastySleeper`] | a reader that has checked sleeps without another check |
 //! | [`Mistake::HastyWaker`] | the thread that wakes a reader which still checks sets the mark too late |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::socket`
+//! `cargo xtask shuttle` runs it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

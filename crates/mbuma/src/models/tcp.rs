@@ -11,7 +11,7 @@
 //! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more,
 //! and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::tcp`
+//! `cargo xtask shuttle` runs it.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! | accept | a thread that waits for a connection, or for a place in the backlog, is woken |
 //! | a passed socket | a socket is in flight, or has a handle, at every look |
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib models::unix`
+//! `cargo xtask shuttle` runs it.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

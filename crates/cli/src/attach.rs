@@ -89,13 +89,14 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     let place = AttachPlace::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
     let (guest, agent) = make_guest(&args.ifname, &args.net, &place)?;
+    let name = name_of(&args.target, &place.net)?;
     let mut lifecycle = NamespaceEnds {
         signals,
         announcement,
         ready_fd,
         exit_fd,
-        process: place.process,
-        name: name_of(&args.target, &place.net)?,
+        process: place.process.filter(|_| !args.outlives_target),
+        name: name.filter(|_| !args.outlives_target),
         agent,
     };
     drop(place.net);

@@ -62,6 +62,7 @@ impl NamespaceAgent {
             host: (Ipv4Addr::LOCALHOST, asked.guest_port).into(),
             guest_port: asked.host_port,
             proto: asked.proto,
+            interface: None,
         };
         self.channel.send(&ChannelMessage::Bind(publish), None)?;
         let answered = fd::poll(&[self.channel.as_fd()], Some(ANSWER_MAX))?;

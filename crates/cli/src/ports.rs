@@ -83,12 +83,12 @@ pub(crate) fn bind_all(
 fn bind(publish: &Publish) -> io::Result<OwnedFd> {
     match publish.proto {
         Proto::Tcp => {
-            let fd = socket::bound(Kind::Tcp, publish.host)?;
+            let fd = socket::bound(Kind::Tcp, publish.host, publish.interface)?;
             // The longest queue that the system allows: beyond it, SYNs of clients are dropped.
             socket::listen_max(fd.as_fd())?;
             Ok(fd)
         }
-        Proto::Udp => socket::bound(Kind::Udp, publish.host),
+        Proto::Udp => socket::bound(Kind::Udp, publish.host, publish.interface),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
                 ready_fd: None,
                 exit_fd: None,
                 userns_path: None,
+                outlives_target: false,
                 net,
             };
             attach::serve(&attach, Announcement::of_url(url))

@@ -83,14 +83,19 @@ impl Addressing6 {
         }
     }
 
-    /// A guest with an address of the host, and the host's own gateway.
+    /// A guest with an address of the host, and the host's own gateway, of the link or of any network.
     pub(crate) fn shared(guest: Ipv6Addr, gateway: Ipv6Addr, dns: Option<Ipv6Addr>) -> Addressing6 {
+        let on_link = gateway.is_unicast_link_local();
         Addressing6 {
             guest,
             prefix_len: PREFIX_LEN,
             gateway,
             dns,
-            link_gateway: gateway,
+            link_gateway: if on_link {
+                gateway
+            } else {
+                Addressing6::LINK_GATEWAY
+            },
             link_guest: Addressing6::LINK_GUEST,
             routed: true,
         }
@@ -142,6 +147,14 @@ impl Addressing6 {
             self.dns.unwrap_or(self.gateway),
         ];
         addr == self.guest || self.contains(addr) && !own.contains(&addr)
+    }
+
+    /// The guest's next hop to all other hosts: a gateway of the host's own, wherever its address is.
+    pub(crate) fn next_hop(&self) -> Ipv6Addr {
+        match self.routed {
+            true => self.gateway,
+            false => self.link_gateway,
+        }
     }
 
     /// The prefix of the hosts on the link itself: none if all hosts are behind the gateway.

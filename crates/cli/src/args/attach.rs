@@ -42,6 +42,10 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) userns_path: Option<PathBuf>,
 
+    /// It goes on when the namespace's process has ended, or its name is removed.
+    #[arg(skip)]
+    pub(crate) outlives_target: bool,
+
     /// Options that `run` has too.
     #[command(flatten)]
     pub(crate) net: NetOpts,

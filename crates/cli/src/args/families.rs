@@ -96,7 +96,7 @@ fn prefix(text: &str) -> Result<Addressing6, String> {
     if text != "host" {
         return text.parse();
     }
-    let host = routes::default_route6().ok_or("the host has no default route of IPv6")?;
+    let host = routes::default_route6(None).ok_or("the host has no default route of IPv6")?;
     let gateway = host.link_gateway().unwrap_or(Addressing6::LINK_GATEWAY);
     let dns = Addressing6::DEFAULT.dns;
     Ok(Addressing6::shared(host.addr, gateway, dns))

@@ -7,15 +7,16 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, ValueEnum};
 use mbuma::congestion::CongestionControl;
+use wire::MacAddr;
 
 use super::families::FamilyOpts;
 use super::impair::Impairment;
 use super::outbound::OutboundOpts;
 use super::pasta::LoopbackOpts;
 use super::placed::AddressOpts;
-use super::port_range::{PublishRange, PublishRequest};
+use super::port_range::{Proto, PublishRange, PublishRequest};
 use super::{number, serve, vm};
-use crate::addressing::{Addressing, Addressing6};
+use crate::addressing::{Addressing, Addressing6, STACK_MAC};
 use crate::special;
 
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
@@ -101,9 +102,17 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) mac: Option<[u8; 6]>,
 
+    /// The Ethernet address of the stack's interface, if not the usual one.
+    #[arg(skip)]
+    pub(crate) gateway_mac: Option<[u8; 6]>,
+
     /// Addresses that reach the host at one of its own: from, to.
     #[arg(skip)]
     pub(crate) maps: Vec<(IpAddr, IpAddr)>,
+
+    /// Protocols of the guest that stay without an answer.
+    #[arg(skip)]
+    pub(crate) ignored: IgnoredProtocols,
 
     /// Continue in the background, without output, once the network is up.
     #[arg(skip)]
@@ -214,6 +223,25 @@ pub(crate) struct NetOpts {
     pub(crate) stats: Option<StatsFormat>,
 }
 
+/// Protocols that are switched off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IgnoredProtocols {
+    pub(crate) tcp: bool,
+    pub(crate) udp: bool,
+    /// Pings.
+    pub(crate) icmp: bool,
+}
+
+impl IgnoredProtocols {
+    /// Whether this one is.
+    pub(crate) fn has(self, proto: Proto) -> bool {
+        match proto {
+            Proto::Tcp => self.tcp,
+            Proto::Udp => self.udp,
+        }
+    }
+}
+
 /// The interface that the guest gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TapUse {
@@ -247,6 +275,11 @@ impl NetOpts {
         let mut all = command.get_arguments();
         let long = all.find(|arg| arg.get_id() == field)?.get_long()?;
         Some(format!("--{long}"))
+    }
+
+    /// The Ethernet address of the stack's interface.
+    pub(crate) fn stack_mac(&self) -> MacAddr {
+        self.gateway_mac.map_or(STACK_MAC, MacAddr)
     }
 
     /// The published ports, one by one.

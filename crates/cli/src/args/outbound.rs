@@ -21,6 +21,10 @@ pub(crate) struct OutboundOpts {
     /// Interface of the host by which connections and datagrams to the network leave, even against the host's routes
     #[arg(long, value_name = "IF", value_parser = super::any_ifname)]
     pub(super) interface: Option<String>,
+
+    /// The same for IPv4, and for IPv6, alone.
+    #[arg(skip)]
+    pub(super) by_version: [Option<String>; 2],
 }
 
 /// A value of `--outbound-addr`.
@@ -37,7 +41,8 @@ pub(crate) enum OutboundAddr {
 pub(crate) struct Sources {
     pub(crate) v4: Option<Ipv4Addr>,
     pub(crate) v6: Option<Ipv6Addr>,
-    pub(crate) interface: Option<InterfaceName>,
+    /// Of IPv4, and of IPv6.
+    pub(crate) interfaces: [Option<InterfaceName>; 2],
 }
 
 impl OutboundOpts {
@@ -45,7 +50,7 @@ impl OutboundOpts {
     pub(super) fn of(addrs: impl IntoIterator<Item = OutboundAddr>) -> OutboundOpts {
         OutboundOpts {
             outbound_addr: addrs.into_iter().collect(),
-            interface: None,
+            ..OutboundOpts::default()
         }
     }
 
@@ -91,10 +96,12 @@ impl OutboundOpts {
                 }
             }
         }
-        if let Some(name) = &self.interface {
-            let found = NetdevSocket::open()?.mac(name);
-            found.map_err(|e| of_interface(name, &e))?;
-            sources.interface = Some(InterfaceName::new(name)?);
+        for (version, place) in self.by_version.iter().zip(&mut sources.interfaces) {
+            if let Some(name) = version.as_ref().or(self.interface.as_ref()) {
+                let found = NetdevSocket::open()?.mac(name);
+                found.map_err(|e| of_interface(name, &e))?;
+                *place = Some(InterfaceName::new(name)?);
+            }
         }
         Ok(sources)
     }

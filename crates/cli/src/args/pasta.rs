@@ -3,34 +3,37 @@
 //! | pasta | here |
 //! |---|---|
 //! | to the background once ready, unless `--foreground` | the same |
-//! | address, netmask, gateway: the host's own unless given | the same; neighbours are reached through the gateway |
-//! | the gateway's address means the host's 127.0.0.1, unless `--no-map-gw` | the same; `--map-host-loopback` chooses another address in its place, for both versions of IP |
-//! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all`, and words with `~`, are errors |
+//! | an option that is given again replaces the earlier one, but for lists | the same |
+//! | addresses, and what means the host | the same ([`network`]) |
+//! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all` is an error |
 //! | without `--config-net`: DHCP | an error |
-//! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway where the host's is not of the link |
+//! | a command | an error: `mbuma run` runs it |
+//!
+//! The options of later releases are known too. Where two releases differ, `-D` is the older one's: the host's name servers
+//! behind `--dns-forward`, which the newer one calls `--dns-host`.
 //!
 //! Locks: none.
-//! Sources: passt(1).
+//! Sources: passt(1), of 2023-03 and of 2026.
 
+mod network;
 mod ports;
+mod refused;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::placed::{as_v4, as_v6};
 use super::{
-    AttachArgs, AttachTarget, FamilyOpts, NetOpts, OutboundAddr, OutboundOpts, Proto, PublishRange,
-    TapUse,
+    AttachArgs, AttachTarget, IgnoredProtocols, NetOpts, OutboundAddr, Proto, PublishRange, names,
 };
-use crate::addressing::{Addressing, Addressing6};
-use crate::sys::routes::{self, DefaultRoute, DefaultRoute6};
+use network::{GivenAddr, HostRoutes, MappedAddr};
 use ports::NamedPorts;
 pub(crate) use ports::{LoopbackOpts, OutwardRequest};
+use refused::RefusedOpts;
 
 /// Unless `--mtu` says otherwise.
 const MTU_DEFAULT: u16 = 65_520;
-/// The gateway of IPv6 if the host's has no link-local address.
-const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+/// The kernel's own choice for a TAP, with `--mtu 0`.
+const MTU_OF_KERNEL: u16 = 1500;
 /// The directory in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
 /// Told to users who want the namespace made too.
@@ -39,7 +42,7 @@ const MAKES_ONE: &str =
 
 /// The command line of pasta.
 #[derive(Debug, clap::Args)]
-#[command(disable_version_flag = true)]
+#[command(disable_version_flag = true, args_override_self = true)]
 pub(crate) struct PastaArgs {
     /// A process in the network namespace
     #[arg(value_name = "PID", value_parser = process)]
@@ -57,6 +60,10 @@ pub(crate) struct PastaArgs {
     #[arg(long)]
     netns_only: bool,
 
+    /// Go on when the namespace's name is removed, or its process has ended
+    #[arg(long)]
+    no_netns_quit: bool,
+
     /// Configure the interface in the namespace
     #[arg(long)]
     config_net: bool,
@@ -69,41 +76,76 @@ pub(crate) struct PastaArgs {
     #[arg(long, value_name = "MAC", value_parser = super::slirp4netns::mac)]
     ns_mac_addr: Option<[u8; 6]>,
 
-    /// The interface's MTU
-    #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT,
-          value_parser = super::number::mtu)]
+    /// Ethernet address of the gateway
+    #[arg(short = 'M', long, value_name = "MAC", value_parser = super::slirp4netns::mac)]
+    mac_addr: Option<[u8; 6]>,
+
+    /// The interface's MTU; 0 is the kernel's choice
+    #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT, value_parser = mtu)]
     mtu: u16,
 
     /// The guest's address, once for each version of IP [default: the host's]
-    #[arg(short = 'a', long, value_name = "ADDR")]
-    address: Vec<IpAddr>,
+    #[arg(short = 'a', long, value_name = "ADDR[/LEN]")]
+    address: Vec<GivenAddr>,
 
-    /// The length of its IPv4 network's prefix, or its mask
-    #[arg(short = 'n', long, value_name = "MASK", value_parser = prefix_len, default_value = "24")]
-    netmask: u8,
+    /// The length of its IPv4 network's prefix, or its mask [default: the host's if it has the address, else by its class]
+    #[arg(short = 'n', long, value_name = "MASK", value_parser = network::prefix_len)]
+    netmask: Option<u8>,
 
-    /// The guest's gateway, once for each version of IP [default: the host's]; that of IPv6 is an address of the link
+    /// The guest's gateway, once for each version of IP [default: the host's]
     #[arg(short = 'g', long, value_name = "ADDR")]
     gateway: Vec<IpAddr>,
+
+    /// Take the guest's addresses from this interface of the host [default: the one with the default route]
+    #[arg(short = 'i', long, value_name = "NAME", value_parser = super::any_ifname)]
+    interface: Option<String>,
 
     /// Source address of outgoing connections, once for each version of IP
     #[arg(short = 'o', long, value_name = "ADDR")]
     outbound: Vec<OutboundAddr>,
 
+    /// Interface of the host by which outgoing IPv4 leaves; without -i, its addresses are the guest's
+    #[arg(long, value_name = "NAME", value_parser = super::any_ifname)]
+    outbound_if4: Option<String>,
+
+    /// The same for IPv6
+    #[arg(long, value_name = "NAME", value_parser = super::any_ifname)]
+    outbound_if6: Option<String>,
+
     /// Answer names at this address, once for each version of IP
     #[arg(long, value_name = "ADDR")]
     dns_forward: Vec<IpAddr>,
+
+    /// Forward these names to this name server instead of the host's. May be repeated. `none`: answer no names
+    #[arg(short = 'D', long, visible_alias = "dns-host", value_name = "ADDR|none", value_parser = network::server)]
+    dns: Vec<MappedAddr>,
+
+    /// Have a guest that asks by DHCP search names in these domains, with spaces between them; or `none`
+    #[arg(short = 'S', long, value_name = "LIST", value_parser = domains)]
+    search: Option<Domains>,
+
+    /// Name a guest that asks by DHCP
+    #[arg(short = 'H', long, value_name = "NAME", value_parser = names::host_name)]
+    hostname: Option<String>,
+
+    /// Name the name server's address by DHCP, which is always so
+    #[arg(long)]
+    dhcp_dns: bool,
+
+    /// Name the domains of --search by DHCP, which is always so
+    #[arg(long)]
+    dhcp_search: bool,
 
     /// Do not let the gateway's address reach the host's 127.0.0.1
     #[arg(long)]
     no_map_gw: bool,
 
-    /// Let this address, in the gateway's place, reach the host's 127.0.0.1 or ::1, once for each version of IP
-    #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
+    /// Let this address, in the gateway's place, reach the host's 127.0.0.1 or ::1, once for each version of IP; none: no address
+    #[arg(long, value_name = "ADDR|none", value_parser = network::mapped)]
     map_host_loopback: Vec<MappedAddr>,
 
     /// Let this address reach the host at its own address, once for each version of IP
-    #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
+    #[arg(long, value_name = "ADDR|none", value_parser = network::mapped)]
     map_guest_addr: Vec<MappedAddr>,
 
     /// TCP ports of the host that lead into the guest: none, auto, or as in 127.0.0.1/8080-8081:80-81,443
@@ -130,6 +172,18 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'U', long, value_name = "SPEC", default_value = "auto")]
     udp_ns: Vec<String>,
 
+    /// Leave TCP without an answer
+    #[arg(long)]
+    no_tcp: bool,
+
+    /// Leave UDP without an answer
+    #[arg(long)]
+    no_udp: bool,
+
+    /// Leave pings to other hosts without an answer
+    #[arg(long)]
+    no_icmp: bool,
+
     /// Do not answer DHCP
     #[arg(long)]
     no_dhcp: bool,
@@ -150,6 +204,18 @@ pub(crate) struct PastaArgs {
     #[arg(long)]
     host_lo_to_ns_lo: bool,
 
+    /// Lead clients of the host through the guest's interface, which is always so
+    #[arg(long, conflicts_with = "host_lo_to_ns_lo")]
+    no_splice: bool,
+
+    /// Give the guest one address, which is always so
+    #[arg(long)]
+    no_copy_addrs: bool,
+
+    /// Give the guest the default route alone, which is always so
+    #[arg(long)]
+    no_copy_routes: bool,
+
     /// Write frames to FILE, as pcapng
     #[arg(short = 'p', long, value_name = "FILE", value_parser = super::capture_path)]
     pcap: Option<PathBuf>,
@@ -162,9 +228,13 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'f', long)]
     pub(crate) foreground: bool,
 
-    /// Print only errors, which is always so
+    /// Print only errors, which is so without --debug
     #[arg(short = 'q', long)]
     quiet: bool,
+
+    /// Print the guest's addresses and their meanings first
+    #[arg(short = 'd', long)]
+    debug: bool,
 
     /// Print on standard error, which is always so
     #[arg(short = 'e', long)]
@@ -181,14 +251,15 @@ pub(crate) struct PastaArgs {
     /// Print the version
     #[arg(long)]
     version: bool,
+
+    /// What mbuma does not do.
+    #[command(flatten)]
+    refused: RefusedOpts,
 }
 
-/// An address that means one of the host's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MappedAddr {
-    Addr(IpAddr),
-    None,
-}
+/// Domains to search in; none of the host's either if the list is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Domains(Vec<String>);
 
 impl PastaArgs {
     /// The options of `attach`; `None` if only the version was requested.
@@ -201,6 +272,7 @@ impl PastaArgs {
             crate::print_line(&format!("mbuma {version}, in the place of pasta"));
             return Ok(None);
         }
+        self.refused.check()?;
         let target = self.target()?;
         if !self.config_net {
             return Err(
@@ -209,22 +281,25 @@ impl PastaArgs {
                     .to_owned(),
             );
         }
-        let (host, host6) = (routes::default_route(), routes::default_route6());
+        let host = HostRoutes::find(self);
         let (publish, loopback) = self.ports()?;
         let net = NetOpts {
             publish,
             loopback,
-            ..self.network(host.as_ref(), host6.as_ref())?
+            ..self.network(&host)?
         };
-        let name = host.map(|host| host.interface);
-        let name = name.or(host6.map(|host| host.interface));
-        let hosts_name = || name.unwrap_or_else(|| "tap0".to_owned());
+        let ifname = self.ns_ifname.clone().or_else(|| host.interface());
+        let ifname = ifname.unwrap_or_else(|| "tap0".to_owned());
+        if self.debug && !self.quiet {
+            crate::say(&network::description(&ifname, &net));
+        }
         Ok(Some(AttachArgs {
             target,
-            ifname: self.ns_ifname.clone().unwrap_or_else(hosts_name),
+            ifname,
             ready_fd: None,
             exit_fd: None,
             userns_path: self.userns.clone().filter(|_| !self.netns_only),
+            outlives_target: self.no_netns_quit,
             net,
         }))
     }
@@ -241,95 +316,13 @@ impl PastaArgs {
         }
     }
 
-    /// Addresses, and their meanings.
-    fn network(
-        &self,
-        host: Option<&DefaultRoute>,
-        host6: Option<&DefaultRoute6>,
-    ) -> Result<NetOpts, String> {
-        let dns = self.dns_forward.iter().find_map(as_v4);
-        let given = (
-            self.address.iter().find_map(as_v4),
-            self.gateway.iter().find_map(as_v4),
-        );
-        if given.0.is_some() != given.1.is_some() {
-            return Err("-a and -g of IPv4 go together".to_owned());
+    /// The protocols that stay without an answer.
+    fn ignored(&self) -> IgnoredProtocols {
+        IgnoredProtocols {
+            tcp: self.no_tcp,
+            udp: self.no_udp,
+            icmp: self.no_icmp,
         }
-        let v6 = self.v6(host6)?;
-        let cidr = match (given.0, given.1, host) {
-            (Some(guest), Some(gateway), _) => Addressing {
-                guest,
-                gateway,
-                dns: dns.unwrap_or(gateway),
-                prefix_len: self.netmask,
-                routed: false,
-            },
-            (_, _, Some(host)) => Addressing {
-                guest: host.addr,
-                gateway: host.gateway,
-                dns: dns.unwrap_or(host.gateway),
-                prefix_len: host.prefix_len,
-                routed: true,
-            },
-            // A host without a network still has one between itself and its guest.
-            (_, _, None) => Addressing {
-                dns: dns.unwrap_or(Addressing::DEFAULT.dns),
-                ..Addressing::DEFAULT
-            },
-        };
-        Ok(NetOpts {
-            host_loopback: !self.no_map_gw && self.map_host_loopback.is_empty(),
-            mtu: Some(self.mtu),
-            cidr,
-            outbound: OutboundOpts::of(self.outbound.clone()),
-            families: FamilyOpts::of(!self.ipv6_only, v6),
-            no_dns: self.dns_forward.is_empty(),
-            no_dhcp: self.no_dhcp,
-            mac: self.ns_mac_addr,
-            tap: TapUse::Configure,
-            pcap: self.pcap.clone(),
-            maps: self.mappings(host, host6),
-            ..NetOpts::default()
-        })
-    }
-
-    /// The guest's addresses of IPv6, if it is to have any.
-    fn v6(&self, host: Option<&DefaultRoute6>) -> Result<Option<Addressing6>, String> {
-        let guest = self.address.iter().find_map(as_v6);
-        let guest = guest.or(host.map(|host| host.addr));
-        let Some(guest) = guest.filter(|_| !self.ipv4_only && !self.no_ndp) else {
-            return match self.ipv6_only {
-                true => Err("--ipv6-only: the host has no default route of IPv6".to_owned()),
-                false => Ok(None),
-            };
-        };
-        let given = self.gateway.iter().find_map(as_v6);
-        if given.is_some_and(|gateway| !gateway.is_unicast_link_local()) {
-            return Err("-g of IPv6 is an address of the link, as in fe80::1".to_owned());
-        }
-        let hosts = host.and_then(DefaultRoute6::link_gateway);
-        let gateway = given.or(hosts).unwrap_or(LINK_GATEWAY);
-        let dns = self.dns_forward.iter().find_map(as_v6);
-        Ok(Some(Addressing6::shared(guest, gateway, dns)))
-    }
-
-    /// The addresses that mean the host: its loopback before its own address, which it has only with a network.
-    fn mappings(
-        &self,
-        host: Option<&DefaultRoute>,
-        host6: Option<&DefaultRoute6>,
-    ) -> Vec<(IpAddr, IpAddr)> {
-        let loopback = |from: IpAddr| match from {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        };
-        let own = |from| match from {
-            IpAddr::V4(_) => Some(host?.addr.into()),
-            IpAddr::V6(_) => Some(host6?.addr.into()),
-        };
-        let loopbacks = named(&self.map_host_loopback).map(|from| (from, loopback(from)));
-        let owns = named(&self.map_guest_addr).filter_map(|from| Some((from, own(from)?)));
-        loopbacks.chain(owns).collect()
     }
 
     /// The ports that are published at the start, and those at the loopback or that mbuma finds itself.
@@ -339,8 +332,11 @@ impl PastaArgs {
             ("-t", &self.tcp_ports, Proto::Tcp),
             ("-u", &self.udp_ports, Proto::Udp),
         ];
+        let ignored = self.ignored();
         for (option, specs, proto) in inward {
-            match NamedPorts::of(option, specs, proto)? {
+            let named = NamedPorts::of(option, specs, proto)?;
+            match named {
+                _ if ignored.has(proto) => {}
                 NamedPorts::Auto => loopback.follow_guest.push(proto),
                 NamedPorts::Listed(ranges) => published.extend(ranges),
             }
@@ -365,37 +361,20 @@ fn process(text: &str) -> Result<i32, String> {
     pid.ok_or_else(|| format!("it is not a process number: which namespace? {MAKES_ONE}"))
 }
 
-/// `24` or `255.255.255.0`.
-fn prefix_len(text: &str) -> Result<u8, String> {
-    let from_mask = |mask: Ipv4Addr| {
-        let len = mask.to_bits().leading_ones();
-        (mask.to_bits().count_ones() == len).then_some(len as u8)
-    };
-    let len = match text.parse::<Ipv4Addr>() {
-        Ok(mask) => from_mask(mask),
-        Err(_) => text.parse().ok(),
-    };
-    len.filter(|len| (1..=30).contains(len))
-        .ok_or_else(|| format!("`{text}` is no mask"))
-}
-
-/// The addresses among these.
-fn named(all: &[MappedAddr]) -> impl Iterator<Item = IpAddr> {
-    all.iter().filter_map(|mapped| match mapped {
-        MappedAddr::Addr(addr) => Some(*addr),
-        MappedAddr::None => None,
-    })
-}
-
-/// An address, or `none`.
-fn mapped(text: &str) -> Result<MappedAddr, String> {
+/// The interface's MTU.
+fn mtu(text: &str) -> Result<u16, String> {
     match text {
-        "none" => Ok(MappedAddr::None),
-        addr => addr
-            .parse()
-            .map(MappedAddr::Addr)
-            .map_err(|_| format!("`{addr}` is no address")),
+        "0" => Ok(MTU_OF_KERNEL),
+        text => super::number::mtu(text),
     }
+}
+
+/// Domains with spaces between them, or `none`.
+fn domains(text: &str) -> Result<Domains, String> {
+    let words = text.split_ascii_whitespace().filter(|word| *word != "none");
+    // `none.` is a domain.
+    let words = words.map(|word| names::domain(word.trim_end_matches('.')));
+    words.collect::<Result<_, _>>().map(Domains)
 }
 
 #[cfg(test)]

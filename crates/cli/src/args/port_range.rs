@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::socket;
+use crate::sys::socket::{self, InterfaceName};
 
 /// One `--publish`: as many ports of the host as of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub(crate) struct Publish {
     pub(crate) guest_port: u16,
     /// The protocol of both ports.
     pub(crate) proto: Proto,
+    /// The interface of the host by which clients must come, if it matters.
+    pub(crate) interface: Option<InterfaceName>,
 }
 
 /// The protocol of a published port.
@@ -134,7 +136,9 @@ impl Publish {
 
 impl fmt::Display for Publish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.guest())
+        write!(f, "{}:{}", self.host, self.guest())?;
+        self.interface
+            .map_or(Ok(()), |name| write!(f, " on {name}"))
     }
 }
 
@@ -157,6 +161,7 @@ impl FromStr for PublishRange {
             host: addr,
             guest_port: *guest.start(),
             proto,
+            interface: None,
         };
         first.host.set_port(*host.start());
         let first = PublishRequest {

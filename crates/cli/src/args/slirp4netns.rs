@@ -160,6 +160,7 @@ impl SlirpArgs {
             ready_fd: self.ready_fd,
             exit_fd: self.exit_fd,
             userns_path: self.userns_path,
+            outlives_target: false,
             net: NetOpts {
                 host_loopback: !self.disable_host_loopback,
                 mtu: Some(self.mtu),

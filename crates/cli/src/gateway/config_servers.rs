@@ -15,7 +15,7 @@ use super::figures::Fixed;
 use super::router_adverts::{AdvertTerms, RouterAdverts};
 use super::shared::Shared;
 use super::table::SourceKind;
-use crate::addressing::{Addressing, Addressing6, STACK_MAC};
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::NetOpts;
 use crate::errors::Error;
 
@@ -96,7 +96,7 @@ fn dhcp6_terms(v6: &Addressing6, opts: &NetOpts) -> Dhcp6Terms {
         addr: (!opts.network).then_some(v6.guest),
         network: (v6.gateway, v6.prefix_len),
         server: v6.link_gateway,
-        server_id: wire::duid_of(STACK_MAC),
+        server_id: wire::duid_of(opts.stack_mac()),
         dns: v6.dns.filter(|_| !opts.no_dns),
         search: opts.dhcp.search.clone(),
     }
@@ -105,7 +105,7 @@ fn dhcp6_terms(v6: &Addressing6, opts: &NetOpts) -> Dhcp6Terms {
 fn advert_terms(v6: &Addressing6, mtu: u16, opts: &NetOpts) -> AdvertTerms {
     AdvertTerms {
         router: v6.link_gateway,
-        mac: STACK_MAC,
+        mac: opts.stack_mac(),
         network: (v6.gateway, v6.prefix_len),
         mtu,
         dns: v6.dns.filter(|_| !opts.no_dns),

@@ -79,20 +79,26 @@ impl Pings {
                     let pool = shared.stack.pool();
                     self.pending.insert(pool, seq, (echo, host), timer);
                 }
-                Err(kind) => self.refuse(shared, &echo, kind),
+                Err(Some(kind)) => self.refuse(shared, &echo, kind),
+                Err(None) => shared.counters.pings_refused += 1,
             }
         }
         self.wake.wake();
     }
 
-    /// Sends a ping on. Returns the host that it went to.
-    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<IpAddr, IcmpError> {
-        let decided = shared.policy.decide_host(echo.dst);
+    /// Sends a ping on. Returns the host that it went to; or the error for the guest, if there is one.
+    fn send(
+        &mut self,
+        shared: &mut Shared,
+        echo: &Echo,
+        seq: u16,
+    ) -> Result<IpAddr, Option<IcmpError>> {
+        let decided = shared.policy.decide_ping(echo.dst);
         let dst = decided.map_err(|denial| denial.unreach())?;
         // We are a hop on the way.
         let ttl = echo.ttl.saturating_sub(1);
         if ttl == 0 {
-            return Err(IcmpError::TimeExceeded);
+            return Err(Some(IcmpError::TimeExceeded));
         }
         let family = match dst {
             IpAddr::V4(_) => Family::V4,
@@ -101,12 +107,12 @@ impl Pings {
         let outside = self.outside(family);
         let host = outside
             .watched(shared, family)
-            .ok_or(IcmpError::AdminProhibited)?;
+            .ok_or(Some(IcmpError::AdminProhibited))?;
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
             Err(e) if policy::unreach(&e).is_some() => host
                 .send(dst, seq, ttl, &echo.payload)
-                .map_err(|e| policy::unreach(&e).unwrap_or(IcmpError::Host))?,
+                .map_err(|e| policy::unreach(&e).or(Some(IcmpError::Host)))?,
             // A full queue loses pings, as networks do.
             _ => {}
         }

@@ -16,6 +16,7 @@ use super::host::{Host, Progress};
 use super::policy::{self, Destination};
 use super::shared::Shared;
 use super::table::Token;
+use crate::args::Proto;
 
 /// An attempt under way.
 pub(super) struct Outgoing {
@@ -40,7 +41,7 @@ impl Outgoing {
     /// Begins to connect to the destination of `incoming`. Events of the host socket are for `token`.
     pub(super) fn begin(shared: &mut Shared, incoming: Incoming, token: Token) -> Outcome {
         let asked = incoming.local_addr();
-        let (peer, others) = match shared.policy.decide(asked) {
+        let (peer, others) = match shared.policy.decide(Proto::Tcp, asked) {
             Ok(Destination::Host(peer)) => (Some(peer), 0),
             Ok(Destination::Resolver | Destination::EncryptedResolver) => {
                 let now = shared.now();

@@ -10,6 +10,7 @@
 //! | fd00::, the anycast address of the network's routers | the stack: pings are answered by fd00::2, other ports are closed, connections fail |
 //! | the rest of 10.0.2.0/24 and fd00::/64 | no such host |
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
+//! | anything by a protocol that is switched off (pasta's `--no-tcp`, `--no-udp`, `--no-icmp`) | no answer |
 //! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |
 //! | the metadata of a cloud machine | the same |
 //! | an IPv6 address that a translator leads to an IPv4 host | the same, or nothing, as for that host |
@@ -29,7 +30,7 @@ use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use crate::addressing::{Addressing, Addressing6};
-use crate::args::Sources;
+use crate::args::{IgnoredProtocols, Proto, Sources};
 use crate::guest::GuestEnd;
 use crate::resolv_conf::{DNS_PORT, ENCRYPTED_DNS_PORT};
 use crate::special;
@@ -53,6 +54,7 @@ pub(super) struct Policy {
     closed: bool,
     /// The local end of sockets, unless the peer is the host itself.
     sources: Sources,
+    ignored: IgnoredProtocols,
 }
 
 /// The role of an address of the guest's network.
@@ -88,6 +90,8 @@ pub(super) enum Denial {
     NoHost,
     /// The policy prohibits it.
     Prohibited,
+    /// The protocol is switched off.
+    Ignored,
 }
 
 impl Policy {
@@ -103,12 +107,18 @@ impl Policy {
             names: true,
             closed: false,
             sources: Sources::default(),
+            ignored: IgnoredProtocols::default(),
         }
     }
 
     /// The same, with connections from these addresses of the host.
     pub(super) fn with_sources(self, sources: Sources) -> Policy {
         Policy { sources, ..self }
+    }
+
+    /// The same, without an answer to these protocols.
+    pub(super) fn ignoring(self, ignored: IgnoredProtocols) -> Policy {
+        Policy { ignored, ..self }
     }
 
     /// The same, with addresses that reach the host at one of its own: from, to.
@@ -150,20 +160,22 @@ impl Policy {
 
     /// The local end of a socket to `peer`, where that is not the kernel's choice.
     pub(super) fn local_end_for(&self, peer: SocketAddr) -> LocalEnd {
-        let Sources { v4, v6, interface } = self.sources;
+        let Sources { v4, v6, interfaces } = self.sources;
         if peer.ip().is_loopback() {
             return LocalEnd::default();
         }
-        let addr = match peer {
-            SocketAddr::V4(_) => v4.map(IpAddr::from),
-            SocketAddr::V6(_) => v6.map(IpAddr::from),
+        let (addr, interface) = match peer {
+            SocketAddr::V4(_) => (v4.map(IpAddr::from), interfaces[0]),
+            SocketAddr::V6(_) => (v6.map(IpAddr::from), interfaces[1]),
         };
         LocalEnd { addr, interface }
     }
 
     /// The destination of a connection or datagram to `asked`.
-    pub(super) fn decide(&self, asked: impl Into<SocketAddr>) -> Result<Destination, Denial> {
-        let asked = asked.into();
+    pub(super) fn decide(&self, proto: Proto, asked: SocketAddr) -> Result<Destination, Denial> {
+        if self.ignored.has(proto) {
+            return Err(Denial::Ignored);
+        }
         let (ip, port) = (asked.ip(), asked.port());
         let host = match self.use_of(ip) {
             AddressUse::Names if self.names => {
@@ -184,6 +196,14 @@ impl Policy {
     }
 
     /// The destination of a ping to `asked`, which is not an address of the stack.
+    pub(super) fn decide_ping(&self, asked: IpAddr) -> Result<IpAddr, Denial> {
+        match self.ignored.icmp {
+            true => Err(Denial::Ignored),
+            false => self.decide_host(asked),
+        }
+    }
+
+    /// The host that `asked` means.
     pub(super) fn decide_host(&self, asked: impl Into<IpAddr>) -> Result<IpAddr, Denial> {
         let asked = asked.into();
         if self.closed {
@@ -299,16 +319,19 @@ impl Denial {
     pub(super) fn refusal(self) -> Refusal {
         match self {
             Denial::PortClosed => Refusal::Reset,
-            Denial::NoHost | Denial::Prohibited => Refusal::Unreachable(self.unreach()),
+            Denial::NoHost => Refusal::Unreachable(IcmpError::Host),
+            Denial::Prohibited => Refusal::Unreachable(IcmpError::AdminProhibited),
+            Denial::Ignored => Refusal::Ignore,
         }
     }
 
-    /// As the sender of a datagram is told.
-    pub(super) fn unreach(self) -> IcmpError {
+    /// As the sender of a datagram is told, if it is.
+    pub(super) fn unreach(self) -> Option<IcmpError> {
         match self {
-            Denial::PortClosed => IcmpError::Port,
-            Denial::NoHost => IcmpError::Host,
-            Denial::Prohibited => IcmpError::AdminProhibited,
+            Denial::PortClosed => Some(IcmpError::Port),
+            Denial::NoHost => Some(IcmpError::Host),
+            Denial::Prohibited => Some(IcmpError::AdminProhibited),
+            Denial::Ignored => None,
         }
     }
 }

@@ -110,7 +110,8 @@ pub(super) fn start(
         .for_each(|shared| shared.policy.set_link(index.number()));
     let at = pages(&fixed.guest, opts.serve.port());
     let fixed = SharedFixed::new(fixed);
-    let site = (!at.is_empty()).then(|| site(&stack, &at, opts, pool.len(), &fixed));
+    let site =
+        (!at.is_empty() && !opts.ignored.tcp).then(|| site(&stack, &at, opts, pool.len(), &fixed));
     let mut services = services(&all[0], index, fixed, sockets, opts)?;
     if let Some(link) = network {
         services.make_network(link);
@@ -142,7 +143,7 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let sources = sources.map_err(Error::io("--outbound-addr or --interface"))?;
     let policy = Policy::new(ends, opts.host_loopback);
     let policy = policy.with_sources(sources).with_mappings(&opts.maps);
-    let policy = policy.with_allowed(&opts.allow);
+    let policy = policy.with_allowed(&opts.allow).ignoring(opts.ignored);
     Ok(match (&opts.serve.alone, opts.no_dns) {
         (Some(_), _) => policy.closed(),
         (None, true) => policy.without_names(),

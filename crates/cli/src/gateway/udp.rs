@@ -32,6 +32,7 @@ use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
+use crate::args::Proto;
 use crate::sys::{limits, socket};
 
 mod inlet;
@@ -133,7 +134,7 @@ impl GuestFlows {
 
     /// A new socket to the host address behind `remote`; or the error for the guest, if there is one.
     fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
-        match shared.policy.decide(remote) {
+        match shared.policy.decide(Proto::Udp, remote) {
             Ok(Destination::Host(peer)) => own(shared, peer),
             // A QUIC connection: it must stay with its server.
             Ok(Destination::EncryptedResolver) => {
@@ -146,7 +147,7 @@ impl GuestFlows {
                 let others = shared.resolvers.len().saturating_sub(1);
                 Ok(Outlet::Resolver(Question::begin(shared, others)?))
             }
-            Err(denial) => Err(Some(denial.unreach())),
+            Err(denial) => Err(denial.unreach()),
         }
     }
 

@@ -48,8 +48,11 @@ pub(super) fn set_up(
     control.add_addr6(ifname, network.link_guest, LINK_PREFIX_LEN)?;
     control.add_addr6(ifname, network.guest, network.link_prefix_len())?;
     let anywhere = (Ipv6Addr::UNSPECIFIED.into(), 0);
-    let gateway = Some(network.link_gateway.into());
-    control.add_route(ifname, anywhere, gateway, METRIC)
+    let gateway = network.next_hop();
+    if !gateway.is_unicast_link_local() {
+        control.add_route(ifname, (gateway.into(), 128), None, METRIC)?;
+    }
+    control.add_route(ifname, anywhere, Some(gateway.into()), METRIC)
 }
 
 fn set(ifname: &str, name: &str, value: &str) -> io::Result<()> {

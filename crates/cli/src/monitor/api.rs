@@ -276,6 +276,7 @@ impl Forward {
             host: SocketAddr::new(host_addr, self.host_port),
             guest_port: self.guest_port,
             proto: self.proto,
+            interface: None,
         };
         Ok((PublishRequest { publish, both }, guest_addr))
     }
@@ -286,6 +287,7 @@ fn entry(spec: &PortSpec) -> Value {
         host,
         guest_port,
         proto,
+        interface: _,
     } = spec.publish;
     let guest_addr = spec.guest_addr.map(|addr| addr.to_string());
     json!({

@@ -208,6 +208,7 @@ fn published((proto, port): ProtoPort) -> PublishRequest {
         host: (Ipv4Addr::UNSPECIFIED, port).into(),
         guest_port: port,
         proto,
+        interface: None,
     };
     PublishRequest {
         publish,

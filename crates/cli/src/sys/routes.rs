@@ -19,10 +19,17 @@ pub(crate) struct DefaultRoute {
     pub(crate) prefix_len: u8,
 }
 
-/// The default route of this network namespace, if it has one by a gateway.
-pub(crate) fn default_route() -> Option<DefaultRoute> {
+/// The gateway of an interface that has none: of no network.
+const NO_GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 2, 2);
+/// The same of IPv6, on the link.
+const NO_GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// The default route of this network namespace, if it has one by a gateway. With `by`: that of this interface, which may have
+/// no gateway.
+pub(crate) fn default_route(by: Option<&str>) -> Option<DefaultRoute> {
     let table = fs::read_to_string("/proc/net/route").ok()?;
-    let (interface, gateway) = by_gateway(&table)?;
+    let found = by_gateway(&table, by);
+    let (interface, gateway) = found.or_else(|| Some((by?.to_owned(), NO_GATEWAY)))?;
     let control = NetdevSocket::open().ok()?;
     Some(DefaultRoute {
         addr: control.addr(&interface).ok()?,
@@ -48,10 +55,12 @@ impl DefaultRoute6 {
     }
 }
 
-/// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the world.
-pub(crate) fn default_route6() -> Option<DefaultRoute6> {
+/// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the world. `by`
+/// as for IPv4.
+pub(crate) fn default_route6(by: Option<&str>) -> Option<DefaultRoute6> {
     let table = fs::read_to_string("/proc/net/ipv6_route").ok()?;
-    let (interface, gateway) = by_gateway6(&table)?;
+    let found = by_gateway6(&table, by);
+    let (interface, gateway) = found.or_else(|| Some((by?.to_owned(), NO_GATEWAY6)))?;
     Some(DefaultRoute6 {
         addr: if_inet6::global_addr(&interface)?,
         interface,
@@ -61,7 +70,7 @@ pub(crate) fn default_route6() -> Option<DefaultRoute6> {
 
 /// A row: destination and its length, source and its length, next hop, metric, references, uses, flags, all in
 /// hexadecimal; the interface.
-fn by_gateway6(table: &str) -> Option<(String, Ipv6Addr)> {
+fn by_gateway6(table: &str, by: Option<&str>) -> Option<(String, Ipv6Addr)> {
     let number = |word: &str| u32::from_str_radix(word, 16).ok();
     let rows = table.lines().filter_map(|line| {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
@@ -71,7 +80,8 @@ fn by_gateway6(table: &str) -> Option<(String, Ipv6Addr)> {
         let gateway = u32::from(libc::RTF_GATEWAY);
         let default = number(len)? == 0 && number(flags)? & gateway != 0;
         let hop = u128::from_str_radix(hop, 16).ok()?;
-        default.then(|| {
+        let wanted = by.is_none_or(|by| by == interface);
+        (default && wanted).then(|| {
             (
                 number(metric),
                 interface.to_owned(),
@@ -83,8 +93,8 @@ fn by_gateway6(table: &str) -> Option<(String, Ipv6Addr)> {
     Some((least.1, least.2))
 }
 
-/// The interface and the gateway of the default route with the least metric.
-fn by_gateway(table: &str) -> Option<(String, Ipv4Addr)> {
+/// The interface and the gateway of the default route with the least metric; `by`: among those of this interface.
+fn by_gateway(table: &str, by: Option<&str>) -> Option<(String, Ipv4Addr)> {
     let rows = table.lines().skip(1).filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (interface, to, gateway) = (words.next()?, words.next()?, words.next()?);
@@ -93,7 +103,8 @@ fn by_gateway(table: &str) -> Option<(String, Ipv4Addr)> {
         let gateway = u32::from_str_radix(gateway, 16).ok()?.to_ne_bytes();
         let default =
             u32::from_str_radix(to, 16) == Ok(0) && u32::from_str_radix(mask, 16) == Ok(0);
-        (default && gateway != [0; 4]).then(|| (metric, interface.to_owned(), gateway.into()))
+        let wanted = gateway != [0; 4] && by.is_none_or(|by| by == interface);
+        (default && wanted).then(|| (metric, interface.to_owned(), gateway.into()))
     });
     let least = rows.min_by_key(|(metric, ..)| *metric)?;
     Some((least.1, least.2))
@@ -117,9 +128,12 @@ mod tests {
             row("wlan0", [192, 168, 1, 1], 600),
             row("eth0", [192, 0, 2, 1], 100)
         );
-        let found = by_gateway(&table).expect("two of them");
+        let found = by_gateway(&table, None).expect("two of them");
         assert_eq!(found, ("eth0".to_owned(), Ipv4Addr::new(192, 0, 2, 1)));
-        assert_eq!(by_gateway(head), None);
+        let other = by_gateway(&table, Some("wlan0")).expect("the other one");
+        assert_eq!(other, ("wlan0".to_owned(), Ipv4Addr::new(192, 168, 1, 1)));
+        assert_eq!(by_gateway(&table, Some("eth1")), None);
+        assert_eq!(by_gateway(head, None), None);
     }
 
     #[test]
@@ -152,9 +166,9 @@ mod tests {
         ];
         let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
         assert_eq!(
-            by_gateway6(&table.concat()),
+            by_gateway6(&table.concat(), None),
             Some(("eth0".to_owned(), gateway))
         );
-        assert_eq!(by_gateway6(&table[3]), None);
+        assert_eq!(by_gateway6(&table[3], None), None);
     }
 }

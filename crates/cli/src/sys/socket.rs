@@ -5,6 +5,7 @@
 //! Locks: none.
 //! Sources: ip(7), ipv6(7), icmp(7), raw(7), linux/errqueue.h, linux/icmpv6.h.
 
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +18,7 @@ use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketFlags, SocketType, ipproto, netdevice, sockopt,
 };
+use serde::{Deserialize, Serialize};
 
 use super::cvt;
 
@@ -59,7 +61,7 @@ pub(crate) struct LocalEnd {
 }
 
 /// The name of an interface, as the kernel takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InterfaceName([u8; libc::IFNAMSIZ]);
 
 impl InterfaceName {
@@ -80,11 +82,18 @@ impl InterfaceName {
     }
 }
 
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        f.write_str(&String::from_utf8_lossy(name))
+    }
+}
+
 /// The same, with a local end; the port is the kernel's choice, once the peer is known.
 pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Result<OwnedFd> {
     let fd = open(kind, peer)?;
-    if let Some(InterfaceName(name)) = local.interface {
-        set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)?;
+    if let Some(interface) = local.interface {
+        bind_to_device(fd.as_fd(), interface)?;
     }
     if let Some(source) = local.addr {
         set(
@@ -98,9 +107,22 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
     Ok(fd)
 }
 
-/// Makes a socket that is bound to an address of its family alone, and may follow one that has just ended.
-pub(crate) fn bound(kind: Kind, at: SocketAddr) -> io::Result<OwnedFd> {
+/// Lets packets come and go by this interface alone.
+fn bind_to_device(fd: BorrowedFd<'_>, InterfaceName(name): InterfaceName) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
+}
+
+/// Makes a socket that is bound to an address of its family alone, and to an interface if one is named, and may follow one
+/// that has just ended.
+pub(crate) fn bound(
+    kind: Kind,
+    at: SocketAddr,
+    interface: Option<InterfaceName>,
+) -> io::Result<OwnedFd> {
     let fd = open(kind, at)?;
+    if let Some(interface) = interface {
+        bind_to_device(fd.as_fd(), interface)?;
+    }
     if at.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, true)?;
     }

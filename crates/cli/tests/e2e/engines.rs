@@ -374,7 +374,7 @@ fn pasta_gives_the_hosts_address_of_ipv6_too() {
     needs!(guests(), root(), ip6(), programs(&["curl"]));
     on_test_host!();
     crate::ip6::make_neighbour6();
-    ip("-6 route add default via 2001:db8:1::2");
+    ip("-6 route add default via fe80::1 dev near0");
     resolve_with("nameserver 127.0.0.1\n");
     ip("netns add blue");
     let scratch = Scratch::new();

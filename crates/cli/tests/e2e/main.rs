@@ -24,6 +24,7 @@ mod memory;
 mod names;
 mod netstat;
 mod network;
+mod pasta;
 mod ports;
 mod programs;
 mod publish;

@@ -6,7 +6,7 @@ use mbuma::socket::Refusal;
 
 use super::{DNS_PORT, Denial, Destination, Policy, is_out_of_descriptors, unreach};
 use crate::addressing::Addressing;
-use crate::args::Sources;
+use crate::args::{IgnoredProtocols, Proto, Sources};
 use crate::guest::GuestEnd;
 use crate::sys::socket::InterfaceName;
 
@@ -22,9 +22,12 @@ fn asked(text: &str) -> SocketAddr {
 fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
     // Breaks when a guest without --host-loopback reaches servers on the host's 127.0.0.1.
     let gateway = asked("10.0.2.2:5432");
-    assert_eq!(policy(false).decide(gateway), Err(Denial::PortClosed));
+    assert_eq!(
+        policy(false).decide(Proto::Tcp, gateway),
+        Err(Denial::PortClosed)
+    );
     let there = Destination::Host("127.0.0.1:5432".parse().expect("an address"));
-    assert_eq!(policy(true).decide(gateway), Ok(there));
+    assert_eq!(policy(true).decide(Proto::Tcp, gateway), Ok(there));
     for text in [
         "127.0.0.1:80",
         "127.255.255.254:1",
@@ -32,7 +35,7 @@ fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
         "0.1.2.3:80",
     ] {
         assert_eq!(
-            policy(true).decide(asked(text)),
+            policy(true).decide(Proto::Tcp, asked(text)),
             Err(Denial::Prohibited),
             "{text}"
         );
@@ -51,14 +54,14 @@ fn an_address_that_stands_for_the_host_leads_there_by_its_first_meaning() {
     let mapped = policy(false).with_mappings(&meanings);
     let there = Destination::Host("127.0.0.1:80".parse().expect("an address"));
     for from in ["169.254.1.2:80", "10.0.2.2:80"] {
-        assert_eq!(mapped.decide(asked(from)), Ok(there));
+        assert_eq!(mapped.decide(Proto::Tcp, asked(from)), Ok(there));
     }
     assert_eq!(
-        mapped.decide(asked("[fd00::2]:80")),
+        mapped.decide(Proto::Tcp, asked("[fd00::2]:80")),
         Err(Denial::PortClosed)
     );
     assert_eq!(
-        mapped.decide(asked("169.254.1.3:80")),
+        mapped.decide(Proto::Tcp, asked("169.254.1.3:80")),
         Err(Denial::Prohibited)
     );
 }
@@ -75,7 +78,11 @@ fn addresses_of_no_host_are_prohibited() {
         "255.255.255.255",
     ] {
         let there = asked(&format!("{ip}:80"));
-        assert_eq!(policy(true).decide(there), Err(Denial::Prohibited), "{ip}");
+        assert_eq!(
+            policy(true).decide(Proto::Tcp, there),
+            Err(Denial::Prohibited),
+            "{ip}"
+        );
         assert_eq!(
             policy(true).decide_host(there.ip()),
             Err(Denial::Prohibited),
@@ -89,21 +96,36 @@ fn names_are_asked_at_two_ports_of_one_address() {
     // Breaks when names stop resolving, encrypted or not, or another port of 10.0.2.3 leads somewhere.
     let policy = policy(true);
     assert_eq!(
-        policy.decide(asked("10.0.2.3:53")),
+        policy.decide(Proto::Tcp, asked("10.0.2.3:53")),
         Ok(Destination::Resolver)
     );
     assert_eq!(
-        policy.decide(asked("10.0.2.3:853")),
+        policy.decide(Proto::Tcp, asked("10.0.2.3:853")),
         Ok(Destination::EncryptedResolver)
     );
     let nameless = policy.clone().without_names();
     for closed in ["10.0.2.3:53", "10.0.2.3:853"] {
-        assert_eq!(nameless.decide(asked(closed)), Err(Denial::PortClosed));
+        assert_eq!(
+            nameless.decide(Proto::Tcp, asked(closed)),
+            Err(Denial::PortClosed)
+        );
     }
-    assert_eq!(policy.decide(asked("10.0.2.3:54")), Err(Denial::PortClosed));
-    assert_eq!(policy.decide(asked("10.0.2.4:53")), Err(Denial::NoHost));
-    assert_eq!(policy.decide(asked("10.0.2.100:80")), Err(Denial::NoHost));
-    assert_eq!(policy.decide(asked("10.0.2.255:80")), Err(Denial::NoHost));
+    assert_eq!(
+        policy.decide(Proto::Tcp, asked("10.0.2.3:54")),
+        Err(Denial::PortClosed)
+    );
+    assert_eq!(
+        policy.decide(Proto::Tcp, asked("10.0.2.4:53")),
+        Err(Denial::NoHost)
+    );
+    assert_eq!(
+        policy.decide(Proto::Tcp, asked("10.0.2.100:80")),
+        Err(Denial::NoHost)
+    );
+    assert_eq!(
+        policy.decide(Proto::Tcp, asked("10.0.2.255:80")),
+        Err(Denial::NoHost)
+    );
 }
 
 #[test]
@@ -122,7 +144,7 @@ fn the_rest_is_the_hosts_network() {
         } else {
             Ok(Destination::Host(there))
         };
-        assert_eq!(policy(false).decide(there), expected, "{text}");
+        assert_eq!(policy(false).decide(Proto::Tcp, there), expected, "{text}");
     }
 }
 
@@ -171,7 +193,7 @@ fn errors_of_the_host_keep_their_meaning() {
         Denial::NoHost.refusal(),
         Refusal::Unreachable(IcmpError::Host)
     );
-    assert_eq!(Denial::PortClosed.unreach(), IcmpError::Port);
+    assert_eq!(Denial::PortClosed.unreach(), Some(IcmpError::Port));
 }
 
 #[test]
@@ -180,23 +202,45 @@ fn names_can_be_switched_off_and_sources_chosen() {
     // source that cannot reach it.
     let v4 = Ipv4Addr::new(192, 0, 2, 7);
     let v6 = "2001:db8::7".parse().ok();
-    let interface = InterfaceName::new("eth0").ok();
+    let interfaces = ["eth0", "eth1"].map(|name| InterfaceName::new(name).ok());
     let sources = Sources {
         v4: Some(v4),
         v6,
-        interface,
+        interfaces,
     };
     let policy = policy(true).without_names().with_sources(sources);
     for dns in ["10.0.2.3:53", "[fd00::3]:53"] {
-        assert_eq!(policy.decide(asked(dns)), Err(Denial::PortClosed), "{dns}");
+        assert_eq!(
+            policy.decide(Proto::Tcp, asked(dns)),
+            Err(Denial::PortClosed),
+            "{dns}"
+        );
     }
     let to = |addr: &str| policy.local_end_for(asked(addr));
     assert_eq!(to("198.51.100.2:80").addr, Some(IpAddr::from(v4)));
     assert_eq!(to("[2001:db8:1::1]:80").addr, v6.map(IpAddr::from));
-    assert_eq!(to("[2001:db8:1::1]:80").interface, interface);
+    let by = ["198.51.100.2:80", "[2001:db8:1::1]:80"].map(|addr| to(addr).interface);
+    assert_eq!(by, interfaces);
     for here in ["127.0.0.1:80", "[::1]:80"] {
         assert_eq!(to(here), Default::default(), "{here}");
     }
+}
+
+#[test]
+fn a_protocol_that_is_switched_off_gets_no_answer() {
+    // Breaks when pasta's --no-tcp, --no-udp or --no-icmp lets packets of the guest out, stops another protocol, or answers.
+    let ignoring = |tcp, udp, icmp| {
+        let policy = policy(true).ignoring(IgnoredProtocols { tcp, udp, icmp });
+        let each = ["192.0.2.1:80", "10.0.2.2:80", "10.0.2.3:53"];
+        let of = |proto| each.map(|to| policy.decide(proto, asked(to)) == Err(Denial::Ignored));
+        let ping = policy.decide_ping(IpAddr::from([192, 0, 2, 1]));
+        (of(Proto::Tcp), of(Proto::Udp), ping == Err(Denial::Ignored))
+    };
+    assert_eq!(ignoring(true, false, false), ([true; 3], [false; 3], false));
+    assert_eq!(ignoring(false, true, false), ([false; 3], [true; 3], false));
+    assert_eq!(ignoring(false, false, true), ([false; 3], [false; 3], true));
+    assert_eq!(Denial::Ignored.refusal(), Refusal::Ignore);
+    assert_eq!(Denial::Ignored.unreach(), None);
 }
 
 #[test]
@@ -206,24 +250,34 @@ fn ipv6_goes_where_the_table_says() {
     let here = "[::1]:5432";
     for gateway in ["[fd00::2]:5432", "[fe80::2%3]:5432"] {
         let gateway = asked(gateway);
-        assert_eq!(policy(false).decide(gateway), Err(Denial::PortClosed));
         assert_eq!(
-            policy(true).decide(gateway),
+            policy(false).decide(Proto::Tcp, gateway),
+            Err(Denial::PortClosed)
+        );
+        assert_eq!(
+            policy(true).decide(Proto::Tcp, gateway),
             Ok(Destination::Host(asked(here)))
         );
     }
     let open = policy(true);
     assert_eq!(
-        open.decide(asked("[fd00::3]:53")),
+        open.decide(Proto::Tcp, asked("[fd00::3]:53")),
         Ok(Destination::Resolver)
     );
     assert_eq!(
-        open.decide(asked("[fd00::3]:853")),
+        open.decide(Proto::Tcp, asked("[fd00::3]:853")),
         Ok(Destination::EncryptedResolver)
     );
-    assert_eq!(open.decide(asked("[fd00::3]:54")), Err(Denial::PortClosed));
+    assert_eq!(
+        open.decide(Proto::Tcp, asked("[fd00::3]:54")),
+        Err(Denial::PortClosed)
+    );
     for nobody in ["[fd00::4]:80", "[fd00::100]:80", "[fd00::ffff]:53"] {
-        assert_eq!(open.decide(asked(nobody)), Err(Denial::NoHost), "{nobody}");
+        assert_eq!(
+            open.decide(Proto::Tcp, asked(nobody)),
+            Err(Denial::NoHost),
+            "{nobody}"
+        );
     }
     for prohibited in [
         "[::1]:80",
@@ -238,13 +292,13 @@ fn ipv6_goes_where_the_table_says() {
         "[2002:7f00:1::]:80",
     ] {
         assert_eq!(
-            open.decide(asked(prohibited)),
+            open.decide(Proto::Tcp, asked(prohibited)),
             Err(Denial::Prohibited),
             "{prohibited}"
         );
     }
     assert_eq!(
-        open.decide(asked("[64:ff9b::10.0.2.2]:80")),
+        open.decide(Proto::Tcp, asked("[64:ff9b::10.0.2.2]:80")),
         Err(Denial::NoHost)
     );
     for ordinary in [
@@ -253,11 +307,14 @@ fn ipv6_goes_where_the_table_says() {
         "[64:ff9b::192.0.2.1]:80",
     ] {
         let ordinary = asked(ordinary);
-        assert_eq!(open.decide(ordinary), Ok(Destination::Host(ordinary)));
+        assert_eq!(
+            open.decide(Proto::Tcp, ordinary),
+            Ok(Destination::Host(ordinary))
+        );
     }
     let closed = policy(false).closed();
     assert_eq!(
-        closed.decide(asked("[2001:db8::1]:443")),
+        closed.decide(Proto::Tcp, asked("[2001:db8::1]:443")),
         Err(Denial::NoHost)
     );
 }
@@ -269,11 +326,14 @@ fn an_allowed_address_is_reached_and_no_other() {
     let policy = policy(false).with_allowed(&[metadata, [169, 254, 169, 254].into()]);
     for text in ["[fd00:ec2::254]:80", "169.254.169.254:80"] {
         let there = asked(text);
-        assert_eq!(policy.decide(there), Ok(Destination::Host(there)));
+        assert_eq!(
+            policy.decide(Proto::Tcp, there),
+            Ok(Destination::Host(there))
+        );
     }
     for text in ["[fd20:ce::254]:80", "169.254.169.253:80", "127.0.0.1:80"] {
         assert_eq!(
-            policy.decide(asked(text)),
+            policy.decide(Proto::Tcp, asked(text)),
             Err(Denial::Prohibited),
             "{text}"
         );
@@ -296,7 +356,7 @@ fn a_guest_with_the_hosts_address_reaches_the_hosts_neighbours() {
     };
     let (mapped, host) = (Ipv4Addr::new(169, 254, 1, 2), network.guest);
     let policy = Policy::new(&ends, false).with_mappings(&[(mapped.into(), host.into())]);
-    let decided = |ip: Ipv4Addr, port| policy.decide(SocketAddrV4::new(ip, port));
+    let decided = |ip: Ipv4Addr, port| policy.decide(Proto::Tcp, (ip, port).into());
     let itself = |ip: Ipv4Addr, port: u16| Ok(Destination::Host((ip, port).into()));
     let neighbour = Ipv4Addr::new(192, 0, 2, 9);
     assert_eq!(decided(neighbour, 80), itself(neighbour, 80));
@@ -307,5 +367,8 @@ fn a_guest_with_the_hosts_address_reaches_the_hosts_neighbours() {
     assert_eq!(decided(metadata, 80), Err(Denial::Prohibited));
     let open = Policy::new(&ends, true);
     let gateway = SocketAddrV4::new(network.gateway, 80);
-    assert_eq!(open.decide(gateway), itself(Ipv4Addr::LOCALHOST, 80));
+    assert_eq!(
+        open.decide(Proto::Tcp, gateway.into()),
+        itself(Ipv4Addr::LOCALHOST, 80)
+    );
 }

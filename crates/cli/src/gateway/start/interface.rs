@@ -11,8 +11,7 @@ use mbuma::device::impair::Impaired;
 use mbuma::{IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use wire::MacAddr;
 
-use crate::addressing::{Addressing, Addressing6, STACK_MAC};
-use crate::args::serve::Alone;
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::{Impairment, NetOpts, TapUse};
 use crate::errors::Error;
 use crate::gateway::devices::GuestDevices;
@@ -27,7 +26,7 @@ pub(super) fn attach(
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
 ) -> Result<(IfIndex, Option<Arc<ImpairedLink>>), Error> {
-    let config = interface(ends, opts.serve.alone.as_ref());
+    let config = interface(ends, opts);
     let mut queues = devices.queues(&config.name, opts.pcap.as_deref(), clock)?;
     let link = opts
         .impair
@@ -39,10 +38,11 @@ pub(super) fn attach(
 }
 
 /// The stack's side of the guest's network.
-fn interface(ends: &GuestEnd, alone: Option<&Alone>) -> IfConfig {
+fn interface(ends: &GuestEnd, opts: &NetOpts) -> IfConfig {
+    let alone = opts.serve.alone.as_ref();
     let mac = match (alone, &ends.v4) {
         (Some(_), Some(v4)) => mac_of(v4.gateway),
-        _ => STACK_MAC,
+        _ => opts.stack_mac(),
     };
     IfConfig {
         mac: Some(mac),

@@ -1,0 +1,262 @@
+//! pasta's options, by what they do: the cases that podman's own tests of pasta go through, and others of its manual.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::common::needs::{guests, ip6, programs, root};
+use crate::common::test_host::ip;
+use crate::common::{MBUMA, Running, Scratch, program, wait_until};
+use crate::ip6::make_neighbour6;
+
+/// A host with a neighbour, `far`, and an interface more, `second`; and a network namespace without a network, `blue`.
+struct PastaHost {
+    scratch: Scratch,
+    pasta: String,
+}
+
+impl PastaHost {
+    fn new() -> PastaHost {
+        make_neighbour6();
+        ip("route add default via 198.51.100.3");
+        ip("-6 route add default via 2001:db8:1::3");
+        ip("link add second type veth peer name third");
+        ip("addr add 203.0.113.1/24 dev second");
+        ip("-6 addr add 2001:db8:9::1/64 dev second nodad");
+        ip("link set second up");
+        let scratch = Scratch::new();
+        symlink(MBUMA, scratch.path("pasta")).expect("a link");
+        let pasta = scratch.text("pasta");
+        PastaHost { scratch, pasta }
+    }
+
+    /// pasta with these options, in a new `blue`: ports are closed unless they say otherwise.
+    fn start(&self, options: &str) -> Running {
+        ip("netns add blue");
+        let closed = [
+            ("-t", " -t "),
+            ("-u", " -u "),
+            ("-T", " -T "),
+            ("-U", " -U "),
+        ];
+        let closed = closed
+            .into_iter()
+            .filter(|(_, word)| !options.contains(word));
+        let closed: String = closed
+            .map(|(option, _)| format!("{option} none "))
+            .collect();
+        let mut command = program("sh");
+        let pid = self.scratch.text("pid");
+        let _ = fs::remove_file(&pid);
+        let line = format!(
+            "exec {} -f --config-net {closed} {options} --pid {pid} --netns /run/netns/blue",
+            self.pasta
+        );
+        let running = Running::start({
+            command.args(["-c", &line]);
+            command
+        });
+        wait_until("the network", || {
+            fs::metadata(&pid).is_ok_and(|file| file.len() > 0)
+        });
+        running
+    }
+
+    /// The output of a script in `blue`, with these options.
+    fn output(&self, options: &str, script: &str) -> String {
+        let running = self.start(options);
+        let out = in_netns("blue", script);
+        self.end(running);
+        out
+    }
+
+    fn end(&self, running: Running) {
+        ip("netns del blue");
+        assert_eq!(running.finish().code, Some(0), "it ends with its namespace");
+    }
+}
+
+/// The output of a script in a network namespace.
+fn in_netns(name: &str, script: &str) -> String {
+    let mut command = program("ip");
+    command.args(["netns", "exec", name, "sh", "-ec", script]);
+    Running::start(command).finish().good()
+}
+
+/// The output of a script on the host.
+fn output(script: &str) -> String {
+    let mut command = program("sh");
+    command.args(["-ec", script]);
+    Running::start(command).finish().good()
+}
+
+/// A server of `far`, at all of its addresses.
+fn far_server() -> Running {
+    let server = "import http.server, socket
+class Both(http.server.HTTPServer):
+    address_family = socket.AF_INET6
+print('Serving', flush=True)
+Both(('::', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()";
+    let mut command = program("ip");
+    command.args([
+        "netns", "exec", "far", "python3", "-I", "-S", "-u", "-c", server,
+    ]);
+    command.current_dir("/run/netns");
+    let server = Running::start(command);
+    server.wait_for("Serving");
+    server
+}
+
+#[test]
+fn pasta_places_the_guest_and_its_gateway() {
+    // Breaks when a case of podman's tests finds another address, gateway, name, MTU or Ethernet address than it asked for.
+    needs!(guests(), root(), ip6(), programs(&["curl", "ping"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let addrs = "ip -o addr show dev IF | grep -v fe80 | awk '{print $4}'
+                 ip route show default | awk '{print $3, $5}'
+                 ip -6 route show default | awk '{print $3}'";
+    let placed = |options: &str, ifname: &str| host.output(options, &addrs.replace("IF", ifname));
+    assert_eq!(
+        placed("-q", "near0"),
+        "198.51.100.1/32\n2001:db8:1::1/128\n198.51.100.3 near0\n2001:db8:1::3\n"
+    );
+    assert_eq!(
+        placed("-a 192.0.2.1 -a 2001:db8::1", "near0"),
+        "192.0.2.1/32\n2001:db8::1/128\n198.51.100.3 near0\n2001:db8:1::3\n"
+    );
+    assert_eq!(
+        placed(
+            "-a 192.0.2.2 -g 192.0.2.1 -a 2001:db8::2 -g 2001:db8::1",
+            "near0"
+        ),
+        "192.0.2.2/24\n2001:db8::2/128\n192.0.2.1 near0\n2001:db8::1\n"
+    );
+    assert_eq!(
+        placed("-4", "near0"),
+        "198.51.100.1/32\n198.51.100.3 near0\n"
+    );
+    assert_eq!(placed("-6", "near0"), "2001:db8:1::1/128\n2001:db8:1::3\n");
+    assert_eq!(
+        placed("-i second", "second"),
+        "203.0.113.1/32\n2001:db8:9::1/128\n169.254.2.2 second\nfe80::1\n"
+    );
+    // The first of each pair is as from a configuration file.
+    let twice = "-I other --ns-mac-addr 9a:dd:31:ea:92:98 -m 1500 -I mine --ns-mac-addr aa:bb:cc:dd:ee:fe -m 1280 \
+                 -M 02:00:00:00:00:77";
+    let link = "cat /sys/class/net/mine/address /sys/class/net/mine/mtu; ping -c 1 -W 9 198.51.100.2 >/dev/null
+                ip neigh show dev mine | grep -v fe80 | awk '{print $1, $3}'";
+    let out = host.output(twice, link);
+    assert_eq!(
+        out,
+        "aa:bb:cc:dd:ee:fe\n1280\n198.51.100.3 02:00:00:00:00:77\n"
+    );
+    // Every host is reached by whatever gateway, and over both versions of IP.
+    let far = far_server();
+    let get = "curl -sS -g 'http://[2001:db8:1::2]:8000/' | grep -c blue
+               curl -sS http://198.51.100.2:8000/ | grep -c blue";
+    for options in [
+        "-q",
+        "-a 192.0.2.2 -g 192.0.2.1 -a 2001:db8::2 -g 2001:db8::1",
+        "-a 198.51.100.9",
+    ] {
+        assert_eq!(host.output(options, get), "1\n1\n", "{options}");
+    }
+    drop(far);
+}
+
+#[test]
+fn pasta_binds_ports_and_connections_to_interfaces() {
+    // Breaks when a port that is open for one interface's clients is open for those of others, or for none; or when connections
+    // of one version of IP leave by the interface that was named for the other.
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let running = host.start("-t 198.51.100.1%near0/8080:80 -t %lo/8081:80");
+    let server = "python3 -I -S -u -m http.server 80 --directory /run/netns";
+    let mut command = program("ip");
+    command.args([
+        "netns",
+        "exec",
+        "blue",
+        "sh",
+        "-c",
+        &format!("exec {server}"),
+    ]);
+    let inside = Running::start(command);
+    inside.wait_for("Serving");
+    let get = |url: &str| format!("curl -sS -m 9 {url} 2>/dev/null | grep -c blue || true");
+    let reached = |from: &str, url: &str| match from {
+        "far" => in_netns("far", &get(url)) == "1\n",
+        _ => output(&get(url)) == "1\n",
+    };
+    assert!(reached("far", "http://198.51.100.1:8080/"));
+    assert!(!reached("far", "http://198.51.100.1:8081/"));
+    assert!(reached("host", "http://127.0.0.1:8081/"));
+    assert!(!reached("host", "http://127.0.0.1:8080/"));
+    inside.signal("KILL");
+    inside.finish();
+    host.end(running);
+    let far = far_server();
+    let script = format!(
+        "{}\n{}",
+        get("http://198.51.100.2:8000/"),
+        get("-g 'http://[2001:db8:1::2]:8000/'")
+    );
+    // No way from there to the neighbour.
+    let from = "-i near0 --outbound-if4 second";
+    assert_eq!(host.output(from, &script), "0\n1\n");
+    assert_eq!(
+        host.output("-i near0 --outbound-if6 second", &script),
+        "1\n0\n"
+    );
+    drop(far);
+}
+
+#[test]
+fn pasta_leaves_protocols_that_are_switched_off_without_an_answer() {
+    // Breaks when --no-tcp, --no-udp or --no-icmp lets packets out, stops another protocol, or refuses what is to be dropped.
+    needs!(guests(), root(), ip6(), programs(&["curl", "ping"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let far = far_server();
+    let script = "curl -sS -m 1 http://198.51.100.2:8000/ >/dev/null 2>&1; echo $?
+ping -c 1 -W 1 198.51.100.2 | grep -c 'bytes from' || true
+python3 -I -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+s.connect((\"198.51.100.2\", 9))
+s.send(b\"x\")
+try: s.recv(9)
+except Exception as e: print(type(e).__name__)
+'";
+    let script = script
+        .replace("curl", "set +e; curl")
+        .replacen("ping", "set -e; ping", 1);
+    // 28: a timeout of curl's. A closed port answers.
+    for (options, expected) in [
+        ("-q", "0\n1\nConnectionRefusedError\n"),
+        ("--no-tcp", "28\n1\nConnectionRefusedError\n"),
+        ("--no-udp", "0\n1\nTimeoutError\n"),
+        ("--no-icmp", "0\n0\nConnectionRefusedError\n"),
+    ] {
+        assert_eq!(host.output(options, &script), expected, "{options}");
+    }
+    drop(far);
+}
+
+#[test]
+fn pasta_outlives_its_namespaces_name_if_asked_to() {
+    // Breaks when --no-netns-quit ends a network that processes still use, or a signal does not end it.
+    needs!(guests(), root(), ip6());
+    on_test_host!();
+    let host = PastaHost::new();
+    let mut running = host.start("--no-netns-quit --debug");
+    running.wait_for_complaint("198.51.100.3 is the host's 127.0.0.1");
+    ip("netns del blue");
+    // mbuma looks at the name once a second.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert!(!running.has_ended());
+    running.signal("TERM");
+    assert_eq!(running.finish().code, Some(0));
+}

@@ -157,7 +157,11 @@ impl Cubic {
         match growth {
             Growth::By(bytes) if s.cwnd_limited => w.grow(bytes),
             Growth::By(_) => {}
-            Growth::Done => w.ssthresh = w.cwnd,
+            Growth::Done => {
+                w.ssthresh = w.cwnd;
+                // HyStart++ is for the first slow start alone (RFC 9406 4.3): a later one, after an idle time, would end at once.
+                self.stage = Stage::After(None);
+            }
         }
     }
 

@@ -502,3 +502,35 @@ fn an_undone_first_event_leaves_the_first_slow_start() {
     assert_eq!(w.ssthresh, u32::MAX);
     assert!(matches!(cubic.stage, Stage::First(_)));
 }
+
+#[test]
+fn a_slow_start_after_an_idle_time_has_no_hystart() {
+    // RFC 9406 4.3: breaks when HyStart++, which ended the first slow start, ends each later one in its first round trip; or when
+    // its count of round trips overflows.
+    let mut flow = Flow::new(10, 100);
+    for round in 0..40 {
+        let sample = RateSample {
+            round_start: true,
+            ..flow.sample(MSS, true)
+        };
+        flow.cubic.on_ack(&mut flow.w, &sample);
+        // From the tenth round trip on a queue grows.
+        flow.rtt += if round >= 10 { 30 * MS } else { 0 };
+        for _ in 0..16 {
+            flow.ack();
+        }
+    }
+    let grown = flow.w.cwnd;
+    assert_eq!((flow.w.in_slow_start(), grown > 20 * MSS), (false, true));
+    for _ in 0..300 {
+        let threshold = flow.w.ssthresh;
+        flow.cubic
+            .on_idle(&mut flow.w, Duration::from_secs(9), 10 * MSS);
+        let sample = RateSample {
+            round_start: true,
+            ..flow.sample(MSS, true)
+        };
+        flow.cubic.on_ack(&mut flow.w, &sample);
+        assert_eq!((flow.w.cwnd, flow.w.ssthresh), (11 * MSS, threshold));
+    }
+}

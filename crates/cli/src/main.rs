@@ -40,6 +40,7 @@ mod serve;
 mod serving_process;
 mod signals;
 mod special;
+mod stall_relief;
 #[allow(unsafe_code)]
 mod sys;
 mod tls;

@@ -1,7 +1,7 @@
-//! The storage for packets, as a part of the memory that this process may use.
+//! The parts of the memory that this process may use: the storage for packets, copies of served files, TLS handshakes.
 //!
-//! Clients that do not read fill it. If it could grow beyond the memory of a cgroup, the kernel would kill the process, and
-//! so would end all connections, where the stack only refuses the next packet.
+//! Clients fill them. If they could grow beyond the memory of a cgroup, the kernel would kill the process, and so would end
+//! all connections, where the stack only refuses the next packet.
 //!
 //! Sources: cgroups(7); the kernel's cgroup-v2.rst (`memory.max`) and cgroup-v1/memory.rst.
 
@@ -14,12 +14,42 @@ use mbuf::PoolConfig;
 const CLUSTERS_SHARE: usize = 4;
 /// Bytes of clusters at least, however little memory there is.
 const CLUSTERS_LEAST: usize = 8 << 20;
+/// The same share of copies of files.
+const FILES_SHARE: usize = 4;
+/// The same share of TLS handshakes with clients, and the bytes that one may keep: a message of 64 KiB, of which the end is
+/// missing.
+const HANDSHAKES_SHARE: usize = 8;
+const HANDSHAKE_BYTES: usize = 80 << 10;
+/// One connection in this many may be in its handshake, however much memory there is.
+const HANDSHAKE_SHARE: usize = 4;
 
-/// The limits of the storage of a stack. Reads files, so it must be called before the process gives them up.
-pub(crate) fn pool() -> PoolConfig {
-    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let of_cgroup = least(Path::new("/sys/fs/cgroup"), &cgroups);
-    pool_within(of_cgroup.map_or(of_system(), |least| least.min(of_system())))
+/// The memory that this process may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryLimit(usize);
+
+impl MemoryLimit {
+    /// The machine's, or less if a cgroup has less. Reads files, so it must be called before the process gives them up.
+    pub(crate) fn read() -> MemoryLimit {
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let of_cgroup = least(Path::new("/sys/fs/cgroup"), &cgroups);
+        MemoryLimit(of_cgroup.map_or(of_system(), |least| least.min(of_system())))
+    }
+
+    /// The limits of the storage of a stack.
+    pub(crate) fn pool(self) -> PoolConfig {
+        pool_within(self.0)
+    }
+
+    /// Bytes of copies of files: so many, or fewer.
+    pub(crate) fn files(self, most: u64) -> u64 {
+        most.min((self.0 / FILES_SHARE) as u64)
+    }
+
+    /// TLS handshakes at once, of so many connections with clients.
+    pub(crate) fn handshakes(self, connections: usize) -> usize {
+        let fit = self.0 / HANDSHAKES_SHARE / HANDSHAKE_BYTES;
+        fit.min(connections / HANDSHAKE_SHARE).max(1)
+    }
 }
 
 /// The same with so many bytes of memory.
@@ -100,5 +130,18 @@ mod tests {
         assert_eq!(bytes(0), CLUSTERS_LEAST);
         assert!(pool_within(400 << 20).mbufs_max < most.mbufs_max / 4);
         assert_eq!(pool_within(usize::MAX).mbufs_max, most.mbufs_max);
+    }
+
+    #[test]
+    fn little_memory_leaves_room_beside_files_and_handshakes() {
+        // Breaks when clients that ask for many files, or begin many handshakes with large messages, fill a small cgroup.
+        let of = |memory| {
+            let limit = MemoryLimit(memory);
+            (limit.files(64 << 20), limit.handshakes(4096))
+        };
+        assert_eq!(of(usize::MAX), (64 << 20, 1024));
+        assert_eq!(of(1 << 30), (64 << 20, 1024));
+        assert_eq!(of(64 << 20), (16 << 20, 102));
+        assert_eq!(of(0), (0, 1));
     }
 }

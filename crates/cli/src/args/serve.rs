@@ -19,8 +19,8 @@ pub(crate) use tls::{IdentityFiles, TlsIdentity, TlsOpts};
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;
-/// Bytes of copies of files in memory.
-const CACHE: u64 = 64 << 20;
+/// Bytes of copies of files in memory, unless that is more than a quarter.
+pub(crate) const CACHE: u64 = 64 << 20;
 /// The port of the server.
 const PORT: u16 = 80;
 /// The same over TLS.
@@ -70,11 +70,6 @@ impl ServeOpts {
     pub(crate) fn connections_max(&self) -> usize {
         let alone = self.alone.as_ref();
         alone.map_or(CONNECTIONS_MAX, |alone| alone.connections)
-    }
-
-    /// Bytes of copies of files in memory, at most.
-    pub(crate) fn cache(&self) -> u64 {
-        self.cache.unwrap_or(CACHE)
     }
 
     /// The port of the server, and of the status page.
@@ -176,7 +171,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 
-    /// Memory for the bytes of files that are requested again; K, M and G may follow [default: 64M]
+    /// Memory for the bytes of files that are requested again; K, M and G may follow [default: 64M, at most
+    /// a quarter of the memory of the machine or cgroup]
     ///
     /// Files of more than 16 KiB are sent from there without a copy. A file takes at most a quarter of it. Files that
     /// were changed in the last two seconds are read at each request. A program that writes to a file by a mapping

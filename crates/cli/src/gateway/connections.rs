@@ -17,8 +17,8 @@ use super::outward::OutwardConnection;
 use super::publish::{Accepted, Listener};
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
-use super::stall_relief;
 use super::table::{SourceKind, Table, Token};
+use crate::stall_relief;
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
 const BEGIN_MAX: usize = 64;

@@ -22,12 +22,12 @@ use super::notice::Subject;
 use super::relay::Remainder;
 use super::services::Services;
 use super::shared::Shared;
-use super::stall_relief::StallRelief;
 use super::table::{SourceKind, Token};
 use super::web::Web;
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::lifecycle::{GuestState, Lifecycle};
+use crate::stall_relief::StallRelief;
 
 /// The frames that are taken in from the TAP before others have their turn.
 pub(super) const BUDGET: Budget = Budget {

@@ -68,7 +68,6 @@ mod search_list;
 mod services;
 mod shared;
 mod shortages;
-mod stall_relief;
 mod start;
 mod summary;
 mod table;

@@ -24,7 +24,6 @@ use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::services::Services;
 use super::shared::Shared;
-use super::stall_relief::StallRelief;
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
 use super::web::{SharedFixed, Web, WebSite};
@@ -32,8 +31,9 @@ use super::worker_shares::WorkerShares;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd};
-use crate::memory_limit;
+use crate::memory_limit::MemoryLimit;
 use crate::sandbox::Isolation;
+use crate::stall_relief::StallRelief;
 use crate::sys::limits;
 use interface::{add_routes, attach};
 use site::{pages, site};
@@ -122,7 +122,7 @@ pub(super) fn start(
 /// The stack's configuration.
 fn config(opts: &NetOpts, pool: &WorkerPool, clock: &Arc<dyn Clock>) -> Config {
     let mut config = Config::new(Arc::clone(clock), Random::from_os());
-    config.pool = memory_limit::pool();
+    config.pool = MemoryLimit::read().pool();
     config.tcp.connections_max = CONNECTIONS_MAX;
     // The allowance sets the sizes of buffers.
     (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);

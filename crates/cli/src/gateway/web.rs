@@ -52,8 +52,6 @@ static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
 
 /// Connections that are accepted in a turn at most, before existing ones have their turns.
 const ACCEPT_MAX: usize = 64;
-/// One connection in this many may be in its handshake.
-const HANDSHAKE_SHARE: usize = 4;
 
 /// Facts that seldom change: worker 0 changes them, and each worker's status page shows them.
 #[derive(Clone)]
@@ -104,6 +102,8 @@ pub(super) struct WebSite {
     pub(super) log: Option<LogFile>,
     /// Connections of one worker at most.
     pub(super) connections_max: usize,
+    /// TLS handshakes of one worker at most.
+    pub(super) handshakes_max: usize,
     /// Responses under way are sent to their end when the server ends.
     pub(super) drains: bool,
 }
@@ -126,8 +126,7 @@ pub(super) struct Web {
 impl Web {
     /// Accepts connections when [`Web::accept_wake`] is called.
     pub(super) fn new(shared: &Shared, site: &Arc<WebSite>) -> Web {
-        let handshakes_max = (site.connections_max / HANDSHAKE_SHARE).max(1);
-        let handshakes = |config| Handshakes::new(config, handshakes_max);
+        let handshakes = |config| Handshakes::new(config, site.handshakes_max);
         Web {
             handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),

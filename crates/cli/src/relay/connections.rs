@@ -10,12 +10,13 @@
 //! ```
 //!
 //! A handshake has a [bound](handshake_list) of time, in which a client that was refused by an alert must also close. Of
-//! those with clients, one connection in [`HANDSHAKE_SHARE`] may be in it: beyond that, a new one ends the oldest. mbuma
-//! connects to the server only when the client's handshake is done. Where both sides speak TLS, the server must agree to
+//! those with clients, [a part](MemoryLimit::handshakes) of the connections may be in it: beyond that, a new one ends the oldest.
+//! mbuma connects to the server only when the client's handshake is done. Where both sides speak TLS, the server must agree to
 //! the protocol that the client got (ALPN).
 //!
 //! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
-//! it. A client's bytes wait in its receive buffer until the server has answered.
+//! it. A client's bytes wait in its receive buffer until the server has answered. If buffers run short, those end whose client or
+//! server takes nothing ([`stall_relief`]).
 //!
 //! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
@@ -30,6 +31,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use kern::Time;
 use mbuma::socket::{HandshakeError, RelayEnd, SocketError, StreamRelay, TlsHandshake};
 use mbuma::{Stack, State, TcpListener, TcpStream};
 use rustls::ServerConfig;
@@ -37,21 +39,26 @@ use rustls::ServerConfig;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::lingering::{Lingering, drop_received};
+#[cfg(doc)]
+use crate::memory_limit::MemoryLimit;
 use crate::say;
+use crate::stall_relief::{self, StallRelief};
 use crate::sys::fd;
 use crate::tls::ClientTls;
 use handshake_list::HandshakeList;
+use progress::RelayProgress;
 
 mod handshake_list;
+mod progress;
+#[cfg(test)]
+mod tests;
 
 /// The listener's number; connections have the others.
 const LISTENER: u64 = 0;
 /// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// One connection in this many may be in its handshake.
-const HANDSHAKE_SHARE: usize = 4;
-/// The shortest time between two lines about a server that is not trusted.
+/// The shortest time between two lines about failures.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// TLS of a relay.
@@ -59,6 +66,8 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct RelayTls {
     /// Clients speak it.
     pub(super) to_clients: Option<Arc<ServerConfig>>,
+    /// Handshakes with clients at once, at most.
+    pub(super) handshakes_max: usize,
     /// The server speaks it.
     pub(super) to_server: Option<ClientTls>,
 }
@@ -77,6 +86,7 @@ pub(super) struct RelayedConnections {
     shaking: HandshakeList,
     /// Those in a handshake with the server.
     greeting: HandshakeList,
+    stall_relief: StallRelief,
     /// The time of the last line about a failure.
     said: Option<Instant>,
     news: (Sender<u64>, Receiver<u64>),
@@ -86,6 +96,7 @@ pub(super) struct RelayedConnections {
 struct Relayed {
     waker: Arc<Nudge>,
     state: RelayState,
+    progress: RelayProgress,
 }
 
 /// How far it is.
@@ -160,6 +171,7 @@ impl RelayedConnections {
             table: HashMap::new(),
             shaking: HandshakeList::new(RelayState::is_with_client),
             greeting: HandshakeList::new(RelayState::is_with_server),
+            stall_relief: StallRelief::default(),
             said: None,
             news: mpsc::channel(),
         }
@@ -185,6 +197,7 @@ impl RelayedConnections {
             let now = Instant::now();
             if self.shaking.end_late(now, &mut self.table)
                 | self.greeting.end_late(now, &mut self.table)
+                | self.relieve_stalls(self.stack.now())
             {
                 self.accept();
             }
@@ -215,7 +228,13 @@ impl RelayedConnections {
         };
         if let Some(state) = state {
             let again = Arc::clone(&waker);
-            self.table.insert(number, Relayed { waker, state });
+            let progress = RelayProgress::begin(self.stack.now());
+            let relayed = Relayed {
+                waker,
+                state,
+                progress,
+            };
+            self.table.insert(number, relayed);
             // An event may have come before the waker was set.
             again.wake();
         }
@@ -228,8 +247,7 @@ impl RelayedConnections {
         number: u64,
         config: Arc<ServerConfig>,
     ) -> Option<RelayState> {
-        let max = (self.max / HANDSHAKE_SHARE).max(1);
-        if self.shaking.is_full(max, &self.table) {
+        if self.shaking.is_full(self.tls.handshakes_max, &self.table) {
             self.shaking.end_oldest(&mut self.table);
         }
         let handshake = TlsHandshake::server(client, config).ok()?;
@@ -342,18 +360,55 @@ impl RelayedConnections {
             .map(RelayState::Spliced)
     }
 
+    /// Resets connections of which a side takes nothing, if buffers are short: see [`stall_relief`]. True if there were any.
+    fn relieve_stalls(&mut self, now: Time) -> bool {
+        let pool = self.stack.pool();
+        if !self.stall_relief.is_due(now, || pool.headroom()) {
+            return false;
+        }
+        let stalled = self.table.iter_mut().filter_map(|(number, relayed)| {
+            let RelayState::Spliced(relay) = &relayed.state else {
+                return None;
+            };
+            let since = relayed.progress.stalled_since(relay, now)?;
+            Some((since, *number))
+        });
+        let victims: Vec<u64> = stall_relief::victims(stalled.collect(), now).collect();
+        for number in &victims {
+            if let Some(relayed) = self.table.remove(number) {
+                relayed.state.abort();
+            }
+        }
+        let count = victims.len();
+        if count > 0 {
+            self.say_seldom(&format!(
+                "buffers are short: {count} connections were reset of which a side took nothing for 10 s"
+            ));
+        }
+        count > 0
+    }
+
     /// Reports a server that is not trusted or refuses.
     fn complain(&mut self, why: &str) {
+        self.say_seldom(&format!("the server at {}: {why}", self.to));
+    }
+
+    fn say_seldom(&mut self, text: &str) {
         let now = Instant::now();
         if self.said.is_none_or(|said| now - said >= SAY_EVERY) {
             self.said = Some(now);
-            say(&format!("the server at {}: {why}", self.to));
+            say(text);
         }
     }
 
     /// Checks the state of a connection.
     fn look_at(&mut self, number: u64) {
-        let Some(Relayed { waker, state }) = self.table.remove(&number) else {
+        let Some(Relayed {
+            waker,
+            state,
+            progress,
+        }) = self.table.remove(&number)
+        else {
             return;
         };
         waker.named.swap(false, Ordering::AcqRel);
@@ -365,7 +420,14 @@ impl RelayedConnections {
             spliced @ RelayState::Spliced(_) => Some(spliced),
         };
         match next.and_then(|state| still_going(state, &waker)) {
-            Some(state) => drop(self.table.insert(number, Relayed { waker, state })),
+            Some(state) => {
+                let relayed = Relayed {
+                    waker,
+                    state,
+                    progress,
+                };
+                self.table.insert(number, relayed);
+            }
             // There is room for a waiting client.
             None => self.accept(),
         }
@@ -383,7 +445,7 @@ impl RelayState {
         matches!(self, RelayState::Greets { .. })
     }
 
-    /// Ends a handshake with a reset, at both sides.
+    /// Ends it with a reset, at both sides.
     fn abort(self) {
         match self {
             RelayState::Shakes(client) | RelayState::Lingers(client) => client.tcp().abort(),
@@ -391,7 +453,15 @@ impl RelayState {
                 abort(&client);
                 server.tcp().abort();
             }
-            RelayState::Begins { .. } | RelayState::Spliced(_) => {}
+            RelayState::Begins { client, server } => {
+                abort(&client);
+                server.abort();
+            }
+            RelayState::Spliced(relay) => {
+                let (client, server) = relay.into_ends();
+                abort(&client);
+                abort(&server);
+            }
         }
     }
 }
@@ -414,9 +484,9 @@ fn protocol_of(client: &RelayEnd) -> Option<Option<&[u8]>> {
     }
 }
 
-/// Ends a client's connection with a reset.
-fn abort(client: &RelayEnd) {
-    match client {
+/// Ends a connection with a reset.
+fn abort(end: &RelayEnd) {
+    match end {
         RelayEnd::Tcp(tcp) => tcp.abort(),
         RelayEnd::Tls(tls) => tls.abort(),
     }

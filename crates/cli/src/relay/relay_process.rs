@@ -28,7 +28,7 @@ use crate::args::serve::TlsIdentity;
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::{GuestEnd, GuestLink};
-use crate::memory_limit;
+use crate::memory_limit::MemoryLimit;
 use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::sys::{fd, process};
@@ -71,9 +71,10 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
         runtime: true,
         ..Uses::default()
     };
-    let tls = tls(args)?;
+    let memory = MemoryLimit::read();
+    let tls = tls(args, memory)?;
     // From here on no file can be read.
-    let pool = memory_limit::pool();
+    let pool = memory.pool();
     sandbox::enter(&net, &uses)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
@@ -107,9 +108,12 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
 }
 
 /// TLS towards clients, and towards the server. Prints the fingerprint of a certificate that mbuma made.
-fn tls(args: &RelayArgs) -> Result<RelayTls, Error> {
+fn tls(args: &RelayArgs, memory: MemoryLimit) -> Result<RelayTls, Error> {
     let alpn: Vec<&[u8]> = args.alpn.iter().map(String::as_bytes).collect();
-    let mut tls = RelayTls::default();
+    let mut tls = RelayTls {
+        handshakes_max: memory.handshakes(args.connections),
+        ..RelayTls::default()
+    };
     if let Some(identity) = args.tls.identity().map_err(Error::Usage)? {
         let addr = args.listen.interface.address.addr();
         let server = ServerTls::of(&identity, addr.into(), &alpn)?;

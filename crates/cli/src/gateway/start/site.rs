@@ -11,11 +11,12 @@ use rustls::ServerConfig;
 
 use crate::announce;
 use crate::args::NetOpts;
-use crate::args::serve::{ServeOpts, TlsIdentity};
+use crate::args::serve::{CACHE, ServeOpts, TlsIdentity};
 use crate::errors::Error;
 use crate::files::{NamesRoom, ServedTree};
 use crate::gateway::web::{FileStorage, LogFile, Responder, SharedFixed, SiteFiles, WebSite};
 use crate::guest::GuestEnd;
+use crate::memory_limit::MemoryLimit;
 use crate::sys::limits;
 use crate::tls::{self, ServerTls};
 
@@ -52,9 +53,13 @@ pub(super) fn site(
         no_listing,
         tls,
         alone,
-        ..
+        cache,
     } = &opts.serve;
-    let bytes = if dir.is_some() { opts.serve.cache() } else { 0 };
+    let memory = MemoryLimit::read();
+    let bytes = match dir {
+        Some(_) => cache.unwrap_or_else(|| memory.files(CACHE)),
+        None => 0,
+    };
     let storage = FileStorage::new(served_files_max(), bytes);
     let files = |dir: &PathBuf| {
         let doing = format!("opening {} to serve it", dir.display());
@@ -82,13 +87,16 @@ pub(super) fn site(
         None => Some(""),
         Some(alone) => alone.status.then_some(PAGES_PREFIX),
     };
+    let connections_max = opts.serve.connections_max();
+    let handshakes_max = memory.handshakes(connections_max);
     Ok(Arc::new(WebSite {
         listeners,
         responder: Responder::new(fixed.clone(), pages, files),
         tls: tls.transpose()?,
         storage,
         log,
-        connections_max: (opts.serve.connections_max() / workers).max(1),
+        connections_max: (connections_max / workers).max(1),
+        handshakes_max: (handshakes_max / workers).max(1),
         drains: alone.is_some(),
     }))
 }

@@ -9,7 +9,7 @@
 //! the alert.
 //!
 //! Invariants: there are at most as many as the worker may have: beyond that, a new one ends the one that is due first.
-//! Each holds at most a record and rustls' state. Locks: none.
+//! Each holds at most the records of a message of 64 KiB, and rustls' state. Locks: none.
 
 use std::net::Shutdown;
 use std::sync::Arc;

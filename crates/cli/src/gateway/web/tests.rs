@@ -202,6 +202,7 @@ fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
         storage,
         log: None,
         connections_max: CONNECTIONS,
+        handshakes_max: (CONNECTIONS / 4).max(1),
         drains: false,
     }
 }

@@ -114,6 +114,11 @@ impl<A, B> StreamRelay<A, B> {
         [self.there.moved(), self.back.moved()]
     }
 
+    /// The connections.
+    pub fn ends(&self) -> (&A, &B) {
+        (&self.ends.0, &self.ends.1)
+    }
+
     /// Stops the relay and returns the connections. The program can read the data that was received and not moved.
     pub fn into_ends(self) -> (A, B) {
         self.there.stop();

@@ -1,9 +1,9 @@
-//! Resets connections whose host takes nothing, when buffers run short.
+//! Resets connections whose peer takes nothing, when buffers run short.
 //!
-//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers. A client of a published port may open
-//! thousands of such connections, until all buffers are in use and no other connection makes progress. So when little
-//! storage is left, the connections whose host has taken nothing for long are reset, the longest stalled first:
-//! otherwise the host could keep the guest's data for ever.
+//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers, and a client of `mbuma relay` up to 512 KiB of the
+//! server's. It may open thousands of such connections, until all buffers are in use and no other connection makes progress. So
+//! when little storage is left, the connections whose peer has taken nothing for long are reset, the longest stalled first:
+//! otherwise the peer could keep the data for ever.
 //!
 //! Invariants: with enough storage no connection is reset, however long it stalls.
 //! Locks: none.
@@ -13,26 +13,24 @@ use std::time::Duration;
 use kern::Time;
 use mbuf::Headroom;
 
-use super::table::Token;
-
 /// The part of the storage below which stalled connections are reset. Reading from hosts stops at an eighth.
 const SHORT_SHARE: usize = 4;
-/// The time for which a host must have taken nothing.
+/// The time for which a peer must have taken nothing.
 const STALLED_MIN: Duration = Duration::from_secs(10);
-/// Connections that are reset in a check at most: they free 32 MiB or more.
+/// Connections that are reset in a check at most: they may free 32 MiB or more.
 const RESETS_MAX: usize = 256;
 /// The time between two checks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Decides when a worker checks for stalled connections.
+/// Decides when a thread checks for stalled connections.
 #[derive(Debug, Default)]
-pub(super) struct StallRelief {
+pub(crate) struct StallRelief {
     checked_at: Time,
 }
 
 impl StallRelief {
     /// Whether it is time for a check, and `headroom` says that storage is short.
-    pub(super) fn is_due(&mut self, now: Time, headroom: impl FnOnce() -> Headroom) -> bool {
+    pub(crate) fn is_due(&mut self, now: Time, headroom: impl FnOnce() -> Headroom) -> bool {
         if now - self.checked_at < PERIOD {
             return false;
         }
@@ -43,7 +41,7 @@ impl StallRelief {
 }
 
 /// The connections to reset, of those that are stalled, each with the time since which it is.
-pub(super) fn victims(mut stalled: Vec<(Time, Token)>, now: Time) -> impl Iterator<Item = Token> {
+pub(crate) fn victims<T>(mut stalled: Vec<(Time, T)>, now: Time) -> impl Iterator<Item = T> {
     stalled.retain(|(since, _)| now - *since >= STALLED_MIN);
     stalled.sort_unstable_by_key(|(since, _)| *since);
     stalled.into_iter().take(RESETS_MAX).map(|(_, token)| token)
@@ -51,7 +49,6 @@ pub(super) fn victims(mut stalled: Vec<(Time, Token)>, now: Time) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{SourceKind, Token};
     use super::*;
 
     const MAX: usize = 512 << 20;
@@ -70,14 +67,10 @@ mod tests {
         );
         assert!(relief.is_due(second(101), with(MAX / 4 - 1)));
 
-        let token = |n| Token::nth(SourceKind::Connection, n);
-        let stalled = |n: u32| (second(u64::from(100 - n)), token(n));
+        let stalled = |n: u64| (second(100 - n), n);
         let few: Vec<_> = victims((0..20).map(stalled).collect(), second(100)).collect();
-        assert_eq!(few, (10..20).rev().map(token).collect::<Vec<_>>());
-        let many = victims(
-            (0..1000).map(|n| (second(0), token(n))).collect(),
-            second(100),
-        );
+        assert_eq!(few, (10..20).rev().collect::<Vec<_>>());
+        let many = victims((0..1000).map(|n| (second(0), n)).collect(), second(100));
         assert_eq!(many.count(), RESETS_MAX);
     }
 }

@@ -1,0 +1,54 @@
+//! Since when a side of a relayed connection has taken none of the data that wait for it.
+//!
+//! Locks: none.
+
+use kern::Time;
+use mbuma::socket::{RelayEnd, SendRoom, StreamRelay};
+
+/// The progress of one relay, as of the last look at it.
+pub(super) struct RelayProgress([DirectionProgress; 2]);
+
+#[derive(Clone, Copy)]
+struct DirectionProgress {
+    /// A number that changes with each acknowledgement of the side that receives.
+    taken: u64,
+    /// When it was first seen.
+    since: Time,
+}
+
+impl RelayProgress {
+    /// Of a relay that begins.
+    pub(super) fn begin(now: Time) -> RelayProgress {
+        let begin = DirectionProgress {
+            taken: 0,
+            since: now,
+        };
+        RelayProgress([begin; 2])
+    }
+
+    /// The time since which a side has taken nothing although data wait for it.
+    pub(super) fn stalled_since(
+        &mut self,
+        relay: &StreamRelay<RelayEnd>,
+        now: Time,
+    ) -> Option<Time> {
+        let (client, server) = relay.ends();
+        let sinks = [server, client].map(|sink| room_of(sink).buffered as u64);
+        let all = self.0.iter_mut().zip(relay.moved()).zip(sinks);
+        let stalled = all.filter_map(|((direction, moved), waiting)| {
+            let taken = moved.wrapping_sub(waiting);
+            if taken != direction.taken {
+                *direction = DirectionProgress { taken, since: now };
+            }
+            (waiting > 0).then_some(direction.since)
+        });
+        stalled.min()
+    }
+}
+
+fn room_of(end: &RelayEnd) -> SendRoom {
+    match end {
+        RelayEnd::Tcp(tcp) => tcp.send_room(),
+        RelayEnd::Tls(tls) => tls.connection().send_room(),
+    }
+}

@@ -1,0 +1,124 @@
+//! A relay between clients and a server of another stack, in virtual time.
+
+use kern::{Clock, Random, VirtualClock};
+use mbuf::PoolConfig;
+use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::{Config, IfConfig};
+
+use super::*;
+
+const PIECE: [u8; 4096] = [7; 4096];
+/// Bytes of the relay's clusters of each size.
+const POOL: usize = 16 << 20;
+
+struct RelayBench {
+    clock: Arc<VirtualClock>,
+    relayed: RelayedConnections,
+    peers: Stack,
+    server: TcpListener,
+    _ends: (EpairEnd, EpairEnd),
+}
+
+impl RelayBench {
+    /// A relay with few buffers.
+    fn new() -> RelayBench {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let stack = |seed, pool| {
+            let clock: Arc<dyn Clock> = clock.clone();
+            let mut config = Config::new(clock, Random::from_seed(seed));
+            config.pool = pool;
+            Stack::new(config).expect("address space")
+        };
+        let few = PoolConfig {
+            cluster_bytes_max: POOL,
+            ..PoolConfig::default()
+        };
+        let (relay, peers) = (stack(1, few), stack(2, PoolConfig::default()));
+        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+        for (end, stack, host) in [(&mut a, &relay, 2), (&mut b, &peers, 1)] {
+            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
+            end.attach(stack, config, Input::Direct)
+                .expect("an MTU that is large enough");
+        }
+        let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), port);
+        let listener = relay.tcp_listen(at(2, 80), 128).expect("a free port");
+        let server = peers.tcp_listen(at(1, 8080), 128).expect("a free port");
+        let tls = RelayTls::default();
+        RelayBench {
+            relayed: RelayedConnections::new(&relay, listener, at(1, 8080), None, 128, tls),
+            clock,
+            peers,
+            server,
+            _ends: (a, b),
+        }
+    }
+
+    /// Handles all that has happened.
+    fn run(&mut self) {
+        loop {
+            self.peers.poll();
+            self.relayed.stack.poll();
+            self.relayed.accept();
+            let mut any = false;
+            while let Ok(number) = self.relayed.news.1.try_recv() {
+                self.relayed.look_at(number);
+                any = true;
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) -> bool {
+        self.clock.advance(time);
+        self.run();
+        let now = self.relayed.stack.now();
+        self.relayed.relieve_stalls(now)
+    }
+
+    /// A client, and the server's end of its connection.
+    fn connect(&mut self) -> (TcpStream, TcpStream) {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let client = self.peers.tcp_connect(any, to).expect("a free port");
+        self.run();
+        (client, self.server.accept().expect("the relay connects"))
+    }
+
+    /// The server sends as much as anything on the way takes.
+    fn fill(&mut self, server: &TcpStream) {
+        while server.send(&PIECE).is_ok() {
+            self.run();
+        }
+    }
+}
+
+#[test]
+fn clients_that_read_nothing_lose_their_buffers_to_others() {
+    // Breaks when clients that read nothing keep the buffers of a relay, so that no other client is served; or when one ends that
+    // reads, or any while there is room.
+    let second = Duration::from_secs(1);
+    let mut bench = RelayBench::new();
+    let stalled: Vec<_> = (0..20).map(|_| bench.connect()).collect();
+    let (reader, to_reader) = bench.connect();
+    let all = stalled.iter().map(|(_, server)| server);
+    for server in all.chain([&to_reader]) {
+        bench.fill(server);
+    }
+    assert!((0..30).all(|_| !bench.pass(second)), "there is room");
+    let most = vec![0; POOL / 8 * 7];
+    let taken = mbuf::Chain::from_slice(bench.relayed.stack.pool(), &most);
+    let mut buffer = vec![0; 256 << 10];
+    let mut ended = Vec::new();
+    for _ in 0..13 {
+        ended.push(bench.pass(second));
+        while reader.recv(&mut buffer).is_ok() {}
+        bench.fill(&to_reader);
+    }
+    assert_eq!(ended.iter().filter(|any| **any).count(), 1, "{ended:?}");
+    bench.run();
+    assert!(stalled.iter().all(|(client, _)| client.error().is_some()));
+    assert!(reader.error().is_none());
+    drop(taken);
+}

@@ -346,7 +346,7 @@ fn only_freebsd_may_be_later_than_a_timeout_announce_more_and_repeat_a_fin() {
     for (right, wrong, says) in [
         ("+2.2", "+2.5", "another time"),
         ("+2.2", "+1.9", "did not send this"),
-        ("ack 2 win 65535", "ack 2 win 65533", "win 65534"),
+        ("ack 2 win 65535", "ack 2 win 65533", "win 65535"),
     ] {
         let report = of_bsd(&slow.replace(right, wrong));
         assert!(report.to_string().contains(says), "{wrong}: {report}");

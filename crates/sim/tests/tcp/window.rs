@@ -378,6 +378,28 @@ fn a_slow_reader_does_not_cause_small_segments() {
 }
 
 #[test]
+fn the_answers_of_a_dialogue_announce_one_window() {
+    // Breaks when the edge is held back by less than a segment though all was read: then nearly each answer has another
+    // window, and none of them is the segment that a peer with header prediction expects.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let mut windows = Vec::new();
+        for _ in 0..40 {
+            let request = hand.data(&bytes(69));
+            b.say(&request);
+            assert_eq!(read(&stream).len(), 69);
+            b.send(&stream, b"answer");
+            let answer = b.one();
+            hand.rcv = answer.end();
+            windows.push(answer.window);
+        }
+        windows.dedup();
+        assert_eq!(windows.len(), 1, "{windows:?}");
+        stream.abort();
+    });
+}
+
+#[test]
 fn a_small_window_waits_until_it_is_worth_it() {
     // RFC 1122 4.2.3.4: breaks when a sender fills each small window with a small segment; or never
     // sends into one that stays small.

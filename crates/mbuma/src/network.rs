@@ -18,7 +18,15 @@ use crate::ip6::{self, output::Send6};
 use crate::route::RouteCache;
 use crate::state::StackState;
 
-/// Sends a packet that begins with the header of the protocol above. `route` is the sender's kept route, if it has one.
+/// How a packet finds its route.
+pub(crate) enum SendVia<'a> {
+    /// By the sender's kept route; by the table, if the sender keeps none.
+    Route(Option<&'a mut RouteCache>),
+    /// To a group, and to its members in this stack.
+    Group(ToGroup),
+}
+
+/// Sends a packet that begins with the header of the protocol above.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
@@ -27,47 +35,22 @@ pub(crate) fn output(
     packet: Packet,
     ends: &Ends,
     service: Service,
-    route: Option<&mut RouteCache>,
+    via: SendVia<'_>,
 ) -> Result<(), DropReason> {
     match ends {
         Ends::V4(pair) => {
-            let to = Send {
-                src: pair.local,
-                dst: pair.peer,
-                service,
-            };
-            ip4::output::run(batch, packet, &to, route)
+            let to = Send::of_flow(pair, service);
+            match via {
+                SendVia::Route(kept) => ip4::output::run(batch, packet, &to, kept),
+                SendVia::Group(group) => ip4::output::to_group(batch, packet, &to, group),
+            }
         }
         Ends::V6(pair, zone) => {
             let to = Send6::of_flow(batch.stack, pair, *zone, service);
-            ip6::output::run(batch, packet, &to, route)
-        }
-    }
-}
-
-/// The same for a packet to a group.
-///
-/// # Errors
-/// As [`output`].
-pub(crate) fn to_group(
-    batch: &mut Batch<'_>,
-    packet: Packet,
-    ends: &Ends,
-    service: Service,
-    group: &ToGroup,
-) -> Result<(), DropReason> {
-    match ends {
-        Ends::V4(pair) => {
-            let to = Send {
-                src: pair.local,
-                dst: pair.peer,
-                service,
-            };
-            ip4::output::to_group(batch, packet, &to, group)
-        }
-        Ends::V6(pair, zone) => {
-            let to = Send6::of_flow(batch.stack, pair, *zone, service);
-            ip6::output::to_group(batch, packet, &to, group)
+            match via {
+                SendVia::Route(kept) => ip6::output::run(batch, packet, &to, kept),
+                SendVia::Group(group) => ip6::output::to_group(batch, packet, &to, group),
+            }
         }
     }
 }

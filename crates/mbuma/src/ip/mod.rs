@@ -173,3 +173,14 @@ pub(crate) struct Send<A> {
     pub(crate) dst: A,
     pub(crate) service: Service,
 }
+
+impl<A: Copy> Send<A> {
+    /// From our end of a flow to the peer's.
+    pub(crate) fn of_flow(pair: &Pair<A>, service: Service) -> Self {
+        Self {
+            src: pair.local,
+            dst: pair.peer,
+            service,
+        }
+    }
+}

@@ -53,7 +53,7 @@ pub(crate) fn to_group(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     to: &Send<Ipv4Addr>,
-    group: &ToGroup,
+    group: ToGroup,
 ) -> Result<(), DropReason> {
     let Some(mut route) = group_route(batch, to, group.link) else {
         return batch.refuse(packet, DropReason::IpNoRoute);

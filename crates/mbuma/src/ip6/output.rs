@@ -45,11 +45,7 @@ impl Send6 {
         service: Service,
     ) -> Self {
         Self {
-            send: Send {
-                src: pair.local,
-                dst: pair.peer,
-                service,
-            },
+            send: Send::of_flow(pair, service),
             zone,
             flow_label: stack.ip6.flow_label(&Ends::V6(*pair, zone)),
         }
@@ -92,7 +88,7 @@ pub(crate) fn to_group(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     to: &Send6,
-    group: &ToGroup,
+    group: ToGroup,
 ) -> Result<(), DropReason> {
     let route = group_route(batch.stack, to, group.link);
     let may = |route: &Route<Ipv6Addr>| route.ifp.is_loopback() || may_leave(to, &route.ifp);

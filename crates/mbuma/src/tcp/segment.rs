@@ -9,7 +9,7 @@ use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
 use crate::inet::Ends;
 use crate::ip::{self, Address, Addressed, Service};
-use crate::network;
+use crate::network::{self, SendVia};
 use crate::route::RouteCache;
 use crate::sockbuf::StreamBuf;
 
@@ -249,7 +249,7 @@ pub(crate) fn send(
         ..Service::of(IpProto::TCP)
     };
     batch.stack.tcp.counters.segments_out.inc();
-    network::output(batch, packet, &out.ends, service, route)
+    network::output(batch, packet, &out.ends, service, SendVia::Route(route))
 }
 
 /// The hash of the flow. An answer without a connection computes it only if needed.

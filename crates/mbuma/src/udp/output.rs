@@ -17,7 +17,7 @@ use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::ip::{self, Service, ToGroup};
-use crate::network;
+use crate::network::{self, SendVia};
 
 const SERVICE: Service = Service::of(IpProto::UDP);
 
@@ -68,7 +68,8 @@ fn to_group(
         ..SERVICE
     };
     let loops = pcb.multicast.loops();
-    network::to_group(batch, packet, ends, service, &ToGroup { link, loops })
+    let via = SendVia::Group(ToGroup { link, loops });
+    network::output(batch, packet, ends, service, via)
 }
 
 /// Sends a datagram by the kept route, if it has the same destination as the last one. If another thread is sending on
@@ -81,14 +82,14 @@ fn route(
 ) -> Result<(), DropReason> {
     let to = ends.peer().ip();
     let Some(mut kept) = pcb.route.try_lock().filter(|_| !is_for_many(to)) else {
-        return network::output(batch, packet, ends, SERVICE, None);
+        return network::output(batch, packet, ends, SERVICE, SendVia::Route(None));
     };
     let (dst, cache) = &mut *kept;
     if *dst != to {
         *dst = to;
         cache.clear();
     }
-    network::output(batch, packet, ends, SERVICE, Some(cache))
+    network::output(batch, packet, ends, SERVICE, SendVia::Route(Some(cache)))
 }
 
 /// The route to these destinations also depends on the source address.

@@ -236,10 +236,10 @@ impl Drop for TcpStream {
                 drop(t.recv.buf.flush());
                 close_send(&mut t, Some(deadline));
                 let tcp = &batch.stack.tcp;
-                let number = tcp.orphans.add(batch, &self.pcb, &mut t);
+                let added = tcp.orphans.add(batch, &self.pcb, &mut t);
                 visit::end_later(batch, &self.pcb, t);
-                if let Some(number) = number {
-                    orphans::make_room(batch, number);
+                if let Some(added) = added {
+                    orphans::make_room(batch, added);
                 }
             }
             wakers

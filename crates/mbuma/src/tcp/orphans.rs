@@ -58,6 +58,14 @@ struct Orphan {
     left: usize,
 }
 
+/// An orphan that was added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewOrphan {
+    number: NonZeroU32,
+    /// Orphans of the stack, with this one.
+    len: usize,
+}
+
 impl OrphanList {
     fn add(&mut self, orphan: Orphan) -> NonZeroU32 {
         loop {
@@ -92,7 +100,7 @@ impl Orphans {
         batch: &Batch<'_>,
         pcb: &Arc<Inpcb>,
         t: &mut Tcb,
-    ) -> Option<NonZeroU32> {
+    ) -> Option<NewOrphan> {
         let is_over = matches!(t.conn.state, State::Closed | State::TimeWait);
         if is_over || t.fin_acked() {
             return None;
@@ -101,10 +109,13 @@ impl Orphans {
             pcb: Arc::clone(pcb),
             left: t.send.buf.claimed(),
         };
-        let number = self.0.lock().add(orphan);
+        let mut list = self.0.lock();
+        let number = list.add(orphan);
+        let len = list.by_number.len();
+        drop(list);
         t.conn.set_orphan_number(Some(number));
         t.timers.set(TcpTimer::Orphan, batch.now + HALVES_WITHIN);
-        Some(number)
+        Some(NewOrphan { number, len })
     }
 
     /// The connection needs no bound any more: it has ended, or only the peer's FIN is missing.
@@ -114,16 +125,6 @@ impl Orphans {
             t.timers.stop(TcpTimer::Orphan);
             let own = self.0.lock().by_number.remove(&number);
             drop(own);
-        }
-    }
-
-    /// How many are too many, after one with this number.
-    fn excess(&self, number: NonZeroU32, pool: &MbufPool, max: usize) -> usize {
-        let len = self.0.lock().by_number.len();
-        let asks = (number.get() as usize).is_multiple_of(FEW) && len > FEW;
-        match asks && are_short(pool.headroom()) {
-            true => FEW.min(len - FEW),
-            false => len.saturating_sub(max),
         }
     }
 
@@ -144,13 +145,19 @@ fn are_short(Headroom { left, max }: Headroom) -> bool {
     left < max / 4
 }
 
-/// Resets the oldest orphans, if there are too many, after one with this number was added; no connection is locked.
-pub(crate) fn make_room(batch: &mut Batch<'_>, number: NonZeroU32) {
+/// How many of the oldest must go for one that was added.
+fn excess(NewOrphan { number, len }: NewOrphan, pool: &MbufPool, max: usize) -> usize {
+    let asks = (number.get() as usize).is_multiple_of(FEW) && len > FEW;
+    match asks && are_short(pool.headroom()) {
+        true => FEW.min(len - FEW),
+        false => usize::from(len > max),
+    }
+}
+
+/// Resets the oldest orphans, if there are too many with the one that was added; no connection is locked.
+pub(crate) fn make_room(batch: &mut Batch<'_>, added: NewOrphan) {
     let tcp = &batch.stack.tcp;
-    let excess = tcp
-        .orphans
-        .excess(number, &batch.stack.pool, tcp.config.orphans_max);
-    for _ in 0..excess {
+    for _ in 0..excess(added, &batch.stack.pool, tcp.config.orphans_max) {
         let Some(pcb) = tcp.orphans.take_oldest() else {
             return;
         };

@@ -1,6 +1,7 @@
 //! Why an experiment did not run.
 
 use std::io;
+use std::path::Path;
 
 /// Why an experiment did not run, with the correct usage.
 #[derive(Debug, thiserror::Error)]
@@ -35,4 +36,12 @@ pub(crate) fn written(result: io::Result<()>) -> Result<(), Error> {
         doing: "writing the result".to_owned(),
         source,
     })
+}
+
+/// A file could not be written.
+pub(crate) fn unwritable(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        doing: format!("writing {}", path.display()),
+        source,
+    }
 }

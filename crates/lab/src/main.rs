@@ -184,7 +184,6 @@ fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
         seed: args.seed,
         queue: args.queue,
         json: args.json,
-        plot: args.plot.clone(),
     };
     sizes::run(&options, &mut io::stdout().lock())
 }
@@ -196,7 +195,6 @@ fn run_extpgs(args: &ExtpgsArgs, out: &mut dyn Write) -> Result<(), lab::Error> 
         records: args.records,
         reps: args.common.reps,
         json: args.common.json,
-        plot: args.common.plot.clone(),
         progress: true,
     };
     extpgs::run(&options, out)
@@ -307,7 +305,6 @@ fn comparison(timed: &TimedArgs) -> Comparison {
         seconds_per_case: timed.seconds_per_case,
         reps: common.reps,
         json: common.json,
-        plot: common.plot.clone(),
         progress: true,
     }
 }

@@ -18,8 +18,7 @@ mod options;
 pub use options::Options;
 
 use crate::Error;
-use crate::error::written;
-use crate::harness::plot::{self, failed};
+use crate::error::{unwritable, written};
 use crate::report::Experiment;
 use crate::report::machine::{Machine, now};
 use crate::report::page::{self, judged};
@@ -43,9 +42,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error>
         None => measure(options, out)?,
     };
     let results = Results::read(&saved)?;
-    plot::make(&options.out)?;
+    fs::create_dir_all(&options.out).map_err(|source| unwritable(&options.out, source))?;
     let index = options.out.join("index.html");
-    fs::write(&index, page::render(&results)).map_err(|source| failed(&index, source))?;
+    fs::write(&index, page::render(&results)).map_err(|source| unwritable(&index, source))?;
     if !options.json {
         written(out.write_all(summary(&results, &index).as_bytes()))?;
     }
@@ -57,9 +56,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error>
 /// Runs the experiments and saves their records; returns the file.
 fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     let chosen = options.choose()?;
-    plot::make(&options.out)?;
+    fs::create_dir_all(&options.out).map_err(|source| unwritable(&options.out, source))?;
     let path = options.out.join("results.jsonl");
-    let file = File::create(&path).map_err(|source| failed(&path, source))?;
+    let file = File::create(&path).map_err(|source| unwritable(&path, source))?;
     let mut saved = Saved { file, path };
     saved.line(&results::line("report", &head(options)))?;
     let mut bar = Bar::new(options.progress, &chosen, options.pace);
@@ -151,7 +150,7 @@ struct Saved {
 
 impl Saved {
     fn line(&mut self, line: &str) -> Result<(), Error> {
-        writeln!(self.file, "{line}").map_err(|source| failed(&self.path, source))
+        writeln!(self.file, "{line}").map_err(|source| unwritable(&self.path, source))
     }
 }
 

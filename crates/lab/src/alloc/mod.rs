@@ -48,7 +48,7 @@ use std::io::Write;
 /// Runs the comparison and writes the results to `out`: a table for each block, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let common = &options.common;
@@ -61,8 +61,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     common.each(blocks, out, |(case, size), progress| {
         let records = measure(case, size, &choice, progress);
         let show = || show::block(&choice.effort, case, size, &records);
-        let text = compare::shown(common.json, &records, show);
-        (records, text)
+        compare::shown(common.json, &records, show)
     })
 }
 

@@ -66,33 +66,6 @@ fn every_case_runs_and_its_lines_are_json() {
 }
 
 #[test]
-fn pictures_are_well_formed() {
-    // Breaks when a picture is empty, is missing, or holds a name that is not escaped.
-    let dir = std::env::temp_dir().join(format!("lab-plot-{}", std::process::id()));
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let mut options = short();
-    options.common.cases = names(&["pair", "spike"]);
-    options.common.designs = names(&["mbuma-rseq", "freebsd4", "malloc"]);
-    options.common.plot = Some(dir.clone());
-    run(&options, &mut Vec::new()).expect("a run");
-    let picture = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
-    for name in [
-        "alloc-pair-256.svg",
-        "alloc-spike-256-0-percent-rss.svg",
-        "alloc-spike-256-1-percent-rss.svg",
-    ] {
-        let svg = picture(name);
-        assert!(
-            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
-            "{svg}"
-        );
-        assert!(svg.contains("freebsd4") && svg.contains("malloc"), "{svg}");
-        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
-    }
-    std::fs::remove_dir_all(&dir).expect("the pictures' directory");
-}
-
-#[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     // Breaks when a wrong name is not refused.
     let mut options = short();

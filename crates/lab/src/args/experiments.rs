@@ -58,7 +58,6 @@ Examples:
   cargo lab alloc --list                         the cases and the designs
   cargo lab alloc --case pair,batch64 --size 256
   cargo lab alloc --design mbuma-rseq,jemalloc --json | jq .
-  cargo lab alloc --plot pictures
 
 A reading of prodcons, threads32 or purge-dip in which another program took a CPU is taken
 again, some times; the note says how many stayed disturbed. The spike is run once for each 11
@@ -96,7 +95,7 @@ pub(crate) struct AllocArgs {
 Examples:
   cargo lab sizes                                packets made up: many small, many full, few between
   tcpdump -i eth0 -c 100000 -s 96 -w eth0.pcap   your own; lengths are all that is taken
-  cargo lab sizes --trace eth0.pcap --plot pictures
+  cargo lab sizes --trace eth0.pcap
   cargo lab sizes --queue 4096 --json | jq .
 
 No figure here is a time: the same packets give the same figures on every machine.")]
@@ -120,10 +119,6 @@ pub(crate) struct SizesArgs {
     /// One line of JSON for each figure, instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-
-    /// Draw the sizes, the wasted memory and the peaks into DIR, as SVG
-    #[arg(long, value_name = "DIR")]
-    pub(crate) plot: Option<PathBuf>,
 }
 
 /// The options of `cargo lab refs`.
@@ -133,7 +128,6 @@ Examples:
   cargo lab refs --list                          the cases and the designs
   cargo lab refs --case two-different,splice
   cargo lab refs --design mbuma,ring,leader --json | jq .
-  cargo lab refs --plot pictures
 
 A share is an mbuf of its own, except in arc and bytes, which leave that out.
 `counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that they

@@ -21,10 +21,6 @@ pub(crate) struct CommonArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Draw each case into DIR, as SVG
-    #[arg(long, value_name = "DIR")]
-    pub(crate) plot: Option<PathBuf>,
-
     /// List the cases and the designs, and measure nothing
     #[arg(long)]
     pub(crate) list: bool,

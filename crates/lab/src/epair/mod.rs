@@ -140,16 +140,12 @@ impl Case {
 /// Runs the comparison and writes the results to `out`: tables and histograms, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let common = &options.common;
     common.each(choice.cases.iter().copied(), out, |case, progress| {
-        let shown = measure(case, options, &choice, progress);
-        let text = shown.text(case, common.json);
-        // A histogram is no bar for each design.
-        let bars = shown.records.into_iter().filter(|r| r.bin.is_none());
-        (bars.collect(), text)
+        measure(case, options, &choice, progress).text(case, common.json)
     })
 }
 

@@ -29,7 +29,7 @@ use crate::error::written;
 use crate::harness::choice::listed;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
-use crate::harness::{compare, plot, sys, table, warmup};
+use crate::harness::{compare, sys, table, warmup};
 use crate::{Error, Record};
 use catalog::{CATALOG, Case, Entry};
 use design::RECORD;
@@ -40,22 +40,16 @@ use std::io::Write;
 /// Runs the comparison and writes the results to `out`: a table for each case, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, a number that will not do, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    options.plot.as_deref().map_or(Ok(()), plot::make)?;
     let found = measure(options, &choice);
-    let mut all = Vec::new();
     for &case in &choice.cases {
         let records = found.records(case);
         let text = compare::shown(options.json, &records, || show(case, &records));
         written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
     }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Writes the list of choices.

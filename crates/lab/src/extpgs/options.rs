@@ -4,7 +4,6 @@ use super::catalog::{CATALOG, Case, Entry};
 use super::phases::ROW;
 use crate::Error;
 use crate::harness::choice::chosen;
-use std::path::PathBuf;
 
 /// The designs and cases to compare, how often, and how to show them. Empty lists mean all.
 #[derive(Clone, Debug)]
@@ -19,8 +18,6 @@ pub struct Options {
     pub reps: usize,
     /// JSON lines instead of tables.
     pub json: bool,
-    /// Where to draw pictures.
-    pub plot: Option<PathBuf>,
     /// Report the progress on standard error, if that is a terminal.
     pub progress: bool,
 }
@@ -33,7 +30,6 @@ impl Default for Options {
             records: 20_000,
             reps: 11,
             json: false,
-            plot: None,
             progress: true,
         }
     }

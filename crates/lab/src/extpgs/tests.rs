@@ -112,16 +112,3 @@ fn wrong_names_and_numbers_are_refused() {
         assert!(refused(bad).is_err());
     }
 }
-
-#[test]
-fn pictures_are_drawn() {
-    // Breaks if two cases write the same picture file.
-    let dir = std::env::temp_dir().join(format!("mbuma-extpgs-{}", std::process::id()));
-    output(&Options {
-        plot: Some(dir.clone()),
-        ..options()
-    });
-    let pictures = std::fs::read_dir(&dir).expect("it was made").count();
-    std::fs::remove_dir_all(&dir).expect("it is ours");
-    assert_eq!(pictures, 9);
-}

@@ -141,7 +141,7 @@ impl Case {
 /// JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let (common, queries) = (&options.common, options.queries);

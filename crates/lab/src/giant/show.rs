@@ -7,20 +7,15 @@ use crate::harness::compare::lines_of;
 use crate::harness::summary::Summary;
 use crate::harness::table::{cut, figure};
 
-/// A case's records, and how they are printed.
-pub(crate) fn shown(measured: &Measured, json: bool) -> (Vec<Record>, String) {
-    let mut records: Vec<Record> = measured
-        .rows
-        .iter()
-        .flat_map(|row| of_row(measured.case, row))
-        .collect();
+/// A case's records as lines, or its tables.
+pub(crate) fn shown(measured: &Measured, json: bool) -> String {
     let ratios = ratios(measured);
-    let text = match json {
-        true => lines_of(&records) + &lines_of(&ratios),
-        false => tables(measured) + &words(&ratios) + "\n",
-    };
-    records.extend(ratios);
-    (records, text)
+    if !json {
+        return tables(measured) + &words(&ratios) + "\n";
+    }
+    let of_row = |row| of_row(measured.case, row);
+    let records: Vec<Record> = measured.rows.iter().flat_map(of_row).collect();
+    lines_of(&records) + &lines_of(&ratios)
 }
 
 fn empty(case: Case, design: Design, measure: &'static str, unit: &'static str) -> Record {

@@ -2,12 +2,10 @@
 
 use super::choice::{Listed, chosen};
 use super::effort::Effort;
-use super::plot;
 use super::progress::Progress;
 use crate::error::written;
 use crate::{Error, Record};
 use std::io::Write;
-use std::path::PathBuf;
 
 /// The designs and cases to compare, for how long, and how to show them. Empty lists mean all.
 #[derive(Clone, Debug)]
@@ -22,8 +20,6 @@ pub struct Comparison {
     pub reps: usize,
     /// JSON lines instead of tables.
     pub json: bool,
-    /// Where to draw pictures.
-    pub plot: Option<PathBuf>,
     /// Report the progress on standard error, if that is a terminal.
     pub progress: bool,
 }
@@ -36,7 +32,6 @@ impl Default for Comparison {
             seconds_per_case: 0.3,
             reps: 11,
             json: false,
-            plot: None,
             progress: true,
         }
     }
@@ -68,29 +63,23 @@ impl Comparison {
         })
     }
 
-    /// Measures each case, writes its results, and draws all of them at the end.
+    /// Measures each case, and writes its results.
     ///
     /// # Errors
-    /// [`Error`]: `out` or the pictures cannot be written.
+    /// [`Error`]: `out` cannot be written.
     pub(crate) fn each<C>(
         &self,
         cases: impl IntoIterator<Item = C>,
         out: &mut dyn Write,
-        mut measure: impl FnMut(C, &mut Progress) -> (Vec<Record>, String),
+        mut measure: impl FnMut(C, &mut Progress) -> String,
     ) -> Result<(), Error> {
-        self.plot.as_deref().map_or(Ok(()), plot::make)?;
         let mut progress = Progress::new(self.progress);
-        let mut all = Vec::new();
         for case in cases {
-            let (records, text) = measure(case, &mut progress);
+            let text = measure(case, &mut progress);
             progress.clear();
             written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-            all.extend(records);
         }
-        match &self.plot {
-            Some(dir) => plot::draw(dir, &all),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 

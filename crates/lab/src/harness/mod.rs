@@ -2,7 +2,7 @@
 //!
 //! A measurement is a number of *rounds*; each round runs every contestant once ([`rounds`]), pinned
 //! ([`sys::pin`]), with the latency between the two CPUs sampled right before where data crosses them ([`xcore`]).
-//! The readings become [`record::Record`]s, and those a table, JSON lines, or pictures.
+//! The readings become [`record::Record`]s, and those a table or JSON lines.
 
 pub(crate) mod choice;
 pub(crate) mod compare;
@@ -12,7 +12,6 @@ pub(crate) mod inlet;
 pub(crate) mod memory;
 pub(crate) mod namespace;
 pub(crate) mod pinned;
-pub(crate) mod plot;
 #[allow(unsafe_code)]
 pub(crate) mod process;
 pub(crate) mod progress;

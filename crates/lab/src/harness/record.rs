@@ -1,4 +1,4 @@
-//! One result, from which a line of JSON, a row of a table and a bar of a picture are made.
+//! One result, from which a line of JSON and a row of a table are made.
 
 use super::choice::Absent;
 use super::rounds::{Grouped, Reading, by_mode};

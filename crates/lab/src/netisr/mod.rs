@@ -186,14 +186,13 @@ impl Contestant {
 /// Runs the comparison and writes the results to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, a number that will not do, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let common = &options.common;
     common.each(choice.cases.iter().copied(), out, |case, progress| {
         let records = measure(case, options, &choice, progress);
-        let text = compare::shown(common.json, &records, || show(case, &records));
-        (records, text)
+        compare::shown(common.json, &records, || show(case, &records))
     })
 }
 

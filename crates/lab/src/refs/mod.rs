@@ -34,13 +34,12 @@ use std::io::Write;
 /// Runs the comparison and writes the results to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
     let choice = choose(options)?;
     options.each(choice.cases.iter().copied(), out, |case, progress| {
         let records = measure(case, &choice, progress);
-        let text = compare::shown(options.json, &records, || show(case, &records));
-        (records, text)
+        compare::shown(options.json, &records, || show(case, &records))
     })
 }
 

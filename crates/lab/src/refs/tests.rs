@@ -141,53 +141,6 @@ fn a_case_with_two_figures_shows_both() {
 }
 
 #[test]
-fn an_impossible_plot_is_refused_before_measuring() {
-    // Breaks when a wrong --plot is refused only after minutes of measuring.
-    let options = Comparison {
-        plot: Some("/dev/null/pictures".into()),
-        ..short()
-    };
-    let mut out = Vec::new();
-    let error = run(&options, &mut out).expect_err("a directory in a file");
-    assert!(
-        error.to_string().contains("/dev/null/pictures") && out.is_empty(),
-        "{error}"
-    );
-}
-
-#[test]
-fn pictures_are_well_formed() {
-    // Breaks when a picture is empty or missing, or two units share one.
-    let dir = std::env::temp_dir().join(format!("lab-plot-refs-{}", std::process::id()));
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let options = Comparison {
-        cases: names(&["first", "chain", "splice"]),
-        designs: names(&["mbuma", "ring", "arc"]),
-        plot: Some(dir.clone()),
-        ..short()
-    };
-    run(&options, &mut Vec::new()).expect("a run");
-    let mut pictures = vec!["refs-first-2048.svg", "refs-chain-65536.svg"];
-    if choose(&options)
-        .expect("a choice")
-        .effort
-        .pair_of_cpus()
-        .is_some()
-    {
-        pictures.extend(["refs-splice-2048.svg", "refs-splice-2048-cost.svg"]);
-    }
-    for name in pictures {
-        let svg = std::fs::read_to_string(dir.join(name)).expect(name);
-        assert!(
-            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
-            "{svg}"
-        );
-        assert!(svg.contains("ring") && svg.contains("arc"), "{svg}");
-    }
-    std::fs::remove_dir_all(&dir).expect("the pictures' directory");
-}
-
-#[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     // Breaks when a wrong name is not refused.
     let options = Comparison {

@@ -53,15 +53,14 @@ use std::time::Duration;
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let common = &options.common;
     common.each(&choice.cases, out, |case, progress| {
         let records = measure(case, options, &choice, progress);
         let mtu = options.mtu;
-        let text = compare::shown(common.json, &records, || show(case, mtu, &records));
-        (records, text)
+        compare::shown(common.json, &records, || show(case, mtu, &records))
     })
 }
 

@@ -65,7 +65,7 @@ impl fmt::Display for Case {
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or the file cannot be made, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or the file cannot be made, or `out` cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose(&CASES, CATALOG)?;
     let source = Source::new().map_err(|source| Error::Io {
@@ -77,8 +77,7 @@ pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
         let records = pinned::run(cpu, || {
             measure(case, &source, &choice.designs, &choice.effort, progress)
         });
-        let text = compare::shown(options.json, &records, || show(case, &records));
-        (records, text)
+        compare::shown(options.json, &records, || show(case, &records))
     })
 }
 

@@ -56,7 +56,7 @@ const WARM_UP: f64 = 0.25;
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let common = &options.common;
     let choice = common.choose(CASES, CATALOG)?;
@@ -71,8 +71,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     };
     common.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &place, &choice.designs, &choice.effort, progress);
-        let text = compare::shown(common.json, &records, || show(case, &records));
-        (records, text)
+        compare::shown(common.json, &records, || show(case, &records))
     })
 }
 

@@ -4,7 +4,7 @@
 //!   trace.rs    generated, or read by capture.rs       histogram.rs  which sizes there are (figure 2)
 //!   designs.rs  the list: ours.rs is made and measured, models.rs is worked out
 //!   tally.rs    a trace kept by a design               calls.rs      what a host calls for a trace (figure 3)
-//!   show.rs     tables, with what the seed said        records.rs, picture.rs  JSON and pictures
+//!   show.rs     tables, with what the seed said        records.rs   JSON
 //! ```
 //!
 //! No figure here is a time: the figures of a trace are the same on every machine, in every run.
@@ -17,15 +17,14 @@ mod designs;
 mod histogram;
 mod models;
 mod ours;
-mod picture;
 mod records;
 pub(crate) mod report;
 mod show;
 mod tally;
 mod trace;
 
-use crate::harness::plot;
-use crate::{Error, Record};
+use crate::Error;
+use crate::error::written;
 use calls::{Calls, PATHS, Path as Way};
 use designs::DESIGNS;
 use histogram::{Bin, Bins};
@@ -47,8 +46,6 @@ pub struct Options {
     pub queue: usize,
     /// JSON lines instead of tables.
     pub json: bool,
-    /// Where to draw pictures.
-    pub plot: Option<PathBuf>,
 }
 
 /// The most packets that are made up: 80 MB of lengths.
@@ -64,7 +61,6 @@ impl Default for Options {
             seed: 1,
             queue: 512,
             json: false,
-            plot: None,
         }
     }
 }
@@ -72,32 +68,15 @@ impl Default for Options {
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: a number out of its range, a trace that cannot be read, or `out` or the pictures cannot be written.
+/// [`Error`]: a number out of its range, a trace that cannot be read, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    options.plot.as_deref().map_or(Ok(()), plot::make)?;
     let found = Findings::of(options)?;
     let records = records::records(&found);
     let text = match options.json {
         true => records.iter().map(|r| r.to_json() + "\n").collect(),
         false => show::text(&found),
     };
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|source| Error::Io {
-            doing: "writing the result".to_owned(),
-            source,
-        })?;
-    let Some(dir) = &options.plot else {
-        return Ok(());
-    };
-    let bars: Vec<Record> = records.into_iter().filter(drawn).collect();
-    plot::draw(dir, &bars)?;
-    picture::draw(dir, &found)
-}
-
-/// Whether a record is a bar of a picture: wasted bytes by design, and the peak of a queue.
-fn drawn(record: &Record) -> bool {
-    record.case == "memory" && matches!(record.measure, Some("wasted" | "peak"))
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// All that is known of a trace in the end.

@@ -50,17 +50,16 @@ pub struct Options {
 /// Runs the comparison and writes its figures to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let common = &options.common;
     let choice = common.choose(CASES, CATALOG)?;
     common.each(&choice.cases, out, |case, progress| {
         let (designs, effort) = (&choice.designs, &choice.effort);
         let records = measure(case, designs, effort, &options.child, progress);
-        let text = compare::shown(common.json, &records, || {
+        compare::shown(common.json, &records, || {
             table::of_case(case.name, case, &records)
-        });
-        (records, text)
+        })
     })
 }
 

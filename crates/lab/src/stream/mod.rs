@@ -40,16 +40,15 @@ use std::time::Duration;
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let (common, outside) = (&options.common, options.outside());
     let choice = common.choose(CASES, CATALOG)?;
     common.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, &outside, progress);
-        let text = compare::shown(common.json, &records, || {
+        compare::shown(common.json, &records, || {
             table::of_case(case.name, case, &records)
-        });
-        (records, text)
+        })
     })
 }
 

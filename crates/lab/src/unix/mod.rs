@@ -67,15 +67,14 @@ pub(crate) const CATALOG: &[Entry] = &[
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose(CASES, CATALOG)?;
     options.each(&choice.cases, out, |case, progress| {
         let records = measure(case, &choice, progress);
-        let text = compare::shown(options.json, &records, || {
+        compare::shown(options.json, &records, || {
             table::of_case(case.name, case, &records)
-        });
-        (records, text)
+        })
     })
 }
 

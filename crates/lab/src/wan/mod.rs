@@ -31,13 +31,12 @@ use path::{PATHS, Path};
 /// Runs the comparison and writes the results to `out`: tables, or JSON lines. The rounds are seeds, from 1 on.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+/// [`Error`]: an unknown name, or `out` cannot be written.
 pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose(PATHS, CATALOG)?;
     options.each(&choice.cases, out, |path, progress| {
         let records = measure(path, &choice, progress);
-        let text = compare::shown(options.json, &records, || show(path, &records));
-        (records, text)
+        compare::shown(options.json, &records, || show(path, &records))
     })
 }
 

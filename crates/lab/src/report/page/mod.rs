@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Pictures are SVG in the page, in colours of the page, so that they are dark where it is; a bar lies in the line of
-//! the table that it belongs to. The pictures of `--plot` (`harness/plot.rs`) are files for other pages.
+//! the table that it belongs to.
 
 mod bars;
 mod bins;

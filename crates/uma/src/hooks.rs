@@ -27,6 +27,42 @@ pub use import::{Import, Imported};
 /// a `Result`. A panic passes to the caller of the zone, and no item is lost: an item whose `init` panicked counts as
 /// refused; an item whose `ctor` or `dtor` panicked goes through `fini` to its slab; an item whose `fini` panicked is
 /// in its slab.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use std::ptr::NonNull;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use uma::{HookFailed, Hooks, RawZone};
+///
+/// /// Items are zeroed once, and not at each allocation.
+/// #[derive(Default)]
+/// struct Zeroed {
+///     in_use: AtomicUsize,
+/// }
+///
+/// impl Hooks for Zeroed {
+///     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
+///         // SAFETY: the item has 512 bytes, and the zone lends it to this call alone.
+///         unsafe { item.write_bytes(0, 512) };
+///         self.in_use.fetch_add(1, Ordering::Relaxed);
+///         Ok(())
+///     }
+///
+///     unsafe fn fini(&self, _: NonNull<u8>) {
+///         self.in_use.fetch_sub(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let builder = RawZone::builder("page", Layout::from_size_align(512, 8)?);
+/// let zone = builder.limit(1000).hooks(Zeroed::default()).build()?;
+/// let item = zone.alloc()?;
+/// // SAFETY: the item came from this zone, and is not used again.
+/// unsafe { zone.free(item) };
+/// assert_eq!((zone.live(), zone.stats().used), (0, 0));
+/// zone.drain(); // the items in the caches go through `fini` to their slabs
+/// assert_eq!(zone.hooks().in_use.load(Ordering::Relaxed), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Hooks: Send + Sync + 'static {
     /// Sets an item up as it leaves its slab for the caches. The memory holds anything.
     ///

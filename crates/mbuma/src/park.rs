@@ -21,6 +21,7 @@
 //! |---|---|
 //! | the waker's exchange is first | the sleeper's compare-exchange fails, so it does not sleep |
 //! | the sleeper's is first | the waker reads ASLEEP. It must lock the mutex, which the sleeper holds until it waits, so the notification reaches it |
+//! | the time is over, and a wakeup comes at that moment | the sleeper's exchange reads it; and the sleeper tries once more in any case |
 //!
 //! A thread that still polls is woken without a system call. A wakeup left over from an earlier call costs one more retry.
 //! [`std::thread::park`] does not serve here: its token is one for each thread, programs use it too, and it does not poll.

@@ -2,6 +2,8 @@
 //!
 //! Source: RFC 9293 section 3.3.2.
 
+use std::fmt;
+
 /// A connection's state (RFC 9293 3.3.2). LISTEN is a type of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum State {
@@ -29,6 +31,25 @@ pub enum State {
     LastAck,
     /// Both closed. Old segments may still come.
     TimeWait,
+}
+
+/// The name as netstat(1) writes it: `SYN_RECEIVED`.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Closed => "CLOSED",
+            Self::SynHeld => "SYN_HELD",
+            Self::SynSent => "SYN_SENT",
+            Self::SynReceived => "SYN_RECEIVED",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait1 => "FIN_WAIT_1",
+            Self::FinWait2 => "FIN_WAIT_2",
+            Self::CloseWait => "CLOSE_WAIT",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST_ACK",
+            Self::TimeWait => "TIME_WAIT",
+        })
+    }
 }
 
 impl State {

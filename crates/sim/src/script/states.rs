@@ -46,7 +46,10 @@ fn list(stack: &Stack, sockets: &Sockets) -> Vec<String> {
             true => "root packetdrill",
             false => "? ?",
         };
-        let state = name(info.state);
+        let state = match info.state {
+            State::SynReceived => "SYN_RCVD".to_owned(), // FreeBSD's name
+            state => state.to_string(),
+        };
         lines.push(format!("{owner} tcp4 {local} {peer} {state}"));
     }
     lines
@@ -72,20 +75,4 @@ fn grep(args: &[&str], lines: &mut Vec<String>) -> Result<bool, String> {
         *lines = vec![lines.len().to_string()];
     }
     Ok(found)
-}
-
-fn name(state: State) -> &'static str {
-    match state {
-        State::Closed => "CLOSED",
-        State::SynHeld => "SYN_HELD",
-        State::SynSent => "SYN_SENT",
-        State::SynReceived => "SYN_RCVD",
-        State::Established => "ESTABLISHED",
-        State::FinWait1 => "FIN_WAIT_1",
-        State::FinWait2 => "FIN_WAIT_2",
-        State::CloseWait => "CLOSE_WAIT",
-        State::Closing => "CLOSING",
-        State::LastAck => "LAST_ACK",
-        State::TimeWait => "TIME_WAIT",
-    }
 }

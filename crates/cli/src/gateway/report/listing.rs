@@ -11,8 +11,8 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use kern::Time;
+use mbuma::Stack;
 use mbuma::socket::TcpInfo;
-use mbuma::{Stack, State};
 use serde::Serialize;
 
 use crate::gateway::udp::GuestFlows;
@@ -94,7 +94,7 @@ impl Tcp {
         Tcp {
             guest,
             remote,
-            state: name(info.state),
+            state: info.state.to_string(),
             up_queue: info.recv_queue,
             down_queue: info.send_queue,
             reass_queue: info.reass_queue,
@@ -109,18 +109,6 @@ impl Tcp {
             silent_us: info.since_heard.as_micros(),
         }
     }
-}
-
-/// A state as every netstat writes it: `FinWait1` is `FIN_WAIT_1`.
-fn name(state: State) -> String {
-    let mut name = String::new();
-    for c in format!("{state:?}").chars() {
-        if !name.is_empty() && !c.is_ascii_lowercase() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
 }
 
 impl fmt::Display for Listing {

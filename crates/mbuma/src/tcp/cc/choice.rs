@@ -1,6 +1,7 @@
 //! The choice of a connection's algorithm: for a stack ([`TcpConfig::congestion`](crate::TcpConfig::congestion)), and
 //! for a socket ([`TcpStream::set_congestion`](crate::TcpStream::set_congestion)).
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::{Algorithm, Cc, Cubic, Reno};
@@ -33,6 +34,7 @@ use super::{Algorithm, Cc, Cubic, Reno};
 /// ```
 #[doc(alias = "TCP_CONGESTION")]
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub enum CongestionControl {
     /// [`Reno`]: RFC 5681.
     Reno,
@@ -69,6 +71,18 @@ impl FromStr for CongestionControl {
     }
 }
 
+/// The name, as it is parsed; `custom` for an embedder's own.
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Custom(_) => "custom",
+        })
+    }
+}
+
 impl Cc {
     /// The state of a new connection.
     pub(crate) fn new(choice: CongestionControl) -> Self {
@@ -89,7 +103,8 @@ mod tests {
     #[test]
     fn each_algorithm_is_found_by_its_name() {
         for name in CongestionControl::NAMES {
-            let choice = name.parse().unwrap();
+            let choice: CongestionControl = name.parse().unwrap();
+            assert_eq!(choice.to_string(), name);
             assert_eq!(Cc::new(choice).name(), name);
         }
         assert!("bbr2".parse::<CongestionControl>().is_err());

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use mbuma::State;
+
 use super::*;
 
 fn tcp(port: u16) -> Tcp {
@@ -73,6 +75,6 @@ fn states_have_their_usual_names() {
         (State::FinWait2, "FIN_WAIT_2"),
         (State::TimeWait, "TIME_WAIT"),
     ] {
-        assert_eq!(name(state), want);
+        assert_eq!(state.to_string(), want);
     }
 }

@@ -37,6 +37,9 @@ pub enum SocketError {
     /// No interface has this address.
     #[error("no interface has this address")]
     AddrNotAvailable,
+    /// The text is no address and port. The stack looks up no names.
+    #[error("not an address and a port such as 192.0.2.1:80 (names are not looked up)")]
+    NotAnAddress,
     /// Out of buffers.
     #[error("out of network buffers")]
     NoBufs,
@@ -58,6 +61,7 @@ impl SocketError {
             Self::WouldBlock => io::ErrorKind::WouldBlock,
             Self::AddrInUse => io::ErrorKind::AddrInUse,
             Self::AddrNotAvailable => io::ErrorKind::AddrNotAvailable,
+            Self::NotAnAddress => io::ErrorKind::InvalidInput,
             Self::NoBufs => io::ErrorKind::OutOfMemory,
             Self::Io => io::ErrorKind::Other,
         }
@@ -76,6 +80,7 @@ impl From<SocketError> for Errno {
             SocketError::WouldBlock => Self::AGAIN,
             SocketError::AddrInUse => Self::ADDRINUSE,
             SocketError::AddrNotAvailable => Self::ADDRNOTAVAIL,
+            SocketError::NotAnAddress => Self::INVAL,
             SocketError::NoBufs => Self::NOBUFS,
             SocketError::Io => Self::IO,
         }
@@ -149,6 +154,18 @@ impl From<Error> for io::Error {
         Self::new(kind, e)
     }
 }
+
+/// The errors of single operations are errors of this crate, so that `?` works where a function returns [`Result`].
+macro_rules! into_error {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for $crate::error::Error {
+            fn from(e: $error) -> Self {
+                Self::Io(e.into())
+            }
+        }
+    )+};
+}
+pub(crate) use into_error;
 
 /// The result of setting up.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,9 +6,11 @@
 //! Routes of an interface's addresses can't be deleted. A route is removed with its interface, also if it is added at
 //! that moment. Locks: the table (ROUTE). Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
 
+use std::io;
 use std::net::Ipv4Addr;
 
 use super::{Entry, RouteAddr, RouteRefusal, Routes, insert, places_of};
+use crate::error::into_error;
 use crate::ifnet::{IfAddr, IfIndex};
 
 /// Where a route leads (route(8), RFC 1812 section 5.2.4.3).
@@ -68,6 +70,19 @@ pub enum RouteError {
     #[error("no router can have this address")]
     BadGateway,
 }
+
+impl From<RouteError> for io::Error {
+    fn from(e: RouteError) -> Self {
+        let kind = match e {
+            RouteError::Exists => io::ErrorKind::AlreadyExists,
+            RouteError::NotFound | RouteError::NoInterface => io::ErrorKind::NotFound,
+            RouteError::BadNetwork | RouteError::BadGateway => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, e)
+    }
+}
+
+into_error!(RouteError);
 
 impl<A: RouteAddr> Entry<A> {
     fn to_kind(&self) -> RouteKind<A> {

@@ -54,4 +54,16 @@ pub use udp::{
 };
 
 pub use crate::error::SocketError;
+use crate::error::into_error;
 pub use crate::tcp::{EcnBytes, RecoveryPhase, TcpInfo};
+
+into_error!(
+    BindError,
+    RecvError,
+    SendError,
+    GroupError,
+    SendFileError,
+    SpliceError
+);
+#[cfg(feature = "tls")]
+into_error!(HandshakeError);

@@ -31,6 +31,7 @@
 //! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,
 //! or UNIX_RCV) at a time. Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
 
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -144,6 +145,18 @@ pub enum SpliceError {
     /// The stack of a UNIX-domain socket has no handle left, so it would give the splice no turns.
     #[error("the stack of the socket is gone")]
     StackGone,
+}
+
+impl From<SpliceError> for io::Error {
+    fn from(e: SpliceError) -> Self {
+        let kind = match e {
+            SpliceError::Busy => io::ErrorKind::ResourceBusy,
+            SpliceError::Loop => io::ErrorKind::InvalidInput,
+            SpliceError::Giant => io::ErrorKind::Unsupported,
+            SpliceError::StackGone => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, e)
+    }
 }
 
 /// A splice (SO_SPLICE, seed 000). Dropping it stops the splice.

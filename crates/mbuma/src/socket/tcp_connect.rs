@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::SocketError;
+use super::by_addr::{IntoEndpoint, endpoint};
 use super::tcp_stream::TcpStream;
 use crate::ifnet::Ifnet;
 use crate::inet::Ends;
@@ -19,14 +20,14 @@ impl Stack {
     /// Begins a connection from `local` to `peer`, and waits for nothing: the waker is called when it is established, and
     /// [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the route's
     /// interface. On an `accept_any` interface the address may be another host's.
-    /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait, and also take text.
+    /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait.
     ///
     /// ```
     /// use mbuma::{Config, Stack, State};
     ///
     /// let stack = Stack::new(Config::from_system())?;
     /// let _listener = stack.listen("127.0.0.1:80")?;
-    /// let stream = stack.tcp_connect(([0, 0, 0, 0], 4000), ([127, 0, 0, 1], 80))?;
+    /// let stream = stack.tcp_connect("0.0.0.0:4000", "127.0.0.1:80")?;
     /// assert_eq!(stream.local_addr(), "127.0.0.1:4000".parse()?);
     /// assert_eq!(stream.state(), State::Established); // at once, since the listener is in the same stack
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,10 +39,10 @@ impl Stack {
     /// host can have (of a group, a broadcast), and for port 0.
     pub fn tcp_connect(
         &self,
-        local: impl Into<SocketAddr>,
-        peer: impl Into<SocketAddr>,
+        local: impl IntoEndpoint,
+        peer: impl IntoEndpoint,
     ) -> Result<TcpStream, SocketError> {
-        self.tcp_connect_with(local, peer, None)
+        self.connect_between(endpoint(local)?, endpoint(peer)?, None)
     }
 
     /// As [`tcp_connect`](Self::tcp_connect), with `options` from the SYN on.
@@ -50,11 +51,19 @@ impl Stack {
     /// As [`tcp_connect`](Self::tcp_connect).
     pub fn tcp_connect_with(
         &self,
-        local: impl Into<SocketAddr>,
-        peer: impl Into<SocketAddr>,
+        local: impl IntoEndpoint,
+        peer: impl IntoEndpoint,
+        options: &TcpSocketOptions,
+    ) -> Result<TcpStream, SocketError> {
+        self.connect_between(endpoint(local)?, endpoint(peer)?, Some(options))
+    }
+
+    pub(super) fn connect_between(
+        &self,
+        mut local: SocketAddr,
+        peer: SocketAddr,
         options: Option<&TcpSocketOptions>,
     ) -> Result<TcpStream, SocketError> {
-        let (mut local, peer) = (local.into(), peer.into());
         let stack = &self.0;
         let giant = stack.enter_giant();
         let egress = network::egress(stack, peer).ok_or(SocketError::Unreachable)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::by_addr::{IntoEndpoint, endpoint};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;
@@ -338,10 +339,10 @@ impl Stack {
     /// The address is not of this stack, or is in use, or no port is free.
     pub fn tcp_listen(
         &self,
-        addr: impl Into<SocketAddr>,
+        addr: impl IntoEndpoint,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
-        let addr = addr.into();
+        let addr = endpoint(addr)?;
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.enter_giant();
         if !addr.ip().is_unspecified() && !network::is_local(&self.0, addr.ip()) {

@@ -247,11 +247,13 @@ impl UdpSocket {
     pub fn send(
         &self,
         payload: impl IntoPayload,
-        src: impl Into<SocketAddr>,
-        dst: impl Into<SocketAddr>,
+        src: impl IntoEndpoint,
+        dst: impl IntoEndpoint,
     ) -> Result<(), SendError> {
+        let src = src.into_endpoint().map_err(|_| SendError::BadSource)?;
+        let dst = dst.into_endpoint().map_err(|_| SendError::BadDestination)?;
         let payload = payload.into_payload(self.0.stack.pool())?;
-        self.send_between(payload, src.into(), dst.into())
+        self.send_between(payload, src, dst)
     }
 
     fn send_between(

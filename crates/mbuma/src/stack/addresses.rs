@@ -3,11 +3,13 @@
 //! Locks: the list of addresses (IFADDR), then the routes (ROUTE), one after the other. The interface has an address
 //! before a route leads to the address, and keeps it as long as the route exists.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use wire::{Ipv6Header, wraps_ipv4};
 
+use crate::error::into_error;
 use crate::ether::{autoconf, groups, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::groups::{GroupRefusal, is_joinable};
@@ -49,6 +51,22 @@ pub enum AddrError {
     #[error("the interface's MTU is below the 1280 bytes that IPv6 needs")]
     SmallMtu,
 }
+
+impl From<AddrError> for io::Error {
+    fn from(e: AddrError) -> Self {
+        let kind = match e {
+            AddrError::NoInterface | AddrError::NotFound => io::ErrorKind::NotFound,
+            AddrError::Exists => io::ErrorKind::AlreadyExists,
+            AddrError::Full | AddrError::ManySources => io::ErrorKind::QuotaExceeded,
+            AddrError::BadAddress | AddrError::SendersNeeded | AddrError::SmallMtu => {
+                io::ErrorKind::InvalidInput
+            }
+        };
+        Self::new(kind, e)
+    }
+}
+
+into_error!(AddrError);
 
 impl Stack {
     /// Adds an address, with the length of its network's prefix, to an interface, and announces it on the link. The

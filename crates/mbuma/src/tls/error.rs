@@ -5,7 +5,7 @@ use std::io;
 use mbuf::NoBufs;
 
 use super::TlsAlert;
-use crate::error::SocketError;
+use crate::error::{SocketError, into_error};
 
 /// Why a TLS connection failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,8 @@ impl From<NoBufs> for TlsError {
         Self::Socket(SocketError::NoBufs)
     }
 }
+
+into_error!(TlsError);
 
 impl From<TlsError> for io::Error {
     fn from(e: TlsError) -> Self {

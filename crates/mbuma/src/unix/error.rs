@@ -4,6 +4,8 @@
 
 use std::io;
 
+use crate::error::into_error;
+
 /// The error of an operation on a UNIX-domain socket (POSIX.1-2024). Each operation lists its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -102,6 +104,8 @@ impl From<UnixError> for io::Error {
         Self::new(e.kind(), e)
     }
 }
+
+into_error!(UnixError);
 
 impl From<mbuf::NoBufs> for UnixError {
     fn from(_: mbuf::NoBufs) -> Self {

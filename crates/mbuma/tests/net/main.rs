@@ -41,6 +41,7 @@ mod arp;
 mod autoconf;
 mod blocking;
 mod discovery6;
+mod endpoints;
 mod forward;
 mod fragment;
 mod fragment6;

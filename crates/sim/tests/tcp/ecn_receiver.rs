@@ -143,7 +143,7 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         let mut b = Bench::tuned(|c| c.tcp.ecn = stacks);
         let peer = them(PORT);
         let local = us(0);
-        let stream = b.stack().tcp_connect_with(local, peer, Some(&asked(own)));
+        let stream = b.stack().tcp_connect_with(local, peer, &asked(own));
         b.run(ms(0));
         assert_eq!(b.one().flags, offered, "{stacks:?}");
         stream.expect("a route").abort();

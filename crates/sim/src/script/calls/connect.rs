@@ -33,7 +33,10 @@ impl Sockets {
                 let to = family.socket_addr(peer);
                 let connect = |local: SocketAddrV4| {
                     let from = family.socket_addr(local);
-                    stack.tcp_connect_with(from, to, asked.as_ref())
+                    match &asked {
+                        Some(asked) => stack.tcp_connect_with(from, to, asked),
+                        None => stack.tcp_connect(from, to),
+                    }
                 };
                 let local = d.bound.unwrap_or(ANY);
                 let local_port = match connect_from(local, d.ports(), connect) {

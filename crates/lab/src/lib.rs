@@ -36,7 +36,7 @@
 //!     name: "sample", // as in `cargo lab sample`
 //!     arguments: ["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"],
 //!     claims: CLAIMS,
-//!     // title, essay, reading, caveats: texts for a newcomer; seconds: for the bar; about: a case in a line;
+//!     // title, essay, reading, caveats: texts for a newcomer; seconds: for the estimate; about: a case in a line;
 //!     // shows, shape: what the page leaves out, and its tables
 //! };
 //! const CLAIMS: &[Claim] = &[Claim {

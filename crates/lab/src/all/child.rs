@@ -111,7 +111,7 @@ fn listen(pipe: Option<impl Read + Send + 'static>, tell: Sender<Line>, line: fn
     });
 }
 
-/// The interval at which the bar moves without a line of progress.
+/// The interval at which the line changes without a line of progress.
 const LOOK: Duration = Duration::from_millis(200);
 /// Lines of standard error that are kept: the first ones have the reason.
 const COMPLAINTS_MAX: usize = 8;

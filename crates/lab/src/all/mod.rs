@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   options.rs  what to run        child.rs  one experiment, and what it says
-//!   bar.rs      how far it is      mod.rs    results.jsonl, line by line, and the page from it
+//!   progress.rs how far it is      mod.rs    results.jsonl, line by line, and the page from it
 //! ```
 //!
 //! Records are saved as they come, so an interrupted run gives a report of its finished part. The page is always made
@@ -11,9 +11,9 @@
 //! Invariants: an experiment that fails ends neither the run nor the report; the report says so, and so does the exit
 //! status.
 
-mod bar;
 mod child;
 mod options;
+mod progress;
 
 pub use options::Options;
 
@@ -23,8 +23,8 @@ use crate::report::Experiment;
 use crate::report::machine::{Machine, now};
 use crate::report::page::{self, judged};
 use crate::report::results::{self, Ended, FORMAT, Head, Results};
-use bar::Bar;
 use child::Said;
+use progress::RunProgress;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -61,9 +61,9 @@ fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     let file = File::create(&path).map_err(|source| unwritable(&path, source))?;
     let mut saved = Saved { file, path };
     saved.line(&results::line("report", &head(options)))?;
-    let mut bar = Bar::new(options.progress, &chosen, options.pace);
+    let mut progress = RunProgress::new(options.progress, &chosen, options.pace);
     for experiment in chosen {
-        one(experiment, options, &mut saved, &mut bar, out)?;
+        one(experiment, options, &mut saved, &mut progress, out)?;
     }
     Ok(saved.path)
 }
@@ -73,7 +73,7 @@ fn one(
     experiment: &Experiment,
     options: &Options,
     saved: &mut Saved,
-    bar: &mut Bar,
+    progress: &mut RunProgress,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let arguments = options.pace.pick(experiment.arguments);
@@ -83,7 +83,7 @@ fn one(
         .map(OsString::from);
     let command: Vec<OsString> = options.program.iter().cloned().chain(words).collect();
     let at_most = Duration::from_secs(options.pace.pick(experiment.seconds) * 10 + 60);
-    bar.begin(experiment);
+    progress.begin(experiment);
     let began = Instant::now();
     let mut records = 0;
     let mut broken = Ok(());
@@ -97,14 +97,14 @@ fn one(
                     return Err("its results cannot be written".to_owned());
                 }
             }
-            Said::Progress(text) => bar.hear(Some(text)),
-            Said::Nothing => bar.hear(None),
+            Said::Progress(text) => progress.hear(Some(text)),
+            Said::Nothing => progress.hear(None),
         }
         Ok(())
     });
     broken?;
     let failed = ran.err();
-    bar.end(records, failed.as_deref());
+    progress.end(records, failed.as_deref());
     let ended = Ended {
         experiment: experiment.name.to_owned(),
         command: format!("cargo lab {} {arguments}", experiment.name)

@@ -1,7 +1,7 @@
 //! One line on a terminal that names the running measurement; in a pipe, only under `cargo lab all`.
 //!
 //! `cargo lab all` starts an experiment with [`TELL`] in its environment. The experiment then writes lines that begin
-//! with [`TOLD`] to standard error, and the bar over all experiments shows them.
+//! with [`TOLD`] to standard error, and the line of all experiments shows them.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};

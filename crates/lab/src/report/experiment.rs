@@ -54,7 +54,7 @@ pub struct Experiment {
     pub claims: &'static [Claim],
     /// For each [`Pace`]: the further arguments of `cargo lab NAME --json`, with a blank between.
     pub arguments: [&'static str; 3],
-    /// About how long that takes on a machine of two cores, for the bar; after ten times as long it is ended.
+    /// About how long that takes on a machine of two cores, for the estimate; after ten times as long it is ended.
     pub seconds: [u64; 3],
     /// The description of a case, below its name.
     pub about: fn(case: &str) -> String,

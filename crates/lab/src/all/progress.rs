@@ -1,19 +1,18 @@
-//! The progress of all experiments: a bar on a terminal, two lines for each experiment in a pipe.
+//! The progress of all experiments: a line on a terminal, two lines for each experiment in a pipe.
 //!
-//! The bar's length is in seconds: about the time of each experiment on a machine of two cores
-//! ([`Experiment::seconds`]). The estimate of the rest is corrected by the real times of the experiments that have
-//! ended.
+//! The plan has about the time of each experiment on a machine of two cores ([`Experiment::seconds`]). The estimate of the rest
+//! is corrected by the real times of the experiments that have ended.
 
+use crate::harness::progress::Progress;
 use crate::report::{Experiment, Pace};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// How far it is.
-pub(crate) struct Bar {
-    bar: Option<ProgressBar>,
-    /// Lines of progress, where there is no terminal for a bar.
-    lines: bool,
+pub(crate) struct RunProgress {
+    wanted: bool,
+    on_terminal: bool,
+    line: Progress,
     schedule: Schedule,
     running: Option<Running>,
 }
@@ -25,33 +24,26 @@ struct Running {
     text: String,
 }
 
-impl Bar {
+impl RunProgress {
     /// Of these experiments.
     pub(crate) fn new(wanted: bool, experiments: &[&Experiment], pace: Pace) -> Self {
-        let schedule = Schedule::new(experiments.iter().map(|one| pace.pick(one.seconds)));
-        let on_terminal = wanted && io::stderr().is_terminal();
-        let bar = on_terminal.then(|| {
-            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        });
         Self {
-            bar,
-            lines: wanted && !on_terminal,
-            schedule,
+            wanted,
+            on_terminal: wanted && io::stderr().is_terminal(),
+            line: Progress::new(wanted),
+            schedule: Schedule::new(experiments.iter().map(|one| pace.pick(one.seconds))),
             running: None,
         }
     }
 
     /// The next experiment begins.
     pub(crate) fn begin(&mut self, experiment: &Experiment) {
-        let (at, of) = self.schedule.place();
-        let about = self.schedule.expected(Duration::ZERO);
         let name = experiment.name;
-        self.line(&format!(
-            "{name} ({at} of {of}): begins, about {}",
-            short(about)
-        ));
+        if !self.on_terminal {
+            let (at, of) = self.schedule.place();
+            let about = short(self.schedule.expected(Duration::ZERO));
+            self.tell(&format!("{name} ({at} of {of}): begins, about {about}"));
+        }
         self.running = Some(Running {
             name,
             since: Instant::now(),
@@ -79,40 +71,28 @@ impl Bar {
             None => format!("{name}: {records} records in {}", short(took)),
             Some(why) => format!("{name}: failed after {}: {why}", short(took)),
         };
-        match &self.bar {
-            Some(bar) => bar.println(&what),
-            None => self.line(&what),
-        }
+        self.tell(&what);
     }
 
-    fn show(&self) {
-        let (Some(bar), Some(running)) = (&self.bar, &self.running) else {
+    fn show(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|_| self.on_terminal) else {
             return;
         };
         let (at, of) = self.schedule.place();
-        let elapsed = running.since.elapsed();
-        let left = short(self.schedule.left(elapsed));
-        bar.set_position((self.schedule.part(elapsed) * 1000.0) as u64);
-        let about = if running.text.starts_with(running.name) {
-            running.text.clone()
-        } else {
-            format!("{} {}", running.name, running.text)
+        let left = short(self.schedule.left(running.since.elapsed()));
+        let about = match running.text.starts_with(running.name) {
+            true => running.text.clone(),
+            false => format!("{} {}", running.name, running.text),
         };
-        bar.set_message(format!("{at} of {of}, about {left} left: {about}"));
+        let text = format!("{at} of {of}, about {left} left: {about}");
+        self.line.say(&text);
     }
 
-    fn line(&self, text: &str) {
-        if self.lines {
+    fn tell(&mut self, text: &str) {
+        if self.wanted {
+            self.line.clear();
             // A closed standard error does not end the measurement.
             let _ = writeln!(io::stderr(), "{text}");
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }
@@ -161,12 +141,6 @@ impl Schedule {
         let later: f64 = self.planned.iter().skip(self.took.len() + 1).sum();
         self.expected(elapsed) + Duration::from_secs_f64(later * self.scale())
     }
-
-    /// The part of all that is done.
-    fn part(&self, elapsed: Duration) -> f64 {
-        let done = self.took.iter().sum::<f64>() + elapsed.as_secs_f64();
-        done / (done + self.left(elapsed).as_secs_f64())
-    }
 }
 
 fn short(time: Duration) -> String {
@@ -182,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_estimate_follows_the_times_of_finished_experiments() {
-        // Breaks when the bar stands at its end while experiments are left, or believes the plan against the clock.
+        // Breaks when no time is left while experiments are, or the plan is believed against the clock.
         let mut schedule = Schedule::new([10, 30, 60].into_iter());
         let seconds = Duration::from_secs;
         assert_eq!(schedule.left(seconds(0)), seconds(100));
@@ -190,7 +164,5 @@ mod tests {
         assert_eq!(schedule.place(), (2, 3));
         assert_eq!(schedule.left(seconds(30)), seconds(30 + 120));
         assert_eq!(schedule.left(seconds(500)), seconds(3 + 120));
-        let parts = [0, 30, 60, 600].map(|elapsed| schedule.part(seconds(elapsed)));
-        assert!(parts.is_sorted() && parts[3] < 1.0, "{parts:?}");
     }
 }

@@ -190,12 +190,8 @@ fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
 
 fn run_extpgs(args: &ExtpgsArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     let options = extpgs::Options {
-        cases: args.common.case.clone(),
-        designs: args.common.design.clone(),
+        common: comparison_of(&args.common),
         records: args.records,
-        reps: args.common.reps,
-        json: args.common.json,
-        progress: true,
     };
     extpgs::run(&options, out)
 }
@@ -298,14 +294,19 @@ fn run_netisr(args: &NetisrArgs, out: &mut dyn Write) -> Result<(), lab::Error> 
 
 /// The options of a comparison that measures for a time.
 fn comparison(timed: &TimedArgs) -> Comparison {
-    let common = &timed.common;
+    Comparison {
+        seconds_per_case: timed.seconds_per_case,
+        ..comparison_of(&timed.common)
+    }
+}
+
+fn comparison_of(common: &CommonArgs) -> Comparison {
     Comparison {
         cases: common.case.clone(),
         designs: common.design.clone(),
-        seconds_per_case: timed.seconds_per_case,
         reps: common.reps,
         json: common.json,
-        progress: true,
+        ..Comparison::default()
     }
 }
 

@@ -25,7 +25,6 @@ pub(crate) mod report;
 
 pub use options::Options;
 
-use crate::error::written;
 use crate::harness::choice::listed;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
@@ -44,12 +43,11 @@ use std::io::Write;
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let found = measure(options, &choice);
-    for &case in &choice.cases {
+    let common = &options.common;
+    common.each(choice.cases, out, |case, _| {
         let records = found.records(case);
-        let text = compare::shown(options.json, &records, || show(case, &records));
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-    }
-    Ok(())
+        compare::shown(common.json, &records, || show(case, &records))
+    })
 }
 
 /// Writes the list of choices.
@@ -74,18 +72,18 @@ struct Outcome {
 struct Found(Vec<Outcome>);
 
 fn measure(options: &Options, choice: &Choice) -> Found {
-    let all = sys::allowed_cpus();
+    let (all, reps) = (sys::allowed_cpus(), choice.effort.reps);
     // Without the right to pin threads, the measurement runs on any CPU.
     let _ = sys::pin(&all[..1]);
-    let mut progress = Progress::new(options.progress);
+    let mut progress = Progress::new(options.common.progress);
     let mut cold = Cold::new();
     let mut found: Vec<(Box<dyn Subject>, Outcome)> = Vec::new();
-    for &entry in &choice.entries {
+    for &entry in &choice.designs {
         progress.say(&format!("extpgs: warming up {}", entry.name));
         let mut subject = (entry.make)(options.records);
         warmup::settle(|| subject.turn(&mut cold).total());
         let weight = subject.weigh();
-        let turns = Vec::with_capacity(options.reps);
+        let turns = Vec::with_capacity(reps);
         found.push((
             subject,
             Outcome {
@@ -95,13 +93,10 @@ fn measure(options: &Options, choice: &Choice) -> Found {
             },
         ));
     }
-    for round in 1..=options.reps {
+    for round in 1..=reps {
         for (subject, outcome) in &mut found {
             let name = outcome.entry.name;
-            progress.say(&format!(
-                "extpgs: round {round} of {}, {name}",
-                options.reps
-            ));
+            progress.say(&format!("extpgs: round {round} of {reps}, {name}"));
             outcome.turns.push(subject.turn(&mut cold));
         }
     }

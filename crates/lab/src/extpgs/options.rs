@@ -2,46 +2,29 @@
 
 use super::catalog::{CATALOG, Case, Entry};
 use super::phases::ROW;
-use crate::Error;
-use crate::harness::choice::chosen;
+use crate::harness::compare;
+use crate::{Comparison, Error};
 
-/// The designs and cases to compare, how often, and how to show them. Empty lists mean all.
+/// The designs and cases to compare, and with how many records.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of cases.
-    pub cases: Vec<String>,
-    /// Names of designs.
-    pub designs: Vec<String>,
+    /// The choice, and how to show it. A round takes the time that the records take.
+    pub common: Comparison,
     /// Records that are live at once.
     pub records: usize,
-    /// Rounds.
-    pub reps: usize,
-    /// JSON lines instead of tables.
-    pub json: bool,
-    /// Report the progress on standard error, if that is a terminal.
-    pub progress: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cases: Vec::new(),
-            designs: Vec::new(),
+            common: Comparison::default(),
             records: 20_000,
-            reps: 11,
-            json: false,
-            progress: true,
         }
     }
 }
 
 /// The chosen designs and cases.
-pub(crate) struct Choice {
-    /// In the order of [`Case::ALL`].
-    pub(crate) cases: Vec<Case>,
-    /// In the order of the catalog.
-    pub(crate) entries: Vec<Entry>,
-}
+pub(crate) type Choice = compare::Choice<Case, Entry>;
 
 /// The most records: nine clusters each are 900 MiB.
 const RECORDS_MAX: usize = 50_000;
@@ -56,12 +39,6 @@ impl Options {
             );
             return Err(Error::Bad(text));
         }
-        if self.reps == 0 {
-            return Err(Error::Bad("it takes at least one round".to_owned()));
-        }
-        Ok(Choice {
-            cases: chosen("case", &self.cases, &Case::ALL)?,
-            entries: chosen("design", &self.designs, CATALOG)?,
-        })
+        self.common.choose(&Case::ALL, CATALOG)
     }
 }

@@ -2,15 +2,18 @@ use super::catalog::{CATALOG, Case};
 use super::design::{RECORD, Spec, of_bytes, of_pages};
 use super::phases::ROW;
 use super::{Options, run};
+use crate::Comparison;
 
 const RECORDS: usize = 5 * ROW + 3;
 
 fn options() -> Options {
     Options {
+        common: Comparison {
+            reps: 2,
+            progress: false,
+            ..Comparison::default()
+        },
         records: RECORDS,
-        reps: 2,
-        progress: false,
-        ..Options::default()
     }
 }
 
@@ -76,11 +79,10 @@ fn every_case_has_a_figure_of_every_design() {
 #[test]
 fn json_is_one_object_a_line() {
     // Breaks if a key that the other experiments have is missing here.
-    let text = output(&Options {
-        json: true,
-        cases: vec!["walk".to_owned(), "saved".to_owned()],
-        ..options()
-    });
+    let mut options = options();
+    options.common.json = true;
+    options.common.cases = vec!["walk".to_owned(), "saved".to_owned()];
+    let text = output(&options);
     assert_eq!(text.lines().count(), 4 + 8);
     for line in text.lines() {
         let record: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
@@ -98,17 +100,12 @@ fn json_is_one_object_a_line() {
 fn wrong_names_and_numbers_are_refused() {
     // Breaks if a wrong name or number is not refused.
     let refused = |options: Options| run(&options, &mut Vec::new()).map_err(|e| e.to_string());
-    let unknown = refused(Options {
-        designs: vec!["sepaate".to_owned()],
-        ..options()
-    });
-    assert!(unknown.is_err_and(|text| text.contains("separate")));
+    let mut unknown = options();
+    unknown.common.designs = vec!["sepaate".to_owned()];
+    assert!(refused(unknown).is_err_and(|text| text.contains("separate")));
     for (records, reps) in [(ROW - 1, 1), (1_000_000, 1), (ROW, 0)] {
-        let bad = Options {
-            records,
-            reps,
-            ..options()
-        };
+        let mut bad = options();
+        (bad.records, bad.common.reps) = (records, reps);
         assert!(refused(bad).is_err());
     }
 }

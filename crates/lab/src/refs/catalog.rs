@@ -2,7 +2,7 @@
 
 use super::design::{Absent, Design, Shape};
 use super::designs::{
-    Mbufs, arc::Arcs, arc_boxed::ArcBoxed, bytes::Shares, counted::Counted, leader::Leader,
+    Mbufs, arc_boxed::ArcBoxed, cloned::Arcs, cloned::Shares, counted::Counted, leader::Leader,
     mbuma::Mbuma, proxy::Proxy, reference::References, ring::Ring,
 };
 use super::subject::{Of, Subject};

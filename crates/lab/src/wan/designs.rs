@@ -11,6 +11,7 @@ use super::path::Path;
 use super::simulated;
 use crate::harness::choice::{Absent, Kind};
 use Algorithm::{Bbr, Cubic, Reno};
+use Ends::{Live, Mixed, Simulated};
 use Who::{Linux, Ours, Program, Smoltcp};
 
 /// A congestion control algorithm.
@@ -40,154 +41,88 @@ impl Algorithm {
     }
 }
 
+/// The stacks at the ends of a path.
+#[derive(Clone, Copy)]
+enum Ends {
+    /// Ours at both ends, in virtual time.
+    Simulated(Algorithm),
+    /// One at all senders, with an algorithm, and one at the receiver.
+    Live(Who, Algorithm, Who),
+    /// Ours and Linux, with this algorithm, in one queue to a Linux receiver.
+    Mixed(Algorithm),
+}
+
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     /// The name, in all output.
     pub(crate) name: &'static str,
-    /// Whose it is.
-    pub(crate) kind: Kind,
     /// One line for `--list`.
     pub(crate) about: &'static str,
-    /// A note for readers of its figures.
-    pub(crate) settings: &'static str,
-    run: fn(&Path, u64, Duration) -> Result<Figures, Absent>,
+    ends: Ends,
 }
 
 impl Entry {
+    /// Whose it is.
+    pub(crate) fn kind(&self) -> Kind {
+        match self.ends {
+            Live(sender, _, receiver) if sender != Ours && receiver != Ours => Kind::Peer,
+            _ => Kind::Ours,
+        }
+    }
+
+    /// A note for readers of its figures.
+    pub(crate) fn settings(&self) -> &'static str {
+        match self.ends {
+            Live(Smoltcp, ..) => "CUBIC; buffers of 1.5 BDP",
+            Live(Program(Lwip), ..) => "Reno; window of 1.5 BDP",
+            Live(Program(Netstack), ..) => "CUBIC, SACK, RACK; buffers of 2 BDP",
+            _ => "",
+        }
+    }
+
     /// Runs it once, with this seed, and measures for `time` after a warm-up.
     pub(crate) fn run(&self, path: &Path, seed: u64, time: Duration) -> Result<Figures, Absent> {
-        (self.run)(path, seed, time)
+        let absent = |why: &str| Err(Absent(why.to_owned()));
+        match self.ends {
+            Simulated(algorithm) => Ok(simulated::run(path, algorithm, seed, time)),
+            Live(Smoltcp | Program(_), ..) if path.has_ecn() => absent("it has no ECN"),
+            Live(sender, algorithm, receiver) => {
+                let senders = vec![(sender, algorithm); path.flows];
+                live::run(path, &senders, receiver, seed, time)
+            }
+            Mixed(_) if path.flows != 2 => absent("it is for two flows"),
+            Mixed(algorithm) => {
+                let senders = [(Ours, algorithm), (Linux, algorithm)];
+                live::run(path, &senders, Linux, seed, time)
+            }
+        }
     }
+}
+
+const LWIP: Who = Program(Lwip);
+const NETSTACK: Who = Program(Netstack);
+
+const fn entry(name: &'static str, about: &'static str, ends: Ends) -> Entry {
+    Entry { name, about, ends }
 }
 
 /// All contestants, in the order in which they are shown.
+#[rustfmt::skip]
 pub(crate) const CATALOG: &[Entry] = &[
-    Entry {
-        name: "sim-cubic",
-        kind: Kind::Ours,
-        about: "ours at both ends, CUBIC, in virtual time",
-        settings: "",
-        run: |path, seed, time| Ok(simulated::run(path, Cubic, seed, time)),
-    },
-    Entry {
-        name: "sim-reno",
-        kind: Kind::Ours,
-        about: "ours at both ends, Reno, in virtual time",
-        settings: "",
-        run: |path, seed, time| Ok(simulated::run(path, Reno, seed, time)),
-    },
-    Entry {
-        name: "sim-bbr",
-        kind: Kind::Ours,
-        about: "ours at both ends, BBRv3, in virtual time",
-        settings: "",
-        run: |path, seed, time| Ok(simulated::run(path, Bbr, seed, time)),
-    },
-    Entry {
-        name: "linux-cubic",
-        kind: Kind::Peer,
-        about: "Linux at both ends, CUBIC, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Linux, Cubic), Linux, seed, time),
-    },
-    Entry {
-        name: "linux-reno",
-        kind: Kind::Peer,
-        about: "Linux at both ends, Reno, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Linux, Reno), Linux, seed, time),
-    },
-    Entry {
-        name: "linux-bbr",
-        kind: Kind::Peer,
-        about: "Linux at both ends, BBR of the kernel, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Linux, Bbr), Linux, seed, time),
-    },
-    Entry {
-        name: "mbuma-cubic",
-        kind: Kind::Ours,
-        about: "ours at both ends, CUBIC, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Ours, Cubic), Ours, seed, time),
-    },
-    Entry {
-        name: "mbuma-reno",
-        kind: Kind::Ours,
-        about: "ours at both ends, Reno, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Ours, Reno), Ours, seed, time),
-    },
-    Entry {
-        name: "mbuma-bbr",
-        kind: Kind::Ours,
-        about: "ours at both ends, BBRv3, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Ours, Bbr), Ours, seed, time),
-    },
-    Entry {
-        name: "mbuma-linux",
-        kind: Kind::Ours,
-        about: "ours sends, CUBIC, to Linux, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Ours, Cubic), Linux, seed, time),
-    },
-    Entry {
-        name: "linux-mbuma",
-        kind: Kind::Ours,
-        about: "Linux sends, CUBIC, to ours, in real time",
-        settings: "",
-        run: |path, seed, time| alike(path, (Linux, Cubic), Ours, seed, time),
-    },
-    Entry {
-        name: "mixed-cubic",
-        kind: Kind::Ours,
-        about: "ours and Linux, both CUBIC, in one queue to a Linux receiver, in real time",
-        settings: "",
-        run: |path, seed, time| match path.flows {
-            2 => live::run(path, &[(Ours, Cubic), (Linux, Cubic)], Linux, seed, time),
-            _ => Err(Absent("it is for two flows".to_owned())),
-        },
-    },
-    Entry {
-        name: "smoltcp",
-        kind: Kind::Peer,
-        about: "smoltcp at both ends, CUBIC, in real time",
-        settings: "CUBIC; buffers of 1.5 BDP",
-        run: |path, seed, time| peer(path, Smoltcp, seed, time),
-    },
-    Entry {
-        name: "lwip",
-        kind: Kind::Peer,
-        about: "lwIP of the directory LWIP_SRC at both ends, in real time",
-        settings: "Reno; window of 1.5 BDP",
-        run: |path, seed, time| peer(path, Program(Lwip), seed, time),
-    },
-    Entry {
-        name: "netstack",
-        kind: Kind::Peer,
-        about: "gVisor's netstack at both ends, built by Go, in real time",
-        settings: "CUBIC, SACK, RACK; buffers of 2 BDP",
-        run: |path, seed, time| peer(path, Program(Netstack), seed, time),
-    },
+    entry("sim-cubic", "ours at both ends, CUBIC, in virtual time", Simulated(Cubic)),
+    entry("sim-reno", "ours at both ends, Reno, in virtual time", Simulated(Reno)),
+    entry("sim-bbr", "ours at both ends, BBRv3, in virtual time", Simulated(Bbr)),
+    entry("linux-cubic", "Linux at both ends, CUBIC, in real time", Live(Linux, Cubic, Linux)),
+    entry("linux-reno", "Linux at both ends, Reno, in real time", Live(Linux, Reno, Linux)),
+    entry("linux-bbr", "Linux at both ends, BBR of the kernel, in real time", Live(Linux, Bbr, Linux)),
+    entry("mbuma-cubic", "ours at both ends, CUBIC, in real time", Live(Ours, Cubic, Ours)),
+    entry("mbuma-reno", "ours at both ends, Reno, in real time", Live(Ours, Reno, Ours)),
+    entry("mbuma-bbr", "ours at both ends, BBRv3, in real time", Live(Ours, Bbr, Ours)),
+    entry("mbuma-linux", "ours sends, CUBIC, to Linux, in real time", Live(Ours, Cubic, Linux)),
+    entry("linux-mbuma", "Linux sends, CUBIC, to ours, in real time", Live(Linux, Cubic, Ours)),
+    entry("mixed-cubic", "ours and Linux, both CUBIC, in one queue to a Linux receiver, in real time", Mixed(Cubic)),
+    entry("smoltcp", "smoltcp at both ends, CUBIC, in real time", Live(Smoltcp, Cubic, Smoltcp)),
+    entry("lwip", "lwIP of the directory LWIP_SRC at both ends, in real time", Live(LWIP, Cubic, LWIP)),
+    entry("netstack", "gVisor's netstack at both ends, built by Go, in real time", Live(NETSTACK, Cubic, NETSTACK)),
 ];
-
-/// A peer at all ends, if it supports the features of the path.
-fn peer(path: &Path, who: Who, seed: u64, time: Duration) -> Result<Figures, Absent> {
-    match path.has_ecn() {
-        true => Err(Absent("it has no ECN".to_owned())),
-        false => alike(path, (who, Cubic), who, seed, time),
-    }
-}
-
-/// All flows of a path have the same at their ends.
-fn alike(
-    path: &Path,
-    sender: (Who, Algorithm),
-    receiver: Who,
-    seed: u64,
-    time: Duration,
-) -> Result<Figures, Absent> {
-    live::run(path, &vec![sender; path.flows], receiver, seed, time)
-}

@@ -73,7 +73,7 @@ fn record(
         design: entry.name,
         unit: measure.unit,
         measure: measure.name,
-        ours: entry.kind == Kind::Ours,
+        ours: entry.kind() == Kind::Ours,
         ..Record::default()
     };
     match found {
@@ -83,7 +83,7 @@ fn record(
         },
         Ok(runs) => match Summary::of(runs.iter().filter_map(measure.value)) {
             Some(summary) => Record {
-                note: entry.settings.to_owned(),
+                note: entry.settings().to_owned(),
                 ..empty.with(summary)
             },
             None => Record {
@@ -116,7 +116,7 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
 }
 
 listed!(Path: |case| case.name, case.to_string());
-listed!(Entry: |entry| entry.name, entry.kind.says("seed 002", entry.about));
+listed!(Entry: |entry| entry.name, entry.kind().says("seed 002", entry.about));
 
 #[cfg(test)]
 mod tests;

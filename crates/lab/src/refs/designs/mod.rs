@@ -6,15 +6,14 @@
 //!   mbuma.rs                                      the mbuf crate, as its users call it
 //!   mbufs.rs   counted.rs ring.rs proxy.rs leader.rs   one bare mbuf; only how it shares differs
 //!   reference.rs                                  our counts, without an mbuf
-//!   arc.rs arc_boxed.rs bytes.rs                  without mbufs, or with an mbuf's work added
+//!   cloned.rs arc_boxed.rs                        without mbufs, or with an mbuf's work added
 //! ```
 
 mod mbufs;
 mod spin;
 
-pub(crate) mod arc;
 pub(crate) mod arc_boxed;
-pub(crate) mod bytes;
+pub(crate) mod cloned;
 pub(crate) mod counted;
 pub(crate) mod leader;
 pub(crate) mod mbuma;

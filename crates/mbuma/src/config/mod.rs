@@ -245,6 +245,7 @@ pub struct TcpConfig {
 
 /// How a stack uses explicit congestion notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum EcnMode {
     /// It is neither offered nor accepted.
     Off,
@@ -261,6 +262,7 @@ pub enum EcnMode {
 
 /// The form of Nagle's algorithm (RFC 1122 4.2.3.4): which data in flight makes a segment that is not full wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum NagleForm {
     /// Any (RFC 896). The end of a large write waits for the next write or for an acknowledgement, and a bulk transfer
     /// consists of full segments, whatever the sizes of its writes are. But the last bytes of an answer come a round trip after
@@ -276,6 +278,7 @@ pub enum NagleForm {
 /// Which ICMP errors about a SYN end an attempt to connect. After the others it goes on, and the error is reported when it is
 /// given up. No error ends an established connection (RFC 5927 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum IcmpAborts {
     /// None: a sender that guesses the SYN's number can't end the attempt (RFC 5927 6).
     None,
@@ -289,6 +292,7 @@ pub enum IcmpAborts {
 
 /// When segments of a connection with AccECN carry its option (RFC 9768 3.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum AccEcnOptionUse {
     /// Never: the peer only gets the counter of packets.
     Off,

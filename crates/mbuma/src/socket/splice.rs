@@ -66,6 +66,7 @@ pub struct SpliceOptions {
 
 /// Why a splice has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpliceEnd {
     /// The source's peer has ended its direction, and all its bytes were moved.
     Eof,

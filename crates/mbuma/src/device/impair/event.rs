@@ -3,6 +3,7 @@
 /// An event of a frame, or of a copy of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum LinkEvent {
     /// A copy arrived, or will.
     Delivered,

@@ -12,6 +12,7 @@ mod foreign;
 mod handshake;
 mod intercept;
 mod keepalive;
+mod liar;
 mod loss;
 mod odd_receivers;
 mod open;

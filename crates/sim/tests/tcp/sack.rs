@@ -182,7 +182,7 @@ fn a_receiver_that_reneges_gets_everything() {
 }
 
 /// A block with its ends anywhere near what was sent; sometimes anywhere at all.
-fn any_block(r: &mut kern::Random, una: SeqNum, len: u32) -> (SeqNum, SeqNum) {
+pub(crate) fn any_block(r: &mut kern::Random, una: SeqNum, len: u32) -> (SeqNum, SeqNum) {
     let end = |r: &mut kern::Random| match r.below(10) {
         0 => SeqNum(r.next_u32()),
         1 => una - r.below(3 * SMALL_MSS as u64) as u32,

@@ -1,4 +1,5 @@
-//! The parts of the memory that this process may use: the storage for packets, copies of served files, TLS handshakes.
+//! The parts of the memory that this process may use: the storage for packets, copies of served files, TLS
+//! handshakes, requests.
 //!
 //! Clients fill them. If they could grow beyond the memory of a cgroup, the kernel would kill the process, and so would end
 //! all connections, where the stack only refuses the next packet.
@@ -10,6 +11,8 @@ use std::path::Path;
 
 use mbuf::PoolConfig;
 
+use crate::http::request::HEAD_MAX;
+
 /// Clusters take at most one part in so many of the memory.
 const CLUSTERS_SHARE: usize = 4;
 /// Bytes of clusters at least, however little memory there is.
@@ -20,6 +23,8 @@ const FILES_SHARE: usize = 4;
 /// missing.
 const HANDSHAKES_SHARE: usize = 8;
 const HANDSHAKE_BYTES: usize = 80 << 10;
+/// The same share of the requests that clients have sent a part of.
+const REQUESTS_SHARE: usize = 8;
 /// One connection in this many may be in its handshake, however much memory there is.
 const HANDSHAKE_SHARE: usize = 4;
 
@@ -43,6 +48,11 @@ impl MemoryLimit {
     /// Bytes of copies of files: so many, or fewer.
     pub(crate) fn files(self, most: u64) -> u64 {
         most.min((self.0 / FILES_SHARE) as u64)
+    }
+
+    /// Connections whose clients send requests: so many, or fewer.
+    pub(crate) fn connections(self, most: usize) -> usize {
+        most.min(self.0 / REQUESTS_SHARE / HEAD_MAX).max(1)
     }
 
     /// TLS handshakes at once, of so many connections with clients.
@@ -133,15 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_leaves_room_beside_files_and_handshakes() {
-        // Breaks when clients that ask for many files, or begin many handshakes with large messages, fill a small cgroup.
+    fn little_memory_leaves_room_beside_files_handshakes_and_requests() {
+        // Breaks when clients that ask for many files, begin many handshakes with large messages, or never end their requests fill a
+        // small cgroup.
         let of = |memory| {
             let limit = MemoryLimit(memory);
-            (limit.files(64 << 20), limit.handshakes(4096))
+            let counts = (limit.handshakes(4096), limit.connections(4096));
+            (limit.files(64 << 20), counts)
         };
-        assert_eq!(of(usize::MAX), (64 << 20, 1024));
-        assert_eq!(of(1 << 30), (64 << 20, 1024));
-        assert_eq!(of(64 << 20), (16 << 20, 102));
-        assert_eq!(of(0), (0, 1));
+        assert_eq!(of(usize::MAX), (64 << 20, (1024, 4096)));
+        assert_eq!(of(1 << 30), (64 << 20, (1024, 4096)));
+        assert_eq!(of(64 << 20), (16 << 20, (102, 512)));
+        assert_eq!(of(0), (0, (1, 1)));
     }
 }

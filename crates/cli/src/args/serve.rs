@@ -167,7 +167,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     status: bool,
 
-    /// Connections that are served at once; beyond that a new one ends an old one, first one that waits for a request
+    /// Connections that are served at once, fewer where memory is short; beyond that a new one ends an old one, first one that waits
+    /// for a request
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 

@@ -87,7 +87,7 @@ pub(super) fn site(
         None => Some(""),
         Some(alone) => alone.status.then_some(PAGES_PREFIX),
     };
-    let connections_max = opts.serve.connections_max();
+    let connections_max = memory.connections(opts.serve.connections_max());
     let handshakes_max = memory.handshakes(connections_max);
     Ok(Arc::new(WebSite {
         listeners,

@@ -116,7 +116,8 @@
 //! # Groups
 //! A socket joins a group on an interface. The interface by which a datagram leaves for a group, or for a link-local address,
 //! is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number); for groups without one it is set by
-//! [`UdpSocket::set_multicast_interface`](crate::UdpSocket::set_multicast_interface).
+//! [`UdpSocket::set_multicast_interface`](crate::UdpSocket::set_multicast_interface). Several members with one port are bound by
+//! [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared).
 //! ```
 //! use std::net::{Ipv6Addr, SocketAddrV6};
 //!

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{EtherType, Ipv4Fields, Ipv4Header, is_martian_destination};
+use wire::{EtherType, IpProto, Ipv4Fields, Ipv4Header, is_martian_destination};
 
 use super::input::is_member;
 use super::{fragment, loopback};
@@ -216,8 +216,23 @@ pub(super) fn to_link(
     if prepend_header(&mut packet, fields).is_err() {
         return batch.refuse(packet, DropReason::TxNoBufs);
     }
+    if fields.protocol == IpProto::UDP && ifp.is_broadcast(next_hop) {
+        hear_own_broadcast(batch, ifp, &mut packet);
+    }
     ether::output::run4(batch, ifp, packet, next_hop, hop);
     Ok(())
+}
+
+/// This stack gets a copy of what it sends to all stations of a link, because it is one of them: devices do not receive what they
+/// send.
+#[doc(alias = "IFF_SIMPLEX")]
+fn hear_own_broadcast(batch: &mut Batch<'_>, ifp: &Ifnet, packet: &mut Packet) {
+    let Ok(copy) = packet.copy_packet() else {
+        return batch.stack.drops.count(DropReason::TxNoBufs);
+    };
+    if let Err((copy, reason)) = loopback::enqueue(batch, copy, ifp.index) {
+        batch.drop(copy, reason);
+    }
 }
 
 fn prepend_header(packet: &mut Packet, fields: &Ipv4Fields<'_>) -> Result<(), mbuf::NoBufs> {

@@ -81,6 +81,22 @@ impl Stack {
     /// # Errors
     /// The address is none, or not of this stack, or is taken, or no port is free.
     pub fn udp_bind(&self, local: impl IntoEndpoint) -> Result<UdpSocket, BindError> {
+        self.udp_bind_as(local, false)
+    }
+
+    /// The same for a socket whose address and port other sockets may have too, if they are bound in this way. Each of them gets
+    /// the datagrams to broadcasts and to the groups that it has joined; of those to one address, the socket that was bound last
+    /// gets all.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_bind`]; also if 256 sockets have the port.
+    #[doc(alias = "SO_REUSEPORT")]
+    #[doc(alias = "SO_REUSEADDR")]
+    pub fn udp_bind_shared(&self, local: impl IntoEndpoint) -> Result<UdpSocket, BindError> {
+        self.udp_bind_as(local, true)
+    }
+
+    fn udp_bind_as(&self, local: impl IntoEndpoint, shares: bool) -> Result<UdpSocket, BindError> {
         let local = local.into_endpoint();
         let (stack, local) = (&self.0, local.map_err(|_| BindError::NotAnAddress)?);
         let _giant = stack.enter_giant();
@@ -88,7 +104,8 @@ impl Stack {
             return Err(BindError::AddrNotAvailable);
         }
         if local.port() != 0 {
-            return self.bind_pcb(local, None).ok_or(BindError::AddrInUse);
+            let bound = self.bind_pcb(local, None, shares);
+            return bound.ok_or(BindError::AddrInUse);
         }
         // Another thread may take the free port first; then another port is tried.
         for _ in 0..BIND_TRIES {
@@ -97,7 +114,8 @@ impl Stack {
                 .table
                 .free_port(local.ip(), stack.random(|r| r.next_u32()));
             let port = port.ok_or(BindError::NoFreePort)?;
-            if let Some(socket) = self.bind_pcb(SocketAddr::new(local.ip(), port), None) {
+            let local = SocketAddr::new(local.ip(), port);
+            if let Some(socket) = self.bind_pcb(local, None, shares) {
                 return Ok(socket);
             }
         }
@@ -113,11 +131,14 @@ impl Stack {
         if self.0.interface(index).is_none() {
             return Err(BindError::NoInterface);
         }
-        self.bind_pcb(ANY, Some(index)).ok_or(BindError::AddrInUse)
+        let bound = self.bind_pcb(ANY, Some(index), false);
+        bound.ok_or(BindError::AddrInUse)
     }
 
-    fn bind_pcb(&self, local: SocketAddr, any: Option<IfIndex>) -> Option<UdpSocket> {
-        let pcb = Arc::new(self.0.udp.new_pcb(local, any));
+    fn bind_pcb(&self, local: SocketAddr, any: Option<IfIndex>, shares: bool) -> Option<UdpSocket> {
+        let mut pcb = self.0.udp.new_pcb(local, any);
+        pcb.shares = shares;
+        let pcb = Arc::new(pcb);
         let bound = self.0.udp.table.insert(&pcb);
         bound.then(|| {
             UdpSocket(Arc::new(Bound {

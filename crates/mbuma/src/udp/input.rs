@@ -5,7 +5,6 @@
 //! section 4.1.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use mbuf::{Chain, Csum, Packet, PullupError};
 use wire::{ALL_SYSTEMS, IpProto, UdpHeader};
@@ -31,15 +30,16 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
         Err(reason) => return batch.drop(packet, reason),
     };
     let whose = match ip.scope {
-        DestScope::Broadcast | DestScope::Group | DestScope::Anycast => Whose::Many,
+        DestScope::Broadcast | DestScope::Group => return to_each(batch, packet, ip, &ends),
+        DestScope::Anycast => Whose::Many,
         DestScope::Local => Whose::Ours(ip.ifp.index),
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
     match batch.stack.udp.table.lookup(ends.local(), whose) {
-        Some(pcb) if !wants(batch, &pcb, ip, &ends) => {
-            batch.drop(packet, DropReason::UdpFiltered);
+        Some(pcb) => {
+            let taken = deliver(batch, &pcb, packet, ip, &ends);
+            count(batch, taken);
         }
-        Some(pcb) => deliver(batch, &pcb, packet, ip, &ends),
         None => {
             batch.stack.drops.count(DropReason::UdpNoSocket);
             protosw::icmp_error(batch, packet, IcmpError::Port);
@@ -47,8 +47,31 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
     }
 }
 
-/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2, RFC 9776 section 3.2). A
-/// group of every station needs none.
+/// Gives a datagram to a group or broadcast to each socket that wants it: to the last one itself, to the others copies that
+/// share its clusters. One full queue takes it from none of the others.
+#[doc(alias = "udp_multi_input")]
+fn to_each(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>, ends: &Ends) {
+    let mut sockets = batch.stack.udp.table.lookup_all(ends.local());
+    if sockets.is_empty() {
+        return batch.drop(packet, DropReason::UdpNoSocket);
+    }
+    sockets.retain(|pcb| wants(batch, pcb, ip, ends));
+    let Some(last) = sockets.pop() else {
+        return batch.drop(packet, DropReason::UdpFiltered);
+    };
+    let mut taken = false;
+    for pcb in &sockets {
+        if let Ok(copy) = packet.copy_packet() {
+            taken |= deliver(batch, pcb, copy, ip, ends);
+        }
+    }
+    taken |= deliver(batch, &last, packet, ip, ends);
+    count(batch, taken);
+}
+
+/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2,
+/// RFC 9776 section 3.2): one that did not join the group gets none of them because another socket did, as in FreeBSD, and as in
+/// Linux without IP_MULTICAST_ALL. A group of every station needs no filter.
 fn wants(batch: &Batch<'_>, pcb: &UdpPcb, ip: &Received<'_>, ends: &Ends) -> bool {
     if ip.scope != DestScope::Group {
         return true;
@@ -98,14 +121,14 @@ fn checksum_ok<A: Address>(packet: &Packet, from: &Addressed<'_, A>, len: u16) -
     sum.is_valid()
 }
 
-/// Puts the payload into the socket's queue.
+/// Puts the payload into the socket's queue; false if there is no room.
 fn deliver(
     batch: &mut Batch<'_>,
-    pcb: &Arc<UdpPcb>,
+    pcb: &UdpPcb,
     mut packet: Packet,
     ip: &Received<'_>,
     ends: &Ends,
-) {
+) -> bool {
     packet.trim_front(ip.header_len + UdpHeader::LEN);
     let each = usize::from(packet.header().tso_segsz);
     let mut rest = packet.into_chain();
@@ -123,10 +146,14 @@ fn deliver(
             break;
         }
     }
-    if taken {
-        batch.delivered();
-    } else {
-        batch.stack.drops.count(DropReason::UdpQueueFull);
+    taken
+}
+
+/// Counts a packet that a socket took, or none.
+fn count(batch: &Batch<'_>, taken: bool) {
+    match taken {
+        true => batch.delivered(),
+        false => batch.stack.drops.count(DropReason::UdpQueueFull),
     }
 }
 

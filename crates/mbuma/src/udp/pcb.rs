@@ -3,7 +3,10 @@
 //! A datagram goes to the socket that is bound to its destination address and port; else, if the address is ours, to
 //! the socket that is bound to the port on all our addresses; else, unless it was sent to a group or broadcast, to the
 //! interface's socket for all datagrams (`any`), if there is one. So a gateway can relay datagrams to its own address,
-//! as it does with connections. At most one socket matches a datagram.
+//! as it does with connections. Of several sockets that share a port and match, the one that was bound last gets it, as in
+//! FreeBSD and Linux.
+//!
+//! A datagram to a group or broadcast goes to each socket that is bound to the port on all addresses, and wants it.
 //!
 //! Locks: the table (UDP_TABLE); the queues have their own (UDP), and so has the route that a socket keeps, which is
 //! held while a datagram takes it.
@@ -29,6 +32,9 @@ static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
 /// Errors that wait for a socket's owner at most; more would add no information.
 const ERRORS_MAX: usize = 16;
 
+/// Sockets of one port at most: a datagram to a group costs work for each of them.
+pub(crate) const SHARERS_MAX: usize = 256;
+
 /// The ports for sockets that ask for no particular one (RFC 6335 section 6).
 const FIRST_FREE_PORT: u16 = 49_152;
 
@@ -39,6 +45,8 @@ pub(crate) struct UdpPcb {
     pub(crate) local: SocketAddr,
     /// Takes the datagrams on this interface that no other socket takes.
     pub(crate) any: Option<IfIndex>,
+    /// Other sockets that say the same may have its address and port too.
+    pub(crate) shares: bool,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
     pub(crate) multicast: MulticastOptions,
@@ -53,6 +61,7 @@ impl UdpPcb {
         Self {
             local,
             any,
+            shares: false,
             queue,
             errors,
             multicast: MulticastOptions::new(),
@@ -107,7 +116,8 @@ impl UdpTable {
             Some(_) => &mut inner.any,
             None => inner.by_port.entry(pcb.local.port()).or_default(),
         };
-        let free = !list.iter().any(|other| in_each_others_way(other, pcb));
+        let free =
+            list.len() < SHARERS_MAX && !list.iter().any(|other| in_each_others_way(other, pcb));
         if free {
             list.push(Arc::clone(pcb));
         }
@@ -154,12 +164,8 @@ impl UdpTable {
             .by_port
             .get(&dst.port())
             .map_or(&[][..], Vec::as_slice);
-        let exact = list.iter().find(|p| p.local.ip() == dst.ip());
-        let on_all = || {
-            let same = |p: &&Arc<UdpPcb>| p.local.is_ipv4() == dst.is_ipv4();
-            list.iter()
-                .find(|p| p.local.ip().is_unspecified() && same(p))
-        };
+        let exact = list.iter().rev().find(|p| p.local.ip() == dst.ip());
+        let on_all = || list.iter().rev().find(|p| is_on_all(p, dst));
         let any = |iface| inner.any.iter().find(|p| p.any == Some(iface));
         let found = exact.or_else(|| match whose {
             Whose::Many => on_all(),
@@ -168,11 +174,26 @@ impl UdpTable {
         });
         found.map(Arc::clone)
     }
+
+    /// The sockets that a datagram to the group or broadcast `dst` could be for, in the order in which they were bound.
+    #[doc(alias = "udp_multi_match")]
+    pub(crate) fn lookup_all(&self, dst: SocketAddr) -> Vec<Arc<UdpPcb>> {
+        let inner = self.0.read();
+        let list = inner.by_port.get(&dst.port());
+        let all = list.into_iter().flatten();
+        all.filter(|p| is_on_all(p, dst)).map(Arc::clone).collect()
+    }
 }
 
-/// Whether one datagram could match both.
+/// Whether a socket is bound on all addresses, of the version of IP of `dst`.
+fn is_on_all(pcb: &UdpPcb, dst: SocketAddr) -> bool {
+    pcb.local.ip().is_unspecified() && pcb.local.is_ipv4() == dst.is_ipv4()
+}
+
+/// Whether one datagram could match both, and one of them does not share.
 fn in_each_others_way(a: &UdpPcb, b: &UdpPcb) -> bool {
-    a.any == b.any && (a.any.is_some() || overlap(a.local.ip(), b.local.ip()))
+    let shared = a.shares && b.shares;
+    a.any == b.any && !shared && (a.any.is_some() || overlap(a.local.ip(), b.local.ip()))
 }
 
 fn overlap(a: IpAddr, b: IpAddr) -> bool {

@@ -61,5 +61,6 @@ mod readiness;
 mod router6;
 mod routes;
 mod shapes;
+mod shared_ports;
 mod transport6;
 mod udp;

@@ -98,12 +98,12 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
 /// Prints the list of choices if that is asked for, and runs the experiment otherwise.
 fn listed(
     common: &CommonArgs,
-    list: fn(&mut dyn Write) -> Result<(), lab::Error>,
+    list: fn() -> String,
     run: impl FnOnce(&mut dyn Write) -> Result<(), lab::Error>,
 ) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
     match common.list {
-        true => list(&mut out),
+        true => out.write_all(list().as_bytes()).map_err(io_error),
         false => run(&mut out),
     }
 }

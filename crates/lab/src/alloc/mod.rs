@@ -82,12 +82,9 @@ fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) ->
     }
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, &Case::ALL, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(&Case::ALL, CATALOG)
 }
 
 listed!(Case: |case| case.name(), format!("{} ({})", case.about(), case.unit()));

@@ -50,12 +50,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, &Case::ALL, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(&Case::ALL, CATALOG)
 }
 
 listed!(Case: |case| case.name(), format!("{} ({})", case.about(), case.unit()));

@@ -97,14 +97,9 @@ pub(crate) fn lines_of(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
-/// Writes the list of choices: names, and a line about each.
-pub(crate) fn list(
-    out: &mut dyn Write,
-    cases: &[impl Listed],
-    designs: &[impl Listed],
-) -> Result<(), Error> {
-    let text = format!("cases:\n{}\ndesigns:\n{}", lines(cases), lines(designs));
-    written(out.write_all(text.as_bytes()))
+/// The list of choices: names, and a line about each.
+pub(crate) fn list(cases: &[impl Listed], designs: &[impl Listed]) -> String {
+    format!("cases:\n{}\ndesigns:\n{}", lines(cases), lines(designs))
 }
 
 fn lines<T: Listed>(things: &[T]) -> String {

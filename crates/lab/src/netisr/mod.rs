@@ -196,12 +196,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, &CASES, &Design::ALL)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(&CASES, &Design::ALL)
 }
 
 listed!(Case: |case| case.name, case.about);

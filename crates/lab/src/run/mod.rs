@@ -174,12 +174,9 @@ impl Running {
     }
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, CASES, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(CASES, CATALOG)
 }
 
 listed!(Case: |case| case.name, case.to_string());

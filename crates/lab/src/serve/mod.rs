@@ -238,12 +238,9 @@ fn show(case: &Case, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, CASES, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(CASES, CATALOG)
 }
 
 listed!(Case: |case| case.name, case.to_string());

@@ -146,12 +146,9 @@ fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> V
     of_found(empty, found)
 }
 
-/// Writes the names of cases and designs.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, CASES, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(CASES, CATALOG)
 }
 
 listed!(Case: |case| case.name, case.to_string());

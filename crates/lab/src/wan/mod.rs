@@ -107,12 +107,9 @@ fn show(path: &Path, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes the list of choices.
-///
-/// # Errors
-/// [`Error`] if `out` cannot be written.
-pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    compare::list(out, PATHS, CATALOG)
+/// The names of cases and designs, with a line about each.
+pub fn list() -> String {
+    compare::list(PATHS, CATALOG)
 }
 
 listed!(Path: |case| case.name, case.to_string());

@@ -4,7 +4,6 @@
 
 /// Why [`alloc`](crate::RawZone::alloc) gave no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
 pub enum AllocError {
     /// As many items are live as the zone's limit allows. Exact: it is never returned while an
     /// item could have been given under the limit.
@@ -24,7 +23,6 @@ pub enum AllocError {
 
 /// Why a zone could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
 pub enum ZoneError {
     /// Items of this size do not fit a slab allocator ([`ITEM_BYTES_MAX`](crate::ITEM_BYTES_MAX)).
     #[error("items this big are better mapped one by one than kept in a zone")]

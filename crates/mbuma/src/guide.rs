@@ -32,7 +32,10 @@
 //!   something else says so.
 //! - A timeout of `None` is none, unless [`TcpSocketOptions`](crate::TcpSocketOptions) set one for the socket.
 //! - An operation that can't proceed now returns its error `WouldBlock`; [`socket`](crate::socket) lists the ways to wait. Each
-//!   operation has a small error type; those of sockets convert into [`std::io::Error`], with the errno of the kernel's sockets.
+//!   operation has a small error type, which `?` converts into [`mbuma::Error`](crate::Error) and into [`std::io::Error`]; those of
+//!   sockets with the errno of the kernel's sockets.
+//! - An address is a `SocketAddr`, a pair such as `([192, 0, 2, 1], 80)` or `(Ipv4Addr::LOCALHOST, 80)`, or text
+//!   ([`IntoEndpoint`](crate::socket::IntoEndpoint)).
 //! - Dropping a handle closes its socket. A connection still delivers the bytes in its send buffer;
 //!   [`abort`](crate::TcpStream::abort) resets it instead.
 //! - A [`Chain`](crate::buf::Chain) is a list of buffers. Programs that pass chains copy nothing; programs that pass slices copy
@@ -246,7 +249,7 @@
 //!         let mut inward = self.inward.lock().expect("no thread panics with it");
 //!         for _ in 0..budget.frames {
 //!             let Some(bytes) = inward.pop_front() else { break };
-//!             // Without buffers a packet is lost, as on a wire.
+//!             // With no room for headers before them. Without buffers a packet is lost, as on a wire.
 //!             if let Ok(packet) = Packet::from_slice(&self.pool, &bytes, 0) {
 //!                 rx.enqueue(packet);
 //!             }
@@ -273,7 +276,7 @@
 //!     ends.push((stack, carrier, index));
 //! }
 //! let listener = ends[1].0.listen("10.0.0.2:80")?;
-//! let stream = ends[0].0.tcp_connect(([0, 0, 0, 0], 0), ([10, 0, 0, 2], 80))?;
+//! let stream = ends[0].0.tcp_connect("0.0.0.0:0", "10.0.0.2:80")?;
 //! stream.send(b"hello")?;
 //! let budget = Budget { frames: 64, bytes: 1 << 20 };
 //! for round in 0..6 {

@@ -70,7 +70,7 @@
 //! let (client, server) = (&ends[0].0, &ends[1].0);
 //!
 //! let listener = server.listen("192.0.2.2:80")?;
-//! let stream = client.tcp_connect(([0, 0, 0, 0], 0), ([192, 0, 2, 2], 80))?; // from any address and port
+//! let stream = client.tcp_connect("0.0.0.0:0", "192.0.2.2:80")?; // from any address and port
 //! stream.send(b"hello")?;
 //! let budget = Budget { frames: 64, bytes: 1 << 20 };
 //! for _ in 0..10 {
@@ -181,6 +181,7 @@ pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
 pub use stack::{
     AddrError, InterfaceBuilder, IntoInterface, Membership, RxQueue, Stack, StackStats,
+    TcpConnection,
 };
 pub use tcp::cc as congestion;
 pub use tcp::{State, TcpHistogram, TcpSocketOptions, TcpStats};

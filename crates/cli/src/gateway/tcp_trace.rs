@@ -111,20 +111,23 @@ impl TcpTrace {
             return;
         }
         let began = Instant::now();
-        let now = shared.now();
         // The file warns by itself, once.
-        self.over = self.write(shared.stack.connections(), now).is_err();
+        self.over = self.write(present(shared), shared.now()).is_err();
         shared.after(EVERY.max(SHARE * began.elapsed()), TOKEN);
     }
 
     /// The last figures, at the end.
     pub(super) fn close(&mut self, shared: &Shared) {
         if !self.over {
-            self.over = self
-                .write(shared.stack.connections(), shared.now())
-                .is_err();
+            self.over = self.write(present(shared), shared.now()).is_err();
         }
     }
+}
+
+/// The connections now.
+fn present(shared: &Shared) -> impl Iterator<Item = (Ends, TcpInfo)> + use<> {
+    let all = shared.stack.connections().into_iter();
+    all.map(|one| ((one.local, one.peer), one.info))
 }
 
 impl<W: Write> TcpTrace<W> {
@@ -149,13 +152,12 @@ impl<W: Write> TcpTrace<W> {
     /// Writes about the connections that have changed, and those that are gone.
     fn write(
         &mut self,
-        connections: Vec<(SocketAddr, SocketAddr, TcpInfo)>,
+        connections: impl IntoIterator<Item = (Ends, TcpInfo)>,
         now: Time,
     ) -> io::Result<()> {
         let time = ms(now - self.began);
         let mut before = std::mem::take(&mut self.seen);
-        for (local, peer, info) in connections {
-            let ends = (local, peer);
+        for (ends, info) in connections {
             let (figures, old) = (TraceFigures::of(&info), before.remove(&ends));
             if old.is_none() && self.seen.len() + before.len() >= CONNECTIONS_MAX {
                 continue;
@@ -223,14 +225,14 @@ fn ms(time: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    fn connection(port: u16, cwnd: u32) -> (SocketAddr, SocketAddr, TcpInfo) {
+    fn connection(port: u16, cwnd: u32) -> (Ends, TcpInfo) {
         let end = |last, port| SocketAddr::from(([10, 0, 2, last], port));
         let info = TcpInfo {
             cwnd,
             rtt: Some(Duration::from_micros(1500)),
             ..TcpInfo::default()
         };
-        (end(2, 80), end(100, port), info)
+        ((end(2, 80), end(100, port)), info)
     }
 
     fn lines(trace: &TcpTrace<Vec<u8>>) -> Vec<serde_json::Value> {
@@ -280,7 +282,7 @@ mod tests {
         let crowd = || (0..CONNECTIONS_MAX as u16 + 100).map(|port| connection(port, 10));
         for n in 1..3 {
             let now = Time::from_millis(100 * n);
-            trace.write(crowd().collect(), now).expect("memory");
+            trace.write(crowd(), now).expect("memory");
         }
         assert_eq!(trace.seen.len(), CONNECTIONS_MAX);
         assert_eq!(lines(&trace).len(), 1 + CONNECTIONS_MAX);

@@ -47,6 +47,17 @@ impl Stack {
 
     /// As [`tcp_connect`](Self::tcp_connect), with `options` from the SYN on.
     ///
+    /// ```
+    /// use mbuma::{Config, Stack, TcpSocketOptions};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let _listener = stack.listen("127.0.0.1:80")?;
+    /// let small = TcpSocketOptions { segment_max: Some(536), ..TcpSocketOptions::default() };
+    /// let stream = stack.tcp_connect_with("0.0.0.0:0", "127.0.0.1:80", &small)?;
+    /// assert_eq!(stream.options(), small);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`tcp_connect`](Self::tcp_connect).
     pub fn tcp_connect_with(

@@ -36,7 +36,7 @@ mod timers;
 pub use addresses::{AddrError, Membership};
 pub use interface::{InterfaceBuilder, IntoInterface};
 pub use rx_queue::RxQueue;
-pub use stats::StackStats;
+pub use stats::{StackStats, TcpConnection};
 
 /// A network stack. Clones are handles on the same stack, for use from any thread.
 ///

@@ -41,12 +41,13 @@ fn list(stack: &Stack, sockets: &Sockets) -> Vec<String> {
     let mut lines: Vec<String> = (0..listeners)
         .map(|_| "root packetdrill tcp4 *:* *:* LISTEN".to_owned())
         .collect();
-    for (local, peer, info) in stack.connections() {
+    for connection in stack.connections() {
+        let (local, peer) = (connection.local, connection.peer);
         let owner = match held.contains(&(local, peer)) {
             true => "root packetdrill",
             false => "? ?",
         };
-        let state = match info.state {
+        let state = match connection.info.state {
             State::SynReceived => "SYN_RCVD".to_owned(), // FreeBSD's name
             state => state.to_string(),
         };

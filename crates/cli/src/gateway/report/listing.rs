@@ -69,7 +69,7 @@ impl Listing {
     /// The rows now, ordered by ends.
     pub(super) fn of(stack: &Stack, flows: &GuestFlows, now: Time) -> Listing {
         let all = stack.connections().into_iter();
-        let tcp = all.map(|(local, peer, info)| Tcp::of(peer, local, &info));
+        let tcp = all.map(|one| Tcp::of(one.peer, one.local, &one.info));
         let udp = flows.list().map(|flow| Udp {
             guest: flow.ends.guest,
             remote: flow.ends.remote,

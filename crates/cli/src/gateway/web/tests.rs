@@ -363,7 +363,7 @@ fn a_client_that_stops_reading_a_response_keeps_no_connection() {
     assert!(
         unread(&bench)
             .iter()
-            .any(|(_, _, info)| info.send_queue > 0)
+            .any(|connection| connection.info.send_queue > 0)
     );
     (0..120).for_each(|_| bench.pass(Duration::from_secs(1)));
     assert_eq!(client.error(), Some(SocketError::Reset));

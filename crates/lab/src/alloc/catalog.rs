@@ -58,7 +58,7 @@ pub(crate) struct Entry {
     /// Its settings that are not the default.
     pub(crate) settings: fn() -> &'static str,
     /// The cases that it takes part in.
-    pub(crate) cases: &'static [Case],
+    pub(crate) cases: TakesPart,
     /// The trigger by which it gives memory back after a spike.
     pub(crate) purge: PurgedBy,
     /// Makes one for items of a size.
@@ -119,7 +119,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..floor(
             "ring-back-ctor",
             "the least of a pool: 1024 items, back by a second ring, our constructor",
-            &[Case::ProdCons],
+            |case| case == Case::ProdCons,
         )
     },
     Entry {
@@ -127,7 +127,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..floor(
             "ring-back-own",
             "the same, each item written to before it goes back",
-            &[Case::ProdCons],
+            |case| case == Case::ProdCons,
         )
     },
     Entry {
@@ -199,65 +199,29 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
 ];
 
-const CASES: &[Case] = &Case::ALL;
-const TIMED: &[Case] = &[
-    Case::Get,
-    Case::Pair,
-    Case::Batch64,
-    Case::Batch2048,
-    Case::ProdCons,
-    Case::Threads2,
-    Case::Threads32,
-];
-/// Those that never give memory back have no purge.
-const KEEPS: &[Case] = &[
-    Case::Get,
-    Case::Pair,
-    Case::Batch64,
-    Case::Batch2048,
-    Case::ProdCons,
-    Case::Threads2,
-    Case::Threads32,
-    Case::Held,
-    Case::Spike,
-];
-/// A pool has no memory of its own to give back.
-const POOL: &[Case] = &[
-    Case::Get,
-    Case::Pair,
-    Case::Batch64,
-    Case::Batch2048,
-    Case::ProdCons,
-    Case::Threads2,
-    Case::Threads32,
-    Case::Held,
-];
-/// A general allocator does not count the pages of its slabs, and purges at times of its own choice.
-const PEER: &[Case] = &[
-    Case::Get,
-    Case::Pair,
-    Case::Batch64,
-    Case::Batch2048,
-    Case::ProdCons,
-    Case::Threads2,
-    Case::Threads32,
-    Case::Spike,
-];
-const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
-const SINGLE: &[Case] = &[Case::Get, Case::Pair, Case::Batch64, Case::Batch2048];
-const BATCHES: &[Case] = &[
-    Case::Batch64,
-    Case::Batch2048,
-    Case::Threads2,
-    Case::Threads32,
-];
+/// Whether a design takes part in a case.
+type TakesPart = fn(Case) -> bool;
 
-const fn entry(
-    name: &'static str,
-    kind: Kind,
-    about: &'static str,
-    cases: &'static [Case],
-) -> Entry {
+const CASES: TakesPart = |_| true;
+const SINGLE: TakesPart = |case| {
+    use Case::{Batch64, Batch2048, Get, Pair};
+    matches!(case, Get | Pair | Batch64 | Batch2048)
+};
+const TIMED: TakesPart =
+    |case| SINGLE(case) || matches!(case, Case::ProdCons | Case::Threads2 | Case::Threads32);
+/// A pool has no memory of its own to give back.
+const POOL: TakesPart = |case| TIMED(case) || case == Case::Held;
+/// Those that never give memory back have no purge.
+const KEEPS: TakesPart = |case| POOL(case) || case == Case::Spike;
+/// A general allocator does not count the pages of its slabs, and purges at times of its own choice.
+const PEER: TakesPart = |case| TIMED(case) || case == Case::Spike;
+const TOLD: TakesPart = |case| matches!(case, Case::Spike | Case::PurgeDip);
+const BATCHES: TakesPart = |case| {
+    use Case::{Batch64, Batch2048, Threads2, Threads32};
+    matches!(case, Batch64 | Batch2048 | Threads2 | Threads32)
+};
+
+const fn entry(name: &'static str, kind: Kind, about: &'static str, cases: TakesPart) -> Entry {
     let note = match kind {
         Kind::Peer => "no constructor",
         _ => "",
@@ -274,19 +238,19 @@ const fn entry(
     }
 }
 
-const fn ours(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+const fn ours(name: &'static str, about: &'static str, cases: TakesPart) -> Entry {
     entry(name, Kind::Ours, about, cases)
 }
 
-const fn seed(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+const fn seed(name: &'static str, about: &'static str, cases: TakesPart) -> Entry {
     entry(name, Kind::Seed, about, cases)
 }
 
-const fn floor(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+const fn floor(name: &'static str, about: &'static str, cases: TakesPart) -> Entry {
     entry(name, Kind::Floor, about, cases)
 }
 
-const fn peer(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+const fn peer(name: &'static str, about: &'static str, cases: TakesPart) -> Entry {
     entry(name, Kind::Peer, about, cases)
 }
 

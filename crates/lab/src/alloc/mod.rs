@@ -66,7 +66,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
-    let takes_part = |entry: &&Entry| entry.cases.contains(&case);
+    let takes_part = |entry: &&Entry| (entry.cases)(case);
     let entries: Vec<Entry> = choice.entries.iter().filter(takes_part).copied().collect();
     let effort = &choice.effort;
     if case.crosses() && effort.timing.pair_of_cpus().is_none() {

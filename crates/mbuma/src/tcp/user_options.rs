@@ -107,8 +107,8 @@ pub struct TcpSocketOptions {
     /// A call that does not wait takes the bytes that are there, and readers of TLS wait for a record. Default: 1.
     #[doc(alias = "SO_RCVLOWAT")]
     pub recv_low_water: Option<usize>,
-    /// The low-water mark for writers: so much room must be in the send buffer; at most, all of the buffer must be free. Default: one byte for a call that waits,
-    /// and half of the buffer for the waker of a writer that found it full.
+    /// The low-water mark for writers: so much room, in bytes, must be in the send buffer; at most, all of the buffer must be free.
+    /// Default: one byte for a call that waits, and half of the buffer for the waker of a writer that found it full.
     #[doc(alias = "SO_SNDLOWAT")]
     pub send_low_water: Option<usize>,
     /// The timeout of calls that wait for data and give no timeout of their own; they end with

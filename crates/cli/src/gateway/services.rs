@@ -1,5 +1,5 @@
-//! The services that worker 0 runs for all workers: datagrams, pings, DHCP, router advertisements, published ports, the control socket, and
-//! giving memory back.
+//! The services that worker 0 runs for all workers: datagrams, pings, DHCP, router advertisements, published ports, the
+//! control socket, and giving memory back.
 //!
 //! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
 //!

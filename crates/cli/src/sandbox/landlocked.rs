@@ -1,4 +1,5 @@
-//! Landlock: no file by name but below a served directory, and that only to be read; no TCP port to listen on, no signal and no abstract UNIX-domain address outside.
+//! Landlock: no file by name but below a served directory, and that only to be read; no TCP port to listen on, no signal and
+//! no abstract UNIX-domain address outside.
 //!
 //! Locks: none.
 //! Sources: landlock(7); ABI 1 (files) is of Linux 5.13, 4 (ports) of 6.7, 6 (signals) of 6.12.

@@ -3,9 +3,9 @@
 //! A refused call fails and does not kill the process: a later C library may try a call that is newer than this list
 //! and continue without it; and code that a packet took over gains nothing in either case.
 //!
-//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It
-//! names no call that aarch64 lacks. If a call can do more than serving needs, its arguments are checked. Memory behind a pointer cannot be checked: so clone3(2) does not exist here, and the C
-//! library uses clone(2).
+//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It names no
+//! call that aarch64 lacks. If a call can do more than serving needs, its arguments are checked. Memory behind a pointer
+//! cannot be checked: so clone3(2) does not exist here, and the C library uses clone(2).
 //!
 //! Locks: none.
 //! Sources: seccomp(2).
@@ -257,8 +257,8 @@ fn copies() -> Result<(c_long, Vec<SeccompRule>), BackendError> {
     Ok((libc::SYS_memfd_create, vec![rule(vec![is(1, flags)?])?]))
 }
 
-/// Sockets for TCP and UDP, over either family; that for pings is open. Another protocol, such as SCTP, is code of the kernel's that
-/// serving does not need, and that the kernel may load on demand.
+/// Sockets for TCP and UDP, over either family; that for pings is open. Another protocol, such as SCTP, is code of the
+/// kernel's that serving does not need, and that the kernel may load on demand.
 fn internet() -> Result<Vec<SeccompRule>, BackendError> {
     let kinds = [
         (libc::SOCK_STREAM, libc::IPPROTO_TCP),

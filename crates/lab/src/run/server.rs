@@ -35,8 +35,8 @@ pub(crate) enum Order {
     Echo,
 }
 
-/// Starts them, at every address there is, of IPv6 or of IPv4; `ports` of 0 are any that are free. Gives the congestion control that they
-/// send with.
+/// Starts them, at every address there is, of IPv6 or of IPv4; `ports` of 0 are any that are free. Gives the congestion
+/// control that they send with.
 pub(crate) fn start(ip6: bool, ports: Ports) -> io::Result<(Ports, String)> {
     let any: IpAddr = match ip6 {
         true => Ipv6Addr::UNSPECIFIED.into(),

@@ -1,6 +1,7 @@
 //! IP packets that leave, as frames; a device without Ethernet gets them as they are.
 //!
-//! The frame waits in the interface's queue for the end of the batch, or for the thread that transmits already ([`transmit`](super::transmit)).
+//! The frame waits in the interface's queue for the end of the batch, or for the thread that transmits already
+//! ([`transmit`](super::transmit)).
 //!
 //! Locks: none held here; resolving takes ARP, queueing IFQUEUE.
 //! Sources: RFC 894, RFC 1112 section 6.4 (groups), RFC 1122 section 2.3.

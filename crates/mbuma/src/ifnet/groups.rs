@@ -1,9 +1,9 @@
-//! The groups, of both versions of IP, that programs joined on an interface, beside the groups of every station, and the senders whose packets
-//! they take.
+//! The groups, of both versions of IP, that programs joined on an interface, beside the groups of every station, and the
+//! senders whose packets they take.
 //!
-//! Invariants: a group is there once, with at least one member, and with sources of its own version of IP alone; its filter is that of its members together, and has at most
-//! [`SOURCES_MAX`] sources.
-//! Locks: the list (IFADDR, read-mostly), innermost but for memory.
+//! Invariants: a group is there once, with at least one member, and with sources of its own version of IP alone; its filter
+//! is that of its members together, and has at most [`SOURCES_MAX`] sources. Locks: the list (IFADDR, read-mostly), innermost
+//! but for memory.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

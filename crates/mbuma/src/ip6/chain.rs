@@ -1,8 +1,8 @@
 //! The extension headers of a packet for this host: parsing, and errors in them.
 //!
-//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet.
-//! Headers are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1).
-//! Locks: none. Sources: RFC 8200 section 4, RFC 2675 (jumbograms), RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
+//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet. Headers
+//! are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1). Locks: none.
+//! Sources: RFC 8200 section 4, RFC 2675 (jumbograms), RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
 //! 7112.
 
 use mbuf::{Packet, PullupError};

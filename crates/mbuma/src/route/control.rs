@@ -29,7 +29,8 @@ pub enum RouteKind<A = Ipv4Addr> {
     /// 3.1, code 6).
     #[doc(alias = "RTF_REJECT")]
     Reject,
-    /// Rejects packets, and their senders get the error "administratively prohibited" (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1, code 1).
+    /// Rejects packets, and their senders get the error "administratively prohibited" (RFC 1812 section 5.2.7.1, RFC 4443
+    /// section 3.1, code 1).
     #[doc(alias = "RTN_PROHIBIT")]
     Prohibit,
 }

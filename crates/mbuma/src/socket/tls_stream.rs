@@ -180,8 +180,8 @@ impl TlsStream {
         })
     }
 
-    /// Changes the key to send with, behind the content of the send buffer (RFC 8446 section 4.6.3); if `request` says so, the peer is asked to change its own
-    /// too. The stack does it by itself before a key is worn out.
+    /// Changes the key to send with, behind the content of the send buffer (RFC 8446 section 4.6.3); if `request` says so,
+    /// the peer is asked to change its own too. The stack does it by itself before a key is worn out.
     ///
     /// # Errors
     /// TLS 1.2 has no change of keys ([`TlsError::KeyWornOut`]); this direction is closed.

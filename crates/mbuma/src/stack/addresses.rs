@@ -182,9 +182,9 @@ impl Stack {
             .collect()
     }
 
-    /// Joins a group on an interface, until the result is dropped. Datagrams to the group then reach sockets that
-    /// are bound to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and ICMPv6 messages reach sockets of
-    /// [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
+    /// Joins a group on an interface, until the result is dropped. Datagrams to the group then reach sockets that are bound
+    /// to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and ICMPv6
+    /// messages reach sockets of [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
     ///
     /// # Errors
     /// [`AddrError::NoInterface`]; [`AddrError::BadAddress`] for an address that is no group, or a group of

@@ -83,7 +83,8 @@ fn dropped(lab: &Lab) -> Vec<(DropReason, u64)> {
 #[test]
 fn members_in_the_stack_get_what_it_sends_to_a_group() {
     // RFC 1112 section 6.1, RFC 3493 section 5.2: breaks if a member misses the datagrams of its own host, or gets those that
-    // their sender keeps from it or its filter refuses; if a host that has no member takes them in; or if other hosts get none or two.
+    // their sender keeps from it or its filter refuses; if a host that has no member takes them in; or if other hosts get
+    // none or two.
     for version in [0, 1] {
         let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
         let (sender, member) = (sender(&lab, version), bind(&lab, ANY[version], PORT));

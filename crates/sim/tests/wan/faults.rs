@@ -1,7 +1,8 @@
 //! Paths on which other stacks were slow or stood still, each named after its fault.
 //!
-//! Of the other faults of that kind, `tests/tcp` has a receiver that reneges (`sack`), a smaller MTU in mid-flight (`path_mtu`), blocks
-//! 2^31 away (`sack`), a repair that is lost (`rack`), and cookies that data overtakes (`cookies`). `main` has reordering.
+//! Of the other faults of that kind, `tests/tcp` has a receiver that reneges (`sack`), a smaller MTU in mid-flight
+//! (`path_mtu`), blocks 2^31 away (`sack`), a repair that is lost (`rack`), and cookies that data overtakes (`cookies`).
+//! `main` has reordering.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,8 +141,8 @@ fn acknowledgements_that_come_together_cost_nothing() {
 
 #[test]
 fn half_a_window_that_is_lost_at_once_is_repaired_without_a_timeout() {
-    // Breaks when the loss of half a window is repaired a segment a round trip, or by the timer: all that is sent in 50 ms of a round
-    // trip of some 100, its queue included, every three seconds.
+    // Breaks when the loss of half a window is repaired a segment a round trip, or by the timer: all that is sent in 50 ms of
+    // a round trip of some 100, its queue included, every three seconds.
     let path = Path {
         outage: ms(50),
         ..Path::new("half a window lost at once", 1.0, Faults::default())

@@ -1,8 +1,8 @@
 //! One bulk flow over a long path, in virtual time: the figures of theory, of other stacks, and ours.
 //!
 //! Goodput in Mbit/s over a path of 100 Mbit/s and 50 ms round trip, behind a drop-tail queue; Linux's with the same
-//! algorithm in brackets. `cargo test -p mbuma-sim --test wan -- --nocapture` prints all runs, each with its seed; `WAN_SEED=n` begins with
-//! another one.
+//! algorithm in brackets. `cargo test -p mbuma-sim --test wan -- --nocapture` prints all runs, each with its seed;
+//! `WAN_SEED=n` begins with another one.
 
 use std::time::Duration;
 

@@ -232,7 +232,8 @@ fn sent(frame: &[u8]) -> Option<Sent> {
     assert_eq!((ip.src(), ip.hop_limit()), (terms().router, 255));
     let pseudo = pseudo_header_v6(ip.src(), ip.dst(), IpProto::ICMPV6, message.len() as u32);
     assert!(icmp.checksum_ok(pseudo, [body]));
-    // The hop limit; of the flags O alone, so that no guest takes a second address by DHCP; then reachable and retransmission times.
+    // The hop limit; of the flags O alone, so that no guest takes a second address by DHCP; then reachable and retransmission
+    // times.
     let [hop_limit, flags, l1, l0] = icmp.rest();
     assert_eq!((icmp.code(), hop_limit, flags), (0, 64, 0x40));
     assert_eq!(body[..8], [0; 8]);

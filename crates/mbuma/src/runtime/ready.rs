@@ -107,14 +107,16 @@ impl ReadyList {
         drop(entries);
     }
 
-    /// Exchanges the list for `taken`, which is empty and has room.
+    /// Moves the list behind `taken`; if that is empty, by an exchange.
     pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<TaskWaker>>) {
-        debug_assert!(taken.is_empty());
         if self.is_empty() {
             return;
         }
         let mut queue = self.0.queue.lock();
-        std::mem::swap(&mut *queue, taken);
+        match taken.is_empty() {
+            true => std::mem::swap(&mut *queue, taken),
+            false => taken.append(&mut queue),
+        }
         self.0.waits.store(false, Ordering::Release);
     }
 }

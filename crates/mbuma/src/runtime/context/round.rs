@@ -192,12 +192,14 @@ impl WorkerContext {
         self.due = due;
     }
 
-    /// The number of tasks that get a turn in this round.
+    /// The number of tasks that get a turn in this round: first those that the last round left. A round of these alone would
+    /// cost its system calls again.
     pub(in crate::runtime) fn begin_turns(&mut self) -> usize {
-        if self.turns.is_empty() {
+        let max = self.config.turns();
+        if self.turns.len() < max {
             self.ready.take_all(&mut self.turns);
         }
-        self.turns.len().min(self.config.turns())
+        self.turns.len().min(max)
     }
 
     /// The task with the next turn.

@@ -87,24 +87,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
 /// behind a host without a path.
 fn path_of(target: &str) -> Option<&str> {
     let path = target.split(['?', '#']).next()?;
-    let is_web = |scheme: &str| {
-        ["http", "https"]
-            .iter()
-            .any(|s| scheme.eq_ignore_ascii_case(s))
-    };
-    let path = match path.split_once("://") {
-        Some((scheme, rest)) if is_web(scheme) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            // RFC 9110 4.2.1: a URI without a host is invalid.
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            if host.is_empty() || host.starts_with(':') {
-                return None;
-            }
-            if path.is_empty() { "/" } else { path }
-        }
-        _ => path,
-    };
-    path.starts_with('/').then_some(path)
+    if path.starts_with('/') {
+        return Some(path);
+    }
+    let (scheme, rest) = path.split_once("://")?;
+    let is = |web: &str| scheme.eq_ignore_ascii_case(web);
+    if !is("http") && !is("https") {
+        return None;
+    }
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    // RFC 9110 4.2.1: a URI without a host is invalid.
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if host.is_empty() || host.starts_with(':') {
+        return None;
+    }
+    Some(if path.is_empty() { "/" } else { path })
 }
 
 /// Whether a Host field may have this value: `uri-host [ ":" port ]`, both perhaps empty (RFC 9110 7.2, RFC 3986 3.2.2).

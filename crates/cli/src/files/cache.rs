@@ -131,7 +131,11 @@ impl FileCache {
     pub(crate) fn round(&self, now: Time) -> FileRound {
         // AcqRel: with the greater number goes all that was there when the earlier round began.
         let number = self.0.rounds.fetch_add(1, Ordering::AcqRel) + 1;
-        FileRound { number, now }
+        FileRound {
+            number,
+            now,
+            date: SystemTime::now(),
+        }
     }
 
     /// The entry at `path` without waiting for a disk.

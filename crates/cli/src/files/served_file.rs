@@ -63,7 +63,9 @@ struct OpenFile {
 pub(crate) struct FileRound {
     /// Greater than that of each round that began before.
     pub(super) number: u64,
-    pub(super) now: Time,
+    /// When it began, by the loop's clock and by the system's: one reading of each serves all its requests.
+    pub(crate) now: Time,
+    pub(crate) date: SystemTime,
 }
 
 impl FileKey {

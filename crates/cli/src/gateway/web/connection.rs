@@ -19,6 +19,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use kern::Time;
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
@@ -190,7 +191,7 @@ impl WebConnection {
         round: FileRound,
         gauges: Gauges,
     ) -> Result<WebNext, TlsError> {
-        self.fit(shared);
+        self.fit(shared, round.now);
         let mut budget = SEND_MAX;
         for _ in 0..=REQUESTS_MAX {
             if self.phase == WebPhase::Ends {
@@ -452,8 +453,8 @@ impl WebConnection {
     }
 
     /// Sets the sizes of its buffers to the present allowance.
-    fn fit(&mut self, shared: &mut Shared) {
-        let now = self.deadline.note_now(shared);
+    fn fit(&mut self, shared: &mut Shared, now: Time) {
+        self.deadline.note_now(now);
         let allowance = shared.allowance(now);
         if self.allowance != allowance {
             self.allowance = allowance;

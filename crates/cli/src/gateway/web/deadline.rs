@@ -48,10 +48,9 @@ impl ConnectionDeadline {
         self.at
     }
 
-    /// The connection's turn has come: deadlines are counted from now on.
-    pub(super) fn note_now(&mut self, shared: &Shared) -> Time {
-        self.now = shared.now();
-        self.now
+    /// The connection's turn has come: deadlines are counted from `now` on.
+    pub(super) fn note_now(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Sets the deadline to `after` from the connection's turn.
@@ -72,11 +71,11 @@ impl ConnectionDeadline {
 
     /// A timer of the connection came.
     pub(super) fn timer(&mut self, shared: &mut Shared) -> DeadlineTimer {
-        let now = self.note_now(shared);
-        if now < self.timer.1 {
+        self.now = shared.now();
+        if self.now < self.timer.1 {
             return DeadlineTimer::Other;
         }
-        if now < self.at {
+        if self.now < self.at {
             self.schedule(shared);
             return DeadlineTimer::Early;
         }

@@ -147,7 +147,7 @@ impl Responder {
         round: FileRound,
         gauges: Gauges,
     ) -> RequestAnswer {
-        let now = SystemTime::now();
+        let now = round.date;
         let terms = Terms::of(request, now);
         let page = self.page_of(request.path);
         if let (None, Some(files)) = (page, &self.files)

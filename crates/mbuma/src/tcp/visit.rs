@@ -7,7 +7,7 @@
 //! | [`end_later`] | at the end of the batch | timers, errors, ends |
 //!
 //! A turn sends what may be sent, arms timers, wakes the user, remembers a TIME-WAIT, and takes a closed connection out
-//! of the table. Several requests defer one turn: [`Due::QUEUED`] is set meanwhile. The turn clears it under the lock,
+//! of the table. A segment that only wakes the user needs none. Several requests defer one turn: [`Due::QUEUED`] is set meanwhile. The turn clears it under the lock,
 //! and therefore finds all earlier changes.
 //!
 //! Locks: the connection's (CONN), from [`begin`] to the end; wakeups and the table come after it.
@@ -118,15 +118,18 @@ fn end_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>, due: D
     }
 }
 
-/// Unlocks the connection, which gets a turn at the end of the batch if that would do anything.
+/// Unlocks the connection, which gets a turn at the end of the batch if that would do more than wake the user.
 #[inline]
 pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) {
     kern::invariant!(t.is_valid(), "{t:?}");
-    if output::is_due(&t) {
+    if t.due.contains(Due::QUEUED) || output::is_due(&t) {
         return end_later(batch, pcb, t);
     }
-    // No thread waits to be woken.
+    let due = t.due;
     t.due -= Due::WAKE;
+    if t.conn.is_watched(due) {
+        tell(batch, &mut t, due);
+    }
 }
 
 /// Wakes the program after changes, or the splice of a spliced direction.

@@ -53,13 +53,12 @@ pub(super) enum PlanKind {
     Ack,
 }
 
-/// Whether a turn would do anything. With a peer that sends one message at a time it mostly would not: the peer has
-/// acknowledged everything, and its data is acknowledged with the answer, or later.
+/// Whether a turn would do more than wake the user. With a peer that sends one message at a time it mostly would not: the peer
+/// has acknowledged everything, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && is_all_sent(t)
         && t.timers.are_armed()
-        && !t.conn.is_watched(t.due)
         && !window_grew(t);
     !quiet
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use kern::{Random, Time, VirtualClock};
@@ -311,4 +312,51 @@ fn the_fast_path_does_what_the_full_list_does() {
         "{expected:?} {other:?}"
     );
     assert!(stacks.iter().all(|stack| stack.pool().live() == Live::NONE));
+}
+
+/// Breaks if a message for a program that waits costs a turn to send besides that of the answer, or wakes no program.
+#[test]
+fn a_program_is_woken_without_a_turn() {
+    let stack = stack(&Arc::new(VirtualClock::new(Time::from_secs(100))));
+    let agreed = Agreed {
+        timestamps: true,
+        sack: true,
+        ecn: TcpFlags::empty(),
+        orphan: false,
+    };
+    let side = Side::new(&stack, true, &agreed);
+    side.change(|t| drop(t.conn.set_wakers(Some(Waker::noop().clone()), None)));
+    let message = Incoming {
+        seq: 0,
+        share: u8::MAX,
+        beyond: 0,
+        flags: TcpFlags::ACK,
+        window: 20_000,
+        len: 10,
+        ts: Some(0),
+        sack: None,
+        mark: 0,
+    };
+    let answer = || {
+        side.apply(&Op::Read);
+        side.apply(&Op::Write(6));
+    };
+    // The first messages set timers.
+    for _ in 0..2 {
+        assert_eq!(side.receive(&message), Verdict::Delivered);
+        answer();
+    }
+    for _ in 0..3 {
+        let mut seg = side.segment(&message);
+        side.stack.0.enter(|batch| {
+            assert_eq!(run(batch, &side.pcb, &mut seg), Verdict::Delivered);
+            assert!(batch.deferred.is_empty() && !batch.wakes.is_empty());
+        });
+        answer();
+    }
+    side.change(|t| {
+        drop(t.recv.buf.take_front(usize::MAX));
+        t.close(None);
+    });
+    assert_eq!(stack.pool().live(), Live::NONE);
 }

@@ -18,6 +18,9 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long a flow lives on after a name server's answer: there may be a second question.
 const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
 
+/// The time without an answer after which the host is asked for its route again.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+
 /// The two ends of a flow, as the guest sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FlowEnds {
@@ -34,6 +37,8 @@ pub(super) struct Flow {
     pub(super) timer: Option<(Time, CalloutId)>,
     /// The last datagram that was sent, until an answer comes: an error would be about it.
     pub(super) unanswered: Option<Datagram>,
+    /// Since when datagrams went without an answer, or the routes were asked.
+    silent_since: Option<Time>,
 }
 
 /// How a flow's datagrams leave.
@@ -61,7 +66,18 @@ impl Flow {
             last_used: now,
             timer: None,
             unanswered: None,
+            silent_since: None,
         }
+    }
+
+    /// Whether a datagram that is sent now has waited for so long that the host's route to the peer may have changed.
+    pub(super) fn asks_for_its_route(&mut self, now: Time) -> bool {
+        let since = self.silent_since.get_or_insert(now);
+        let asks = matches!(self.outlet, Outlet::Own(_)) && now >= *since + SILENCE_MAX;
+        if asks {
+            *since = now;
+        }
+        asks
     }
 
     /// Keeps a datagram that was sent, or its head, for an error to be about. A published port's socket hears of none.
@@ -89,6 +105,7 @@ impl Flow {
     /// An answer came.
     pub(super) fn answered(&mut self) {
         self.unanswered = None;
+        self.silent_since = None;
         if let Outlet::Resolver(question) = &mut self.outlet {
             question.asked = None;
         }

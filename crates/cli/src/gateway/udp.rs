@@ -197,6 +197,13 @@ impl GuestFlows {
             // The wait for an answer is shorter than the life of the flow.
             self.arm(shared, token);
         }
+        if self
+            .table
+            .find(token)
+            .is_some_and(|flow| flow.asks_for_its_route(now))
+        {
+            self.follow_route(shared, token);
+        }
         let bytes = datagram.payload.len() as u64;
         let sent = match self.transmit(token, &datagram.payload) {
             // A connected socket first reports the error of the datagram before.
@@ -218,6 +225,27 @@ impl GuestFlows {
                 Some(kind) => self.refuse(shared, &datagram, kind),
                 None => shared.counters.datagrams_lost += 1,
             },
+        }
+    }
+
+    /// Gives a flow another socket if the host would send from another address now, as after a change of its default route: a
+    /// connected socket keeps its address. Where the address is the same, a new port would lose answers that are under way.
+    fn follow_route(&mut self, shared: &mut Shared, token: Token) {
+        let Some(remote) = self.table.find(token).map(|flow| flow.ends.remote) else {
+            return;
+        };
+        let Ok(Outlet::Own(fresh)) = self.outlet(shared, remote) else {
+            return;
+        };
+        let from = socket::local_ip(fresh.as_fd()).ok();
+        if let Some(Outlet::Own(kept)) = self.table.find(token).map(|flow| &mut flow.outlet)
+            && socket::local_ip(kept.as_fd()).ok() != from
+            && shared
+                .poller()
+                .add(fresh.as_fd(), token, Interest::Read)
+                .is_ok()
+        {
+            *kept = fresh;
         }
     }
 

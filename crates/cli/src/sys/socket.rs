@@ -142,6 +142,12 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> 
     }
 }
 
+/// The address from which a socket sends.
+pub(crate) fn local_ip(fd: BorrowedFd<'_>) -> io::Result<IpAddr> {
+    let local = SocketAddr::try_from(net::getsockname(fd)?)?;
+    Ok(local.ip())
+}
+
 /// Lets as many clients wait to be accepted as the system allows (net.core.somaxconn). The socket may be listening.
 pub(crate) fn listen_max(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(net::listen(fd, i32::MAX)?)

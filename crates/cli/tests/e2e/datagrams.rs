@@ -313,3 +313,84 @@ for _ in range(900):
     running.finish().good();
     server.finish().good();
 }
+
+/// Answers each datagram with this word.
+const ANSWER_WITH: &str = "
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('203.0.113.9', 7))
+print('ready', flush=True)
+while True:
+    asked = s.recvfrom(99)[1]
+    try:
+        s.sendto(sys.argv[1].encode(), asked)
+    except OSError:
+        pass  # it has no route to the other network
+";
+
+/// Asks three times a second, by one socket, and prints each answer that is another than the one before.
+const ASK_ON: &str = "
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.3)
+last, changes = None, 0
+while True:
+    try:
+        s.sendto(b'x', ('203.0.113.9', 7))
+        answer = s.recv(99).decode()
+        if answer != last:
+            changes += 1
+            print(changes, answer, flush=True)
+        last = answer
+    except OSError:
+        pass
+    time.sleep(0.05)
+";
+
+#[test]
+fn a_flow_follows_the_hosts_routes() {
+    // Breaks when a guest that keeps sending on one socket stays cut off after its host changes to another network, as with a VPN.
+    needs!(guests(), root());
+    on_test_host!();
+    make_neighbour();
+    shell(
+        "ip netns add other
+         ip link add near1 type veth peer name other0 netns other
+         ip addr add 198.18.0.1/24 dev near1
+         ip link set near1 up
+         ip -n other addr add 198.18.0.2/24 dev other0
+         ip -n other link set other0 up
+         ip -n other link set lo up
+         for ns in far other; do ip -n $ns addr add 203.0.113.9/32 dev lo; done
+         ip route add default via 198.51.100.2",
+    );
+    let servers = ["far", "other"].map(|name| {
+        let mut command = program("ip");
+        let python = [
+            "netns",
+            "exec",
+            name,
+            "python3",
+            "-I",
+            "-c",
+            ANSWER_WITH,
+            name,
+        ];
+        command.args(python);
+        let server = Running::start(command);
+        server.wait_for("ready");
+        server
+    });
+    let running = Running::start(mbuma_python(&[], ASK_ON, &[]));
+    running.wait_for("1 far");
+    shell("ip route replace default via 198.18.0.2");
+    running.wait_for("2 other");
+    shell(
+        "ip addr add 198.51.100.1/24 dev near0 2>/dev/null || true; ip route replace default via 198.51.100.2",
+    );
+    running.wait_for("3 far");
+    // The address goes with its network.
+    shell("ip addr del 198.51.100.1/24 dev near0; ip route replace default via 198.18.0.2");
+    running.wait_for("4 other");
+    drop(servers);
+}

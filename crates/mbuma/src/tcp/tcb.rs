@@ -330,8 +330,7 @@ impl Tcb {
     /// Whether a read would return something: data, the end or an error.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
-        let of_tls = || self.conn.tls().is_some_and(TlsSession::has_unread);
-        !self.recv.buf.is_empty() || self.read_end().is_some() || of_tls()
+        !self.recv.buf.is_empty() || self.read_end().is_some()
     }
 
     /// The result of a read of an empty buffer, if it does not wait: an error, or the end of file.

@@ -29,12 +29,6 @@ impl TlsSession {
         head.is_some() || !bytes.is_empty() || !data.is_empty()
     }
 
-    /// Whether a reader gets something though the receive buffer is empty: opened content, a record that is whole and waited for
-    /// a buffer, or the end.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.opened() > 0 || self.bytes_wanted() == 0 || self.end().is_some()
-    }
-
     /// Bytes of content that were opened and not taken.
     pub(crate) fn opened(&self) -> usize {
         self.assembly.data.len()

@@ -67,10 +67,7 @@ impl TcpStream {
     /// A call that does not wait checks before it takes the lock, so that a program that polls an empty buffer does not
     /// delay the thread that fills it.
     #[inline]
-    pub(in crate::socket) fn look_first(
-        &self,
-        waiting: Option<WaitBy<'_>>,
-    ) -> Result<(), SocketError> {
+    fn look_first(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
         match waiting.is_some() || self.pcb.is_readable() {
             true => Ok(()),
             false => Err(SocketError::WouldBlock),

@@ -73,7 +73,6 @@ impl TlsStream {
     }
 
     fn take(&self, max: usize, waiting: Option<WaitBy<'_>>) -> Result<Chain, TlsError> {
-        self.tcp.look_first(waiting)?;
         let pool = self.tcp.pool();
         let (taken, after) = self.tcp.peek_at(|t| {
             let taken = match is_source(t) {

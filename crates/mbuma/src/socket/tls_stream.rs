@@ -400,6 +400,3 @@ impl Drop for TlsStream {
 }
 
 kern::impl_debug!(TlsStream |this| tcp: this.tcp, version: this.version());
-
-#[cfg(test)]
-mod tests;
